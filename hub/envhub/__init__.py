@@ -1,0 +1,106 @@
+"""Any environment in, any MCP-capable agent in the middle, any trainer out; every score can be defended.
+
+The names below are the public API. They load on first use, so that `import envhub` and `hub --help` stay light.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from envhub.environment import Environment, EnvironmentConfig
+    from envhub.errors import (
+        AgentError,
+        HubError,
+        ModelError,
+        SandboxError,
+        TaskError,
+        ToolError,
+        UsageError,
+        VerifierError,
+    )
+    from envhub.limits import Deadlines, Limits
+    from envhub.messages import Media, Message, Text, ToolRequest
+    from envhub.protocols import Agent, Episode, Model, ModelReply, ModelRequest, Sampling, Seat
+    from envhub.rollout import Outcome, Rollout, Stop, ToolCall, Turn
+    from envhub.score import Component, JudgeCall, Score
+    from envhub.segment import Segment, segments
+    from envhub.submission import Artifact, Submission
+    from envhub.task import BadRow, Public, Secret, Task
+    from envhub.tools import tool
+
+_HOME = {
+    "environment": ("Environment", "EnvironmentConfig"),
+    "errors": (
+        "AgentError",
+        "HubError",
+        "ModelError",
+        "SandboxError",
+        "TaskError",
+        "ToolError",
+        "UsageError",
+        "VerifierError",
+    ),
+    "limits": ("Deadlines", "Limits"),
+    "messages": ("Media", "Message", "Text", "ToolRequest"),
+    "protocols": ("Agent", "Episode", "Model", "ModelReply", "ModelRequest", "Sampling", "Seat"),
+    "rollout": ("Outcome", "Rollout", "Stop", "ToolCall", "Turn"),
+    "score": ("Component", "JudgeCall", "Score"),
+    "segment": ("Segment", "segments"),
+    "submission": ("Artifact", "Submission"),
+    "task": ("BadRow", "Public", "Secret", "Task"),
+    "tools": ("tool",),
+}
+_MODULE = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "Agent",
+    "AgentError",
+    "Artifact",
+    "BadRow",
+    "Component",
+    "Deadlines",
+    "Environment",
+    "EnvironmentConfig",
+    "Episode",
+    "HubError",
+    "JudgeCall",
+    "Limits",
+    "Media",
+    "Message",
+    "Model",
+    "ModelError",
+    "ModelReply",
+    "ModelRequest",
+    "Outcome",
+    "Public",
+    "Rollout",
+    "Sampling",
+    "SandboxError",
+    "Score",
+    "Seat",
+    "Secret",
+    "Segment",
+    "Stop",
+    "Submission",
+    "Task",
+    "TaskError",
+    "Text",
+    "ToolCall",
+    "ToolError",
+    "ToolRequest",
+    "Turn",
+    "UsageError",
+    "VerifierError",
+    "segments",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULE:
+        return getattr(import_module(f"envhub.{_MODULE[name]}"), name)
+    raise AttributeError(f"module 'envhub' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

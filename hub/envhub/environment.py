@@ -1,0 +1,108 @@
+"""`Environment`: one class, one file. A fresh instance per episode, so `self` is the episode."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Generic, TypeVar, cast, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from envhub.errors import NotOffered
+from envhub.limits import Limits
+from envhub.messages import Message, system, user
+from envhub.score import Score
+from envhub.submission import Submission
+from envhub.task import BadRow, Public, Secret, Task
+
+
+class EnvironmentConfig(BaseModel):
+    """What `--set key=value` sets. Subclass it; every field has a docstring and a sensible default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+ConfigT = TypeVar("ConfigT", bound=EnvironmentConfig, covariant=True)
+AnyEnvironment = type["Environment[Any]"]
+
+
+class Environment(Generic[ConfigT]):
+    """A world with tasks, tools and a verifier.
+
+        class Echo(Environment[EchoConfig]):
+            @classmethod
+            def tasks(cls, config, split, seed): ...
+            @tool
+            async def shout(self, text: str) -> str: ...
+            async def verify(self, submission): ...
+
+    A plain Python error raised in `setup`, a tool or `reply` is the environment's fault, one raised in `verify` the
+    verifier's; neither is ever scored 0. `ToolError` speaks to the model.
+    """
+
+    version: ClassVar[str] = "0.1.0"
+    seats: ClassVar[tuple[str, ...]] = ("agent",)
+    """Named roles, each with its own tools (`@tool(seats=...)`)."""
+    submits: ClassVar[bool] = True
+    """Whether a task asks for an answer: the hub then adds the tool `submit(answer)`, which seals the episode."""
+    config_type: ClassVar[type[EnvironmentConfig]] = EnvironmentConfig
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for base in getattr(cls, "__orig_bases__", ()):
+            origin = get_origin(base)
+            if isinstance(origin, type) and issubclass(origin, Environment):
+                argument = get_args(base)[0]
+                if isinstance(argument, type) and issubclass(argument, EnvironmentConfig):
+                    cls.config_type = argument
+
+    def __init__(self, task: Task[Public, Secret], config: EnvironmentConfig, seed: int) -> None:
+        self.task = task
+        self.config = cast(ConfigT, config)
+        self.seed = seed
+        """The group's seed: samples of one task share it."""
+
+    @classmethod
+    def splits(cls, config: EnvironmentConfig) -> tuple[str, ...]:
+        """The names `--split` takes; the first is the default."""
+        return ("test",)
+
+    @classmethod
+    def tasks(cls, config: Any, split: str, seed: int) -> Iterable[Task[Public, Secret] | BadRow]:
+        """The tasks of a split, lazily, the same for the same arguments; a `BadRow` where a row makes no task."""
+        raise NotImplementedError
+
+    @classmethod
+    def limits(cls, config: Any) -> Limits:
+        """The limits this environment suggests; the caller's own win."""
+        return Limits()
+
+    async def setup(self) -> None:
+        """Make the world ready. `self.task`, `self.config` and `self.seed` are there."""
+
+    def messages(self, seat: str) -> Sequence[Message]:
+        """The conversation a seat starts from: by default the task's prompt."""
+        public = self.task.public
+        opening = [system(public.system)] if public.system else []
+        prompt = [user(public.prompt)] if isinstance(public.prompt, str) else list(public.prompt)
+        return opening + prompt
+
+    async def reply(self, seat: str, messages: Sequence[Message]) -> Sequence[Message] | None:
+        """The next user messages after the agent's, or None when the conversation is over (the default)."""
+        return None
+
+    def reference(self) -> Sequence[Message]:
+        """A reference solution as assistant messages; empty where there is none. Never shown to an agent under test."""
+        return self.task.secret.reference
+
+    def snapshot(self) -> JsonValue:
+        """The world's state as JSON, restorable by `restore`."""
+        raise NotOffered(f"{type(self).__name__} takes no snapshots")
+
+    async def restore(self, state: JsonValue) -> None:
+        """Return to a snapshot, after `setup`."""
+        raise NotOffered(f"{type(self).__name__} restores no snapshots")
+
+    async def verify(self, submission: Submission) -> Score:
+        """Score the sealed episode."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Give back what `setup` took. Runs once, also after a failure."""

@@ -1,0 +1,133 @@
+"""One error tree; the name says which boundary broke.
+
+HubError
+├── UsageError                what was asked for cannot be done; exit code 2
+│   ├── ConfigError           a configuration key or value
+│   ├── UnknownNameError      an environment, agent, split … nobody registered
+│   ├── DataError             a row of a data file, with file and line
+│   ├── CredentialError       a key that is missing, refused, or kept unsafely
+│   └── RunDirectoryError     a run directory that cannot be used as asked
+├── StoreError                the run store could not write or read (disk full …)
+├── EpisodeError              an episode's boundary broke; becomes the rollout's outcome
+│   ├── TaskError             the environment's own code: setup, a tool, a user turn
+│   ├── SandboxError          where its tools run
+│   ├── ModelError            who generates
+│   ├── AgentError            who acts
+│   └── VerifierError         who scores
+├── ToolError                 a tool speaks to the model; never a fault
+└── NotOffered                the environment does not offer what was asked (seed, state, reference)
+
+`EpisodeStop` is not an error: a limit or the seal ends the agent's turn, and the episode is scored.
+"""
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class HubError(Exception):
+    """Everything the hub raises on purpose."""
+
+
+class UsageError(HubError):
+    """What the caller asked for cannot be done as asked."""
+
+
+class ConfigError(UsageError):
+    """A configuration key or value that does not hold."""
+
+
+class UnknownNameError(UsageError):
+    """A name that nothing is registered under."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
+        names = sorted(known)
+        close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        meant = f"; did you mean {' or '.join(repr(match) for match in close)}?" if close else "."
+        listing = f" Known: {', '.join(names)}." if names and (not close or len(names) <= 12) else ""
+        super().__init__(f"no {kind} is named {name!r}{meant}{listing}{' ' + hint if hint else ''}")
+
+
+class DataError(UsageError):
+    """A row of a data file that cannot become a task."""
+
+    def __init__(self, problem: str, file: Path | str, line: int | None = None) -> None:
+        self.file, self.line = str(file), line
+        where = f"{file}:{line}" if line is not None else str(file)
+        super().__init__(f"{where}: {problem}")
+
+
+class CredentialError(UsageError):
+    """A key that is missing, refused by its provider, or kept where it could leak."""
+
+
+class RunDirectoryError(UsageError):
+    """A run directory that cannot be used as asked: newer schema, read-only, locked, another run."""
+
+
+class StoreError(HubError):
+    """The run store could not be written or read; what is committed stays."""
+
+
+class EpisodeError(HubError):
+    """A boundary of one episode broke; the engine turns it into the rollout's outcome.
+
+    `retryable` says whether another attempt could fare better.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = True) -> None:
+        self.retryable = retryable
+        super().__init__(message)
+
+
+class TaskError(EpisodeError):
+    """The environment's own code failed: its setup, one of its tools, or its user."""
+
+
+class SandboxError(EpisodeError):
+    """The place where an environment's tools run failed."""
+
+
+class ModelError(EpisodeError):
+    """A model backend failed after its retries.
+
+    `status` is the last HTTP status, or None when no answer came.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, retryable: bool = True) -> None:
+        self.status = status
+        super().__init__(message, retryable=retryable)
+
+
+class ContextLimitError(ModelError):
+    """The conversation no longer fits the model; a stop, not a fault."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, status=400, retryable=False)
+
+
+class AgentError(EpisodeError):
+    """The agent itself failed: its program crashed or broke its contract."""
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message, retryable=retryable)
+
+
+class VerifierError(EpisodeError):
+    """The verifier failed, or gave something that is no score."""
+
+
+class ToolError(HubError):
+    """Raised by a tool to speak to the model: the text reaches it as an error result."""
+
+
+class NotOffered(HubError):
+    """The environment does not offer what was asked: a seed, a snapshot, a reference solution."""
+
+
+class EpisodeStop(Exception):
+    """The agent's turn is over (a limit, or the episode was sealed); what is there is scored."""
+
+    def __init__(self, stop: str) -> None:
+        self.stop = stop
+        super().__init__(stop)

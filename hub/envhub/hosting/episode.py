@@ -1,0 +1,239 @@
+"""One episode of a hosted environment: tools dispatched directly, sealed once, verified once, closed once."""
+
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+from mcp_types import CallToolResult, Tool
+from pydantic import JsonValue
+
+from envhub.environment import Environment
+from envhub.errors import EpisodeError, NotOffered, TaskError, ToolError, VerifierError
+from envhub.hosting.toolbox import GET_TASK, REPLY, SUBMIT, Toolbox
+from envhub.limits import Deadlines
+from envhub.messages import Message, assistant
+from envhub.rollout import Fault, Phase
+from envhub.score import Score, VerifierRef
+from envhub.submission import Submission
+from envhub.tools import as_result, text_result
+
+logger = logging.getLogger(__name__)
+
+CLOSED = "The episode is closed."
+BROKEN = "The tool failed because of a fault in the environment, not in your call."
+
+
+class HostedSeat:
+    """One seat's agent plane."""
+
+    __slots__ = ("_episode", "messages", "name", "token", "tools")
+
+    def __init__(self, episode: "HostedEpisode", name: str, tools: tuple[Tool, ...]) -> None:
+        self.name, self.tools = name, tools
+        self.token = secrets.token_urlsafe(24)
+        self.messages = tuple(episode.environment.messages(name))
+        self._episode = episode
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Call one of the seat's tools; never raises for what the tool or the environment did."""
+        return await self._episode.call_tool(self.name, name, arguments)
+
+    async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
+        """The environment's next user messages, or None when the conversation is over."""
+        return await self._episode.reply(self.name, messages)
+
+
+class HostedEpisode:
+    """One attempt at one task: open, then sealed, then closed. Every step is idempotent; the first terminal wins."""
+
+    def __init__(
+        self, environment: Environment[Any], toolbox: Toolbox, verifier: VerifierRef, deadlines: Deadlines
+    ) -> None:
+        self.id = secrets.token_hex(8)
+        self.environment = environment
+        self.answer: str | None = None
+        self.faults: list[Fault] = []
+        self.seats: dict[str, HostedSeat] = {}
+        self._toolbox, self._verifier, self._deadlines = toolbox, verifier, deadlines
+        self._in_flight: set[anyio.CancelScope] = set()
+        self._idle: anyio.Event | None = None
+        self._sealed = self._closed = False
+        self._verdict: Score | VerifierError | None = None
+        self._verifying: anyio.Lock | None = None
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the agent's time is over."""
+        return self._sealed
+
+    async def setup(self, state: JsonValue) -> None:
+        """Make the world ready and open its seats.
+
+        Raises:
+            TaskError: it failed, or took longer than its deadline.
+        """
+        seconds = self._deadlines.setup
+        environment = self.environment
+        try:
+            with anyio.move_on_after(seconds) as scope:
+                await environment.setup()
+                if state is not None:
+                    await environment.restore(state)
+            if scope.cancelled_caught:
+                raise TaskError(f"setup of task {environment.task.id!r} was not done after {seconds:g} s")
+            for name in environment.seats:
+                self.seats[name] = HostedSeat(self, name, self._toolbox.definitions(name))
+        except (EpisodeError, NotOffered):
+            raise
+        except Exception as error:
+            raise TaskError(f"setup of task {environment.task.id!r} raised {describe(error)}") from error
+
+    async def call_tool(self, seat: str, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Dispatch one call: strict arguments, a deadline, cancelled by the seal."""
+        if self._sealed:
+            return text_result(CLOSED, is_error=True)
+        try:
+            spec = self._toolbox.find(seat, name)
+            parsed = spec.parse(dict(arguments))
+            if name == SUBMIT:
+                return await self._submit(parsed["answer"])
+            if name == GET_TASK:
+                return text_result("\n\n".join(message.text for message in self.seats[seat].messages))
+            if name == REPLY:
+                said = await self.reply(seat, (assistant(parsed["text"]),))
+                return text_result("The conversation is over." if said is None else "\n\n".join(m.text for m in said))
+            return await self._call(name, getattr(self.environment, spec.method), parsed)
+        except ToolError as error:
+            return text_result(str(error), is_error=True)
+        except Exception as error:
+            logger.exception("tool %r of task %r failed", name, self.environment.task.id)
+            self.record_fault(error, "agent")
+            return text_result(BROKEN, is_error=True)
+
+    async def _call(self, name: str, method: Any, arguments: dict[str, Any]) -> CallToolResult:
+        scope = anyio.CancelScope(deadline=anyio.current_time() + self._deadlines.tool_call)
+        self._in_flight.add(scope)
+        try:
+            with scope:
+                result = as_result(await method(**arguments))
+                # A tool that swallowed its cancellation must not speak after the seal.
+                return text_result(CLOSED, is_error=True) if self._sealed else result
+        finally:
+            self._in_flight.discard(scope)
+            if self._idle is not None and not self._in_flight:
+                self._idle.set()
+        if self._sealed:
+            return text_result(CLOSED, is_error=True)
+        return text_result(f"{name} was stopped after {self._deadlines.tool_call:g} seconds.", is_error=True)
+
+    async def _submit(self, answer: str) -> CallToolResult:
+        self.answer = answer
+        await self.seal()
+        return text_result("Submitted.")
+
+    async def reply(self, seat: str, messages: Sequence[Message]) -> Sequence[Message] | None:
+        """The environment's user answers, or None when it has nothing more to say.
+
+        Raises:
+            TaskError: the environment's code failed or was too slow.
+        """
+        if self._sealed:
+            return None
+        seconds = self._deadlines.tool_call
+        try:
+            with anyio.move_on_after(seconds):
+                return await self.environment.reply(seat, messages)
+        except EpisodeError:
+            raise
+        except Exception as error:
+            raise TaskError(f"reply raised {describe(error)}") from error
+        raise TaskError(f"the environment's user gave no reply within {seconds:g} s")
+
+    def reference(self) -> Sequence[Message]:
+        """Privileged: the reference solution; empty where there is none."""
+        return self.environment.reference()
+
+    def snapshot(self) -> JsonValue:
+        """Privileged: the world's state as JSON."""
+        return self.environment.snapshot()
+
+    async def seal(self) -> None:
+        """Revoke the agent's access and end its calls in flight; the first seal wins."""
+        if self._sealed:
+            return
+        self._sealed = True
+        if self._in_flight:
+            self._idle = anyio.Event()
+            for scope in tuple(self._in_flight):
+                scope.cancel()
+            with anyio.move_on_after(self._deadlines.close, shield=True) as scope:
+                await self._idle.wait()
+            if scope.cancelled_caught:
+                self.record_fault(TaskError("a tool call ignored its cancellation at the seal"), "agent")
+
+    async def verify(self, submission: Submission) -> Score:
+        """Seal and score; the first verdict stands.
+
+        Raises:
+            VerifierError: the verifier failed, or gave something that is no score.
+        """
+        await self.seal()
+        self._verifying = self._verifying or anyio.Lock()
+        async with self._verifying:
+            if self._verdict is None:
+                try:
+                    self._verdict = await self._judge(submission)
+                except VerifierError as error:
+                    self._verdict = error
+        if isinstance(self._verdict, VerifierError):
+            raise self._verdict
+        return self._verdict
+
+    async def _judge(self, submission: Submission) -> Score:
+        seconds = self._deadlines.verify
+        score: object = None
+        try:
+            with anyio.move_on_after(seconds) as scope:
+                score = await self.environment.verify(submission)
+        except VerifierError:
+            raise
+        except Exception as error:
+            logger.exception("the verifier of task %r failed", self.environment.task.id)
+            raise VerifierError(f"the verifier raised {describe(error)}") from error
+        if scope.cancelled_caught:
+            raise VerifierError(f"the verifier gave no score within {seconds:g} s")
+        if not isinstance(score, Score):
+            raise VerifierError(f"the verifier returned {type(score).__name__}, not a Score")
+        return score.model_copy(update={"verifier": self._verifier})
+
+    async def close(self) -> None:
+        """Tear the world down, once; shielded and bounded.
+
+        Raises:
+            TaskError: the environment's clean-up failed or took longer than its deadline.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        seconds = self._deadlines.close
+        try:
+            with anyio.CancelScope(deadline=anyio.current_time() + seconds, shield=True) as scope:
+                await self.seal()
+                await self.environment.close()
+        except Exception as error:
+            raise TaskError(f"close raised {describe(error)}") from error
+        if scope.cancelled_caught:
+            raise TaskError(f"close was not done after {seconds:g} s")
+
+    def record_fault(self, error: Exception, phase: Phase) -> None:
+        """Keep a fault of the environment's; it decides the outcome."""
+        boundary = "sandbox" if type(error).__name__ == "SandboxError" else "environment"
+        self.faults.append(Fault(boundary=boundary, phase=phase, type=type(error).__name__, message=describe(error)))
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line: its class and what it says."""
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,114 @@
+"""Hosts an environment class inside this process: its tasks, and an episode per attempt."""
+
+import hashlib
+import inspect
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from envhub.environment import AnyEnvironment, EnvironmentConfig
+from envhub.errors import ConfigError, HubError, UnknownNameError
+from envhub.hosting.episode import HostedEpisode, describe, logger
+from envhub.hosting.toolbox import Toolbox
+from envhub.limits import Deadlines
+from envhub.protocols import EnvironmentInfo, Episode, TaskCard
+from envhub.score import VerifierRef
+from envhub.task import BadRow, Public, Secret, Task
+
+CONTRACT_VERSION = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _HostedTask:
+    """A task card whose secret half stays with its host."""
+
+    task: Task[Public, Secret]
+    split: str
+
+    @property
+    def public(self) -> Public:
+        return self.task.public
+
+    @property
+    def digest(self) -> str:
+        return self.task.digest
+
+
+class InProcessHost:
+    """The control plane of one environment class, in this process."""
+
+    def __init__(self, name: str, environment: AnyEnvironment, config: EnvironmentConfig | None = None) -> None:
+        self._environment = environment
+        self._config = environment.config_type() if config is None else config
+        self._toolbox = Toolbox(environment)
+        self.info = EnvironmentInfo(
+            name=name,
+            version=environment.version,
+            digest=source_digest(environment),
+            contract=CONTRACT_VERSION,
+            splits=environment.splits(self._config),
+            seats=environment.seats,
+            tools=self._toolbox.tools,
+            tools_digest=self._toolbox.digest,
+            limits=environment.limits(self._config),
+            isolation="in_process",
+        )
+        self._verifier = VerifierRef(name=name, version=environment.version, digest=self.info.digest)
+
+    def tasks(self, split: str, seed: int) -> Iterator[TaskCard | BadRow]:
+        """The cards of a split, lazily.
+
+        Raises:
+            UnknownNameError: there is no such split.
+        """
+        if split not in self.info.splits:
+            raise UnknownNameError(f"split of {self.info.name}", split, self.info.splits)
+        try:
+            for task in self._environment.tasks(self._config, split, seed):
+                yield task if isinstance(task, BadRow) else _HostedTask(task, split)
+        except HubError:
+            raise
+        except Exception as error:
+            raise ConfigError(f"the tasks of {self.info.name} could not be made: {describe(error)}") from error
+
+    @asynccontextmanager
+    async def open(
+        self, task: TaskCard, *, seed: int, deadlines: Deadlines, state: JsonValue = None
+    ) -> AsyncGenerator[Episode]:
+        """Open an episode of a task this host handed out; it is closed on the way out.
+
+        Raises:
+            TaskError: setup failed or took too long.
+        """
+        assert isinstance(task, _HostedTask), "a host opens only its own tasks"
+        environment = self._environment(task.task, self._config, seed)
+        episode = HostedEpisode(environment, self._toolbox, self._verifier, deadlines)
+        try:
+            await episode.setup(state)
+            yield episode
+        finally:
+            try:
+                await episode.close()
+            except HubError:
+                logger.exception("an episode of %s did not close", self.info.name)
+
+
+def source_digest(environment: AnyEnvironment) -> str:
+    """A digest of the code that makes tasks and scores: the class's package folder, or its module."""
+    digest = hashlib.sha256(f"{environment.__module__}:{environment.__qualname__}:{environment.version}".encode())
+    for file in _sources(environment):
+        digest.update(file.read_bytes())
+    return "sha256:" + digest.hexdigest()[:32]
+
+
+def _sources(environment: AnyEnvironment) -> list[Path]:
+    module: Any = inspect.getmodule(environment)
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return []
+    path = Path(file)
+    return sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]

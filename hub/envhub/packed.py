@@ -1,0 +1,126 @@
+"""Numbers packed as raw little-endian bytes: how token ids and logprobs are kept.
+
+A list of 65,000 ids costs megabytes as JSON numbers or Python objects and 260 kB here; a shared prefix is one
+`bytes.startswith`.
+"""
+
+import sys
+from array import array
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+assert sys.byteorder == "little", "packed arrays are little-endian on disk and in memory"
+
+Number = TypeVar("Number", int, float)
+
+
+class Packed(Generic[Number]):
+    """An immutable sequence of 4-byte numbers over one `bytes` (`raw`); compares and hashes by content."""
+
+    code: ClassVar[str]
+    __slots__ = ("raw",)
+
+    def __init__(self, values: Iterable[Number] = ()) -> None:
+        self.raw = self._pack(values)
+
+    @classmethod
+    def _pack(cls, values: Iterable[Number]) -> bytes:
+        return array(cls.code, values).tobytes()
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> Self:
+        """Wrap packed bytes as they are.
+
+        Raises:
+            ValueError: the length is not a multiple of four.
+        """
+        if len(raw) % 4:
+            raise ValueError(f"{len(raw)} bytes are not a whole number of 4-byte values")
+        packed = cls.__new__(cls)
+        packed.raw = raw
+        return packed
+
+    def tolist(self) -> list[Number]:
+        """The values as Python numbers."""
+        return memoryview(self.raw).cast(self.code).tolist()  # type: ignore[call-overload]
+
+    def shared_prefix(self, other: "Packed[Number]") -> int:
+        """How many leading values both have in common."""
+        shorter = min(len(self), len(other))
+        if self.raw[: 4 * shorter] == other.raw[: 4 * shorter]:
+            return shorter
+        low, high = 0, shorter
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.raw[: 4 * middle] == other.raw[: 4 * middle]:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def startswith(self, other: "Packed[Number]") -> bool:
+        """Whether `other` is an exact prefix."""
+        return self.raw.startswith(other.raw)
+
+    def __add__(self, other: Self) -> Self:
+        return self.from_bytes(self.raw + other.raw)
+
+    def __getitem__(self, cut: slice) -> Self:
+        start, stop, step = cut.indices(len(self))
+        assert step == 1, "packed arrays are cut in contiguous runs"
+        return self.from_bytes(self.raw[4 * start : 4 * max(start, stop)])
+
+    def __iter__(self) -> Iterator[Number]:
+        return iter(self.tolist())
+
+    def __len__(self) -> int:
+        return len(self.raw) // 4
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.raw == other.raw
+
+    def __hash__(self) -> int:
+        return hash(self.raw)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.tolist()!r})"
+
+    @classmethod
+    def _coerce(cls, value: object) -> Self:
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            return cls.from_bytes(b64decode(value, validate=True))
+        if isinstance(value, list | tuple):
+            try:
+                return cls(value)  # pyright: ignore[reportUnknownArgumentType]  # array() checks each value's type
+            except (TypeError, OverflowError) as error:
+                raise ValueError(str(error)) from error
+        raise ValueError(f"expected packed base64 or a list of numbers, got {type(value).__name__}")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls._coerce,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda packed: b64encode(packed.raw).decode(), when_used="json"
+            ),
+        )
+
+
+class Int32s(Packed[int]):
+    """Token ids, masks, policy versions."""
+
+    code = "i"
+    __slots__ = ()
+
+
+class Float32s(Packed[float]):
+    """Log-probabilities; rounded to 32 bits."""
+
+    code = "f"
+    __slots__ = ()

@@ -1,0 +1,263 @@
+"""The seams: what an agent, a model and the host of an environment must be; no side sees inside another."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from mcp_types import CallToolResult, Tool
+from pydantic import JsonValue
+
+from envhub.frozen import Frozen
+from envhub.limits import Deadlines, Limits
+from envhub.messages import Message, ToolRequest
+from envhub.packed import Float32s, Int32s
+from envhub.rollout import Fault, Isolation, Stop, Usage
+from envhub.score import Score
+from envhub.submission import Submission
+from envhub.task import BadRow, Public
+
+# --- models -----------------------------------------------------------------------------------------------------
+
+
+class Sampling(Frozen):
+    """How to sample; None leaves it to the backend."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    """Output tokens of one response."""
+    stop: tuple[str, ...] | None = None
+    seed: int | None = None
+    extra: dict[str, JsonValue] = {}
+    """Further fields of the request body, as the backend names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One call of a model. A dataclass: two are built per rollout on the hot path, and none crosses a process."""
+
+    messages: Sequence[Message]
+    tools: Sequence[Tool] = ()
+    sampling: Sampling = field(default_factory=Sampling)
+    timeout_seconds: float = 600.0
+    session: str = ""
+    """The rollout it belongs to, for prefix-cache affinity."""
+    media: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """Digest → bytes of the media the messages name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """What a model said, with token ids and logprobs where the backend gives them."""
+
+    message: Message
+    finish_reason: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
+    prompt_token_ids: Int32s | None = None
+    output_token_ids: Int32s | None = None
+    output_logprobs: Float32s | None = None
+    policy_version: int | None = None
+    retries: int = 0
+
+
+class Model(Protocol):
+    """Who generates. Stateless, shared by all episodes of a run."""
+
+    @property
+    def name(self) -> str:
+        """As the user named it, in litellm's words: `hosted_vllm/…`, `openai/…`, `mock/…`."""
+        ...
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        """Answer one request, within its timeout, retries included.
+
+        Raises:
+            ContextLimitError: the conversation does not fit.
+            ModelError: the backend failed.
+        """
+        ...
+
+
+# --- agents -----------------------------------------------------------------------------------------------------
+
+
+class Seat(Protocol):
+    """An agent's place in an episode: the agent plane and the model seam, metered and recorded.
+
+    Every method may raise `EpisodeStop` when a limit is reached; let it pass.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation to start from."""
+        ...
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools to show a model; the contract's own `get_task` and `reply` are left out."""
+        ...
+
+    @property
+    def is_sealed(self) -> bool: ...
+
+    async def generate(self, messages: Sequence[Message], tools: Sequence[Tool] | None = None) -> Message:
+        """Ask the run's model to answer the conversation; a turn. `tools` defaults to all of the seat's."""
+        ...
+
+    def say(self, messages: Sequence[Message], response: Message) -> None:
+        """Record a response no model made (a script's, a person's); a turn."""
+        ...
+
+    async def call_tools(self, requests: Sequence[ToolRequest]) -> list[Message]:
+        """Run tool calls concurrently; the `tool` messages that answer them, in order."""
+        ...
+
+    async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
+        """The environment's next user messages after `messages`; None when the conversation is over."""
+        ...
+
+
+class Agent(Protocol):
+    """Who acts. One instance plays many episodes at once and keeps no state between them."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def config(self) -> dict[str, JsonValue]:
+        """What to record of its configuration."""
+        ...
+
+    async def play(self, seat: Seat) -> Stop:
+        """Act until done."""
+        ...
+
+
+@runtime_checkable
+class ReferenceAgent(Protocol):
+    """An agent that plays the environment's own reference solution instead of a policy of its own."""
+
+    async def play_reference(self, seat: Seat, reference: Sequence[Message]) -> Stop: ...
+
+
+@runtime_checkable
+class SampleAgent(Protocol):
+    """An agent that must know which sample of which task it plays, such as a replay of a stored one."""
+
+    async def play_sample(self, seat: Seat, rollout_id: str) -> Stop: ...
+
+
+# --- environments -----------------------------------------------------------------------------------------------
+
+
+class EnvironmentInfo(Frozen):
+    """What a host says of its environment."""
+
+    name: str
+    version: str
+    digest: str
+    contract: int
+    splits: tuple[str, ...]
+    seats: tuple[str, ...]
+    tools: tuple[Tool, ...]
+    """The union of all seats' tools, in order."""
+    tools_digest: str
+    limits: Limits
+    isolation: Isolation
+
+
+class TaskCard(Protocol):
+    """A task as the engine holds it: its public half and a digest."""
+
+    @property
+    def public(self) -> Public: ...
+    @property
+    def split(self) -> str: ...
+    @property
+    def digest(self) -> str: ...
+
+
+class AgentPlane(Protocol):
+    """One seat's side of an episode: what an MCP client sees."""
+
+    @property
+    def token(self) -> str: ...
+    @property
+    def messages(self) -> tuple[Message, ...]: ...
+    @property
+    def tools(self) -> tuple[Tool, ...]: ...
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Never raises for what the tool or the environment did; the result says it."""
+        ...
+
+    async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None: ...
+
+
+class Episode(Protocol):
+    """One attempt at one task, seen from the control plane."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def seats(self) -> Mapping[str, AgentPlane]: ...
+    @property
+    def is_sealed(self) -> bool: ...
+    @property
+    def answer(self) -> str | None:
+        """What was given to `submit`."""
+        ...
+
+    @property
+    def faults(self) -> Sequence[Fault]:
+        """The environment's faults so far."""
+        ...
+
+    def reference(self) -> Sequence[Message]:
+        """Privileged: the reference solution; empty where there is none."""
+        ...
+
+    def snapshot(self) -> JsonValue:
+        """Privileged: the world's state."""
+        ...
+
+    async def seal(self) -> None:
+        """Latch: revoke the tokens, cancel calls in flight. Idempotent."""
+        ...
+
+    async def verify(self, submission: Submission) -> Score:
+        """Seal and score; idempotent and cached.
+
+        Raises:
+            VerifierError: there is no score.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Tear down; idempotent.
+
+        Raises:
+            TaskError: the environment's clean-up failed.
+        """
+        ...
+
+
+class EnvironmentHost(Protocol):
+    """The control plane of one environment: in this process, or elsewhere."""
+
+    @property
+    def info(self) -> EnvironmentInfo: ...
+    def tasks(self, split: str, seed: int) -> Iterator[TaskCard | BadRow]: ...
+    def open(
+        self, task: TaskCard, *, seed: int, deadlines: Deadlines, state: JsonValue = None
+    ) -> AbstractAsyncContextManager[Episode]:
+        """Open an episode: set up, and closed on the way out.
+
+        Raises:
+            TaskError: setup failed or took too long.
+        """
+        ...

@@ -1,0 +1,88 @@
+"""Training rows, derived from a rollout's turns by engine token ids alone; text is never tokenised again."""
+
+from collections.abc import Iterable
+
+from envhub.frozen import Frozen
+from envhub.packed import Float32s, Int32s
+from envhub.rollout import Rollout, Turn
+
+
+class Segment(Frozen):
+    """One training row: arrays of one length [tokens], aligned."""
+
+    rollout_id: str
+    agent: str
+    token_ids: Int32s
+    loss_mask: Int32s
+    """1 on tokens the policy sampled."""
+    logprobs: Float32s
+    """The sampler's log-probability; 0 where `loss_mask` is 0."""
+    versions: Int32s
+    """The policy version of each sampled token; -1 elsewhere or where unknown."""
+    turn_ids: Int32s
+    """The turn each token was sampled in; -1 where the environment wrote it."""
+    prompt_length: int
+    """How many tokens come before the first sampled one."""
+
+
+def segments(rollout: Rollout) -> list[Segment]:
+    """Derive the rollout's training rows.
+
+    A turn extends the row of its parent when its prompt ids begin with exactly that row's ids; otherwise (compaction,
+    re-templating, truncation) it forks a new row. Turns without engine ids are left out.
+    """
+    rows: dict[int, list[Turn]] = {}
+    ids_of: dict[int, Int32s] = {}
+    for turn in rollout.turns:
+        if turn.prompt_token_ids is None or turn.output_token_ids is None:
+            continue
+        parent = turn.parent_turn
+        extends = parent in ids_of and turn.prompt_token_ids.startswith(ids_of[parent])
+        rows[turn.index] = [*(rows.pop(parent, None) or []), turn] if extends and parent in rows else [turn]
+        ids_of[turn.index] = turn.prompt_token_ids + turn.output_token_ids
+    return [_row(rollout.rollout_id, chain) for chain in rows.values()]
+
+
+def _row(rollout_id: str, chain: list[Turn]) -> Segment:
+    ids = Int32s()
+    mask, turn_ids, versions, logprobs = Int32s(), Int32s(), Int32s(), Float32s()
+    for turn in chain:
+        assert turn.prompt_token_ids is not None
+        assert turn.output_token_ids is not None
+        written, sampled = len(turn.prompt_token_ids) - len(ids), len(turn.output_token_ids)
+        ids = turn.prompt_token_ids + turn.output_token_ids
+        version = -1 if turn.policy_version is None else turn.policy_version
+        mask += _fill(0, written) + (turn.output_mask or _fill(1, sampled))
+        turn_ids += _fill(-1, written) + _fill(turn.index, sampled)
+        versions += _fill(-1, written) + (turn.policy_versions or _fill(version, sampled))
+        logprobs += _zeros(written) + (turn.output_logprobs or _zeros(sampled))
+    first = chain[0].prompt_token_ids
+    assert first is not None
+    return Segment(
+        rollout_id=rollout_id,
+        agent=chain[0].agent,
+        token_ids=ids,
+        loss_mask=mask,
+        logprobs=logprobs,
+        versions=versions,
+        turn_ids=turn_ids,
+        prompt_length=len(first),
+    )
+
+
+def _fill(value: int, count: int) -> Int32s:
+    return Int32s.from_bytes(value.to_bytes(4, "little", signed=True) * count)
+
+
+def _zeros(count: int) -> Float32s:
+    return Float32s.from_bytes(bytes(4 * count))
+
+
+def sampled_ids(rows: Iterable[Segment]) -> dict[int, Int32s]:
+    """Turn index → the ids it sampled, read back from its rows."""
+    found: dict[int, list[int]] = {}
+    for row in rows:
+        for token, turn in zip(row.token_ids, row.turn_ids, strict=True):
+            if turn >= 0:
+                found.setdefault(turn, []).append(token)
+    return {turn: Int32s(ids) for turn, ids in found.items()}

@@ -1,0 +1,161 @@
+"""`@tool`: how a method of an environment becomes an MCP tool."""
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_type_hints, overload
+
+from mcp_types import CallToolResult, TextContent, Tool
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic_core import to_json
+
+from envhub.errors import ToolError
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_MARK = "__envhub_tool__"
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True)
+class ToolMark:
+    """What `@tool` was told."""
+
+    name: str | None
+    seats: tuple[str, ...] | None
+
+
+@overload
+def tool(method: Method, /) -> Method: ...
+@overload
+def tool(*, name: str | None = None, seats: tuple[str, ...] | None = None) -> Callable[[Method], Method]: ...
+def tool(
+    method: Method | None = None, /, *, name: str | None = None, seats: tuple[str, ...] | None = None
+) -> Method | Callable[[Method], Method]:
+    """Offer an async method to the agent as an MCP tool.
+
+    The signature becomes a strict JSON schema, the docstring its description; an `Args:` section describes arguments.
+    `seats` limits the tool to those seats. Raise `ToolError(text)` to speak to the model.
+    """
+
+    def mark(function: Method) -> Method:
+        setattr(function, _MARK, ToolMark(name, seats))
+        return function
+
+    return mark if method is None else mark(method)
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """One tool of an environment class: its MCP definition and how to call it."""
+
+    definition: Tool
+    method: str
+    arguments: type[BaseModel]
+    seats: tuple[str, ...] | None
+
+    def parse(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Check arguments strictly: no coercion, no unknown names.
+
+        Raises:
+            ToolError: says which argument is wrong, to the model.
+        """
+        try:
+            # Through JSON, so that strictness means JSON's types (an array is a tuple, a string is a date).
+            checked = self.arguments.model_validate_json(to_json(arguments))
+        except ValidationError as error:
+            raise ToolError(self._explain(error)) from None
+        return {name: getattr(checked, name) for name in checked.model_fields_set}
+
+    def _explain(self, error: ValidationError) -> str:
+        known = ", ".join(self.arguments.model_fields) or "none"
+        lines: list[str] = []
+        for problem in error.errors(include_url=False, include_context=False, include_input=False):
+            place = ".".join(str(step) for step in problem["loc"])
+            if problem["type"] == "extra_forbidden":
+                lines.append(f"unknown argument {place!r}; {self.definition.name} takes: {known}")
+            elif problem["type"] == "missing":
+                lines.append(f"argument {place!r} is missing")
+            else:
+                lines.append(f"argument {place!r}: {problem['msg']}")
+        return "\n".join(lines)
+
+
+def tool_specs(environment: type) -> tuple[ToolSpec, ...]:
+    """The tools of an environment class, in order of definition, base classes first."""
+    found: dict[str, Callable[..., Any]] = {}
+    for cls in reversed(environment.__mro__):
+        for attribute, value in vars(cls).items():
+            if hasattr(value, _MARK):
+                found[attribute] = value
+            elif attribute in found:
+                del found[attribute]
+    specs = tuple(_spec(attribute, function) for attribute, function in found.items())
+    names = [spec.definition.name for spec in specs]
+    if len(set(names)) != len(names):
+        raise TypeError(f"{environment.__qualname__} offers two tools of one name: {names}")
+    return specs
+
+
+def _spec(attribute: str, function: Callable[..., Any]) -> ToolSpec:
+    mark: ToolMark = getattr(function, _MARK)
+    name = mark.name or attribute
+    if not _NAME.fullmatch(name):
+        raise TypeError(f"tool name {name!r} is not 1 to 64 of A-Z a-z 0-9 _ -")
+    if not inspect.iscoroutinefunction(function):
+        raise TypeError(f"tool {function.__qualname__} must be `async def`")
+    description, described = _docstring(function)
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or parameter.name not in hints:
+            raise TypeError(f"tool {function.__qualname__}: parameter {parameter.name!r} needs a name and a type")
+        default: Any = ... if parameter.default is parameter.empty else parameter.default
+        note = described.get(parameter.name)
+        fields[parameter.name] = (hints[parameter.name], Field(default, description=note) if note else default)
+    config = ConfigDict(strict=True, extra="forbid")
+    arguments: type[BaseModel] = create_model(f"{name}_arguments", __config__=config, **fields)
+    schema = arguments.model_json_schema()
+    schema.pop("title", None)
+    for field in schema.get("properties", {}).values():
+        field.pop("title", None)
+    schema.setdefault("properties", {})
+    return ToolSpec(Tool(name=name, description=description, input_schema=schema), attribute, arguments, mark.seats)
+
+
+def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """Split a docstring into its description and its `Args:` section."""
+    text = inspect.getdoc(function) or ""
+    head, _, section = text.partition("\nArgs:\n")
+    described: dict[str, str] = {}
+    name = ""
+    for line in section.splitlines():
+        if line and not line.startswith(" "):
+            break
+        if match := re.match(r" {2,4}(\w+)(?: \([^)]*\))?: (.*)", line):
+            name = match[1]
+            described[name] = match[2].strip()
+        elif name and line.strip():
+            described[name] += " " + line.strip()
+    return head.strip(), described
+
+
+def text_result(text: str, *, is_error: bool = False) -> CallToolResult:
+    """A tool result of plain words."""
+    return CallToolResult(content=[TextContent(text=text)], is_error=is_error)
+
+
+def as_result(value: object) -> CallToolResult:
+    """What a tool returned, as an MCP result: text as it is, anything else as JSON (objects structured as well)."""
+    if isinstance(value, str):
+        return CallToolResult(content=[TextContent(text=value)])
+    if isinstance(value, CallToolResult):
+        return value
+    if value is None:
+        return CallToolResult(content=[])
+    if isinstance(value, BaseModel) and hasattr(value, "type") and type(value).__module__.startswith("mcp_types"):
+        return CallToolResult(content=[value])  # pyright: ignore[reportArgumentType]  # a content block of MCP's
+    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    structured = plain if isinstance(plain, dict) else None  # pyright: ignore[reportUnknownVariableType]
+    return CallToolResult(content=[TextContent(text=to_json(plain).decode())], structured_content=structured)

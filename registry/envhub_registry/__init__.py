@@ -1,0 +1,1 @@
+"""How environments are published and installed: the home of the registry."""

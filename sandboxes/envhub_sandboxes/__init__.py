@@ -1,0 +1,1 @@
+"""Where an environment's tools run: the home of the sandbox providers."""

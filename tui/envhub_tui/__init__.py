@@ -1,0 +1,1 @@
+"""How people watch rollouts: the home of the terminal UI."""
