@@ -88,6 +88,7 @@ class ToolCall(Frozen):
     arguments: JsonValue
     """The parsed arguments, or the model's text where it was no JSON object."""
     result: CallToolResult
+    """As the agent got it; the `data` of an image or sound is its digest, its bytes lie in `media/`."""
     started: FiniteFloat
     """Seconds since the rollout started."""
     seconds: FiniteFloat

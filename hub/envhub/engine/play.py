@@ -1,0 +1,365 @@
+"""Plays one attempt: set up, act, seal, verify, close; whatever happens, a record comes out."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+
+from envhub.engine.recorder import Recorder
+from envhub.engine.seat import EpisodeSeat
+from envhub.errors import (
+    AgentError,
+    EpisodeError,
+    EpisodeStop,
+    HubError,
+    ModelError,
+    NotOffered,
+    SandboxError,
+    TaskError,
+    VerifierError,
+)
+from envhub.limits import Deadlines, Limits
+from envhub.protocols import (
+    Agent,
+    EnvironmentHost,
+    Episode,
+    Model,
+    ReferenceAgent,
+    SampleAgent,
+    Sampling,
+    TaskCard,
+)
+from envhub.rollout import (
+    AgentRef,
+    EnvironmentRef,
+    Fault,
+    Outcome,
+    Phase,
+    Rollout,
+    Stop,
+    TaskRef,
+    Timings,
+    Turn,
+)
+from envhub.score import Score
+from envhub.submission import Submission
+
+logger = logging.getLogger(__name__)
+
+Boundary = Literal["agent", "model", "environment", "sandbox", "verifier", "hub"]
+
+_BOUNDARY: list[tuple[type[EpisodeError], Boundary]] = [
+    (SandboxError, "sandbox"),
+    (ModelError, "model"),
+    (VerifierError, "verifier"),
+    (TaskError, "environment"),
+    (AgentError, "agent"),
+]
+_OUTCOME: dict[Boundary, Outcome] = {
+    "agent": Outcome.AGENT_FAILED,
+    "model": Outcome.MODEL_FAILED,
+    "environment": Outcome.ENVIRONMENT_FAILED,
+    "sandbox": Outcome.SANDBOX_FAILED,
+    "verifier": Outcome.VERIFIER_FAILED,
+    "hub": Outcome.CANCELLED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Who plays, and under which rules: the same for all attempts of one environment in a run."""
+
+    run_id: str
+    host: EnvironmentHost
+    environment: EnvironmentRef
+    agent: Agent
+    agent_ref: AgentRef
+    model: Model | None
+    sampling: Sampling
+    limits: Limits
+    deadlines: Deadlines
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One sample to collect."""
+
+    cast: Cast
+    task: TaskCard
+    task_ref: TaskRef
+    group_id: str
+    rollout_id: str
+    sample: int
+    seed: int
+    policy_seed: int | None
+
+
+class Attempt:
+    """One attempt at an item, while it runs."""
+
+    def __init__(self, item: Item, number: int, queued: float, on_state: Callable[[str], None]) -> None:
+        self.item, self.number = item, number
+        self.recorder = Recorder()
+        self._queued, self._on_state = queued, on_state
+        self._started_at = time.time()
+        self._phase: Phase = "setup"
+        self._stages = {"setup": 0.0, "agent": 0.0, "verify": 0.0, "close": 0.0}
+        self._faults: list[Fault] = []
+        self._decisive: Outcome | None = None
+        self._stop = Stop.FAILED
+        self._score: Score | None = None
+        self._answer: str | None = None
+        self._is_privileged = False
+
+    async def play(self) -> Rollout:
+        """Play to the end; never raises for what a boundary did. Cancellation passes through, see `cancelled`."""
+        deadlines = self.item.cast.deadlines
+        hard = anyio.CancelScope(deadline=anyio.current_time() + deadlines.episode)
+        try:
+            with hard:
+                await self._play()
+        except EpisodeError as error:
+            self._fail(error)
+        except NotOffered as error:
+            self._fail(TaskError(str(error), retryable=False))
+        if hard.cancelled_caught:
+            self._fail(TaskError(f"the episode was not over after {deadlines.episode:g} s", retryable=True))
+        return self._record()
+
+    def cancelled(self) -> Rollout:
+        """The record of an attempt that was cut short from outside."""
+        self._stop = Stop.CANCELLED
+        self._decisive, self._score = Outcome.CANCELLED, None
+        return self._record()
+
+    async def _play(self) -> None:
+        item = self.item
+        cast = item.cast
+        self._on_state("setup")
+        clock = _Clock(self._stages)
+        async with cast.host.open(item.task, seed=item.seed, deadlines=cast.deadlines) as episode:
+            clock.end("setup")
+            self._phase = "agent"
+            try:
+                await self._act(episode)
+                await episode.seal()
+            finally:
+                clock.end("agent")
+                self._answer = episode.answer
+            self._adopt(episode.faults)
+            if self._decisive is None:
+                self._phase = "verify"
+                self._on_state("verify")
+                try:
+                    self._score = await episode.verify(self._submission(episode))
+                finally:
+                    clock.end("verify")
+            self._phase = "close"
+            self._on_state("close")
+            try:
+                await episode.close()
+            except EpisodeError as error:
+                # The verdict stands: the world was only slow or rude in leaving.
+                self._faults.append(_fault(error, "close"))
+            clock.end("close")
+
+    async def _act(self, episode: Episode) -> None:
+        cast = self.item.cast
+        limit, deadline = cast.limits.max_seconds, cast.deadlines.agent
+        is_limit = limit is not None and limit <= deadline
+        with anyio.move_on_after(limit if is_limit else deadline) as scope:
+            names = list(episode.seats)
+            if len(names) == 1:
+                self._stop = await self._take_seat(names[0], episode)
+            else:
+                self._stop = await self._take_seats(names, episode)
+        if scope.cancelled_caught:
+            if not is_limit:
+                raise AgentError(f"the agent had not stopped after {deadline:g} s")
+            self._stop = Stop.TIME_LIMIT
+
+    async def _take_seats(self, names: list[str], episode: Episode) -> Stop:
+        """Let every seat play at once; the episode stops for the first reason in the order of seats."""
+        stops: dict[str, Stop] = {}
+
+        async def take(name: str) -> None:
+            stops[name] = await self._take_seat(name, episode)
+
+        try:
+            async with anyio.create_task_group() as seats:
+                for name in names:
+                    seats.start_soon(take, name)
+        except* EpisodeError as group:
+            raise _first(group) from group
+        return next((stops[name] for name in names if stops[name] is not Stop.FINISHED), Stop.FINISHED)
+
+    async def _take_seat(self, name: str, episode: Episode) -> Stop:
+        item = self.item
+        cast = item.cast
+        sampling = cast.sampling
+        if item.policy_seed is not None and sampling.seed is None:
+            sampling = sampling.model_copy(update={"seed": item.policy_seed})
+        seat = EpisodeSeat(
+            name,
+            episode,
+            self.recorder,
+            cast.model,
+            sampling,
+            cast.limits,
+            cast.deadlines.model_call,
+            item.rollout_id,
+            self._on_state,
+        )
+        try:
+            stop = await self._choose(seat, episode)
+        except EpisodeStop as reached:
+            return Stop(reached.stop)
+        except EpisodeError:
+            raise
+        except Exception as error:
+            logger.exception("agent %r failed in %s", cast.agent.name, item.rollout_id)
+            raise AgentError(f"the agent raised {type(error).__name__}: {error}") from error
+        if episode.is_sealed:
+            return Stop.SUBMITTED
+        return Stop.TOKEN_LIMIT if seat.is_truncated and stop is Stop.FINISHED else stop
+
+    async def _choose(self, seat: EpisodeSeat, episode: Episode) -> Stop:
+        agent = self.item.cast.agent
+        if isinstance(agent, ReferenceAgent):
+            self._is_privileged = True
+            reference = episode.reference()
+            if not reference:
+                raise TaskError(f"task {self.item.task_ref.id!r} has no reference solution to play", retryable=False)
+            return await agent.play_reference(seat, reference)
+        if isinstance(agent, SampleAgent):
+            return await agent.play_sample(seat, self.item.rollout_id)
+        return await agent.play(seat)
+
+    def _submission(self, episode: Episode) -> Submission:
+        first = next(iter(episode.seats))
+        return Submission(answer=self._answer, transcript=self.recorder.transcript(first), stop=self._stop.value)
+
+    def _adopt(self, faults: Iterable[Fault]) -> None:
+        for fault in faults:
+            self._faults.append(fault)
+            self._decisive = self._decisive or _OUTCOME[fault.boundary]
+
+    def _fail(self, error: EpisodeError) -> None:
+        fault = _fault(error, self._phase)
+        self._faults.append(fault)
+        if self._score is None:
+            self._decisive = self._decisive or _OUTCOME[fault.boundary]
+
+    def _record(self) -> Rollout:
+        item = self.item
+        cast = item.cast
+        turns = tuple(turn.close() for turn in self.recorder.turns)
+        outcome = self._decisive or Outcome.SCORED
+        score = self._score if outcome is Outcome.SCORED else None
+        versions = [turn.policy_version for turn in turns if turn.policy_version is not None]
+        reason = _why_not_trainable(outcome, turns, self._is_privileged)
+        stages = self._stages
+        return Rollout(
+            run_id=cast.run_id,
+            rollout_id=item.rollout_id,
+            group_id=item.group_id,
+            sample=item.sample,
+            attempt=self.number,
+            environment=cast.environment,
+            task=item.task_ref,
+            seed=item.seed,
+            agent=cast.agent_ref,
+            model=cast.model.name if cast.model else None,
+            tools_digest=cast.host.info.tools_digest,
+            outcome=outcome,
+            stop=self._stop,
+            score=score,
+            answer=self._answer,
+            turns=turns,
+            timings=Timings(
+                queue=self._queued,
+                setup=stages["setup"],
+                agent=stages["agent"],
+                model=self.recorder.model_seconds,
+                tool=self.recorder.tool_seconds,
+                verify=stages["verify"],
+                close=stages["close"],
+                total=self.recorder.now(),
+            ),
+            started_at=self._started_at,
+            faults=tuple(self._faults),
+            isolation=cast.host.info.isolation,
+            policy_version_min=min(versions) if versions else None,
+            policy_version_max=max(versions) if versions else None,
+            trainable=reason is None,
+            trainable_reason=reason,
+            gaps=_gaps(turns),
+        )
+
+    @property
+    def media(self) -> Mapping[str, bytes]:
+        """Digest → bytes of what the episode showed."""
+        return self.recorder.media
+
+
+class _Clock:
+    """Splits time into stages: each `end` takes the time since the one before."""
+
+    def __init__(self, stages: dict[str, float]) -> None:
+        self._stages = stages
+        self._last = time.perf_counter()
+
+    def end(self, stage: str) -> None:
+        now = time.perf_counter()
+        self._stages[stage] += now - self._last
+        self._last = now
+
+
+def _fault(error: EpisodeError, phase: Phase) -> Fault:
+    boundary: Boundary = next((name for kind, name in _BOUNDARY if isinstance(error, kind)), "environment")
+    status = error.status if isinstance(error, ModelError) else None
+    return Fault(
+        boundary=boundary,
+        phase=phase,
+        type=type(error).__name__,
+        message=str(error),
+        retryable=error.retryable,
+        status=status,
+    )
+
+
+def _first(group: BaseExceptionGroup[HubError]) -> HubError:
+    """The first error of a possibly nested group."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    assert isinstance(error, HubError)
+    return error
+
+
+def _why_not_trainable(outcome: Outcome, turns: tuple[Turn, ...], is_privileged: bool) -> str | None:
+    if outcome is not Outcome.SCORED:
+        return f"not scored: {outcome.value}"
+    if is_privileged:
+        return "played the reference solution"
+    if not turns:
+        return "no turns"
+    for turn in turns:
+        if turn.output_token_ids is None or turn.prompt_token_ids is None:
+            return f"turn {turn.index} has no token ids from the engine"
+        if turn.output_logprobs is None or len(turn.output_logprobs) != len(turn.output_token_ids):
+            return f"turn {turn.index} has no logprobs for every sampled token"
+    return None
+
+
+def _gaps(turns: tuple[Turn, ...]) -> tuple[str, ...]:
+    gaps: list[str] = []
+    asked = [turn for turn in turns if turn.finish_reason is not None]
+    if any(turn.output_token_ids is None for turn in asked):
+        gaps.append("token_ids")
+    if any(turn.output_logprobs is None for turn in asked):
+        gaps.append("logprobs")
+    return tuple(gaps)

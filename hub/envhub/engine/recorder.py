@@ -1,0 +1,138 @@
+"""Writes down an episode while it is played, and turns the notes into a record at the end."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from envhub.messages import Message
+from envhub.protocols import ModelReply, Sampling
+from envhub.rollout import ToolCall, Turn
+
+@dataclass(slots=True)
+class OpenTurn:
+    """A turn whose tool calls may still come in."""
+
+    index: int
+    parent: int | None
+    agent: str
+    added: tuple[Message, ...]
+    conversation: list[Message]
+    """Everything up to and including the response."""
+    response: Message
+    reply: ModelReply | None
+    sampling: dict[str, object]
+    started: float
+    seconds: float
+    tool_calls: list[ToolCall] = field(default_factory=list[ToolCall])
+
+    def close(self) -> Turn:
+        """The record of this turn."""
+        reply = self.reply
+        if reply is None:
+            return Turn(
+                index=self.index,
+                parent_turn=self.parent,
+                agent=self.agent,
+                messages=self.added,
+                response=self.response,
+                tool_calls=tuple(self.tool_calls),
+                started=self.started,
+                seconds=self.seconds,
+            )
+        return Turn(
+            index=self.index,
+            parent_turn=self.parent,
+            agent=self.agent,
+            messages=self.added,
+            response=self.response,
+            tool_calls=tuple(self.tool_calls),
+            finish_reason=reply.finish_reason,
+            usage=reply.usage,
+            cost=reply.cost,
+            sampling=self.sampling,  # pyright: ignore[reportArgumentType]  # JSON by construction, see Sampling
+            started=self.started,
+            seconds=self.seconds,
+            retries=reply.retries,
+            prompt_token_ids=reply.prompt_token_ids,
+            output_token_ids=reply.output_token_ids,
+            output_logprobs=reply.output_logprobs,
+            policy_version=reply.policy_version,
+            token_source="none" if reply.output_token_ids is None else "engine",
+        )
+
+
+class Recorder:
+    """The notes of one attempt, over all seats."""
+
+    def __init__(self) -> None:
+        self.turns: list[OpenTurn] = []
+        self.media: dict[str, bytes] = {}
+        self.model_seconds = 0.0
+        self.tool_seconds = 0.0
+        self.output_tokens = 0
+        self.cost = 0.0
+        self._zero = time.perf_counter()
+
+    def now(self) -> float:
+        """Seconds since the attempt started."""
+        return time.perf_counter() - self._zero
+
+    def add_turn(
+        self,
+        seat: str,
+        messages: Sequence[Message],
+        response: Message,
+        reply: ModelReply | None,
+        sampling: dict[str, object],
+        started: float,
+    ) -> None:
+        """Note a response to a conversation, as a child of the turn whose conversation it extends."""
+        parent, shared = self._parent(seat, messages)
+        self.turns.append(
+            OpenTurn(
+                index=len(self.turns),
+                parent=parent,
+                agent=seat,
+                added=tuple(messages[shared:]),
+                conversation=[*messages, response],
+                response=response,
+                reply=reply,
+                sampling=sampling,
+                started=started,
+                seconds=self.now() - started,
+            )
+        )
+        if reply is not None:
+            self.output_tokens += reply.usage.output_tokens
+            self.cost += reply.cost or 0.0
+
+    def _parent(self, seat: str, messages: Sequence[Message]) -> tuple[int | None, int]:
+        """The latest turn of the seat whose whole conversation begins `messages`, and how long that one is."""
+        for turn in reversed(self.turns):
+            known = len(turn.conversation)
+            # Equal lists of the same objects compare by identity, so a long shared history costs next to nothing.
+            if turn.agent == seat and known <= len(messages) and list(messages[:known]) == turn.conversation:
+                return turn.index, known
+        return None, 0
+
+    def turn_of(self, seat: str, request_id: str) -> OpenTurn | None:
+        """The turn that asked for a tool call, or the seat's latest."""
+        latest: OpenTurn | None = None
+        for turn in reversed(self.turns):
+            if turn.agent == seat:
+                latest = latest or turn
+                if any(request.id == request_id for request in turn.response.tool_requests):
+                    return turn
+        return latest
+
+    def transcript(self, seat: str) -> tuple[Message, ...]:
+        """The seat's conversation up to its last response."""
+        for turn in reversed(self.turns):
+            if turn.agent == seat:
+                return tuple(turn.conversation)
+        return ()
+
+
+def sampling_fields(sampling: Sampling) -> dict[str, object]:
+    """What was asked of the sampler, for the record."""
+    return sampling.model_dump(mode="json", exclude_none=True, exclude_defaults=True)

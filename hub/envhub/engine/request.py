@@ -1,0 +1,91 @@
+"""What a run is asked to do: one tree for the command line, a TOML file and Python."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, JsonValue, ValidationError
+
+from envhub.errors import ConfigError, UnknownNameError
+from envhub.frozen import Frozen
+from envhub.limits import Deadlines, Limits
+from envhub.protocols import Sampling
+
+
+class Retries(Frozen):
+    """How many further attempts a broken sample gets, by what broke. Agent failures get none."""
+
+    infrastructure: int = Field(default=2, ge=0, le=100)
+    verifier: int = Field(default=1, ge=0, le=100)
+
+
+class RunRequest(Frozen):
+    """A run as asked for. Unset values take the environment's or the hub's defaults."""
+
+    environments: tuple[str, ...] = ()
+    model: str | None = None
+    """In litellm's words: `hosted_vllm/NAME`, `openai/NAME`, `mock/solver` …"""
+    base_url: str | None = None
+    """The model server, where the environment variables do not say."""
+    agent: str | None = None
+    split: str | None = None
+    limit: int | None = Field(default=None, ge=1)
+    """Tasks of each environment."""
+    repeats: int = Field(default=1, ge=1)
+    """Samples of each task."""
+    concurrency: int = Field(default=32, ge=1)
+    """Episodes in flight."""
+    seed: int | None = None
+    """Seeds tasks and episodes, and, when given, the model's sampling."""
+    set: dict[str, JsonValue] = {}
+    """Environment settings; `NAME.key` addresses one of several environments."""
+    agent_set: dict[str, JsonValue] = {}
+    sampling: Sampling = Sampling()
+    limits: Limits = Limits()
+    deadlines: Deadlines = Deadlines()
+    retries: Retries = Retries()
+    skip_bad: bool = False
+    """Leave out rows that make no task, and count them."""
+    in_process: bool = False
+    """Host installed third-party environments in this process."""
+    max_tries: int = Field(default=4, ge=1, le=100)
+    """Tries of one model call."""
+    price_prompt: float | None = Field(default=None, ge=0)
+    """US dollars per million prompt tokens."""
+    price_output: float | None = Field(default=None, ge=0)
+    """US dollars per million output tokens."""
+
+
+def request_from_toml(path: Path) -> dict[str, Any]:
+    """The settings of a configuration file, checked.
+
+    Raises:
+        ConfigError: the file is missing, is no TOML, or has an unknown or wrong key.
+    """
+    try:
+        values = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise ConfigError(f"there is no configuration file {str(path)!r}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    build_request(values, str(path))
+    return values
+
+
+def build_request(values: dict[str, Any], origin: str) -> RunRequest:
+    """Check raw settings.
+
+    Raises:
+        ConfigError: names the key and its origin.
+    """
+    try:
+        return RunRequest.model_validate(values)
+    except ValidationError as error:
+        lines: list[str] = []
+        for problem in error.errors(include_url=False):
+            key = ".".join(str(step) for step in problem["loc"])
+            if problem["type"] == "extra_forbidden":
+                lines.append(f"{origin}: {UnknownNameError('setting', key, RunRequest.model_fields)}")
+            else:
+                lines.append(f"{origin}: {key} = {problem.get('input')!r}: {problem['msg']}")
+        raise ConfigError("\n".join(lines)) from None

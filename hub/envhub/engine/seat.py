@@ -1,0 +1,200 @@
+"""The seat an agent plays from: every call metered, recorded and bounded."""
+
+import base64
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import anyio
+import msgspec
+from mcp_types import AudioContent, CallToolResult, ContentBlock, ImageContent, TextContent, Tool
+
+from envhub.engine.recorder import Recorder, sampling_fields
+from envhub.errors import AgentError, ContextLimitError, EpisodeStop
+from envhub.hosting.toolbox import LOOP_TOOLS
+from envhub.limits import Limits
+from envhub.messages import Media, Message, Part, Text, ToolRequest
+from envhub.protocols import AgentPlane, Episode, Model, ModelRequest, Sampling
+from envhub.rollout import Stop, ToolCall
+from envhub.tools import text_result
+
+
+class EpisodeSeat:
+    """One agent's place in one episode."""
+
+    def __init__(
+        self,
+        name: str,
+        episode: Episode,
+        recorder: Recorder,
+        model: Model | None,
+        sampling: Sampling,
+        limits: Limits,
+        model_timeout: float,
+        session: str,
+        on_state: Callable[[str], None],
+    ) -> None:
+        plane = episode.seats[name]
+        self.name = name
+        self.messages = plane.messages
+        self.tools = tuple(tool for tool in plane.tools if tool.name not in LOOP_TOOLS)
+        self.is_truncated = False
+        """Whether the last response was cut by a token limit."""
+        self._plane: AgentPlane = plane
+        self._episode, self._recorder, self._model = episode, recorder, model
+        self._limits, self._timeout, self._session, self._on_state = limits, model_timeout, session, on_state
+        self._turns = 0
+        cap = limits.max_response_tokens
+        if cap is not None and (sampling.max_tokens is None or cap < sampling.max_tokens):
+            sampling = sampling.model_copy(update={"max_tokens": cap})
+        self._sampling, self._sampling_fields = sampling, sampling_fields(sampling)
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the episode is over for the agent."""
+        return self._episode.is_sealed
+
+    async def generate(self, messages: Sequence[Message], tools: Sequence[Tool] | None = None) -> Message:
+        """Ask the model; a turn.
+
+        Raises:
+            EpisodeStop: a limit is reached, or the episode is sealed.
+            ModelError: the model failed.
+        """
+        if self._model is None:
+            raise AgentError("the agent asked for a model, but the run has none; name one with -m")
+        sampling = self._admit()
+        self._on_state("model")
+        recorder = self._recorder
+        started = recorder.now()
+        request = ModelRequest(
+            messages=messages,
+            tools=self.tools if tools is None else tools,
+            sampling=sampling,
+            timeout_seconds=self._timeout,
+            session=self._session,
+            media=recorder.media,
+        )
+        try:
+            reply = await self._model.generate(request)
+        except ContextLimitError as error:
+            raise EpisodeStop(Stop.CONTEXT_LIMIT) from error
+        finally:
+            recorder.model_seconds += recorder.now() - started
+        self._turns += 1
+        self.is_truncated = reply.finish_reason == "length"
+        fields = self._sampling_fields if sampling is self._sampling else sampling_fields(sampling)
+        recorder.add_turn(self.name, messages, reply.message, reply, fields, started)
+        return reply.message
+
+    def _admit(self) -> Sampling:
+        """Check the limits before a turn; the sampling to use, capped by what is left."""
+        limits, recorder = self._limits, self._recorder
+        if self.is_sealed:
+            raise EpisodeStop(Stop.SUBMITTED)
+        if limits.max_turns is not None and self._turns >= limits.max_turns:
+            raise EpisodeStop(Stop.TURN_LIMIT)
+        if limits.max_cost is not None and recorder.cost >= limits.max_cost:
+            raise EpisodeStop(Stop.COST_LIMIT)
+        if limits.max_tokens is None:
+            return self._sampling
+        left = limits.max_tokens - recorder.output_tokens
+        if left <= 0:
+            raise EpisodeStop(Stop.TOKEN_LIMIT)
+        if self._sampling.max_tokens is not None and self._sampling.max_tokens <= left:
+            return self._sampling
+        return self._sampling.model_copy(update={"max_tokens": left})
+
+    def say(self, messages: Sequence[Message], response: Message) -> None:
+        """Record a response no model made; a turn.
+
+        Raises:
+            EpisodeStop: a limit is reached, or the episode is sealed.
+        """
+        self._admit()
+        self._turns += 1
+        self._recorder.add_turn(self.name, messages, response, None, {}, self._recorder.now())
+
+    async def call_tools(self, requests: Sequence[ToolRequest]) -> list[Message]:
+        """Run tool calls concurrently; the messages that answer them, in order."""
+        self._on_state("tool")
+        started = self._recorder.now()
+        answers: list[Message | None] = [None] * len(requests)
+        if len(requests) == 1:
+            answers[0] = await self._call(requests[0])
+        elif requests:
+
+            async def run(place: int) -> None:
+                answers[place] = await self._call(requests[place])
+
+            async with anyio.create_task_group() as calls:
+                for place in range(len(requests)):
+                    calls.start_soon(run, place)
+        self._recorder.tool_seconds += self._recorder.now() - started
+        return [answer for answer in answers if answer is not None]
+
+    async def _call(self, request: ToolRequest) -> Message:
+        recorder = self._recorder
+        turn = recorder.turn_of(self.name, request.id)
+        if turn is None:
+            raise AgentError(f"the agent called {request.name!r} before any turn; say() or generate() first")
+        started = recorder.now()
+        arguments, result = _arguments(request)
+        if result is None:
+            result = await self._plane.call_tool(request.name, arguments)
+        content, size, result = self._content(result)
+        turn.tool_calls.append(
+            ToolCall(
+                id=request.id,
+                name=request.name,
+                arguments=arguments,
+                result=result,
+                started=started,
+                seconds=recorder.now() - started,
+                bytes=size,
+            )
+        )
+        return Message(role="tool", content=content, tool_call_id=request.id)
+
+    def _content(self, result: CallToolResult) -> tuple[str | tuple[Part, ...], int, CallToolResult]:
+        """A result as message content, its size in bytes, and as it is recorded: media by digest, bytes set aside."""
+        if len(result.content) == 1 and isinstance(result.content[0], TextContent):
+            text = result.content[0].text
+            return text, len(text) if text.isascii() else len(text.encode()), result
+        parts: list[Part] = []
+        blocks: list[ContentBlock] = []
+        size = 0
+        for block in result.content:
+            if isinstance(block, ImageContent | AudioContent):
+                raw = base64.b64decode(block.data)
+                media = self._keep(raw, block.mime_type)
+                parts.append(media)
+                blocks.append(block.model_copy(update={"data": media.digest}))
+                size += len(raw)
+                continue
+            text = block.text if isinstance(block, TextContent) else block.model_dump_json(by_alias=True)
+            parts.append(Text(text=text))
+            blocks.append(block)
+            size += len(text.encode())
+        return tuple(parts), size, result.model_copy(update={"content": blocks})
+
+    def _keep(self, raw: bytes, mime_type: str) -> Media:
+        digest = "sha256:" + hashlib.sha256(raw).hexdigest()
+        self._recorder.media[digest] = raw
+        return Media(digest=digest, mime_type=mime_type)
+
+    async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
+        """The environment's next user messages; None when the conversation is over."""
+        return await self._plane.reply(messages)
+
+
+def _arguments(request: ToolRequest) -> tuple[Any, CallToolResult | None]:
+    """The request's arguments; or, where they are no JSON object, its text and the error to tell the model."""
+    text = request.arguments.strip() or "{}"
+    try:
+        arguments = msgspec.json.decode(text)
+    except (ValueError, RecursionError) as error:
+        return request.arguments, text_result(f"the arguments are not JSON: {error}", is_error=True)
+    if isinstance(arguments, dict):
+        return cast(dict[str, Any], arguments), None
+    return arguments, text_result("the arguments must be a JSON object", is_error=True)

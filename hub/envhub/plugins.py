@@ -1,0 +1,179 @@
+"""Finding environments and agents by name, through entry points: ours and anyone's use the same door.
+
+Bare names are the hub's own; an installed distribution's are `namespace/name`. An environment may also be given as a
+file (`./dice.py`, `./dice.py:Dice`), which is the caller's own code.
+"""
+
+import importlib.util
+import sys
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel, JsonValue, ValidationError
+
+from envhub.environment import AnyEnvironment, Environment
+from envhub.errors import ConfigError, UnknownNameError
+from envhub.preset import Preset
+
+ENVIRONMENTS, AGENTS = "envhub.environments", "envhub.agents"
+OURS = "envhub"
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A registered name and the distribution that registered it."""
+
+    name: str
+    distribution: str
+    entry: EntryPoint
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether it comes with the hub."""
+        return self.distribution == OURS
+
+
+@dataclass(frozen=True)
+class FoundEnvironment:
+    """An environment class with the defaults it was registered with."""
+
+    name: str
+    environment: AnyEnvironment
+    defaults: dict[str, JsonValue]
+    summary: str
+    is_trusted: bool
+    """Shipped with the hub or the caller's own file; others are hosted in process only on request."""
+
+
+def plugins(group: str) -> dict[str, Plugin]:
+    """Every registered name of a group, in order of name.
+
+    Raises:
+        ConfigError: two distributions claim one name, or one claims a bare name that is not its to claim.
+    """
+    found: dict[str, Plugin] = {}
+    for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
+        distribution = entry.dist.name if entry.dist else "unknown"
+        plugin = Plugin(entry.name, distribution, entry)
+        other = found.get(entry.name)
+        if other is not None and other.distribution != distribution:
+            raise ConfigError(
+                f"{entry.name!r} is claimed by two distributions, {other.distribution!r} and {distribution!r}; "
+                "uninstall one of them"
+            )
+        if not plugin.is_shipped and "/" not in entry.name:
+            raise ConfigError(
+                f"distribution {distribution!r} registers {entry.name!r}; bare names are the hub's own, "
+                f"its authors must call it 'namespace/{entry.name}'"
+            )
+        found[entry.name] = plugin
+    return found
+
+
+def find_environment(name: str) -> FoundEnvironment:
+    """The environment a name or a file stands for.
+
+    Raises:
+        UnknownNameError: nothing is registered under the name.
+        ConfigError: it cannot be imported, or is no environment.
+    """
+    if name.endswith(".py") or ".py:" in name:
+        return _from_file(name)
+    known = plugins(ENVIRONMENTS)
+    plugin = known.get(name)
+    if plugin is None:
+        raise UnknownNameError("environment", name, known, "A file of your own is given by its path: ./my_env.py")
+    target = _load(plugin)
+    if isinstance(target, Preset):
+        defaults = dict(target.defaults)
+        return FoundEnvironment(name, target.environment, defaults, target.summary, plugin.is_shipped)
+    if isinstance(target, type) and issubclass(target, Environment):
+        environment = cast(AnyEnvironment, target)
+        return FoundEnvironment(name, environment, {}, _first_line(environment), plugin.is_shipped)
+    raise ConfigError(f"{name!r} ({plugin.entry.value}) is neither an Environment class nor a Preset")
+
+
+def find_agent(name: str, config: dict[str, JsonValue]) -> Any:
+    """An agent, built from its configuration.
+
+    Raises:
+        UnknownNameError: nothing is registered under the name.
+        ConfigError: it cannot be imported, or refuses the configuration.
+    """
+    known = plugins(AGENTS)
+    plugin = known.get(name)
+    if plugin is None:
+        raise UnknownNameError("agent", name, known)
+    factory = _load(plugin)
+    config_type: type[BaseModel] | None = getattr(factory, "config_type", None)
+    if config_type is None:
+        if config:
+            raise ConfigError(f"agent {name!r} takes no configuration, but was given {', '.join(sorted(config))}")
+        return factory()
+    return factory(check_config(config_type, config, f"agent {name!r}"))
+
+
+def check_config(config_type: type[BaseModel], values: dict[str, JsonValue], owner: str) -> Any:
+    """Build a configuration, with every problem named and unknown keys met with the nearest known ones.
+
+    Raises:
+        ConfigError: says which keys are wrong.
+    """
+    try:
+        return config_type.model_validate(values)
+    except ValidationError as error:
+        lines: list[str] = []
+        for problem in error.errors(include_url=False):
+            key = ".".join(str(step) for step in problem["loc"])
+            if problem["type"] == "extra_forbidden":
+                lines.append(str(UnknownNameError(f"setting of {owner}", key, config_type.model_fields)))
+            else:
+                lines.append(f"{owner}: {key} = {problem.get('input')!r}: {problem['msg']}")
+        raise ConfigError("\n".join(lines)) from None
+
+
+def _load(plugin: Plugin) -> Any:
+    try:
+        return plugin.entry.load()
+    except Exception as error:
+        raise ConfigError(
+            f"{plugin.name!r} of distribution {plugin.distribution!r} ({plugin.entry.value}) could not be imported: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _from_file(name: str) -> FoundEnvironment:
+    file, _, wanted = name.partition(".py:")
+    path = Path(file if file.endswith(".py") else file + ".py")
+    if not path.is_file():
+        raise ConfigError(f"there is no file {str(path)!r}; a registered environment is given by name, see `hub list`")
+    spec = importlib.util.spec_from_file_location(f"envhub_file_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ConfigError(f"{path} could not be imported: {type(error).__name__}: {error}") from error
+    classes: dict[str, AnyEnvironment] = {
+        key: value
+        for key, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, Environment) and value.__module__ == module.__name__
+    }
+    if wanted:
+        if wanted not in classes:
+            raise UnknownNameError(f"environment class in {path}", wanted, classes)
+        chosen = classes[wanted]
+    elif len(classes) == 1:
+        chosen = next(iter(classes.values()))
+    else:
+        listing = ", ".join(classes) or "none"
+        raise ConfigError(f"{path} defines {len(classes)} environment classes ({listing}); name one: {path}:CLASS")
+    return FoundEnvironment(path.stem, chosen, {}, _first_line(chosen), True)
+
+
+def _first_line(environment: AnyEnvironment) -> str:
+    return (environment.__doc__ or "").strip().partition("\n")[0]
