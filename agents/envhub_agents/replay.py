@@ -5,6 +5,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from envhub import AgentError, Seat, Stop
+from envhub.errors import UnknownNameError
 from envhub.store import open_run
 from envhub_agents.script import play_script
 
@@ -44,6 +45,6 @@ class Replay:
         with open_run(self._run) as stored:
             try:
                 rollout = stored.rollout(rollout_id)
-            except LookupError as error:
+            except UnknownNameError as error:
                 raise AgentError(f"run {self._run} has no rollout {rollout_id!r} to replay") from error
         return await play_script(seat, [turn.response for turn in rollout.turns if turn.agent == seat.name])

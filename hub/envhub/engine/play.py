@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import anyio
@@ -100,10 +101,10 @@ class Item:
 class Attempt:
     """One attempt at an item, while it runs."""
 
-    def __init__(self, item: Item, number: int, queued: float, on_state: Callable[[str], None]) -> None:
+    def __init__(self, item: Item, number: int, queued: float, track: "Callable[[Attempt, str], None]") -> None:
         self.item, self.number = item, number
         self.recorder = Recorder()
-        self._queued, self._on_state = queued, on_state
+        self._queued, self._on_state = queued, partial(track, self)
         self._started_at = time.time()
         self._phase: Phase = "setup"
         self._stages = {"setup": 0.0, "agent": 0.0, "verify": 0.0, "close": 0.0}
@@ -319,7 +320,11 @@ class _Clock:
 
 
 def _fault(error: EpisodeError, phase: Phase) -> Fault:
-    boundary: Boundary = next((name for kind, name in _BOUNDARY if isinstance(error, kind)), "environment")
+    boundary: Boundary = "environment"
+    for kind, name in _BOUNDARY:
+        if isinstance(error, kind):
+            boundary = name
+            break
     status = error.status if isinstance(error, ModelError) else None
     return Fault(
         boundary=boundary,

@@ -1,5 +1,6 @@
 """What a run is asked to do: one tree for the command line, a TOML file and Python."""
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -56,18 +57,19 @@ class RunRequest(Frozen):
     """US dollars per million output tokens."""
 
 
-def request_from_toml(path: Path) -> dict[str, Any]:
-    """The settings of a configuration file, checked.
+def request_from_file(path: Path) -> dict[str, Any]:
+    """The settings of a TOML file, or those a run recorded in its `resolved.json`; checked.
 
     Raises:
-        ConfigError: the file is missing, is no TOML, or has an unknown or wrong key.
+        ConfigError: the file is missing or malformed, or has an unknown or wrong key.
     """
     try:
-        values = tomllib.loads(path.read_text())
+        text = path.read_text()
+        values = json.loads(text)["request"] if path.suffix == ".json" else tomllib.loads(text)
     except FileNotFoundError:
         raise ConfigError(f"there is no configuration file {str(path)!r}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} is no configuration: {error}") from error
     build_request(values, str(path))
     return values
 

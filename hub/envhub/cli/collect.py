@@ -1,0 +1,161 @@
+"""What `hub run` does: merge the settings, choose the directory, play, show, and sum up."""
+
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import tomli_w
+from rich.console import Console
+
+from envhub.cli.live import LiveView
+from envhub.cli.report import print_summary
+from envhub.engine.plan import Plan, make_plan
+from envhub.engine.pool import StopSignal
+from envhub.engine.request import RunRequest, build_request, request_from_file
+from envhub.engine.run import collect
+from envhub.engine.summary import RunSummary, summarise
+from envhub.errors import ConfigError, RunDirectoryError, StoreError
+from envhub.loop import run_async
+from envhub.models.credentials import Credentials
+from envhub.store import open_run
+
+SECOND_SIGNAL = 2
+
+
+def collect_command(
+    given: dict[str, Any], config: Path | None, output: Path | None, resume: bool, as_json: bool, quiet: bool
+) -> int:
+    """Run and report; the exit code."""
+    started, cpu = time.perf_counter(), _cpu_seconds()
+    request = _request(given, config, output, resume)
+    plan = make_plan(request)
+    directory = output or default_directory(plan)
+    credentials = Credentials.load(Path.cwd())
+    view = LiveView(Console(stderr=True), plan, is_quiet=quiet)
+    if not request.model and not given.get("agent") and not as_json and plan.agent_name == "oracle":
+        view.note("no model is used: the oracle plays the reference solutions. Name a model with -m, e.g. -m mock/solver")
+    run = _Run(plan, directory, _as_toml(request), resume, credentials, view)
+    failure: StoreError | None = None
+    try:
+        with view:
+            run_async(run.play)
+    except StoreError as error:
+        if not (directory / "run.db").exists():
+            raise
+        failure = error
+    with open_run(directory) as reader:
+        summary = summarise(
+            reader,
+            bad_rows=view.bad_rows,
+            seconds=time.perf_counter() - started,
+            cpu_seconds=_cpu_seconds() - cpu,
+            is_interrupted=run.is_interrupted,
+        )
+    _show(summary, as_json, failure)
+    return _exit_code(summary, failure, run.is_interrupted)
+
+
+class _Run:
+    """The asynchronous part: the run itself, and the signals that end it early."""
+
+    def __init__(
+        self, plan: Plan, directory: Path, given: str, resume: bool, credentials: Credentials, view: LiveView
+    ) -> None:
+        self._plan, self._directory, self._given, self._resume = plan, directory, given, resume
+        self._credentials, self._view = credentials, view
+        self._stop = StopSignal()
+        self.is_interrupted = False
+
+    async def play(self) -> None:
+        """Collect, until done or interrupted twice."""
+        async with anyio.create_task_group() as watchers:
+            watchers.start_soon(self._watch_signals, watchers.cancel_scope)
+            watchers.start_soon(self._view.refresh)
+            await collect(
+                self._plan,
+                self._directory,
+                given=self._given,
+                resume=self._resume,
+                credentials=self._credentials,
+                observer=self._view,
+                stop=self._stop,
+            )
+            watchers.cancel_scope.cancel()
+
+    async def _watch_signals(self, everything: anyio.CancelScope) -> None:
+        """The first Ctrl-C lets what is in flight finish; the second, or a SIGTERM, ends it now. Both tidy up."""
+        count = 0
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for received in signals:
+                count += 1
+                self.is_interrupted = True
+                self._stop.set()
+                if received == signal.SIGTERM or count >= SECOND_SIGNAL:
+                    self._view.note("stopping now")
+                    everything.cancel()
+                else:
+                    self._view.note("finishing what is in flight; Ctrl-C again stops at once")
+
+
+def _request(given: dict[str, Any], config: Path | None, output: Path | None, resume: bool) -> RunRequest:
+    """The request: a stored run's own when resuming without a word, else the file's with the options on top."""
+    values: dict[str, Any] = request_from_file(config) if config else {}
+    if resume and output is None:
+        raise ConfigError("--resume needs the run's directory: add -o DIR")
+    if resume and not given and not values:
+        assert output is not None
+        stored = output / "resolved.json"
+        if not stored.is_file():
+            raise RunDirectoryError(f"{output} holds no run to resume; name an environment to start one there")
+        values = request_from_file(stored)
+    return build_request(_merged(values, given), "command line" if not config else str(config))
+
+
+def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merged(merged[key], cast(dict[str, Any], value)) if both else value
+    return merged
+
+
+def default_directory(plan: Plan) -> Path:
+    """`runs/ENV-AGENT-TIME`, not there yet."""
+    names = "+".join(planned.host.info.name.replace("/", "_") for planned in plan.environments)
+    stem = f"{names}-{plan.agent_name.replace('/', '_')}-{time.strftime('%Y%m%d-%H%M%S')}"
+    directory, count = Path("runs") / stem, 1
+    while directory.exists():
+        count += 1
+        directory = Path("runs") / f"{stem}-{count}"
+    return directory
+
+
+def _as_toml(request: RunRequest) -> str:
+    return tomli_w.dumps(request.model_dump(mode="json", exclude_defaults=True, exclude_none=True))
+
+
+def _show(summary: RunSummary, as_json: bool, failure: StoreError | None) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(summary.as_json()) + os.linesep)
+    else:
+        print_summary(Console(), summary)
+    if failure is not None:
+        Console(stderr=True, soft_wrap=True, markup=False, highlight=False).print(f"error: {failure}", style="bold red")
+
+
+def _exit_code(summary: RunSummary, failure: StoreError | None, is_interrupted: bool) -> int:
+    if is_interrupted:
+        return 130
+    return 1 if failure is not None or summary.scored < summary.rollouts else 0
+
+
+def _cpu_seconds() -> float:
+    """CPU seconds of this process and the children it has waited for."""
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime

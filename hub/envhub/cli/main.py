@@ -1,0 +1,72 @@
+"""`hub`: the command line's front door. Commands import what they need when they run, so that `--help` is instant."""
+
+import logging
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from envhub.cli import bench, catalog, doctor, mock_server, run, runs
+from envhub.errors import HubError, UsageError
+
+app = typer.Typer(
+    name="hub",
+    help="Play LLM-agent environments through MCP tools, verify them out of the agent's reach, keep scored rollouts.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command("run", no_args_is_help=False)(run.run)
+app.command("runs")(runs.runs)
+app.command("show")(runs.show)
+app.command("export")(runs.export)
+app.command("list")(catalog.list_environments)
+app.command("bench")(bench.bench)
+app.command("doctor")(doctor.doctor)
+app.command("mock-server")(mock_server.mock_server)
+
+
+def _version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        typer.echo(f"hub {version('envhub')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+    verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Log more; twice for everything.")] = 0,
+) -> None:
+    """Options every command shares."""
+    level = (logging.ERROR, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+
+
+def main() -> None:
+    """Run the command line: 0 all scored, 1 some unscored or a fault, 2 usage, 130 interrupted."""
+    try:
+        app()
+    except HubError as error:
+        _complain(str(error))
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader (head, less) has gone; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def _complain(text: str) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), text))

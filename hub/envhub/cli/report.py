@@ -1,0 +1,131 @@
+"""The final tables of a run on the terminal."""
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from envhub.engine.summary import RunSummary
+from envhub.rollout import Outcome
+from envhub.statistics import Estimate, GroupSummary
+
+
+def print_summary(console: Console, summary: RunSummary) -> None:
+    """Print everything a run came to."""
+    console.print(_environments(summary))
+    if len(summary.tables.overall.at_k) > 1:
+        console.print()
+        console.print(_at_k(summary.tables.overall))
+    if summary.stages:
+        console.print()
+        console.print(_stages(summary))
+    problems = _problems(summary)
+    if problems:
+        console.print()
+        console.print(problems)
+    console.print()
+    console.print(_closing(summary))
+
+
+def _environments(summary: RunSummary) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("environment")
+    for title in ("tasks", "scored", "coverage", "mean reward", "95 %", "pass rate", "95 %"):
+        table.add_column(title, justify="right")
+    rows = dict(summary.tables.environments)
+    if len(rows) > 1:
+        rows["all"] = summary.tables.overall
+    for name, group in rows.items():
+        first = group.at_k[0] if group.at_k else None
+        table.add_row(
+            name,
+            str(group.tasks),
+            f"{group.scored}/{group.planned}",
+            _share(group.coverage),
+            _number(group.mean_reward),
+            _interval(first.avg_at_k if first else None),
+            _share(group.pass_rate),
+            _interval(first.pass_at_k if first else None, as_share=True),
+        )
+    return table
+
+
+def _at_k(group: GroupSummary) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("k", "pass@k", "95 %", "avg@k", "95 %", "tasks"):
+        table.add_column(title, justify="right")
+    for at in group.at_k:
+        table.add_row(
+            str(at.k),
+            _share(at.pass_at_k.value if at.pass_at_k else None),
+            _interval(at.pass_at_k, as_share=True),
+            _number(at.avg_at_k.value),
+            _interval(at.avg_at_k),
+            str(at.avg_at_k.tasks),
+        )
+    return table
+
+
+def _stages(summary: RunSummary) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("stage")
+    for title in ("p50", "p95", "p99"):
+        table.add_column(title, justify="right")
+    for stage, values in summary.stages.items():
+        table.add_row(stage, *(_seconds(value) for value in values))
+    return table
+
+
+def _problems(summary: RunSummary) -> Table | None:
+    """What was not scored, by class; and what broke attempts that were tried again."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("not scored")
+    table.add_column("kind")
+    table.add_column("rollouts", justify="right")
+    for outcome in Outcome:
+        count = summary.means.outcomes[outcome]
+        if count and outcome is not Outcome.SCORED:
+            table.add_row(outcome.value, outcome.kind.replace("_", " "), str(count))
+    if summary.missing:
+        table.add_row("not played", "", str(summary.missing))
+    for fault, count in sorted(summary.attempt_faults.items()):
+        table.add_row(f"[dim]attempts broken by {fault}[/dim]", "", f"[dim]{count}[/dim]")
+    return table if table.row_count else None
+
+
+def _closing(summary: RunSummary) -> Text:
+    totals = summary.totals
+    facts: list[str] = []
+    if summary.seconds:
+        facts.append(f"{summary.seconds:.1f} s, {summary.cpu_seconds:.1f} s CPU")
+    if totals.output_tokens:
+        facts.append(f"{totals.prompt_tokens:,} prompt and {totals.output_tokens:,} output tokens")
+    if totals.cost:
+        facts.append(f"${totals.cost:.4f}")
+    if summary.bad_rows:
+        facts.append(f"{summary.bad_rows} bad rows left out")
+    lines = Text(" · ".join(facts))
+    lines.append(f"\n{summary.directory}", style="bold")
+    lines.append(f"  hub show {summary.directory}", style="dim")
+    if summary.is_interrupted or summary.missing:
+        lines.append(f"\nGo on with: hub run --resume -o {summary.directory}", style="yellow")
+    return lines
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
+def _interval(estimate: Estimate | None, *, as_share: bool = False) -> str:
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return "–"
+    return (
+        f"{estimate.low:.1%}…{estimate.high:.1%}" if as_share else f"{estimate.low:.3f}…{estimate.high:.3f}"
+    )
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1000:.2f} ms" if value < 1 else f"{value:.2f} s"

@@ -1,0 +1,122 @@
+"""`hub runs`, `hub show` and `hub export`: looking at what is kept."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from envhub.errors import ConfigError, RunDirectoryError
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's directory, its name under runs/, or 'last'.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+RootOption = Annotated[Path, typer.Option(help="Where runs are kept.")]
+
+RUNS = Path("runs")
+
+
+def runs(root: RootOption = RUNS, as_json: JsonOption = False) -> None:
+    """List the runs, newest first."""
+    from rich.console import Console
+
+    from envhub.cli.tables import runs_table
+    from envhub.store import find_runs
+
+    found = find_runs(root)
+    if as_json:
+        sys.stdout.write(json.dumps([entry.as_json() for entry in found]) + "\n")
+    elif not found:
+        typer.echo(f"no runs in {root}/; make one with: hub run arithmetic", err=True)
+    else:
+        Console().print(runs_table(found))
+
+
+def show(
+    run: RunArgument,
+    rollout: Annotated[
+        str | None, typer.Argument(metavar="[ROLLOUT]", help="A rollout's id or the start of it; or a task's id.")
+    ] = None,
+    attempt: Annotated[int | None, typer.Option(min=0, help="Which attempt; the effective one by default.")] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Rollouts to list; 0 lists all.")] = 20,
+    failed: Annotated[bool, typer.Option("--failed", help="List only what was not scored or did not pass.")] = False,
+    root: RootOption = RUNS,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a run's figures and rollouts, or one rollout in full."""
+    from rich.console import Console
+
+    from envhub.cli.report import print_summary
+    from envhub.cli.tables import rollouts_table
+    from envhub.cli.transcript import print_rollout
+    from envhub.engine.summary import summarise
+    from envhub.store import open_run
+
+    console = Console()
+    with open_run(find_run(run, root)) as reader:
+        if rollout is not None:
+            record = reader.rollout(rollout, attempt)
+            if as_json:
+                sys.stdout.write(record.model_dump_json() + "\n")
+            else:
+                print_rollout(console, record)
+            return
+        summary = summarise(reader)
+        if as_json:
+            sys.stdout.write(json.dumps(summary.as_json()) + "\n")
+            return
+        table, left_out = rollouts_table(reader, limit=limit, only_failed=failed)
+        console.print(table)
+        if left_out:
+            console.print(f"… and {left_out} more (--limit 0 lists all)", style="dim", highlight=False)
+        console.print()
+        print_summary(console, summary)
+
+
+def export(
+    run: RunArgument,
+    to: Annotated[str, typer.Option("--to", help="The format: jsonl.")] = "jsonl",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="The file; stdout by default.")] = None,
+    all_attempts: Annotated[
+        bool, typer.Option("--all-attempts", help="Also the attempts that others took the place of.")
+    ] = False,
+    tokens: Annotated[bool, typer.Option(help="With token ids and logprobs (base64 of int32 and float32).")] = True,
+    root: RootOption = RUNS,
+) -> None:
+    """Write a run's rollouts to a file, a full record per line."""
+    from envhub.errors import UnknownNameError
+    from envhub.store import open_run
+    from envhub.store.export import export_jsonl
+
+    if to != "jsonl":
+        raise UnknownNameError("export format", to, ["jsonl"])
+    with open_run(find_run(run, root)) as reader:
+        target = sys.stdout if output is None else output
+        count = export_jsonl(reader, target, effective=not all_attempts, with_tokens=tokens)
+    if output is not None:
+        typer.echo(f"{count} rollouts written to {output}", err=True)
+
+
+def find_run(name: str, root: Path) -> Path:
+    """The directory a RUN argument means.
+
+    Raises:
+        RunDirectoryError: there is none.
+    """
+    from envhub.store import find_runs
+
+    path = Path(name)
+    if (path / "run.db").exists() or path.is_dir():
+        return path
+    if (root / name).is_dir():
+        return root / name
+    found = find_runs(root)
+    if name == "last":
+        if not found:
+            raise ConfigError(f"there are no runs in {root}/ yet; make one with: hub run arithmetic")
+        return found[0].directory
+    for entry in found:
+        if entry.run_id == name:
+            return entry.directory
+    known = ", ".join(entry.directory.name for entry in found[:5]) or "none"
+    raise RunDirectoryError(f"there is no run {name!r}, neither as a path nor in {root}/ (newest there: {known})")

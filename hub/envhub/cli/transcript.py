@@ -1,0 +1,98 @@
+"""One rollout in full on the terminal. What models and tools said is shown as text, never as markup or escapes."""
+
+import json
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.text import Text
+
+from envhub.messages import Message
+from envhub.rollout import Rollout, ToolCall, Turn
+
+_STYLE = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
+
+
+def print_rollout(console: Console, rollout: Rollout) -> None:
+    """Print the conversation, then how it was scored and how long it took."""
+    task, environment = rollout.task, rollout.environment
+    console.print(Text(f"{rollout.rollout_id}  attempt {rollout.attempt}", style="bold"))
+    console.print(Text(f"{environment.name} {environment.version}  {environment.digest}"))
+    console.print(Text(f"task {task.id}  split {task.split}  {task.digest}  seed {rollout.seed}"))
+    console.print(Text(f"agent {rollout.agent.name} {rollout.agent.version}  model {rollout.model or 'none'}"))
+    for turn in rollout.turns:
+        _print_turn(console, turn)
+    console.print()
+    console.print(Text(f"{rollout.outcome.value}, stopped: {rollout.stop.value}", style="bold"))
+    for line in _verdict(rollout):
+        console.print(Text(line))
+    timings = rollout.timings.model_dump()
+    console.print(Text("  ".join(f"{stage} {seconds * 1000:.2f} ms" for stage, seconds in timings.items() if seconds)))
+
+
+def _print_turn(console: Console, turn: Turn) -> None:
+    parent = "" if turn.parent_turn is None else f", after turn {turn.parent_turn}"
+    console.print()
+    console.print(Text(f"── turn {turn.index} ({turn.agent}{parent})", style="dim"))
+    for message in turn.messages:
+        if message.role != "tool":
+            _print_message(console, message)
+    _print_message(console, turn.response)
+    for call in turn.tool_calls:
+        _print_call(console, call)
+    facts = [f"{turn.usage.prompt_tokens}+{turn.usage.output_tokens} tokens"] if turn.finish_reason else []
+    if turn.output_token_ids is not None:
+        facts.append(f"{len(turn.output_token_ids)} ids from the engine")
+    if turn.retries:
+        facts.append(f"{turn.retries} retries")
+    if facts:
+        console.print(Text("   " + ", ".join(facts), style="dim"))
+
+
+def _print_message(console: Console, message: Message) -> None:
+    if message.reasoning:
+        console.print(_block("thinks", message.reasoning, "dim"))
+    if message.text or not message.tool_requests:
+        console.print(_block(message.role, message.text, _STYLE[message.role]))
+
+
+def _print_call(console: Console, call: ToolCall) -> None:
+    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    console.print(_block("calls", f"{call.name} {arguments}", "magenta"))
+    texts = [getattr(block, "text", f"[{block.type}]") for block in call.result.content]
+    label = "error" if call.is_error else "result"
+    console.print(_block(label, "\n".join(texts), "red" if call.is_error else "yellow"))
+    console.print(Text(f"   {call.seconds * 1000:.2f} ms, {call.bytes} bytes", style="dim"))
+
+
+def _block(label: str, text: str, style: str) -> Text:
+    lines = _printable(text).split("\n")
+    block = Text(f"{label:>9} ", style=f"bold {style}")
+    block.append(("\n" + " " * 10).join(lines), style=style)
+    return block
+
+
+def _printable(text: str) -> str:
+    """Control characters made visible, so that no transcript can drive the terminal."""
+    return "".join(
+        character if character in "\n\t" or character.isprintable() else f"\\x{ord(character):02x}"
+        for character in text
+    )
+
+
+def _verdict(rollout: Rollout) -> Iterable[str]:
+    score = rollout.score
+    if score is not None:
+        passed = "" if score.passed is None else ", passed" if score.passed else ", not passed"
+        yield f"reward {score.reward:g}{passed}"
+        for name, part in score.components.items():
+            yield f"  {name}: {part.value:g} × {part.weight:g}"
+        for name, value in score.metrics.items():
+            yield f"  {name} = {value:g}"
+        if score.feedback:
+            yield f"  {_printable(score.feedback)}"
+    if rollout.answer is not None:
+        yield f"submitted: {_printable(rollout.answer)}"
+    for fault in rollout.faults:
+        yield f"fault in {fault.boundary} during {fault.phase}: {_printable(fault.message)}"
+    if not rollout.trainable:
+        yield f"not trainable: {rollout.trainable_reason}"

@@ -1,0 +1,106 @@
+"""Where samples are collected: the small interface of pools, and the one that lives in this process."""
+
+import contextlib
+import logging
+import random
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+import anyio
+
+from envhub.engine.play import Attempt, Item
+from envhub.engine.request import Retries
+from envhub.errors import StoreError
+from envhub.rollout import Rollout
+
+logger = logging.getLogger(__name__)
+
+LONGEST_PAUSE_SECONDS = 10.0
+
+
+class Sink(Protocol):
+    """Where records go."""
+
+    def attempts(self, rollout_id: str) -> int:
+        """How many attempts at a sample are already kept."""
+        ...
+
+    async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
+        """Keep a record."""
+        ...
+
+    def track(self, attempt: Attempt, state: str) -> None:
+        """Show where an attempt is."""
+        ...
+
+
+class StopSignal:
+    """Asks a run to start nothing new; what is in flight finishes."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._event: anyio.Event | None = None
+
+    def set(self) -> None:
+        """Ask."""
+        self.is_set = True
+        if self._event is not None:
+            self._event.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for the signal, at most so long."""
+        if not self.is_set:
+            self._event = self._event or anyio.Event()
+            with anyio.move_on_after(seconds):
+                await self._event.wait()
+
+
+class Pool(Protocol):
+    """Collects items: each until it is scored, failed for good, or out of attempts."""
+
+    async def collect(self, items: Iterator[Item], sink: Sink) -> None:
+        """Play every item and hand each attempt's record to the sink as it ends."""
+        ...
+
+
+class LocalPool:
+    """Episodes as coroutines of this process."""
+
+    def __init__(self, concurrency: int, retries: Retries, stop: StopSignal) -> None:
+        self._concurrency, self._retries, self._stop = concurrency, retries, stop
+
+    async def collect(self, items: Iterator[Item], sink: Sink) -> None:
+        """Play the items, `concurrency` at a time."""
+        async with anyio.create_task_group() as workers:
+            for _ in range(self._concurrency):
+                workers.start_soon(self._work, items, sink)
+
+    async def _work(self, items: Iterator[Item], sink: Sink) -> None:
+        for item in items:
+            if self._stop.is_set:
+                return
+            await self._collect(item, sink)
+
+    async def _collect(self, item: Item, sink: Sink) -> None:
+        """Attempt a sample until it is decided; every attempt is kept."""
+        left = {"infrastructure_fault": self._retries.infrastructure, "verifier_fault": self._retries.verifier}
+        number, waited, tries = sink.attempts(item.rollout_id), 0.0, 0
+        while True:
+            attempt = Attempt(item, number, waited, sink.track)
+            try:
+                rollout = await attempt.play()
+            except anyio.get_cancelled_exc_class():
+                with anyio.CancelScope(shield=True, deadline=anyio.current_time() + 10), contextlib.suppress(StoreError):
+                    await sink.add(attempt.cancelled(), attempt.media)
+                raise
+            await sink.add(rollout, attempt.media)
+            kind = rollout.outcome.kind
+            if not left.get(kind) or not rollout.faults[-1].retryable or self._stop.is_set:
+                return
+            left[kind] -= 1
+            logger.info("%s attempt %d: %s; trying again", item.rollout_id, number, rollout.faults[-1].message)
+            started = anyio.current_time()
+            await self._stop.wait(min(LONGEST_PAUSE_SECONDS, 0.25 * 2**tries) * random.uniform(0.5, 1.0))
+            waited, number, tries = anyio.current_time() - started, number + 1, tries + 1
+            if self._stop.is_set:
+                return

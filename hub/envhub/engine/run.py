@@ -1,0 +1,151 @@
+"""One run from plan to committed rollouts."""
+
+import time
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+from envhub.engine.plan import Plan, changed_settings
+from envhub.engine.play import Attempt, Item
+from envhub.engine.pool import LocalPool, StopSignal
+from envhub.errors import HubError, RunDirectoryError
+from envhub.models.credentials import Credentials
+from envhub.models.resolve import open_model, preflight
+from envhub.protocols import Model
+from envhub.rollout import Rollout
+from envhub.store import LiveState, RunWriter, open_writer
+from envhub.task import BadRow
+
+
+class Observer(Protocol):
+    """Who watches a run from inside its process."""
+
+    def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
+        """The run is about to play; `done` of the planned rollouts are already there."""
+        ...
+
+    def committed(self, rollouts: Sequence[Rollout]) -> None:
+        """These records are durable."""
+        ...
+
+
+class _Sink:
+    """Hands records to the run's writer, and shows live states."""
+
+    def __init__(self, writer: RunWriter) -> None:
+        self._writer = writer
+
+    def attempts(self, rollout_id: str) -> int:
+        return self._writer.attempts(rollout_id)
+
+    async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
+        await self._writer.add(rollout, media)
+
+    def track(self, attempt: Attempt, state: str) -> None:
+        item, recorder = attempt.item, attempt.recorder
+        self._writer.set_live(
+            LiveState(
+                rollout_id=item.rollout_id,
+                environment=item.cast.environment.name,
+                task_id=item.task_ref.id,
+                sample=item.sample,
+                attempt=attempt.number,
+                state=state,  # pyright: ignore[reportArgumentType]  # the closed list of LiveState, see play.py
+                turn=len(recorder.turns),
+                output_tokens=recorder.output_tokens,
+                updated_at=time.time(),
+            )
+        )
+
+
+async def collect(
+    plan: Plan,
+    directory: Path,
+    *,
+    given: str,
+    resume: bool,
+    credentials: Credentials,
+    observer: Observer,
+    stop: StopSignal,
+) -> None:
+    """Play what is planned and not yet done; every finished rollout is committed, whatever happens next.
+
+    Raises:
+        UsageError: a bad row, an unreachable model, a run directory that cannot be used.
+        StoreError: the store failed in mid-run; what it had committed stays.
+    """
+    planned, bad_rows = plan.count()
+    try:
+        async with _model(plan, credentials) as model:
+            resolved = plan.resolved
+            async with open_writer(
+                directory, resolved=resolved, given=given, resume=resume, on_commit=observer.committed
+            ) as writer:
+                if writer.resumed:
+                    _refuse_changes(directory, changed_settings(writer.stored_resolved, resolved))
+                writer.set_status("interrupted")
+                writer.set_plan(planned)
+                items = _remaining(plan, writer, model)
+                observer.started(writer.run_id, planned, writer.done_count, bad_rows)
+                pool = LocalPool(plan.request.concurrency, plan.request.retries, stop)
+                try:
+                    await pool.collect(items, _Sink(writer))
+                finally:
+                    items.close()
+                if not stop.is_set:
+                    writer.set_status("finished")
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+
+
+@asynccontextmanager
+async def _model(plan: Plan, credentials: Credentials) -> AsyncGenerator[Model | None]:
+    if plan.model is None:
+        yield None
+        return
+    async with open_model(plan.model, credentials) as model:
+        await preflight(model)
+        yield model
+
+
+def _remaining(plan: Plan, writer: RunWriter, model: Model | None) -> Generator[Item]:
+    """What is planned and not done, group by group."""
+    for planned, cast in plan.casts(writer.run_id, model):
+        writer.add_tools(planned.host.info.tools_digest, planned.host.info.tools)
+        for card in plan.tasks(planned):
+            if isinstance(card, BadRow):
+                continue
+            for item in plan.items(cast, card):
+                if not writer.is_done(item.rollout_id):
+                    yield item
+
+
+def _refuse_changes(directory: Path, changes: list[str]) -> None:
+    if changes:
+        listing = "\n  ".join(changes)
+        raise RunDirectoryError(
+            f"{directory} was made with other settings, so its rollouts would not compare:\n  {listing}\n"
+            "Resume with the settings it was made with, or start a new run in another directory (-o)."
+        )
+
+
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one error to show of a group: a bug before a hub error, a hub error before a cancellation."""
+    flat = list(_leaves(group))
+    for is_wanted in (
+        lambda error: isinstance(error, Exception) and not isinstance(error, HubError),
+        lambda error: isinstance(error, HubError),
+    ):
+        for error in flat:
+            if is_wanted(error):
+                return error
+    return flat[0]
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

@@ -1,0 +1,106 @@
+"""What a run came to, read back from its store: the same figures for a live end, a resume, and `hub show`."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from envhub.rollout import Outcome
+from envhub.statistics import RunningMeans, Summary, summarise_groups
+from envhub.store import RunReader, Totals
+
+QUANTILES = (0.5, 0.95, 0.99)
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """The figures of a run."""
+
+    directory: str
+    run_id: str
+    status: str
+    rollouts: int
+    """Planned, or kept where the plan is not known."""
+    means: RunningMeans
+    tables: Summary
+    stages: dict[str, tuple[float, ...]]
+    """Stage → seconds at p50, p95, p99."""
+    attempt_faults: dict[str, int]
+    """Class of fault → how often it broke an attempt, retried ones included."""
+    totals: Totals
+    bad_rows: int
+    seconds: float
+    cpu_seconds: float
+    is_interrupted: bool
+
+    @property
+    def scored(self) -> int:
+        """Rollouts that have a reward."""
+        return self.means.scored
+
+    @property
+    def missing(self) -> int:
+        """Planned rollouts that were not played to an end."""
+        return max(0, self.rollouts - self.means.finished)
+
+    def as_json(self) -> dict[str, Any]:
+        """The object `hub run --json` prints."""
+        means = self.means.to_json()
+        return {
+            "run": self.directory,
+            "run_id": self.run_id,
+            "status": self.status,
+            "rollouts": self.rollouts,
+            **{key: means[key] for key in ("scored", "coverage", "mean_reward", "mean_reward_strict", "pass_rate")},
+            "outcomes": means["outcomes"],
+            "attempt_faults": self.attempt_faults,
+            "bad_rows": self.bad_rows,
+            "at_k": [
+                {
+                    "k": at.k,
+                    "pass_at_k": _estimate(at.pass_at_k),
+                    "avg_at_k": _estimate(at.avg_at_k),
+                }
+                for at in self.tables.overall.at_k
+            ],
+            "prompt_tokens": self.totals.prompt_tokens,
+            "output_tokens": self.totals.output_tokens,
+            "cost": self.totals.cost,
+            "stages": {
+                stage: {f"p{round(q * 100)}": value for q, value in zip(QUANTILES, values, strict=True)}
+                for stage, values in self.stages.items()
+            },
+            "seconds": round(self.seconds, 4),
+            "cpu_seconds": round(self.cpu_seconds, 4),
+        }
+
+
+def _estimate(estimate: Any) -> dict[str, Any] | None:
+    if estimate is None:
+        return None
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "tasks": estimate.tasks}
+
+
+def summarise(
+    reader: RunReader, *, bad_rows: int = 0, seconds: float = 0.0, cpu_seconds: float = 0.0, is_interrupted: bool = False
+) -> RunSummary:
+    """Sum up a run from its store."""
+    info = reader.info
+    tables = summarise_groups(reader.group_counts())
+    outcomes = reader.outcomes()
+    means = RunningMeans(planned=info.planned or sum(outcomes.values()))
+    means.outcomes.update(outcomes)
+    means.reward_sum, means.judged, means.passed = reader.reward_sums()
+    return RunSummary(
+        directory=str(info.directory),
+        run_id=info.run_id,
+        status=info.status,
+        rollouts=means.planned,
+        means=means,
+        tables=tables,
+        stages=reader.stage_quantiles(QUANTILES) if outcomes.get(Outcome.SCORED) else {},
+        attempt_faults=reader.attempt_faults(),
+        totals=reader.totals(),
+        bad_rows=bad_rows,
+        seconds=seconds,
+        cpu_seconds=cpu_seconds,
+        is_interrupted=is_interrupted,
+    )
