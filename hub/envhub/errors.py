@@ -12,6 +12,7 @@ HubError
 │   ├── TaskError             the environment's own code: setup, a tool, a user turn
 │   ├── SandboxError          where its tools run
 │   ├── ModelError            who generates
+│   │   └── ContextLimitError the conversation no longer fits: a stop
 │   ├── AgentError            who acts
 │   └── VerifierError         who scores
 ├── ToolError                 a tool speaks to the model; never a fault

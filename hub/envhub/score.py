@@ -1,5 +1,6 @@
 """What a verifier says of a sealed episode."""
 
+from math import isclose
 from typing import Annotated
 
 from pydantic import Field, JsonValue, model_validator
@@ -59,6 +60,6 @@ class Score(Frozen):
     def _components_add_up(self) -> "Score":
         if self.components:
             total = sum(part.value * part.weight for part in self.components.values())
-            if abs(total - self.reward) > 1e-6 * max(1.0, abs(total)):
+            if not isclose(total, self.reward, rel_tol=1e-6, abs_tol=1e-6):
                 raise ValueError(f"components add up to {total}, but reward is {self.reward}")
         return self

@@ -16,7 +16,7 @@ class Segment(Frozen):
     loss_mask: Int32s
     """1 on tokens the policy sampled."""
     logprobs: Float32s
-    """The sampler's log-probability; 0 where `loss_mask` is 0."""
+    """The sampler's log-probability of each sampled token; 0 elsewhere."""
     versions: Int32s
     """The policy version of each sampled token; -1 elsewhere or where unknown."""
     turn_ids: Int32s
@@ -24,12 +24,18 @@ class Segment(Frozen):
     prompt_length: int
     """How many tokens come before the first sampled one."""
 
+    def model_post_init(self, context: object, /) -> None:
+        lengths = {len(self.token_ids), len(self.loss_mask), len(self.logprobs), len(self.versions), len(self.turn_ids)}
+        if len(lengths) > 1:
+            raise ValueError(f"the arrays of a segment of {self.rollout_id!r} differ in length: {sorted(lengths)}")
+
 
 def segments(rollout: Rollout) -> list[Segment]:
     """Derive the rollout's training rows.
 
     A turn extends the row of its parent when its prompt ids begin with exactly that row's ids; otherwise (compaction,
-    re-templating, truncation) it forks a new row. Turns without engine ids are left out.
+    re-templating, truncation, another seat, a second child) it forks a new row, where what others sampled is prompt.
+    Turns without engine ids are left out.
     """
     rows: dict[int, list[Turn]] = {}
     ids_of: dict[int, Int32s] = {}
@@ -37,8 +43,10 @@ def segments(rollout: Rollout) -> list[Segment]:
         if turn.prompt_token_ids is None or turn.output_token_ids is None:
             continue
         parent = turn.parent_turn
-        extends = parent in ids_of and turn.prompt_token_ids.startswith(ids_of[parent])
-        rows[turn.index] = [*(rows.pop(parent, None) or []), turn] if extends and parent in rows else [turn]
+        if parent in rows and rows[parent][-1].agent == turn.agent and turn.prompt_token_ids.startswith(ids_of[parent]):
+            rows[turn.index] = [*rows.pop(parent), turn]
+        else:
+            rows[turn.index] = [turn]
         ids_of[turn.index] = turn.prompt_token_ids + turn.output_token_ids
     return [_row(rollout.rollout_id, chain) for chain in rows.values()]
 

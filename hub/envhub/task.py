@@ -51,6 +51,13 @@ class Secret(Frozen):
 
     __str__ = __repr__
 
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        """Nothing: what rich's tracebacks and other pretty printers read instead of `repr`."""
+        return []
+
+    def __getstate__(self) -> NoReturn:
+        raise PermissionError("the secret half of a task does not leave its process")
+
 
 PublicT = TypeVar("PublicT", bound=Public, covariant=True)
 SecretT = TypeVar("SecretT", bound=Secret, covariant=True)
