@@ -1,0 +1,1 @@
+"""Looking at the hub itself: benchmarks and the state of the machine."""

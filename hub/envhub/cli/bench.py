@@ -1,0 +1,40 @@
+"""`hub bench`: what the hub itself costs."""
+
+import json
+from typing import Annotated
+
+import typer
+
+
+def bench(
+    name: Annotated[str, typer.Argument(help="Which benchmark: overhead.")] = "overhead",
+    rollouts: Annotated[int, typer.Option(min=10, help="Rollouts at each level of concurrency.")] = 4000,
+    concurrency: Annotated[
+        list[int] | None, typer.Option("-c", "--concurrency", min=1, help="Levels to measure: 32, 256 and 2000.")
+    ] = None,
+    memory: Annotated[bool, typer.Option(help="Also measure how memory grows over 20,000 rollouts.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure CPU per one-tool rollout (2 model calls, 1 tool call, verified, durable) against a bare client's floor.
+
+    The model is an instant mock server in a process of its own, whose CPU does not count.
+    """
+    from rich.console import Console
+
+    from envhub.cli.bench_tables import print_overhead
+    from envhub.errors import UnknownNameError
+    from envhub.observe.overhead import measure_overhead
+
+    if name != "overhead":
+        raise UnknownNameError("benchmark", name, ["overhead"])
+    console = Console(stderr=True)
+    report = measure_overhead(
+        concurrency or [32, 256, 2000],
+        rollouts,
+        with_memory=memory,
+        say=lambda text: console.print(text, style="dim", highlight=False),
+    )
+    if as_json:
+        typer.echo(json.dumps(report.as_json()))
+    else:
+        print_overhead(Console(), report)

@@ -1,0 +1,35 @@
+"""The tables of `hub bench`."""
+
+from rich.console import Console
+from rich.table import Table
+
+from envhub.observe.overhead import OverheadReport
+
+
+def print_overhead(console: Console, report: OverheadReport) -> None:
+    """CPU per rollout beside the floor, and where it goes."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("lane")
+    for title in ("in flight", "CPU ms per rollout", "rollouts/s", "rollouts"):
+        table.add_column(title, justify="right")
+    for row in report.rows:
+        style = "dim" if row.lane == "floor" else ""
+        table.add_row(
+            row.lane,
+            str(row.concurrency),
+            f"{row.cpu_ms_per_rollout:.3f}",
+            f"{row.rollouts_per_second:,.0f}",
+            f"{row.rollouts:,}",
+            style=style,
+        )
+    console.print(table)
+    console.print()
+    where = Table(box=None, pad_edge=False, header_style="bold")
+    where.add_column("CPU ms per rollout")
+    for level in report.parts:
+        where.add_column(f"at {level}", justify="right")
+    for part in next(iter(report.parts.values()), {}):
+        where.add_row(part, *(f"{parts[part]:.3f}" for parts in report.parts.values()))
+    console.print(where)
+    if report.memory_growth_mb is not None:
+        console.print(f"\nmemory grew {report.memory_growth_mb:.1f} MB from 1,000 to 20,000 rollouts", highlight=False)

@@ -1,0 +1,123 @@
+"""What a machine has for the hub, found out without starting anything."""
+
+import importlib.util
+import os
+import resource
+import shutil
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+from envhub.errors import HubError
+from envhub.models.credentials import Credentials
+from envhub.plugins import AGENTS, ENVIRONMENTS, find_environment, plugins
+
+EXTRAS = {
+    "data": ("pyarrow", "Parquet and Hugging Face data sets"),
+    "docker": ("docker", "tools in containers"),
+    "litellm": ("litellm", "providers beyond vLLM and OpenAI-wire servers"),
+    "ray": ("ray", "collecting on many machines"),
+    "serve": ("mcp", "serving environments over MCP"),
+    "tui": ("textual", "watching rollouts"),
+    "vllm": ("vllm", "serving models on this machine"),
+}
+KEYS = ("HOSTED_VLLM_API_BASE", "HOSTED_VLLM_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_KEY")
+LEAST_FREE_BYTES = 1 << 30
+LEAST_OPEN_FILES = 4096
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `broken` must be mended; `missing` is only needed for what `says` names."""
+
+    name: str
+    state: Literal["ok", "missing", "broken"]
+    says: str
+    mend: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        """As plain fields."""
+        return asdict(self)
+
+
+def examine() -> list[Finding]:
+    """Look at everything."""
+    return [_python(), _sqlite(), _disk(), _open_files(), *_extras(), _engine(), *_plugins(), *_keys()]
+
+
+def _python() -> Finding:
+    says = f"envhub {version('envhub')} on Python {sys.version.split()[0]}, {os.cpu_count()} cores"
+    loop = "uvloop" if importlib.util.find_spec("uvloop") else "asyncio's own loop"
+    return Finding("python", "ok", f"{says}, {loop}")
+
+
+def _sqlite() -> Finding:
+    with tempfile.TemporaryDirectory(dir=Path.cwd() if os.access(Path.cwd(), os.W_OK) else None) as folder:
+        connection = sqlite3.connect(Path(folder) / "probe.db")
+        mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+        connection.close()
+    if mode != "wal":
+        return Finding("sqlite", "broken", f"no write-ahead log here (mode {mode})", "keep runs on a local disk: -o DIR")
+    return Finding("sqlite", "ok", f"{sqlite3.sqlite_version} with write-ahead log")
+
+
+def _disk() -> Finding:
+    free = shutil.disk_usage(Path.cwd()).free
+    says = f"{free / (1 << 30):.1f} GiB free here"
+    if free < LEAST_FREE_BYTES:
+        return Finding("disk", "broken", says, "free some space, or put runs elsewhere: hub run … -o DIR")
+    return Finding("disk", "ok", says)
+
+
+def _open_files() -> Finding:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    says = f"{soft} at once (hard limit {hard})"
+    if soft < LEAST_OPEN_FILES:
+        return Finding("open files", "missing", f"{says}; 2,000 episodes in flight want more", "ulimit -n 65536")
+    return Finding("open files", "ok", says)
+
+
+def _extras() -> Iterator[Finding]:
+    for extra, (module, purpose) in EXTRAS.items():
+        if importlib.util.find_spec(module) is None:
+            yield Finding(f"extra {extra}", "missing", purpose, f"pip install 'envhub[{extra}]'")
+        else:
+            yield Finding(f"extra {extra}", "ok", purpose)
+
+
+def _engine() -> Finding:
+    socket = Path(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://"))
+    if socket.is_socket():
+        return Finding("container engine", "ok", f"{socket}")
+    return Finding("container engine", "missing", "tools in containers", "start Docker, or set DOCKER_HOST")
+
+
+def _plugins() -> Iterator[Finding]:
+    try:
+        environments, agents = plugins(ENVIRONMENTS), plugins(AGENTS)
+    except HubError as error:
+        yield Finding("plug-ins", "broken", str(error))
+        return
+    for name in environments:
+        try:
+            find_environment(name)
+        except HubError as error:
+            yield Finding(f"environment {name}", "broken", str(error))
+    yield Finding("plug-ins", "ok", f"{len(environments)} environments, {len(agents)} agents")
+
+
+def _keys() -> Iterator[Finding]:
+    """Which variables are set; never what they hold."""
+    try:
+        credentials = Credentials.load(Path.cwd())
+    except HubError as error:
+        yield Finding("credentials", "broken", str(error))
+        return
+    for name in KEYS:
+        if credentials.get(name):
+            yield Finding(name, "ok", "set")

@@ -1,0 +1,259 @@
+"""One cell of `hub bench overhead`, in a process of its own: prints its figures as JSON."""
+
+import json
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import anyio
+from pydantic import BaseModel
+
+from envhub.engine.plan import Plan, make_plan
+from envhub.engine.play import Item
+from envhub.engine.pool import StopSignal
+from envhub.engine.request import RunRequest
+from envhub.engine.run import collect
+from envhub.loop import run_async
+from envhub.messages import Message, assistant, user
+from envhub.models.credentials import Credentials
+from envhub.models.resolve import open_model
+from envhub.protocols import ModelRequest
+from envhub.rollout import Rollout
+from envhub.store import open_writer
+from envhub.submission import Submission
+
+WARM_UP = 300
+PROMPT = "What is 123456 + 654321? Use the calculator, then answer with the number alone."
+
+
+def plan_for(url: str, concurrency: int, rollouts: int) -> Plan:
+    """The benchmark's run: arithmetic, the tool loop, the direct lane."""
+    return make_plan(
+        RunRequest(
+            environments=("arithmetic",),
+            model="hosted_vllm/mock",
+            base_url=url,
+            concurrency=concurrency,
+            limit=rollouts,
+            set={"size": rollouts},
+        )
+    )
+
+
+class Count:
+    """Watches a run: how many records are durable, and how large the process is."""
+
+    def __init__(self, mark: int = 0) -> None:
+        self.committed_count, self.scored = 0, 0
+        self.mark_bytes: int | None = None
+        self._mark = mark
+
+    def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
+        """Nothing to show."""
+
+    def committed(self, rollouts: Sequence[Rollout]) -> None:
+        """Count, and weigh the process once at the mark."""
+        self.committed_count += len(rollouts)
+        self.scored += sum(rollout.score is not None for rollout in rollouts)
+        if self.mark_bytes is None and self.committed_count >= self._mark:
+            self.mark_bytes = resident_bytes()
+
+
+def resident_bytes() -> int:
+    """This process's resident memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+async def run_once(url: str, concurrency: int, rollouts: int, count: Count) -> None:
+    """One durable run into a directory that goes away."""
+    with tempfile.TemporaryDirectory() as folder:
+        await collect(
+            plan_for(url, concurrency, rollouts),
+            Path(folder) / "run",
+            given="",
+            resume=False,
+            credentials=Credentials({}),
+            observer=count,
+            stop=StopSignal(),
+        )
+    if count.scored != rollouts:
+        raise SystemExit(f"{count.scored} of {rollouts} rollouts were scored")
+
+
+async def direct(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
+    """The whole thing: engine, direct lane, tools, verifier, store."""
+    await run_once(url, min(concurrency, 32), WARM_UP, Count())
+    wall, cpu = time.perf_counter(), time.process_time()
+    await run_once(url, concurrency, rollouts, Count())
+    return _figures(wall, cpu, rollouts)
+
+
+async def memory(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
+    """How resident memory grows from 1,000 rollouts to all."""
+    count = Count(mark=1000)
+    await run_once(url, concurrency, rollouts, count)
+    assert count.mark_bytes is not None
+    return {"growth_mb": round((resident_bytes() - count.mark_bytes) / 1e6, 2)}
+
+
+class BareRecord(BaseModel):
+    """What the floor keeps of a rollout."""
+
+    rollout_id: str
+    messages: list[dict[str, Any]]
+    reward: float
+    usage: list[dict[str, Any]]
+
+
+async def floor(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
+    """A bare aiohttp loop: the same calls, a pydantic record, a commit to SQLite; nothing else."""
+    with tempfile.TemporaryDirectory() as folder:
+        database = sqlite3.connect(Path(folder) / "floor.db")
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=NORMAL")
+        database.execute("CREATE TABLE record (id TEXT PRIMARY KEY, body TEXT)")
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            await _floor_rollouts(session, database, url, min(concurrency, 32), WARM_UP, "warm")
+            wall, cpu = time.perf_counter(), time.process_time()
+            await _floor_rollouts(session, database, url, concurrency, rollouts, "real")
+            figures = _figures(wall, cpu, rollouts)
+        database.close()
+    return figures
+
+
+async def _floor_rollouts(
+    session: aiohttp.ClientSession, database: sqlite3.Connection, url: str, concurrency: int, count: int, name: str
+) -> None:
+    cast = next(plan_for(url, concurrency, 1).casts("floor", None))[1]
+    tools = [
+        {"type": "function", "function": {"name": tool.name, "parameters": tool.input_schema}}
+        for tool in cast.host.info.tools
+    ]
+    numbers = iter(range(count))
+    waiting: list[tuple[str, str]] = []
+
+    async def ask(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        body = {"model": "mock", "messages": messages, "tools": tools, "logprobs": True, "return_token_ids": True}
+        async with session.post(f"{url}/chat/completions", json=body) as response:
+            return await response.json()
+
+    async def play() -> None:
+        for number in numbers:
+            messages: list[dict[str, Any]] = [{"role": "user", "content": PROMPT}]
+            first = await ask(messages)
+            message = first["choices"][0]["message"]
+            call = message["tool_calls"][0]
+            messages += [message, {"role": "tool", "tool_call_id": call["id"], "content": "777777"}]
+            second = await ask(messages)
+            messages.append(second["choices"][0]["message"])
+            record = BareRecord(
+                rollout_id=f"{name}-{number}", messages=messages, reward=1.0, usage=[first["usage"], second["usage"]]
+            )
+            waiting.append((record.rollout_id, record.model_dump_json()))
+            if len(waiting) >= 100:
+                commit()
+
+    def commit() -> None:
+        with database:
+            database.executemany("INSERT INTO record VALUES (?, ?)", waiting)
+        waiting.clear()
+
+    async with anyio.create_task_group() as players:
+        for _ in range(concurrency):
+            players.start_soon(play)
+    commit()
+
+
+async def parts(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
+    """The parts of a rollout, each alone at the same concurrency: CPU milliseconds a rollout."""
+    plan = plan_for(url, concurrency, rollouts)
+    planned, cast = next(plan.casts("parts", None))
+    items: list[Item] = []
+    for card in plan.tasks(planned):
+        items += plan.items(cast, card)  # pyright: ignore[reportArgumentType]  # arithmetic has no bad rows
+    assert plan.model is not None
+
+    async with open_model(plan.model, Credentials({})) as model:
+        opening = ModelRequest(messages=(user(PROMPT),), tools=cast.host.info.tools)
+
+        async def ask(item: Item) -> None:
+            first = (await model.generate(opening)).message
+            answer = Message(role="tool", content="777777", tool_call_id=first.tool_requests[0].id)
+            await model.generate(ModelRequest(messages=(*opening.messages, first, answer), tools=opening.tools))
+
+        await _spread(ask, items[:WARM_UP], 32)
+        calls = await _cpu(ask, items, concurrency)
+
+    async def host(item: Item) -> None:
+        async with cast.host.open(item.task, seed=item.seed, deadlines=cast.deadlines) as episode:
+            seat = episode.seats["agent"]
+            await seat.call_tool("calculate", {"expression": "123456 + 654321"})
+            await episode.verify(Submission(transcript=(assistant("777777"),)))
+
+    hosting = await _cpu(host, items, concurrency)
+    return {"two model calls": calls, "environment and tool": hosting, "record and store": await _storing(plan, url)}
+
+
+async def _storing(plan: Plan, url: str) -> float:
+    """CPU of committing a typical rollout."""
+    kept: list[Rollout] = []
+
+    class Keep(Count):
+        def committed(self, rollouts: Sequence[Rollout]) -> None:
+            super().committed(rollouts)
+            kept.extend(rollouts)
+
+    await run_once(url, 32, WARM_UP, Keep())
+    copies = [
+        rollout.model_copy(update={"rollout_id": f"{rollout.rollout_id}{copy}"}) for copy in range(10) for rollout in kept
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        async with open_writer(Path(folder) / "run", resolved=plan.resolved, given="", resume=False) as writer:
+            cpu = time.process_time()
+            for rollout in copies:
+                await writer.add(rollout)
+            await writer.flush()
+            spent = time.process_time() - cpu
+    return round(spent / len(copies) * 1000, 4)
+
+
+async def _cpu(work: Callable[[Item], Awaitable[None]], items: Sequence[Item], concurrency: int) -> float:
+    cpu = time.process_time()
+    await _spread(work, items, concurrency)
+    return round((time.process_time() - cpu) / len(items) * 1000, 4)
+
+
+async def _spread(work: Callable[[Item], Awaitable[None]], items: Sequence[Item], concurrency: int) -> None:
+    source = iter(items)
+
+    async def worker() -> None:
+        for item in source:
+            await work(item)
+
+    async with anyio.create_task_group() as workers:
+        for _ in range(concurrency):
+            workers.start_soon(worker)
+
+
+def _figures(wall: float, cpu: float, rollouts: int) -> dict[str, float]:
+    return {
+        "cpu_ms": round((time.process_time() - cpu) / rollouts * 1000, 4),
+        "per_second": round(rollouts / (time.perf_counter() - wall), 1),
+    }
+
+
+def main() -> None:
+    """`python -m envhub.observe.overhead_cell LANE URL CONCURRENCY ROLLOUTS`."""
+    cells = {"direct": direct, "floor": floor, "parts": parts, "memory": memory}
+    lane, url, concurrency, rollouts = sys.argv[1:]
+    sys.stdout.write(json.dumps(run_async(cells[lane], url, int(concurrency), int(rollouts))) + "\n")
+
+
+if __name__ == "__main__":
+    main()
