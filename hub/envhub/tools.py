@@ -4,11 +4,12 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_type_hints, overload
+from typing import Any, TypeVar, cast, get_args, get_type_hints, overload
 
-from mcp_types import CallToolResult, TextContent, Tool
+from mcp_types import CallToolResult, ContentBlock, TextContent, Tool
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic_core import to_json
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from envhub.errors import ToolError
 
@@ -16,6 +17,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 _MARK = "__envhub_tool__"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_BLOCKS = get_args(ContentBlock)
 
 
 @dataclass(frozen=True)
@@ -53,27 +55,32 @@ class ToolSpec:
     definition: Tool
     method: str
     arguments: type[BaseModel]
+    """Its fields are the tool's parameters, by alias."""
     seats: tuple[str, ...] | None
 
     def parse(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Check arguments strictly: no coercion, no unknown names.
+        """Check arguments strictly, nested ones too: no coercion, no unknown names (an open object is a `dict`).
 
         Raises:
             ToolError: says which argument is wrong, to the model.
         """
         try:
             # Through JSON, so that strictness means JSON's types (an array is a tuple, a string is a date).
-            checked = self.arguments.model_validate_json(to_json(arguments))
+            # Both said here, not in the model's configuration, which its nested models would not inherit.
+            checked = self.arguments.model_validate_json(to_json(arguments), strict=True, extra="forbid")
         except ValidationError as error:
             raise ToolError(self._explain(error)) from None
-        return {name: getattr(checked, name) for name in checked.model_fields_set}
+        except PydanticSerializationError as error:  # lone surrogates, endless nesting
+            raise ToolError(f"the arguments are not JSON: {error}") from None
+        fields = self.arguments.model_fields
+        return {fields[name].alias or name: getattr(checked, name) for name in checked.model_fields_set}
 
     def _explain(self, error: ValidationError) -> str:
-        known = ", ".join(self.arguments.model_fields) or "none"
+        known = ", ".join(self.definition.input_schema["properties"]) or "none"
         lines: list[str] = []
         for problem in error.errors(include_url=False, include_context=False, include_input=False):
             place = ".".join(str(step) for step in problem["loc"])
-            if problem["type"] == "extra_forbidden":
+            if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
                 lines.append(f"unknown argument {place!r}; {self.definition.name} takes: {known}")
             elif problem["type"] == "missing":
                 lines.append(f"argument {place!r} is missing")
@@ -112,16 +119,33 @@ def _spec(attribute: str, function: Callable[..., Any]) -> ToolSpec:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or parameter.name not in hints:
             raise TypeError(f"tool {function.__qualname__}: parameter {parameter.name!r} needs a name and a type")
         default: Any = ... if parameter.default is parameter.empty else parameter.default
+        if isinstance(default, FieldInfo):
+            raise TypeError(
+                f"tool {function.__qualname__}: write {parameter.name!r} as Annotated[type, Field(…)] = default, "
+                "so that the method itself sees the default"
+            )
         note = described.get(parameter.name)
-        fields[parameter.name] = (hints[parameter.name], Field(default, description=note) if note else default)
-    config = ConfigDict(strict=True, extra="forbid")
+        field: Any = (
+            Field(default, alias=parameter.name, description=note) if note else Field(default, alias=parameter.name)
+        )
+        fields[f"argument_{parameter.name}"] = (hints[parameter.name], field)
+    return tool_spec(name, description, attribute, fields, mark.seats)
+
+
+def tool_spec(
+    name: str, description: str, method: str, fields: dict[str, Any], seats: tuple[str, ...] | None
+) -> ToolSpec:
+    """A tool of these pydantic fields; a field's alias is the argument's name, free to be one pydantic uses itself."""
+    config = ConfigDict(extra="forbid", allow_inf_nan=False)
     arguments: type[BaseModel] = create_model(f"{name}_arguments", __config__=config, **fields)
     schema = arguments.model_json_schema()
     schema.pop("title", None)
-    for field in schema.get("properties", {}).values():
+    for field in schema.setdefault("properties", {}).values():
         field.pop("title", None)
-    schema.setdefault("properties", {})
-    return ToolSpec(Tool(name=name, description=description, input_schema=schema), attribute, arguments, mark.seats)
+    for nested in schema.get("$defs", {}).values():
+        if "properties" in nested:
+            nested["additionalProperties"] = False
+    return ToolSpec(Tool(name=name, description=description, input_schema=schema), method, arguments, seats)
 
 
 def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
@@ -147,15 +171,24 @@ def text_result(text: str, *, is_error: bool = False) -> CallToolResult:
 
 
 def as_result(value: object) -> CallToolResult:
-    """What a tool returned, as an MCP result: text as it is, anything else as JSON (objects structured as well)."""
+    """What a tool returned, as an MCP result: text and content blocks as they are, anything else as JSON.
+
+    An object is structured content as well. Nothing of the result is shared with the tool's own state.
+    """
     if isinstance(value, str):
-        return CallToolResult(content=[TextContent(text=value)])
+        return CallToolResult(content=[TextContent(text=_writable(value))])
     if isinstance(value, CallToolResult):
         return value
     if value is None:
         return CallToolResult(content=[])
-    if isinstance(value, BaseModel) and hasattr(value, "type") and type(value).__module__.startswith("mcp_types"):
-        return CallToolResult(content=[value])  # pyright: ignore[reportArgumentType]  # a content block of MCP's
-    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-    structured = plain if isinstance(plain, dict) else None  # pyright: ignore[reportUnknownVariableType]
-    return CallToolResult(content=[TextContent(text=to_json(plain).decode())], structured_content=structured)
+    blocks: list[object] = [value] if not isinstance(value, list | tuple) else [*cast(list[object], value)]
+    if blocks and all(isinstance(block, _BLOCKS) for block in blocks):
+        return CallToolResult(content=cast(list[ContentBlock], blocks))
+    text = to_json(value, inf_nan_mode="strings")
+    structured = from_json(text) if text.startswith(b"{") else None
+    return CallToolResult(content=[TextContent(text=text.decode())], structured_content=structured)
+
+
+def _writable(text: str) -> str:
+    """The text as UTF-8 can hold it: a program's undecodable bytes (lone surrogates) become question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

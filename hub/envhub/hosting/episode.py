@@ -2,15 +2,17 @@
 
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
 from mcp_types import CallToolResult, Tool
 from pydantic import JsonValue
+from pydantic_core import from_json, to_json
 
 from envhub.environment import Environment
-from envhub.errors import EpisodeError, NotOffered, TaskError, ToolError, VerifierError
+from envhub.errors import EpisodeError, NotOffered, SandboxError, TaskError, ToolError, VerifierError
 from envhub.hosting.toolbox import GET_TASK, REPLY, SUBMIT, Toolbox
 from envhub.limits import Deadlines
 from envhub.messages import Message, assistant
@@ -51,7 +53,7 @@ class HostedEpisode:
     def __init__(
         self, environment: Environment[Any], toolbox: Toolbox, verifier: VerifierRef, deadlines: Deadlines
     ) -> None:
-        self.id = secrets.token_hex(8)
+        self.id = secrets.token_hex(16)
         self.environment = environment
         self.answer: str | None = None
         self.faults: list[Fault] = []
@@ -73,6 +75,7 @@ class HostedEpisode:
 
         Raises:
             TaskError: it failed, or took longer than its deadline.
+            NotOffered: a state was given, and the environment restores none.
         """
         seconds = self._deadlines.setup
         environment = self.environment
@@ -80,7 +83,8 @@ class HostedEpisode:
             with anyio.move_on_after(seconds) as scope:
                 await environment.setup()
                 if state is not None:
-                    await environment.restore(state)
+                    # A copy, so that two episodes restored from one snapshot share nothing.
+                    await environment.restore(_detached(state))
             if scope.cancelled_caught:
                 raise TaskError(f"setup of task {environment.task.id!r} was not done after {seconds:g} s")
             for name in environment.seats:
@@ -100,33 +104,39 @@ class HostedEpisode:
             if name == SUBMIT:
                 return await self._submit(parsed["answer"])
             if name == GET_TASK:
-                return text_result("\n\n".join(message.text for message in self.seats[seat].messages))
-            if name == REPLY:
+                result = text_result("\n\n".join(message.text for message in self.seats[seat].messages))
+            elif name == REPLY:
                 said = await self.reply(seat, (assistant(parsed["text"]),))
-                return text_result("The conversation is over." if said is None else "\n\n".join(m.text for m in said))
-            return await self._call(name, getattr(self.environment, spec.method), parsed)
+                result = text_result("The conversation is over." if said is None else "\n\n".join(m.text for m in said))
+            else:
+                result = await self._call(name, getattr(self.environment, spec.method), parsed)
         except ToolError as error:
-            return text_result(str(error), is_error=True)
+            result = text_result(str(error), is_error=True)
         except Exception as error:
             logger.exception("tool %r of task %r failed", name, self.environment.task.id)
             self.record_fault(error, "agent")
-            return text_result(BROKEN, is_error=True)
+            result = text_result(BROKEN, is_error=True)
+        # Whatever a call in flight came to after the seal (a result, an error, a fault) is not the agent's to read.
+        return text_result(CLOSED, is_error=True) if self._sealed else result
 
     async def _call(self, name: str, method: Any, arguments: dict[str, Any]) -> CallToolResult:
-        scope = anyio.CancelScope(deadline=anyio.current_time() + self._deadlines.tool_call)
+        seconds = self._deadlines.tool_call
+        with self._cancellable(seconds):
+            return as_result(await method(**arguments))
+        return text_result(f"{name} was stopped after {seconds:g} seconds.", is_error=True)
+
+    @contextmanager
+    def _cancellable(self, seconds: float) -> Generator[None]:
+        """Run the environment's code for the agent: until the deadline, or until the seal cancels it."""
+        scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
         self._in_flight.add(scope)
         try:
             with scope:
-                result = as_result(await method(**arguments))
-                # A tool that swallowed its cancellation must not speak after the seal.
-                return text_result(CLOSED, is_error=True) if self._sealed else result
+                yield
         finally:
             self._in_flight.discard(scope)
             if self._idle is not None and not self._in_flight:
                 self._idle.set()
-        if self._sealed:
-            return text_result(CLOSED, is_error=True)
-        return text_result(f"{name} was stopped after {self._deadlines.tool_call:g} seconds.", is_error=True)
 
     async def _submit(self, answer: str) -> CallToolResult:
         self.answer = answer
@@ -143,12 +153,15 @@ class HostedEpisode:
             return None
         seconds = self._deadlines.tool_call
         try:
-            with anyio.move_on_after(seconds):
-                return await self.environment.reply(seat, messages)
+            with self._cancellable(seconds):
+                said = await self.environment.reply(seat, messages)
+                return None if self._sealed else said
         except EpisodeError:
             raise
         except Exception as error:
             raise TaskError(f"reply raised {describe(error)}") from error
+        if self._sealed:
+            return None
         raise TaskError(f"the environment's user gave no reply within {seconds:g} s")
 
     def reference(self) -> Sequence[Message]:
@@ -156,22 +169,22 @@ class HostedEpisode:
         return self.environment.reference()
 
     def snapshot(self) -> JsonValue:
-        """Privileged: the world's state as JSON."""
-        return self.environment.snapshot()
+        """Privileged: the world's state as JSON, cut off from the world it was taken from."""
+        return _detached(self.environment.snapshot())
 
     async def seal(self) -> None:
-        """Revoke the agent's access and end its calls in flight; the first seal wins."""
-        if self._sealed:
-            return
+        """Revoke the agent's access and end its calls in flight; back when their clean-up is done."""
         self._sealed = True
-        if self._in_flight:
-            self._idle = anyio.Event()
-            for scope in tuple(self._in_flight):
-                scope.cancel()
-            with anyio.move_on_after(self._deadlines.close, shield=True) as scope:
-                await self._idle.wait()
-            if scope.cancelled_caught:
-                self.record_fault(TaskError("a tool call ignored its cancellation at the seal"), "agent")
+        for scope in tuple(self._in_flight):
+            scope.cancel()
+        if not self._in_flight:
+            return
+        self._idle = self._idle or anyio.Event()
+        with anyio.move_on_after(self._deadlines.close, shield=True) as patience:
+            await self._idle.wait()
+        if patience.cancelled_caught and self._in_flight:
+            self._in_flight.clear()  # given up on: no later step waits for them again
+            self.record_fault(TaskError("a tool call ignored its cancellation at the seal"), "agent")
 
     async def verify(self, submission: Submission) -> Score:
         """Seal and score; the first verdict stands.
@@ -192,6 +205,8 @@ class HostedEpisode:
         return self._verdict
 
     async def _judge(self, submission: Submission) -> Score:
+        if self._closed:
+            raise VerifierError("the episode was closed before it was verified")
         seconds = self._deadlines.verify
         score: object = None
         try:
@@ -206,7 +221,11 @@ class HostedEpisode:
             raise VerifierError(f"the verifier gave no score within {seconds:g} s")
         if not isinstance(score, Score):
             raise VerifierError(f"the verifier returned {type(score).__name__}, not a Score")
-        return score.model_copy(update={"verifier": self._verifier})
+        try:
+            # Checked again: `model_copy` and `model_construct` let NaN through.
+            return type(score).model_validate({**vars(score), "verifier": self._verifier})
+        except ValueError as error:
+            raise VerifierError(f"the verifier returned a score that does not hold: {error}") from error
 
     async def close(self) -> None:
         """Tear the world down, once; shielded and bounded.
@@ -217,10 +236,10 @@ class HostedEpisode:
         if self._closed:
             return
         self._closed = True
+        await self.seal()
         seconds = self._deadlines.close
         try:
             with anyio.CancelScope(deadline=anyio.current_time() + seconds, shield=True) as scope:
-                await self.seal()
                 await self.environment.close()
         except Exception as error:
             raise TaskError(f"close raised {describe(error)}") from error
@@ -229,11 +248,23 @@ class HostedEpisode:
 
     def record_fault(self, error: Exception, phase: Phase) -> None:
         """Keep a fault of the environment's; it decides the outcome."""
-        boundary = "sandbox" if type(error).__name__ == "SandboxError" else "environment"
-        self.faults.append(Fault(boundary=boundary, phase=phase, type=type(error).__name__, message=describe(error)))
+        self.faults.append(
+            Fault(
+                boundary="sandbox" if isinstance(error, SandboxError) else "environment",
+                phase=phase,
+                type=type(error).__name__,
+                message=describe(error),
+                retryable=error.retryable if isinstance(error, EpisodeError) else True,
+            )
+        )
 
 
 def describe(error: BaseException) -> str:
     """An exception in one line: its class and what it says."""
     text = str(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _detached(state: JsonValue) -> JsonValue:
+    """A copy through JSON: what a wire would make of it."""
+    return from_json(to_json(state))

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from envhub.environment import AnyEnvironment, EnvironmentConfig
-from envhub.errors import ConfigError, HubError, UnknownNameError
+from envhub.errors import ConfigError, HubError, TaskError, UnknownNameError
 from envhub.hosting.episode import HostedEpisode, describe, logger
 from envhub.hosting.toolbox import Toolbox
 from envhub.limits import Deadlines
@@ -83,9 +83,13 @@ class InProcessHost:
 
         Raises:
             TaskError: setup failed or took too long.
+            NotOffered: a state was given, and the environment restores none.
         """
         assert isinstance(task, _HostedTask), "a host opens only its own tasks"
-        environment = self._environment(task.task, self._config, seed)
+        try:
+            environment = self._environment(task.task, self._config, seed)
+        except Exception as error:
+            raise TaskError(f"task {task.public.id!r} could not be opened: {describe(error)}") from error
         episode = HostedEpisode(environment, self._toolbox, self._verifier, deadlines)
         try:
             await episode.setup(state)

@@ -4,12 +4,12 @@ import hashlib
 from typing import Any
 
 from mcp_types import Tool
-from pydantic import ConfigDict, Field, create_model
+from pydantic import Field
 from pydantic_core import to_json
 
 from envhub.environment import AnyEnvironment, Environment
 from envhub.errors import ToolError
-from envhub.tools import ToolSpec, tool_specs
+from envhub.tools import ToolSpec, tool_spec, tool_specs
 
 GET_TASK, SUBMIT, REPLY = "get_task", "submit", "reply"
 CONTRACT_TOOLS = frozenset({GET_TASK, SUBMIT, REPLY})
@@ -75,9 +75,4 @@ def _contract_tools(environment: AnyEnvironment) -> list[ToolSpec]:
 
 def _contract_tool(name: str, description: str, **arguments: str) -> ToolSpec:
     fields: dict[str, Any] = {key: (str, Field(description=note)) for key, note in arguments.items()}
-    model = create_model(f"{name}_arguments", __config__=ConfigDict(strict=True, extra="forbid"), **fields)
-    schema = model.model_json_schema()
-    schema.pop("title", None)
-    for field in schema.setdefault("properties", {}).values():
-        field.pop("title", None)
-    return ToolSpec(Tool(name=name, description=description, input_schema=schema), name, model, None)
+    return tool_spec(name, description, name, fields, None)
