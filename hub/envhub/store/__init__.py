@@ -1,0 +1,21 @@
+"""The run store: one directory and one `run.db` a run, one writer, any number of readers, live or later."""
+
+from envhub.store.export import export_jsonl
+from envhub.store.facts import BrokenRun, LiveState, RunInfo, Summary, Totals
+from envhub.store.find import find_runs
+from envhub.store.reader import RunReader, open_run
+from envhub.store.writer import RunWriter, open_writer
+
+__all__ = [
+    "BrokenRun",
+    "LiveState",
+    "RunInfo",
+    "RunReader",
+    "RunWriter",
+    "Summary",
+    "Totals",
+    "export_jsonl",
+    "find_runs",
+    "open_run",
+    "open_writer",
+]

@@ -1,0 +1,40 @@
+"""Finding runs below a folder."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from envhub.errors import HubError
+from envhub.store.facts import BrokenRun, RunInfo
+from envhub.store.reader import open_run
+from envhub.store.schema import DATABASE
+
+_DEPTH = 3
+
+
+def find_runs(root: Path) -> list[RunInfo | BrokenRun]:
+    """The runs in a folder, up to three levels down, oldest first; what cannot be read is reported, last."""
+    found: list[RunInfo] = []
+    broken: list[RunInfo | BrokenRun] = []
+    for directory in _directories(root, _DEPTH):
+        try:
+            with open_run(directory) as run:
+                found.append(run.info)
+        except (HubError, OSError, KeyError, ValueError) as error:
+            broken.append(BrokenRun(directory, str(error)))
+    found.sort(key=lambda run: run.created_at)
+    return [*found, *broken]
+
+
+def _directories(folder: Path, depth: int) -> Iterator[Path]:
+    try:
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+    except OSError:
+        return
+    if any(entry.name == DATABASE for entry in entries):
+        yield folder
+    elif depth:
+        for entry in entries:
+            if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
+                yield from _directories(Path(entry.path), depth - 1)

@@ -1,0 +1,263 @@
+"""Reading a run, live or later: everything a table, a report, a replay or a trainer asks of it."""
+
+import json
+import math
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mcp_types import Tool
+from pydantic import TypeAdapter, ValidationError
+
+from envhub.errors import RunDirectoryError, UnknownNameError, UsageError
+from envhub.rollout import Outcome, Rollout
+from envhub.statistics import GroupCounts
+from envhub.store.facts import LiveState, RunInfo, Summary, Totals
+from envhub.store.media import media_name
+from envhub.store.rows import SELECT_LIVE, SELECT_SUMMARY, SELECT_TURNS, rollout_from, summary_from
+from envhub.store.schema import MEDIA, SUMMARY_COLUMNS, TURN_BITS
+from envhub.store.source import Source
+
+STAGES = ("queue", "setup", "agent", "model", "tool", "verify", "close", "total")
+_SUGGESTIONS = 250
+_tool_list = TypeAdapter(list[Tool])
+
+
+class RunReader:
+    """A run, read-only. Every method sees what is committed at that moment; iterators see one moment throughout."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.directory = source.directory
+
+    @property
+    def info(self) -> RunInfo:
+        """Facts about the run."""
+        with self._source.connect() as connection:
+            meta: dict[str, str] = dict(connection.execute("SELECT key, value FROM meta"))
+            schema: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        status: Any = meta["status"]
+        if status == "running" and not self._source.is_live:
+            status = self._status_once_more()
+        return RunInfo(
+            directory=self.directory,
+            run_id=meta["run_id"],
+            status=status,
+            created_at=json.loads(meta["created_at"]),
+            finished_at=json.loads(meta.get("finished_at", "null")),
+            planned=json.loads(meta.get("planned", "null")),
+            schema=schema,
+            hub_version=meta["hub_version"],
+            resolved=json.loads(meta["resolved"]),
+        )
+
+    def _status_once_more(self) -> str:
+        """The status of a run whose writer is gone: it may have ended between two looks."""
+        with self._source.connect() as connection:
+            status: str = connection.execute("SELECT value FROM meta WHERE key = 'status'").fetchone()[0]
+        return "dead" if status == "running" else status
+
+    def summaries(
+        self,
+        after_seq: int = 0,
+        *,
+        effective: bool = True,
+        order_by: str = "seq",
+        descending: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Summary]:
+        """Rows for a table. To follow a live run, ask with the highest `seq` seen and `effective=False`.
+
+        Raises:
+            UnknownNameError: `order_by` is no column.
+        """
+        if order_by not in SUMMARY_COLUMNS:
+            raise UnknownNameError("column", order_by, SUMMARY_COLUMNS)
+        query = (
+            f"{SELECT_SUMMARY} WHERE seq > ?{' AND effective' if effective else ''} "
+            f"ORDER BY {order_by}{' DESC' if descending else ''}, seq LIMIT ?"
+        )
+        with self._source.connect() as connection:
+            for row in connection.execute(query, (after_seq, -1 if limit is None else limit)):
+                yield summary_from(row)
+
+    def rollout(self, rollout_id: str, attempt: int | None = None) -> Rollout:
+        """One record, by its id or the beginning of it; the effective attempt unless one is named.
+
+        Raises:
+            UnknownNameError: there is none.
+            UsageError: several begin so.
+        """
+        with self._source.connect() as connection:
+            name = self._full_id(connection, rollout_id)
+            if attempt is None:
+                which, values = "effective", (name,)
+            else:
+                which, values = "attempt = ?", (name, attempt)
+            row = connection.execute(
+                f"SELECT id, body FROM rollouts WHERE rollout_id = ? AND {which}", values
+            ).fetchone()
+            if row is None:
+                kept = connection.execute("SELECT attempt FROM rollouts WHERE rollout_id = ?", (name,))
+                raise UnknownNameError(f"attempt of {name}", str(attempt), (str(known) for (known,) in kept))
+            return self._record(connection, *row)
+
+    def _full_id(self, connection: Any, wanted: str) -> str:
+        found = connection.execute(
+            "SELECT DISTINCT rollout_id FROM rollouts WHERE rollout_id >= ? AND rollout_id < ? "
+            "ORDER BY rollout_id LIMIT 4",
+            (wanted, wanted + "\U0010ffff"),
+        ).fetchall()
+        names: list[str] = [name for (name,) in found]
+        if wanted in names or (wanted and len(names) == 1):
+            return wanted if wanted in names else names[0]
+        if wanted and names:
+            listing = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+            raise UsageError(f"{len(names[:3])} or more rollouts begin with {wanted!r}: {listing}; give more of the id")
+        near = connection.execute(
+            "SELECT * FROM (SELECT DISTINCT rollout_id FROM rollouts WHERE rollout_id >= ?1 ORDER BY 1 LIMIT ?2) UNION "
+            "SELECT * FROM (SELECT DISTINCT rollout_id FROM rollouts WHERE rollout_id < ?1 ORDER BY 1 DESC LIMIT ?2)",
+            (wanted, _SUGGESTIONS),
+        )
+        raise UnknownNameError("rollout", wanted, [name for (name,) in near], f"(in {self.directory})")
+
+    def _record(self, connection: Any, row_id: int, body: str) -> Rollout:
+        turns = connection.execute(SELECT_TURNS, (row_id << TURN_BITS, row_id + 1 << TURN_BITS))
+        try:
+            return rollout_from(body, turns)
+        except ValidationError as error:
+            raise RunDirectoryError(
+                f"a record in {self.directory} is not what this version of envhub writes: {error}"
+            ) from error
+
+    def attempts(self, rollout_id: str) -> list[Summary]:
+        """Every attempt at a sample, in order.
+
+        Raises:
+            UnknownNameError: there is no such sample.
+        """
+        with self._source.connect() as connection:
+            name = self._full_id(connection, rollout_id)
+            rows = connection.execute(f"{SELECT_SUMMARY} WHERE rollout_id = ? ORDER BY attempt", (name,))
+            return [summary_from(row) for row in rows]
+
+    def rollouts(self, *, effective: bool = True) -> Iterator[Rollout]:
+        """Every record, in the order they were committed, one at a time in memory."""
+        with self._source.connect() as connection:
+            connection.execute("BEGIN")  # one moment for the list and for the turns of each record
+            try:
+                where = " WHERE effective" if effective else ""
+                for row_id, body in connection.execute(f"SELECT id, body FROM rollouts{where} ORDER BY id"):
+                    yield self._record(connection, row_id, body)
+            finally:
+                connection.execute("ROLLBACK")
+
+    def live(self) -> list[LiveState]:
+        """The attempts in flight; of a run that died, those that were."""
+        with self._source.connect() as connection:
+            return [LiveState(*row) for row in connection.execute(SELECT_LIVE)]
+
+    def tools(self, digest: str) -> list[Tool]:
+        """The schemas of a tool list.
+
+        Raises:
+            UnknownNameError: the run has no list of this digest.
+        """
+        with self._source.connect() as connection:
+            row = connection.execute("SELECT definitions FROM tools WHERE digest = ?", (digest,)).fetchone()
+            if row is None:
+                known = connection.execute("SELECT digest FROM tools").fetchall()
+                raise UnknownNameError("tool list", digest, (name for (name,) in known))
+        return _tool_list.validate_json(row[0])
+
+    def media(self, digest: str) -> bytes:
+        """The bytes of a picture, sound or artifact.
+
+        Raises:
+            UnknownNameError: the run has none of this digest.
+        """
+        try:
+            return (self.directory / MEDIA / media_name(digest)).read_bytes()
+        except (ValueError, FileNotFoundError):
+            raise UnknownNameError("medium", digest, ()) from None
+
+    def outcomes(self) -> dict[Outcome, int]:
+        """How the samples ended, by their effective attempts."""
+        with self._source.connect() as connection:
+            rows = connection.execute("SELECT outcome, count(*) FROM rollouts WHERE effective GROUP BY outcome")
+            return {Outcome(outcome): count for outcome, count in rows}
+
+    def reward_sums(self) -> tuple[float, int, int]:
+        """Over effective attempts: the sum of rewards, how many have a verdict, and how many passed."""
+        with self._source.connect() as connection:
+            return connection.execute(
+                "SELECT total(reward), count(passed), coalesce(sum(passed), 0) FROM rollouts WHERE effective"
+            ).fetchone()
+
+    def attempt_faults(self) -> dict[str, int]:
+        """How many attempts broke, by `boundary:type` of their first fault; retried ones count."""
+        with self._source.connect() as connection:
+            return dict(
+                connection.execute(
+                    "SELECT fault, count(*) FROM rollouts WHERE fault IS NOT NULL GROUP BY fault ORDER BY 2 DESC, 1"
+                )
+            )
+
+    def totals(self) -> Totals:
+        """What the run has used, over all attempts."""
+        with self._source.connect() as connection:
+            row = connection.execute(
+                "SELECT count(*), coalesce(sum(turns), 0), coalesce(sum(tool_calls), 0), "
+                "coalesce(sum(prompt_tokens), 0), coalesce(sum(output_tokens), 0), sum(cost) FROM rollouts"
+            ).fetchone()
+        return Totals(*row)
+
+    def stage_quantiles(self, qs: Sequence[float] = (0.5, 0.95, 0.99)) -> dict[str, tuple[float, ...]]:
+        """Seconds in each stage at these quantiles (nearest rank), over effective attempts; empty without any."""
+        found: dict[str, tuple[float, ...]] = {}
+        with self._source.connect() as connection:
+            for stage in STAGES:
+                column = "seconds" if stage == "total" else f"{stage}_seconds"
+                rows = connection.execute(f"SELECT {column} FROM rollouts WHERE effective ORDER BY 1")
+                values: list[float] = [value for (value,) in rows]
+                if values:
+                    found[stage] = tuple(values[max(0, math.ceil(q * len(values)) - 1)] for q in qs)
+        return found
+
+    def group_counts(self) -> Iterator[GroupCounts]:
+        """Each task's samples, counted by their effective attempts."""
+        repeats: Any = self.info.resolved.get("repeats")
+        planned = repeats if isinstance(repeats, int) else 1
+        with self._source.connect() as connection:
+            for environment, task_id, samples, scored, passed, total, squares, judged in connection.execute(
+                "SELECT environment, task_id, count(*), count(reward), sum(passed), total(reward), "
+                "total(reward * reward), count(passed) FROM rollouts WHERE effective "
+                "GROUP BY environment, split, task_id, group_id ORDER BY min(id)"
+            ):
+                yield GroupCounts(
+                    environment=environment,
+                    task_id=task_id,
+                    planned=max(planned, samples),
+                    scored=scored,
+                    passed=passed,
+                    reward_sum=total,
+                    reward_sq_sum=squares,
+                    judged=judged,
+                )
+
+
+@contextmanager
+def open_run(directory: Path) -> Generator[RunReader]:
+    """Open a run to read it; nothing is written into its directory.
+
+    Raises:
+        RunDirectoryError: there is no run there, or none that this version can read.
+    """
+    source = Source(directory)
+    try:
+        with source.connect():
+            pass
+        yield RunReader(source)
+    finally:
+        source.close()

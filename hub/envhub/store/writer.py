@@ -1,0 +1,291 @@
+"""The one writer of a run: records are queued on the event loop and committed in batches by a worker thread."""
+
+import logging
+import shutil
+import sqlite3
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import MappingProxyType
+
+import anyio
+import anyio.to_thread
+from mcp_types import Tool
+from pydantic import JsonValue
+
+from envhub.errors import HubError, StoreError
+from envhub.rollout import Rollout
+from envhub.store.database import Batch, RunDatabase, open_database
+from envhub.store.facts import LiveState, Status
+
+logger = logging.getLogger(__name__)
+
+_GATHER_SECONDS = 0.02
+"""How long a record waits for company: a commit costs the same for one as for forty."""
+_LIVE_SECONDS = 0.5
+_BATCH_ROLLOUTS = 256
+_WAITING_ROLLOUTS = 1024
+_WAITING_BYTES = 64 * 2**20
+"""Past either, `add` waits: a slow disk slows the run down and does not fill the memory."""
+_NO_MEDIA: Mapping[str, bytes] = MappingProxyType({})
+
+_Waiting = tuple[Rollout, Mapping[str, bytes], int]
+
+
+class RunWriter:
+    """Takes the records of a run while it is collected."""
+
+    def __init__(self, database: RunDatabase, on_commit: Callable[[Sequence[Rollout]], None] | None) -> None:
+        self.run_id = database.run_id
+        self.resumed = database.resumed
+        """Whether the run was there before."""
+        self.stored_resolved = database.resolved
+        """What the run was created with."""
+        self._done, self._following = database.done, database.following
+        self.done_count = len(self._done)
+        """Samples that were decided when the run was opened."""
+        self._database, self._on_commit = database, on_commit
+        self._queue: deque[_Waiting] = deque()
+        self._bytes = 0
+        self._next = Batch()
+        self._tools: set[str] = set()
+        self._live_written = 0.0
+        self._records_asked = self._records_kept = self._facts_asked = self._facts_kept = 0
+        self._status: Status | None = None
+        self._failure: StoreError | None = None
+        self._is_closing = False
+        self._work, self._records, self._hurry, self._progress = (anyio.Event() for _ in range(4))
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        directory: Path,
+        *,
+        resolved: dict[str, JsonValue],
+        given: str,
+        resume: bool,
+        on_commit: Callable[[Sequence[Rollout]], None] | None = None,
+    ) -> AsyncGenerator["RunWriter"]:
+        """Create a run or take it up again, and write it until the block is left; `on_commit` hears of durable records.
+
+        Resuming a directory without a run creates one.
+
+        Raises:
+            RunDirectoryError: the directory cannot be used as asked.
+            StoreError: the store could not write; what was committed before stays.
+        """
+        database = await anyio.to_thread.run_sync(
+            lambda: open_database(directory, resolved=resolved, given=given, resume=resume)
+        )
+        problem: BaseException | None = None
+        failure: HubError | None = None
+        writer = cls(database, on_commit)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(writer._run)
+                try:
+                    yield writer
+                except Exception as error:
+                    problem = error  # raised below, outside the task group, so that it arrives as it is
+                except BaseException as error:
+                    problem = error
+                    raise
+                finally:
+                    writer._close()
+        finally:
+            status = writer._ending(problem or writer._failure)
+            with anyio.CancelScope(shield=True):
+                unended = await anyio.to_thread.run_sync(_end, database, status)
+            failure = writer._failure or unended
+        if isinstance(problem, Exception):
+            raise problem
+        if failure is not None:
+            raise failure
+
+    def is_done(self, rollout_id: str) -> bool:
+        """Whether a sample was decided (scored, or failed by its agent) when the run was opened."""
+        return rollout_id in self._done
+
+    def attempts(self, rollout_id: str) -> int:
+        """How many attempts at a sample were kept when the run was opened: the number of the next one."""
+        return self._following.get(rollout_id, 1 if rollout_id in self._done else 0)
+
+    async def add(self, rollout: Rollout, media: Mapping[str, bytes] = _NO_MEDIA) -> None:
+        """Queue a record; it is durable once `on_commit` has shown it. Adding an attempt twice keeps it once.
+
+        Raises:
+            StoreError: the store cannot write any more.
+        """
+        self._check()
+        while len(self._queue) >= _WAITING_ROLLOUTS or self._bytes >= _WAITING_BYTES:
+            self._hurry.set()
+            await self._progress.wait()
+            self._check()
+        size = _size(rollout, media)
+        self._bytes += size
+        self._queue.append((rollout, media, size))
+        self._next.live.pop(rollout.rollout_id, None)
+        self._records_asked += 1
+        if len(self._queue) == 1:
+            self._work.set()
+            self._records.set()
+        elif len(self._queue) >= _BATCH_ROLLOUTS:
+            self._hurry.set()
+
+    def add_tools(self, digest: str, tools: Sequence[Tool]) -> None:
+        """Keep the schemas of a tool list, once."""
+        if digest not in self._tools:
+            self._tools.add(digest)
+            self._next.tools[digest] = tools
+            self._facts_asked += 1
+            self._work.set()
+
+    def set_live(self, state: LiveState) -> None:
+        """Show where an attempt is; only the newest state is written, now and then."""
+        live = self._next.live
+        if not live:
+            self._work.set()
+        live[state.rollout_id] = state
+
+    def set_plan(self, planned: int | None) -> None:
+        """Say how many rollouts the run is to have; None where that is not known."""
+        self._next.meta["planned"] = "null" if planned is None else str(planned)
+        self._facts_asked += 1
+        self._work.set()
+
+    def set_status(self, status: Status) -> None:
+        """Choose how the run will have ended. Without it: failed on an error, interrupted when cancelled."""
+        self._status = status
+
+    async def flush(self) -> None:
+        """Wait until everything handed over so far is durable.
+
+        Raises:
+            StoreError: the store cannot write any more.
+        """
+        records, facts = self._records_asked, self._facts_asked
+        while self._records_kept < records or self._facts_kept < facts:
+            self._check()
+            self._hurry.set()
+            self._records.set()
+            await self._progress.wait()
+        self._check()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    async def _run(self) -> None:
+        """Commit batches until closed; shielded, because what is finished is kept even when the run is cancelled."""
+        with anyio.CancelScope(shield=True):
+            try:
+                while await self._gather():
+                    await self._commit(self._take())
+            finally:
+                self._is_closing = True
+                self._progress.set()
+
+    async def _gather(self) -> bool:
+        """Wait until there is a batch worth writing; False when there is none and will be none."""
+        if not self._is_closing:
+            await self._work.wait()
+        if self._is_closing:
+            return bool(self._queue or self._facts_kept < self._facts_asked)
+        if not self._queue:
+            with anyio.move_on_at(self._live_written + _LIVE_SECONDS):
+                await self._records.wait()
+        if len(self._queue) < _BATCH_ROLLOUTS and not self._is_closing:
+            with anyio.move_on_after(_GATHER_SECONDS):
+                await self._hurry.wait()
+        return True
+
+    def _take(self) -> tuple[Batch, int]:
+        """The next batch, and how many facts were asked for up to it."""
+        batch, now = self._next, anyio.current_time()
+        self._next = Batch()
+        while self._queue and len(batch.rollouts) < _BATCH_ROLLOUTS:
+            rollout, media, size = self._queue.popleft()
+            batch.rollouts.append((rollout, media))
+            self._bytes -= size
+        if self._is_closing:
+            batch.live = {}
+        elif batch.live and now < self._live_written + _LIVE_SECONDS:
+            self._next.live, batch.live = batch.live, {}
+        elif batch.live:
+            self._live_written = now
+        self._work, self._records, self._hurry = anyio.Event(), anyio.Event(), anyio.Event()
+        if self._queue:
+            self._work.set()
+            self._records.set()
+        elif self._next.live:
+            self._work.set()
+        return batch, self._facts_asked
+
+    async def _commit(self, taken: tuple[Batch, int]) -> None:
+        batch, facts = taken
+        try:
+            added = await anyio.to_thread.run_sync(self._database.commit, batch)
+        except (sqlite3.Error, OSError) as error:
+            self._failure = write_error(self._database.directory, error)
+            self._failure.__cause__ = error
+            self._queue.clear()
+            self._facts_kept = self._facts_asked
+            self._is_closing = True
+        else:
+            self._records_kept += len(batch.rollouts)
+            self._facts_kept = facts
+            if added and self._on_commit is not None:
+                self._on_commit(added)
+        finally:
+            progress, self._progress = self._progress, anyio.Event()
+            progress.set()
+
+    def _close(self) -> None:
+        self._is_closing = True
+        for event in (self._work, self._records, self._hurry):
+            event.set()
+
+    def _ending(self, error: BaseException | None) -> Status:
+        if self._status is not None and not isinstance(error, Exception):
+            return self._status
+        if error is None:
+            return "finished"
+        return "failed" if isinstance(error, Exception) else "interrupted"
+
+
+open_writer = RunWriter.open
+
+
+def _end(database: RunDatabase, status: Status) -> HubError | None:
+    try:
+        database.close(status)
+    except sqlite3.Error as error:
+        failure = write_error(database.directory, error)
+        failure.__cause__ = error
+        return failure
+    return None
+
+
+def write_error(directory: Path, error: sqlite3.Error | OSError) -> StoreError:
+    """The error for a commit that failed: how much space there is, and that nothing committed is lost."""
+    try:
+        free = f"{shutil.disk_usage(directory).free / 2**20:.1f} MiB are free there"
+    except OSError as unknown:
+        free = f"the free space is unknown ({unknown})"
+    return StoreError(
+        f"could not write to the run in {directory}: {error}; {free}. Every rollout committed so far is kept: "
+        "make room, then go on with --resume"
+    )
+
+
+def _size(rollout: Rollout, media: Mapping[str, bytes]) -> int:
+    """Roughly how many bytes a record keeps in memory while it waits."""
+    size = 2000 + sum(map(len, media.values()))
+    for turn in rollout.turns:
+        if turn.prompt_token_ids is not None:
+            size += len(turn.prompt_token_ids.raw)
+        if turn.output_token_ids is not None:
+            size += 2 * len(turn.output_token_ids.raw)
+    return size
