@@ -1,0 +1,268 @@
+"""The direct lane: the OpenAI chat-completions wire over one pooled aiohttp connector.
+
+The measured hot path: two calls a rollout, thousands in flight.
+"""
+
+import io
+import logging
+import resource
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import anyio
+import msgspec
+from yarl import URL
+
+from envhub.errors import ModelError
+from envhub.models.address import is_loopback
+from envhub.models.answer import Answer, BadAnswer, as_reply, parse_answer
+from envhub.models.config import ModelConfig
+from envhub.models.refusal import refusal
+from envhub.models.retry import Backoff, TryFailed
+from envhub.models.wire import ToolSchemas, to_wire
+from envhub.protocols import ModelReply, ModelRequest, Sampling
+
+logger = logging.getLogger(__name__)
+
+MAX_ANSWER_BYTES = 64 * 2**20
+"""A larger answer is refused: 64 MiB is over a million tokens with ids and logprobs."""
+CONNECT_SECONDS = 15.0
+POLICY_VERSION_HEADER = "X-Policy-Version"
+"""An answer's policy version: this header's number, or else the body's `weight_version`."""
+
+_MAX_REFUSAL_BYTES = 64 * 2**10
+# aiohttp warns of larger `bytes` bodies; a stream of the same bytes is written piecemeal.
+_LARGE_BODY = 2**20
+# Shorter than the five seconds after which vLLM's server hangs up, so that a call rarely meets a dying connection.
+_KEEP_ALIVE_SECONDS = 4.0
+_SPARE_FILES = 128
+_OURS = frozenset({"model", "messages", "tools", "stream", "n"})
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A served model: where, under which name and with which key."""
+
+    served_name: str
+    base_url: str
+    key_name: str
+    """The variable that holds the key, for messages."""
+    api_key: str | None = field(default=None, repr=False)
+    is_vllm: bool = True
+    """Whether to ask for token ids and logprobs and to send reasoning back; strict servers refuse unknown fields."""
+
+
+class DirectModel:
+    """A model behind the OpenAI wire. `open_direct` makes one."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        endpoint: Endpoint,
+        session: aiohttp.ClientSession,
+        backoff: Backoff,
+        redact: Callable[[str], str],
+    ) -> None:
+        self.name = config.name
+        self.endpoint = endpoint
+        self._config, self._session, self._backoff, self._redact = config, session, backoff, redact
+        self._owner = f"{config.name} at {endpoint.base_url}"
+        self._url = URL(endpoint.base_url + "/chat/completions")
+        self._tools = ToolSchemas()
+        self._encode = msgspec.json.Encoder().encode
+        self._max_tokens_field = "max_completion_tokens" if _is_openai(self._url) else "max_tokens"
+        self._base: dict[str, Any] = {"model": endpoint.served_name}
+        if endpoint.is_vllm:
+            self._base |= {"logprobs": True, "return_token_ids": True}
+        self._sample(self._base, config.sampling)
+        self._has_warned = False
+
+    def __repr__(self) -> str:
+        return f"DirectModel({self._owner!r})"
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        """Answer one request, within its timeout, retries included.
+
+        Raises:
+            ContextLimitError: the conversation does not fit.
+            ModelError: the server failed in every try, or refused.
+        """
+        body = self._body(request)
+        headers = {"X-Session-ID": request.session} if request.session and self.endpoint.is_vllm else None
+        deadline = anyio.current_time() + request.timeout_seconds
+        failures = 0
+        while True:
+            try:
+                answer, version = await self._try(body, headers, deadline)
+                return self._reply(answer, version, len(request.messages), failures)
+            except TryFailed as failed:
+                failures += 1
+                error = failed.as_error(self._owner, failures, self._redact)
+                if not failed.is_retryable or failures >= self._config.max_tries:
+                    raise error from failed.__cause__
+                wait = self._backoff.wait_seconds(failures, failed.retry_after_seconds)
+                if anyio.current_time() + wait >= deadline:
+                    raise error from failed.__cause__
+            logger.debug("%s; trying again in %.2f s", error, wait)
+            await anyio.sleep(wait)
+
+    def _body(self, request: ModelRequest) -> bytes:
+        """The request's JSON."""
+        with_reasoning, media = self.endpoint.is_vllm, request.media
+        body = dict(self._base)
+        body["messages"] = [to_wire(message, media, with_reasoning=with_reasoning) for message in request.messages]
+        if request.tools:
+            body["tools"] = self._tools.encoded(request.tools)
+        self._sample(body, request.sampling)
+        return self._encode(body)
+
+    def _sample(self, body: dict[str, Any], sampling: Sampling) -> None:
+        if sampling.temperature is not None:
+            body["temperature"] = sampling.temperature
+        if sampling.top_p is not None:
+            body["top_p"] = sampling.top_p
+        if sampling.max_tokens is not None:
+            body[self._max_tokens_field] = sampling.max_tokens
+        if sampling.stop is not None:
+            body["stop"] = sampling.stop
+        if sampling.seed is not None:
+            body["seed"] = sampling.seed
+        if sampling.extra:
+            if taken := _OURS & sampling.extra.keys():
+                raise ModelError(f"sampling extra {sorted(taken)} is the hub's own to set", retryable=False)
+            body.update(sampling.extra)
+
+    async def _try(self, body: bytes, headers: dict[str, str] | None, deadline: float) -> tuple[Answer, str | None]:
+        """One try: the answer and its policy version header.
+
+        Raises:
+            TryFailed: it did not come to an answer.
+        """
+        left = deadline - anyio.current_time()
+        try:
+            async with self._session.post(
+                self._url,
+                data=body if len(body) <= _LARGE_BODY else io.BytesIO(body),
+                headers=headers,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=left, sock_connect=CONNECT_SECONDS),
+            ) as response:
+                if response.status != 200:
+                    told = await response.content.read(_MAX_REFUSAL_BYTES)
+                    endpoint = self.endpoint
+                    raise refusal(
+                        response.status,
+                        response.headers,
+                        told,
+                        endpoint.key_name,
+                        sent_key=endpoint.api_key is not None,
+                    )
+                raw = await _read(response)
+                return parse_answer(raw), response.headers.get(POLICY_VERSION_HEADER)
+        except BadAnswer as error:
+            raise TryFailed(str(error), status=200) from None
+        except aiohttp.ConnectionTimeoutError as error:
+            raise TryFailed(f"no connection within {CONNECT_SECONDS:g} s") from error
+        except TimeoutError as error:
+            raise TryFailed(f"no answer within the {left:.3g} s the call had left") from error
+        except (aiohttp.ClientSSLError, aiohttp.InvalidURL) as error:
+            raise TryFailed(f"connection refused by us: {error}", is_retryable=False) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise TryFailed(_connection_problem(error)) from error
+
+    def _reply(self, answer: Answer, version: str | None, turn: int, failures: int) -> ModelReply:
+        try:
+            reply, is_dropped = as_reply(
+                answer, turn=turn, version_header=version, price=self._config.cost, retries=failures
+            )
+        except BadAnswer as error:
+            raise TryFailed(str(error), status=200) from None
+        if is_dropped and not self._has_warned:
+            self._has_warned = True
+            logger.warning("%s gives other numbers of logprobs than of token ids; its logprobs are dropped", self.name)
+        return reply
+
+    async def listed_models(self, timeout_seconds: float) -> tuple[int, bytes]:
+        """Status and body of the server's list of models: the cheapest request there is.
+
+        Raises:
+            TryFailed: no answer came.
+        """
+        try:
+            async with self._session.get(
+                URL(self.endpoint.base_url + "/models"),
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=timeout_seconds),
+            ) as response:
+                return response.status, await _read(response)
+        except BadAnswer as error:
+            raise TryFailed(str(error)) from None
+        except TimeoutError as error:
+            raise TryFailed(f"no answer within {timeout_seconds:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise TryFailed(self._redact(_connection_problem(error))) from error
+
+
+def _connection_problem(error: Exception) -> str:
+    """What broke a connection, in the system's own words where it has any."""
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"the host {error.host!r} has no address"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"no connection to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
+    return f"the connection failed: {str(error) or type(error).__name__}"
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """The body, refused where it is too large, however it is framed."""
+    length = response.content_length
+    if length is not None and length <= MAX_ANSWER_BYTES:
+        return await response.read()
+    chunks: list[bytes] = []
+    size = 0
+    if length is None:
+        async for chunk in response.content.iter_any():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > MAX_ANSWER_BYTES:
+                break
+        else:
+            return b"".join(chunks)
+    response.close()
+    raise TryFailed(f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB", status=200, is_retryable=False)
+
+
+@asynccontextmanager
+async def open_direct(
+    config: ModelConfig,
+    endpoint: Endpoint,
+    *,
+    backoff: Backoff | None = None,
+    redact: Callable[[str], str] = str,
+) -> AsyncGenerator[DirectModel]:
+    """Open a model's connection pool; it is closed on the way out.
+
+    `redact` masks secrets in what a server says before it becomes an error's text.
+    """
+    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "envhub"}
+    if endpoint.api_key is not None:
+        headers["Authorization"] = f"Bearer {endpoint.api_key}"
+        if endpoint.base_url.startswith("http:") and not is_loopback(endpoint.base_url):
+            logger.warning("the key in %s is sent unencrypted to %s", endpoint.key_name, endpoint.base_url)
+    # Sockets beyond the limit of open files would fail every call; waiting for one is only slower.
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = config.max_connections if files < 0 else min(config.max_connections, max(files - _SPARE_FILES, files // 2))
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=limit, ttl_dns_cache=300, keepalive_timeout=_KEEP_ALIVE_SECONDS),
+        headers=headers,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=True,
+    ) as session:
+        yield DirectModel(config, endpoint, session, backoff or Backoff(), redact)
+
+
+def _is_openai(url: URL) -> bool:
+    """Whether this is OpenAI's own service, whose newer models refuse `max_tokens`."""
+    return (url.host or "").endswith("openai.com")

@@ -1,0 +1,206 @@
+"""A server of the OpenAI chat-completions wire in vLLM's shape, around any model; usually a mock."""
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import count
+
+import anyio
+import msgspec
+from aiohttp import web
+from mcp_types import Tool
+from msgspec import Raw, Struct
+from pydantic import ValidationError
+
+from envhub.errors import ContextLimitError, ModelError
+from envhub.models.config import ModelConfig, split_name
+from envhub.models.mock import MockModel, SimulatedRateLimit
+from envhub.models.mock_answer import completion, stream_events
+from envhub.models.wire import WireMessage, WireTool, decode_tools, from_wire
+from envhub.protocols import Model, ModelRequest, Sampling
+
+MAX_REQUEST_BYTES = 256 * 2**20
+_BACKLOG = 4096
+_KNOWN_TOOLS = 256
+
+
+class _StreamOptions(Struct):
+    include_usage: bool = False
+
+
+class ChatRequest(Struct):
+    """A request body, as far as it matters here; further fields are ignored, as vLLM does."""
+
+    model: str
+    messages: list[WireMessage]
+    tools: Raw = Raw(b"null")
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    stop: str | list[str] | None = None
+    seed: int | None = None
+    stream: bool | None = False
+    stream_options: _StreamOptions | None = None
+    logprobs: bool | None = False
+    return_token_ids: bool | None = False
+
+    def sampling(self) -> Sampling:
+        """How the request asks to sample."""
+        limit = self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
+        if limit is not None and limit < 1:
+            raise ValueError(f"max_tokens must be at least 1, got {limit}.")
+        if limit is None and self.seed is None and self.temperature is None and self.top_p is None and not self.stop:
+            return _PLAIN
+        return Sampling(
+            temperature=self.temperature,
+            top_p=self.top_p,
+            max_tokens=limit,
+            stop=None if self.stop is None else (self.stop,) if isinstance(self.stop, str) else tuple(self.stop),
+            seed=self.seed,
+        )
+
+
+_PLAIN = Sampling()
+_request_decoder = msgspec.json.Decoder(ChatRequest)
+_tools_decoder = msgspec.json.Decoder(list[WireTool])
+
+
+class Refused(Exception):
+    """A request the server does not answer."""
+
+    def __init__(self, status: int, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.kind = status, kind
+
+
+class MockServer:
+    """The handlers around one model."""
+
+    def __init__(self, model: Model, served: Sequence[str], api_key: str | None = None) -> None:
+        """`served` are the names it answers to; the first is what answers carry."""
+        self._model, self._served = model, tuple(dict.fromkeys(served))
+        self._authorization = None if api_key is None else f"Bearer {api_key}"
+        self._tools: dict[bytes, tuple[Tool, ...]] = {}
+        self._numbers = count(1)
+        self._started = int(time.time())
+
+    def application(self) -> web.Application:
+        """The server as an aiohttp application."""
+        app = web.Application(client_max_size=MAX_REQUEST_BYTES)
+        app.router.add_post("/v1/chat/completions", self.chat)
+        app.router.add_get("/v1/models", self.models)
+        app.router.add_get("/health", self.health)
+        return app
+
+    async def health(self, request: web.Request) -> web.Response:
+        """Liveness."""
+        return web.Response()
+
+    async def models(self, request: web.Request) -> web.Response:
+        """The names served."""
+        if not self._is_allowed(request):
+            return _refusal(401, "Unauthorized", "Unauthorized")
+        listed = [
+            {"id": name, "object": "model", "created": self._started, "owned_by": "envhub", "root": name}
+            for name in self._served
+        ]
+        return _json(msgspec.json.encode({"object": "list", "data": listed}))
+
+    async def chat(self, request: web.Request) -> web.StreamResponse:
+        """Answer a conversation."""
+        if not self._is_allowed(request):
+            return _refusal(401, "Unauthorized", "Unauthorized")
+        try:
+            asked, ours = self._parse(await request.read())
+            reply = await self._model.generate(ours)
+        except Refused as error:
+            return _refusal(error.status, error.kind, str(error))
+        except ContextLimitError as error:
+            return _refusal(400, "BadRequestError", str(error))
+        except SimulatedRateLimit as error:
+            headers = {"Retry-After": f"{error.retry_after_seconds:g}"}
+            return _refusal(429, "RateLimitError", str(error), headers)
+        except ModelError as error:
+            return _refusal(error.status or 500, "InternalServerError", str(error))
+        number = next(self._numbers)
+        with_ids, with_logprobs = bool(asked.return_token_ids), bool(asked.logprobs)
+        if not asked.stream:
+            return _json(completion(reply, number, self._started, asked.model, with_ids, with_logprobs))
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+        await response.prepare(request)
+        usage = asked.stream_options is not None and asked.stream_options.include_usage
+        for event in stream_events(reply, number, self._started, asked.model, with_ids, with_logprobs, usage):
+            await response.write(event)
+        await response.write_eof()
+        return response
+
+    def _is_allowed(self, request: web.Request) -> bool:
+        return self._authorization is None or request.headers.get("Authorization") == self._authorization
+
+    def _parse(self, body: bytes) -> tuple[ChatRequest, ModelRequest]:
+        """Check a request body.
+
+        Raises:
+            Refused: says what is wrong with it.
+        """
+        media: dict[str, bytes] = {}
+        try:
+            asked = _request_decoder.decode(body)
+            if asked.model not in self._served:
+                aliases = ", ".join(self._served)
+                raise Refused(
+                    404, "NotFoundError", f"The model `{asked.model}` does not exist. Valid aliases: {aliases}."
+                )
+            if not asked.messages:
+                raise ValueError("Cannot answer an empty conversation. Provide at least one message.")
+            messages = [from_wire(message, media) for message in asked.messages]
+            return asked, ModelRequest(messages, self._known_tools(asked.tools), asked.sampling(), media=media)
+        except ValidationError as error:
+            raise Refused(400, "Bad Request", str(error.errors(include_url=False, include_input=False))) from None
+        except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+            raise Refused(400, "Bad Request", str(error)) from None
+
+    def _known_tools(self, raw: Raw) -> tuple[Tool, ...]:
+        """Decoded tools, kept by their JSON: every episode of an environment sends the same."""
+        key = bytes(raw)
+        tools = self._tools.get(key)
+        if tools is None:
+            if len(self._tools) >= _KNOWN_TOOLS:
+                self._tools.clear()
+            tools = self._tools[key] = () if key == b"null" else decode_tools(_tools_decoder.decode(raw))
+        return tools
+
+
+def _json(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type="application/json")
+
+
+def _refusal(status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> web.Response:
+    body = msgspec.json.encode({"error": {"message": message, "type": kind, "param": None, "code": status}})
+    return web.Response(body=body, status=status, content_type="application/json", headers=headers)
+
+
+async def serve_mock(
+    model_name: str, host: str, port: int, *, ready: Callable[[int], None], api_key: str | None = None
+) -> None:
+    """Serve a mock model until cancelled; port 0 picks a free one, `ready` is told which.
+
+    It answers to its whole name (`mock/solver?fail=0.1`), to the name without its keys, and to its bare kind.
+
+    Raises:
+        ConfigError: the name does not hold.
+        OSError: the port is taken.
+    """
+    model = MockModel(ModelConfig(name=model_name))
+    kind = split_name(model_name)[1].partition("?")[0]
+    server = MockServer(model, (kind, f"mock/{kind}", model_name), api_key)
+    runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port, backlog=_BACKLOG)
+        await site.start()
+        ready(runner.addresses[0][1])
+        await anyio.sleep_forever()
+    finally:
+        with anyio.CancelScope(shield=True), anyio.move_on_after(5):
+            await runner.cleanup()

@@ -1,0 +1,55 @@
+"""What an HTTP status other than success means for a model call."""
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from envhub.models.answer import error_words
+from envhub.models.retry import TryFailed, parse_retry_after
+
+_RETRYABLE = frozenset({408, 409, 425, 429})
+# OpenAI's code, vLLM's wordings since 0.5, SGLang's and llama.cpp's.
+_CONTEXT = re.compile(
+    r"context_length_exceeded|maximum\s+context\s+length|maximum\s+model\s+length|longer than the model's context"
+    r"|exceeds? the (available |maximum |model's )*context|context (window|size) exceeded|prompt is too long",
+    re.IGNORECASE,
+)
+
+
+def refusal(status: int, headers: Mapping[str, str], body: bytes, key_name: str, *, sent_key: bool) -> TryFailed:
+    """The failed try an error answer stands for."""
+    words = _words(body)
+    said = f": {words}" if words else ""
+    if status in (401, 403):
+        hint = f"check the key in {key_name}" if sent_key else f"no key was sent; set {key_name}"
+        return TryFailed(f"the server refused access, HTTP {status}{said} [{hint}]", status=status, is_retryable=False)
+    if status in (400, 413, 422) and _CONTEXT.search(words):
+        return TryFailed(f"HTTP {status}{said}", status=status, is_retryable=False, is_context_limit=True)
+    if status in _RETRYABLE or status >= 500:
+        after = parse_retry_after(headers.get("Retry-After"))
+        return TryFailed(f"HTTP {status}{said}", status=status, retry_after_seconds=after)
+    if 300 <= status < 400:
+        # Not followed: a redirect could carry the key to another host.
+        return TryFailed(
+            f"HTTP {status}, a redirect to {headers.get('Location', 'nowhere')!r}; give the final base URL",
+            status=status,
+            is_retryable=False,
+        )
+    if status == 404:
+        said += " [check the model's name and that the base URL ends where /chat/completions begins]"
+    return TryFailed(f"HTTP {status}{said}", status=status, is_retryable=False)
+
+
+def _words(body: bytes) -> str:
+    """What an error body says, whichever of the usual shapes it has."""
+    try:
+        decoded = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return body[:300].decode(errors="replace").strip()
+    if not isinstance(decoded, dict):
+        return str(decoded)[:2000]
+    error = decoded.get("error", decoded)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    words = error_words(error)  # pyright: ignore[reportUnknownArgumentType]
+    code = error.get("code") if isinstance(error, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return f"{words} ({code})" if isinstance(code, str) and code not in words else words
