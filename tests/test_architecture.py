@@ -1,0 +1,185 @@
+"""The shape of the project: six source roots, every arrow towards the hub, nothing heavy on the way in."""
+
+import ast
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE_ROOTS = {
+    "hub": "envhub",
+    "mcp_servers": "envhub_servers",
+    "sandboxes": "envhub_sandboxes",
+    "agents": "envhub_agents",
+    "registry": "envhub_registry",
+    "tui": "envhub_tui",
+}
+HEAVY = {
+    "datasets",
+    "docker",
+    "litellm",
+    "math_verify",
+    "mcp",
+    "openai",
+    "pyarrow",
+    "ray",
+    "sympy",
+    "textual",
+    "vllm",
+}
+"""Loaded only by who needs them: together they cost seconds at every start."""
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+ENTRY_POINTS = [
+    (group, name, target) for group, points in PROJECT["entry-points"].items() for name, target in points.items()
+]
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import statement's target; `name` may be an attribute of `module` or a module below it."""
+
+    module: str
+    name: str | None
+    is_at_top: bool
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    """Whether a node is a block that only a type checker reads."""
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def imports_below(node: ast.AST, at_top: bool = True) -> Iterator[Import]:
+    """Every import below a node; those inside functions run later and are not `at_top`."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from (Import(alias.name, None, at_top) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, "imports are absolute"
+            yield from (Import(child.module or "", alias.name, at_top) for alias in child.names)
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from imports_below(child, at_top=False)
+        elif not is_type_checking(child):
+            yield from imports_below(child, at_top)
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the project by its dotted name."""
+    found: dict[str, Path] = {}
+    for folder, package in SOURCE_ROOTS.items():
+        for file in sorted((ROOT / folder / package).rglob("*.py")):
+            parts = file.relative_to(ROOT / folder).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
+
+
+MODULES = modules()
+IMPORTS = {name: tuple(imports_below(ast.parse(file.read_text()))) for name, file in MODULES.items()}
+
+
+def loads(imported: Import) -> str:
+    """The module an import loads: `from package import module` loads the module."""
+    below = f"{imported.module}.{imported.name}"
+    return below if below in MODULES else imported.module
+
+
+@pytest.mark.parametrize("folder", SOURCE_ROOTS)
+def test_a_source_root_holds_exactly_one_import_package(folder: str) -> None:
+    root = ROOT / folder
+    assert not (root / "__init__.py").exists(), "it would shadow other people's packages in every checkout"
+    packages = [entry.name for entry in root.iterdir() if entry.is_dir() and any(entry.rglob("*.py"))]
+    assert packages == [SOURCE_ROOTS[folder]]
+    assert [entry.name for entry in root.iterdir() if entry.suffix == ".py"] == []
+
+
+@pytest.mark.parametrize(("folder", "package"), SOURCE_ROOTS.items())
+def test_a_package_is_shipped_and_typed(folder: str, package: str) -> None:
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert f"{folder}/{package}" in wheel["packages"]
+    assert (ROOT / folder / package / "py.typed").exists()
+
+
+def test_every_arrow_points_at_the_hub() -> None:
+    packages = set(SOURCE_ROOTS.values())
+    crossing = [
+        f"{name} imports {imported.module}"
+        for name, imports in IMPORTS.items()
+        for imported in imports
+        if (target := imported.module.split(".")[0]) in packages and target not in (name.split(".")[0], "envhub")
+    ]
+    assert crossing == []
+
+
+def test_no_import_goes_in_a_circle() -> None:
+    arrows = {
+        name: sorted({loads(imported) for imported in imports if imported.is_at_top} & MODULES.keys() - {name})
+        for name, imports in IMPORTS.items()
+    }
+    done: set[str] = set()
+
+    def circle_from(name: str, path: list[str]) -> list[str]:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in done:
+            return []
+        for target in arrows[name]:
+            if found := circle_from(target, [*path, name]):
+                return found
+        done.add(name)
+        return []
+
+    assert [circle for name in arrows if (circle := circle_from(name, []))] == []
+
+
+def test_no_module_is_a_drawer_for_everything() -> None:
+    drawers = {"utils", "util", "helpers", "helper", "common", "misc"}
+    assert [name for name in MODULES if drawers & set(name.split("."))] == []
+
+
+def test_the_library_does_not_print() -> None:
+    printing = [
+        name
+        for name, file in MODULES.items()
+        if not name.startswith("envhub.cli")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert printing == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [
+        name
+        for name, file in MODULES.items()
+        if file.read_text().strip() and ast.get_docstring(ast.parse(file.read_text())) is None
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize(("group", "name", "target"), ENTRY_POINTS)
+def test_an_entry_point_leads_to_something(group: str, name: str, target: str) -> None:
+    module, _, attribute = target.partition(":")
+    assert callable(getattr(import_module(module), attribute))
+
+
+def test_the_command_leads_to_something() -> None:
+    module, _, attribute = PROJECT["scripts"]["hub"].partition(":")
+    assert callable(getattr(import_module(module), attribute))
+
+
+SHIPPED = sorted({"envhub", "envhub.cli.main", *(target.partition(":")[0] for _, _, target in ENTRY_POINTS)})
+
+
+@pytest.mark.parametrize("module", SHIPPED)
+def test_importing_what_is_shipped_loads_nothing_heavy(module: str) -> None:
+    code = f"import sys, json, {module}; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    loaded = {name.split(".")[0] for name in json.loads(done.stdout)}
+    assert loaded & HEAVY == set()
