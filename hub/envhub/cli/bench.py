@@ -19,22 +19,21 @@ def bench(
 
     The model is an instant mock server in a process of its own, whose CPU does not count.
     """
-    from rich.console import Console
-
     from envhub.cli.bench_tables import print_overhead
+    from envhub.cli.console import remarks, results
     from envhub.errors import UnknownNameError
     from envhub.observe.overhead import measure_overhead
 
     if name != "overhead":
         raise UnknownNameError("benchmark", name, ["overhead"])
-    console = Console(stderr=True)
+    console = remarks()
     report = measure_overhead(
         concurrency or [32, 256, 2000],
         rollouts,
         with_memory=memory,
-        say=lambda text: console.print(text, style="dim", highlight=False),
+        say=lambda text: console.print(text, style="dim"),
     )
     if as_json:
         typer.echo(json.dumps(report.as_json()))
     else:
-        print_overhead(Console(), report)
+        print_overhead(results(), report)

@@ -28,7 +28,7 @@ def print_overhead(console: Console, report: OverheadReport) -> None:
     where.add_column("CPU ms per rollout")
     for level in report.parts:
         where.add_column(f"at {level}", justify="right")
-    for part in next(iter(report.parts.values()), {}):
+    for part in sorted({part for parts in report.parts.values() for part in parts}):
         where.add_row(part, *(f"{parts[part]:.3f}" for parts in report.parts.values()))
     console.print(where)
     if report.memory_growth_mb is not None:

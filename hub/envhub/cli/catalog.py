@@ -10,9 +10,9 @@ def list_environments(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """List the environments and agents that are installed."""
-    from rich.console import Console
     from rich.table import Table
 
+    from envhub.cli.console import results
     from envhub.errors import HubError
     from envhub.plugins import AGENTS, ENVIRONMENTS, find_environment, plugins
 
@@ -23,14 +23,12 @@ def list_environments(
             summary, version = found.summary, found.environment.version
         except HubError as error:
             summary, version = f"cannot be loaded: {error}", ""
-        environments.append(
-            {"name": name, "version": version, "distribution": plugin.distribution, "summary": summary}
-        )
+        environments.append({"name": name, "version": version, "distribution": plugin.distribution, "summary": summary})
     agents = [{"name": name, "distribution": plugin.distribution} for name, plugin in plugins(AGENTS).items()]
     if as_json:
         typer.echo(json.dumps({"environments": environments, "agents": agents}))
         return
-    console = Console()
+    console = results()
     table = Table("environment", "version", "from", "what it is", box=None, pad_edge=False)
     for row in environments:
         table.add_row(row["name"], row["version"], row["distribution"], row["summary"])

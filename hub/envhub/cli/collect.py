@@ -11,18 +11,19 @@ from typing import Any, cast
 
 import anyio
 import tomli_w
-from rich.console import Console
+from rich.text import Text
 
+from envhub.cli.console import remarks, results
 from envhub.cli.live import LiveView
 from envhub.cli.report import print_summary
 from envhub.engine.plan import Plan, make_plan
 from envhub.engine.pool import StopSignal
 from envhub.engine.request import RunRequest, build_request, request_from_file
-from envhub.engine.run import collect
+from envhub.engine.run import collect, first_error
 from envhub.engine.summary import RunSummary, summarise
 from envhub.errors import ConfigError, RunDirectoryError, StoreError
 from envhub.loop import run_async
-from envhub.models.credentials import Credentials
+from envhub.models.credentials import Credentials, load_credentials
 from envhub.store import open_run
 
 SECOND_SIGNAL = 2
@@ -36,10 +37,12 @@ def collect_command(
     request = _request(given, config, output, resume)
     plan = make_plan(request)
     directory = output or default_directory(plan)
-    credentials = Credentials.load(Path.cwd())
-    view = LiveView(Console(stderr=True), plan, is_quiet=quiet)
+    credentials = load_credentials(os.environ, Path.cwd())
+    view = LiveView(remarks(), plan, is_quiet=quiet)
     if not request.model and not given.get("agent") and not as_json and plan.agent_name == "oracle":
-        view.note("no model is used: the oracle plays the reference solutions. Name a model with -m, e.g. -m mock/solver")
+        view.note(
+            "no model is used: the oracle plays the reference solutions. Name a model with -m, e.g. -m mock/solver"
+        )
     run = _Run(plan, directory, _as_toml(request), resume, credentials, view)
     failure: StoreError | None = None
     try:
@@ -74,6 +77,12 @@ class _Run:
 
     async def play(self) -> None:
         """Collect, until done or interrupted twice."""
+        try:
+            await self._play()
+        except BaseExceptionGroup as group:
+            raise first_error(group) from group
+
+    async def _play(self) -> None:
         async with anyio.create_task_group() as watchers:
             watchers.start_soon(self._watch_signals, watchers.cancel_scope)
             watchers.start_soon(self._view.refresh)
@@ -144,9 +153,9 @@ def _show(summary: RunSummary, as_json: bool, failure: StoreError | None) -> Non
     if as_json:
         sys.stdout.write(json.dumps(summary.as_json()) + os.linesep)
     else:
-        print_summary(Console(), summary)
+        print_summary(results(), summary)
     if failure is not None:
-        Console(stderr=True, soft_wrap=True, markup=False, highlight=False).print(f"error: {failure}", style="bold red")
+        remarks().print(Text(f"error: {failure}", style="bold red"))
 
 
 def _exit_code(summary: RunSummary, failure: StoreError | None, is_interrupted: bool) -> int:

@@ -7,17 +7,17 @@ import typer
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
-    """Check this machine: Python, extras, disk, file limits, keys, plug-ins. Exit code 1 if something must be mended."""
-    from rich.console import Console
+    """Check this machine: Python, extras, disk, file limits, keys, plug-ins. Exit code 1 if something is broken."""
     from rich.text import Text
 
+    from envhub.cli.console import results
     from envhub.observe.doctor import examine
 
     findings = examine()
     if as_json:
         typer.echo(json.dumps([finding.as_json() for finding in findings]))
     else:
-        console = Console()
+        console = results()
         marks = {"ok": ("ok     ", "green"), "missing": ("missing", "yellow"), "broken": ("broken ", "bold red")}
         for finding in findings:
             mark, style = marks[finding.state]

@@ -18,7 +18,7 @@ BAR_SECONDS, LINE_SECONDS = 0.1, 10.0
 
 
 class LiveView:
-    """Counts what is committed and shows it; the counting costs a few additions a rollout, the drawing is on a timer."""
+    """Counts what is committed, a few additions a rollout, and draws it on a timer."""
 
     def __init__(self, console: Console, plan: Plan, *, is_quiet: bool = False) -> None:
         self.bad_rows = 0

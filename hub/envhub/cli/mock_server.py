@@ -16,10 +16,16 @@ def mock_server(
 
     Point a run at it: hub run arithmetic -m hosted_vllm/mock --base-url http://127.0.0.1:8000/v1
     """
+    from functools import partial
+
+    from envhub.errors import ConfigError
     from envhub.loop import run_async
     from envhub.models.mock_server import serve_mock
 
     def ready(bound: int) -> None:
         typer.echo(f"serving {model} at http://{host}:{bound}/v1 (Ctrl-C stops it)")
 
-    run_async(serve_mock, model, host, port, ready)
+    try:
+        run_async(partial(serve_mock, model, host, port, ready=ready))
+    except OSError as error:
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error

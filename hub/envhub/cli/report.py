@@ -29,8 +29,8 @@ def print_summary(console: Console, summary: RunSummary) -> None:
 def _environments(summary: RunSummary) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("environment")
-    for title in ("tasks", "scored", "coverage", "mean reward", "95 %", "pass rate", "95 %"):
-        table.add_column(title, justify="right")
+    for title in ("tasks", "scored", "mean reward (95 %)", "pass rate (95 %)"):
+        table.add_column(title, justify="right", no_wrap=True)
     rows = dict(summary.tables.environments)
     if len(rows) > 1:
         rows["all"] = summary.tables.overall
@@ -40,26 +40,21 @@ def _environments(summary: RunSummary) -> Table:
             name,
             str(group.tasks),
             f"{group.scored}/{group.planned}",
-            _share(group.coverage),
-            _number(group.mean_reward),
-            _interval(first.avg_at_k if first else None),
-            _share(group.pass_rate),
-            _interval(first.pass_at_k if first else None, as_share=True),
+            f"{_number(group.mean_reward)} {_interval(first.avg_at_k if first else None)}",
+            f"{_share(group.pass_rate)} {_interval(first.pass_at_k if first else None, as_share=True)}",
         )
     return table
 
 
 def _at_k(group: GroupSummary) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("k", "pass@k", "95 %", "avg@k", "95 %", "tasks"):
+    for title in ("k", "pass@k (95 %)", "avg@k (95 %)", "tasks"):
         table.add_column(title, justify="right")
     for at in group.at_k:
         table.add_row(
             str(at.k),
-            _share(at.pass_at_k.value if at.pass_at_k else None),
-            _interval(at.pass_at_k, as_share=True),
-            _number(at.avg_at_k.value),
-            _interval(at.avg_at_k),
+            f"{_share(at.pass_at_k.value if at.pass_at_k else None)} {_interval(at.pass_at_k, as_share=True)}",
+            f"{_number(at.avg_at_k.value)} {_interval(at.avg_at_k)}",
             str(at.avg_at_k.tasks),
         )
     return table
@@ -71,6 +66,8 @@ def _stages(summary: RunSummary) -> Table:
     for title in ("p50", "p95", "p99"):
         table.add_column(title, justify="right")
     for stage, values in summary.stages.items():
+        if not any(values):
+            continue
         table.add_row(stage, *(_seconds(value) for value in values))
     return table
 
@@ -121,10 +118,8 @@ def _share(value: float | None) -> str:
 
 def _interval(estimate: Estimate | None, *, as_share: bool = False) -> str:
     if estimate is None or estimate.low is None or estimate.high is None:
-        return "–"
-    return (
-        f"{estimate.low:.1%}…{estimate.high:.1%}" if as_share else f"{estimate.low:.3f}…{estimate.high:.3f}"
-    )
+        return ""
+    return f"({estimate.low:.1%}–{estimate.high:.1%})" if as_share else f"({estimate.low:.3f}–{estimate.high:.3f})"
 
 
 def _seconds(value: float) -> str:

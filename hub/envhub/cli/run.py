@@ -86,9 +86,7 @@ def run(
         "set": assignments(settings or [], "--set") or None,
         "agent_set": assignments(agent_settings or [], "--agent-set") or None,
         "sampling": _some(temperature=temperature, top_p=top_p, max_tokens=max_tokens),
-        "limits": _some(
-            max_turns=max_turns, max_tokens=max_total_tokens, max_seconds=max_seconds, max_cost=max_cost
-        ),
+        "limits": _some(max_turns=max_turns, max_tokens=max_total_tokens, max_seconds=max_seconds, max_cost=max_cost),
         "retries": _some(infrastructure=retries),
         "skip_bad": skip_bad or None,
         "in_process": in_process or None,

@@ -18,18 +18,17 @@ RUNS = Path("runs")
 
 def runs(root: RootOption = RUNS, as_json: JsonOption = False) -> None:
     """List the runs, newest first."""
-    from rich.console import Console
-
-    from envhub.cli.tables import runs_table
+    from envhub.cli.console import results
+    from envhub.cli.tables import run_facts, runs_table
     from envhub.store import find_runs
 
-    found = find_runs(root)
+    found = find_runs(root)[::-1]
     if as_json:
-        sys.stdout.write(json.dumps([entry.as_json() for entry in found]) + "\n")
+        sys.stdout.write(json.dumps([run_facts(entry) for entry in found]) + "\n")
     elif not found:
         typer.echo(f"no runs in {root}/; make one with: hub run arithmetic", err=True)
     else:
-        Console().print(runs_table(found))
+        results().print(runs_table(found))
 
 
 def show(
@@ -44,15 +43,14 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a run's figures and rollouts, or one rollout in full."""
-    from rich.console import Console
-
+    from envhub.cli.console import results
     from envhub.cli.report import print_summary
     from envhub.cli.tables import rollouts_table
     from envhub.cli.transcript import print_rollout
     from envhub.engine.summary import summarise
     from envhub.store import open_run
 
-    console = Console()
+    console = results()
     with open_run(find_run(run, root)) as reader:
         if rollout is not None:
             record = reader.rollout(rollout, attempt)
@@ -103,20 +101,20 @@ def find_run(name: str, root: Path) -> Path:
     Raises:
         RunDirectoryError: there is none.
     """
-    from envhub.store import find_runs
+    from envhub.store import RunInfo, find_runs
 
     path = Path(name)
     if (path / "run.db").exists() or path.is_dir():
         return path
     if (root / name).is_dir():
         return root / name
-    found = find_runs(root)
+    found = find_runs(root)[::-1]
     if name == "last":
         if not found:
             raise ConfigError(f"there are no runs in {root}/ yet; make one with: hub run arithmetic")
         return found[0].directory
     for entry in found:
-        if entry.run_id == name:
+        if isinstance(entry, RunInfo) and entry.run_id == name:
             return entry.directory
     known = ", ".join(entry.directory.name for entry in found[:5]) or "none"
     raise RunDirectoryError(f"there is no run {name!r}, neither as a path nor in {root}/ (newest there: {known})")

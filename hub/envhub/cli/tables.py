@@ -2,46 +2,70 @@
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from envhub.rollout import Outcome
-from envhub.store import RunInfo, RunReader
+from envhub.store import BrokenRun, RunInfo, RunReader, open_run
 
 
-def runs_table(found: Sequence[RunInfo]) -> Table:
+def run_facts(entry: RunInfo | BrokenRun) -> dict[str, Any]:
+    """What a list of runs says of one."""
+    if isinstance(entry, BrokenRun):
+        return {"run": str(entry.directory), "status": "unreadable", "problem": entry.problem}
+    request = entry.resolved.get("request")
+    names = request if isinstance(request, dict) else {}
+    with open_run(entry.directory) as reader:
+        outcomes = reader.outcomes()
+    return {
+        "run": str(entry.directory),
+        "run_id": entry.run_id,
+        "status": entry.status,
+        "created_at": entry.created_at,
+        "rollouts": sum(outcomes.values()),
+        "scored": outcomes.get(Outcome.SCORED, 0),
+        "planned": entry.planned,
+        "agent": names.get("agent"),
+        "model": names.get("model"),
+    }
+
+
+def runs_table(found: Sequence[RunInfo | BrokenRun]) -> Table:
     """A line per run, newest first."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("run", "status", "when"):
-        table.add_column(title)
-    for title in ("done", "planned"):
+    table.add_column("run", overflow="fold")
+    table.add_column("status", no_wrap=True)
+    table.add_column("when", no_wrap=True)
+    for title in ("scored", "played", "planned"):
         table.add_column(title, justify="right")
-    table.add_column("model or agent")
-    for entry in found:
-        request = entry.resolved.get("request") if entry.resolved else None
-        names = request if isinstance(request, dict) else {}
+    table.add_column("agent and model")
+    for facts in map(run_facts, found):
+        made = facts.get("created_at")
+        who = [facts.get("agent"), facts.get("model")]
         table.add_row(
-            Text(str(entry.directory)),
-            Text(entry.status, style=_STYLE.get(entry.status, "red")),
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.created_at)) if entry.created_at else "",
-            str(entry.done),
-            "–" if entry.planned is None else str(entry.planned),
-            Text(str(names.get("model") or names.get("agent") or "")),
+            Text(facts["run"]),
+            Text(facts["status"], style=_STYLE.get(facts["status"], "red")),
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(made)) if made else "",
+            *(str(facts.get(key) if facts.get(key) is not None else "–") for key in ("scored", "rollouts", "planned")),
+            Text(facts.get("problem") or ", ".join(str(name) for name in who if name)),
         )
     return table
 
 
-_STYLE = {"running": "cyan", "finished": "green", "interrupted": "yellow", "dead": "red"}
+_STYLE = {"running": "cyan", "finished": "green", "interrupted": "yellow"}
 
 
 def rollouts_table(reader: RunReader, *, limit: int, only_failed: bool) -> tuple[Table, int]:
     """A line per effective rollout in the order they ended, and how many the limit left out."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("rollout", "task", "outcome", "stop"):
-        table.add_column(title)
-    for title in ("reward", "turns", "calls", "tokens", "seconds", "attempt"):
-        table.add_column(title, justify="right")
+    table.add_column("rollout", no_wrap=True)
+    table.add_column("task", overflow="fold")
+    table.add_column("outcome", no_wrap=True)
+    table.add_column("stop", no_wrap=True)
+    for title in ("reward", "turns", "calls", "tokens", "seconds"):
+        table.add_column(title, justify="right", no_wrap=True)
     left_out = 0
     for row in reader.summaries():
         if only_failed and row.outcome is Outcome.SCORED and row.passed is not False:
@@ -59,6 +83,5 @@ def rollouts_table(reader: RunReader, *, limit: int, only_failed: bool) -> tuple
             str(row.tool_calls),
             str(row.output_tokens),
             f"{row.seconds:.3f}",
-            str(row.attempt),
         )
     return table, left_out

@@ -1,4 +1,4 @@
-"""From what was asked to what will be done: hosts, agent, model and samples, all names checked before anything starts."""
+"""From what was asked to what will be done: every name and setting checked before anything starts."""
 
 import hashlib
 from collections.abc import Iterator
@@ -14,13 +14,15 @@ from envhub.environment import EnvironmentConfig
 from envhub.errors import ConfigError, UnknownNameError
 from envhub.hosting import InProcessHost
 from envhub.limits import DEFAULT_LIMITS, Limits
-from envhub.models.resolve import ModelConfig
+from envhub.models.config import ModelConfig
 from envhub.plugins import FoundEnvironment, check_config, find_agent, find_environment
 from envhub.protocols import Agent, Model, TaskCard
 from envhub.rollout import AgentRef, EnvironmentRef, TaskRef
 from envhub.task import BadRow
 
-HARMLESS = frozenset({"concurrency", "retries", "deadlines", "limit", "repeats", "skip_bad", "max_tries", "base_url", "hub_version"})
+HARMLESS = frozenset(
+    {"concurrency", "retries", "deadlines", "limit", "repeats", "skip_bad", "max_tries", "base_url", "hub_version"}
+)
 """Settings that may change when a run is resumed: they do not change what a rollout means."""
 
 

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Literal
 
 import anyio
@@ -229,13 +229,16 @@ class Attempt:
 
     async def _choose(self, seat: EpisodeSeat, episode: Episode) -> Stop:
         agent = self.item.cast.agent
-        if isinstance(agent, ReferenceAgent):
+        part = _part_of(type(agent))
+        if part == "reference":
+            assert isinstance(agent, ReferenceAgent)
             self._is_privileged = True
             reference = episode.reference()
             if not reference:
                 raise TaskError(f"task {self.item.task_ref.id!r} has no reference solution to play", retryable=False)
             return await agent.play_reference(seat, reference)
-        if isinstance(agent, SampleAgent):
+        if part == "sample":
+            assert isinstance(agent, SampleAgent)
             return await agent.play_sample(seat, self.item.rollout_id)
         return await agent.play(seat)
 
@@ -317,6 +320,14 @@ class _Clock:
         now = time.perf_counter()
         self._stages[stage] += now - self._last
         self._last = now
+
+
+@cache
+def _part_of(kind: type[Agent]) -> Literal["policy", "reference", "sample"]:
+    """What an agent plays. Looked up once per class: a check against a protocol costs more than a tool call."""
+    if hasattr(kind, "play_reference"):
+        return "reference"
+    return "sample" if hasattr(kind, "play_sample") else "policy"
 
 
 def _fault(error: EpisodeError, phase: Phase) -> Fault:

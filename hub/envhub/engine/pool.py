@@ -90,7 +90,10 @@ class LocalPool:
             try:
                 rollout = await attempt.play()
             except anyio.get_cancelled_exc_class():
-                with anyio.CancelScope(shield=True, deadline=anyio.current_time() + 10), contextlib.suppress(StoreError):
+                with (
+                    anyio.CancelScope(shield=True, deadline=anyio.current_time() + 10),
+                    contextlib.suppress(StoreError),
+                ):
                     await sink.add(attempt.cancelled(), attempt.media)
                 raise
             await sink.add(rollout, attempt.media)

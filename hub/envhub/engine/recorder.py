@@ -8,6 +8,7 @@ from envhub.messages import Message
 from envhub.protocols import ModelReply, Sampling
 from envhub.rollout import ToolCall, Turn
 
+
 @dataclass(slots=True)
 class OpenTurn:
     """A turn whose tool calls may still come in."""

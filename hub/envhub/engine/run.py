@@ -4,14 +4,15 @@ import time
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 from envhub.engine.plan import Plan, changed_settings
 from envhub.engine.play import Attempt, Item
 from envhub.engine.pool import LocalPool, StopSignal
 from envhub.errors import HubError, RunDirectoryError
 from envhub.models.credentials import Credentials
-from envhub.models.resolve import open_model, preflight
+from envhub.models.preflight import preflight
+from envhub.models.resolve import open_model
 from envhub.protocols import Model
 from envhub.rollout import Rollout
 from envhub.store import LiveState, RunWriter, open_writer
@@ -84,7 +85,6 @@ async def collect(
             ) as writer:
                 if writer.resumed:
                     _refuse_changes(directory, changed_settings(writer.stored_resolved, resolved))
-                writer.set_status("interrupted")
                 writer.set_plan(planned)
                 items = _remaining(plan, writer, model)
                 observer.started(writer.run_id, planned, writer.done_count, bad_rows)
@@ -93,8 +93,8 @@ async def collect(
                     await pool.collect(items, _Sink(writer))
                 finally:
                     items.close()
-                if not stop.is_set:
-                    writer.set_status("finished")
+                if stop.is_set:
+                    writer.set_status("interrupted")
     except BaseExceptionGroup as group:
         raise first_error(group) from group
 
@@ -132,20 +132,18 @@ def _refuse_changes(directory: Path, changes: list[str]) -> None:
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The one error to show of a group: a bug before a hub error, a hub error before a cancellation."""
-    flat = list(_leaves(group))
-    for is_wanted in (
-        lambda error: isinstance(error, Exception) and not isinstance(error, HubError),
-        lambda error: isinstance(error, HubError),
-    ):
-        for error in flat:
-            if is_wanted(error):
-                return error
-    return flat[0]
+    return min(_leaves(group), key=_rank)
+
+
+def _rank(error: BaseException) -> int:
+    if isinstance(error, HubError):
+        return 1
+    return 0 if isinstance(error, Exception) else 2
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
+            yield from _leaves(cast(BaseExceptionGroup[BaseException], error))
         else:
             yield error

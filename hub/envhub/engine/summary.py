@@ -80,7 +80,12 @@ def _estimate(estimate: Any) -> dict[str, Any] | None:
 
 
 def summarise(
-    reader: RunReader, *, bad_rows: int = 0, seconds: float = 0.0, cpu_seconds: float = 0.0, is_interrupted: bool = False
+    reader: RunReader,
+    *,
+    bad_rows: int = 0,
+    seconds: float = 0.0,
+    cpu_seconds: float = 0.0,
+    is_interrupted: bool = False,
 ) -> RunSummary:
     """Sum up a run from its store."""
     info = reader.info

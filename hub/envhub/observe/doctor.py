@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from envhub.errors import HubError
-from envhub.models.credentials import Credentials
+from envhub.models.credentials import load_credentials
 from envhub.plugins import AGENTS, ENVIRONMENTS, find_environment, plugins
 
 EXTRAS = {
@@ -62,7 +62,9 @@ def _sqlite() -> Finding:
         mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
         connection.close()
     if mode != "wal":
-        return Finding("sqlite", "broken", f"no write-ahead log here (mode {mode})", "keep runs on a local disk: -o DIR")
+        return Finding(
+            "sqlite", "broken", f"no write-ahead log here (mode {mode})", "keep runs on a local disk: -o DIR"
+        )
     return Finding("sqlite", "ok", f"{sqlite3.sqlite_version} with write-ahead log")
 
 
@@ -114,7 +116,7 @@ def _plugins() -> Iterator[Finding]:
 def _keys() -> Iterator[Finding]:
     """Which variables are set; never what they hold."""
     try:
-        credentials = Credentials.load(Path.cwd())
+        credentials = load_credentials(os.environ, Path.cwd())
     except HubError as error:
         yield Finding("credentials", "broken", str(error))
         return

@@ -8,7 +8,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -77,7 +77,7 @@ def measure_overhead(
 
 
 @contextmanager
-def _mock_server() -> Iterator[str]:
+def _mock_server() -> Generator[str]:
     """The instant model server in its own process; its address."""
     command = [sys.executable, "-c", "from envhub.cli.main import main; main()", "mock-server", "mock/solver"]
     with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True) as server:

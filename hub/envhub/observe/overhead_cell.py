@@ -211,7 +211,9 @@ async def _storing(plan: Plan, url: str) -> float:
 
     await run_once(url, 32, WARM_UP, Keep())
     copies = [
-        rollout.model_copy(update={"rollout_id": f"{rollout.rollout_id}{copy}"}) for copy in range(10) for rollout in kept
+        rollout.model_copy(update={"rollout_id": f"{rollout.rollout_id}{copy}"})
+        for copy in range(10)
+        for rollout in kept
     ]
     with tempfile.TemporaryDirectory() as folder:
         async with open_writer(Path(folder) / "run", resolved=plan.resolved, given="", resume=False) as writer:
