@@ -1,0 +1,126 @@
+"""Collecting: what is tried again, what is not, and how a run ends early."""
+
+from collections.abc import Mapping
+
+import anyio
+import pytest
+
+from envhub import ModelError, Outcome, Rollout
+from envhub.engine.play import Attempt, Item
+from envhub.engine.pool import LocalPool, StopSignal
+from envhub.engine.request import Retries
+from envhub.errors import VerifierError
+from envhub_agents.null import Null
+from envhub_agents.oracle import Oracle
+from envhub_agents.tool_loop import ToolLoop
+
+from .conftest import Counter, Player, TellModel, calls
+
+
+class Kept:
+    """A sink in memory."""
+
+    def __init__(self, before: int = 0) -> None:
+        self.rollouts = list[Rollout]()
+        self.states = list[str]()
+        self._before = before
+
+    def attempts(self, rollout_id: str) -> int:
+        return self._before
+
+    async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
+        self.rollouts.append(rollout)
+
+    def track(self, attempt: Attempt, state: str) -> None:
+        self.states.append(state)
+
+
+async def collect(items: list[Item], retries: Retries, *, stop: StopSignal | None = None, before: int = 0) -> Kept:
+    sink = Kept(before)
+    with anyio.fail_after(10):
+        await LocalPool(4, retries, stop or StopSignal()).collect(iter(items), sink)
+    return sink
+
+
+async def test_an_infrastructure_fault_is_tried_again_and_every_attempt_is_kept(attempt: Player) -> None:
+    model = TellModel([ModelError("down", status=500), calls(("add", '{"step": 2}')), "done"])
+    sink = await collect([attempt(ToolLoop(), model).item], Retries(infrastructure=2))
+    assert [rollout.outcome for rollout in sink.rollouts] == [Outcome.MODEL_FAILED, Outcome.SCORED]
+    assert [rollout.attempt for rollout in sink.rollouts] == [0, 1]
+    assert sink.rollouts[1].timings.queue > 0
+
+
+async def test_attempts_are_finite(attempt: Player) -> None:
+    sink = await collect([attempt(ToolLoop(), TellModel([ModelError("down")])).item], Retries(infrastructure=2))
+    assert [rollout.attempt for rollout in sink.rollouts] == [0, 1, 2]
+    assert {rollout.outcome for rollout in sink.rollouts} == {Outcome.MODEL_FAILED}
+
+
+async def test_a_refused_model_call_is_not_tried_again(attempt: Player) -> None:
+    model = TellModel([ModelError("bad key", status=401, retryable=False)])
+    sink = await collect([attempt(ToolLoop(), model).item], Retries(infrastructure=5))
+    assert len(sink.rollouts) == 1
+
+
+async def test_an_agent_failure_is_not_tried_again(attempt: Player) -> None:
+    sink = await collect([attempt(ToolLoop(), None).item], Retries(infrastructure=5))
+    assert [rollout.outcome for rollout in sink.rollouts] == [Outcome.AGENT_FAILED]
+
+
+async def test_a_verifier_fault_has_a_budget_of_its_own(attempt: Player) -> None:
+    class Flaky(Counter):
+        tries = 0
+
+        async def verify(self, submission: object):
+            Flaky.tries += 1
+            if Flaky.tries < 2:
+                raise VerifierError("the judge is away")
+            return await super().verify(submission)  # pyright: ignore[reportArgumentType]  # passed on as it came
+
+    sink = await collect([attempt(Oracle(), environment=Flaky).item], Retries(infrastructure=0, verifier=1))
+    assert [rollout.outcome for rollout in sink.rollouts] == [Outcome.VERIFIER_FAILED, Outcome.SCORED]
+
+
+async def test_attempts_are_numbered_on_from_those_kept(attempt: Player) -> None:
+    sink = await collect([attempt(Null()).item], Retries(), before=3)
+    assert [rollout.attempt for rollout in sink.rollouts] == [3]
+
+
+async def test_a_stop_starts_nothing_new(attempt: Player) -> None:
+    stop = StopSignal()
+    stop.set()
+    sink = await collect([attempt(Null()).item] * 3, Retries(), stop=stop)
+    assert sink.rollouts == []
+
+
+async def test_a_stop_ends_the_pause_before_a_retry(attempt: Player) -> None:
+    stop, sink = StopSignal(), Kept()
+    model = TellModel([ModelError("down")])
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            item = attempt(ToolLoop(), model).item
+            group.start_soon(LocalPool(1, Retries(infrastructure=100), stop).collect, iter([item]), sink)
+            while not sink.rollouts:
+                await anyio.lowlevel.checkpoint()
+            stop.set()
+    assert len(sink.rollouts) <= 2
+
+
+async def test_cancelled_attempts_are_kept_as_cancelled(attempt: Player) -> None:
+    sink = Kept()
+    item = attempt(ToolLoop(), TellModel([calls(("wait", "{}"))])).item
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(LocalPool(2, Retries(), StopSignal()).collect, iter([item, item]), sink)
+            while sink.states.count("tool") < 2:
+                await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+    assert [rollout.outcome for rollout in sink.rollouts] == [Outcome.CANCELLED] * 2
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 50])
+async def test_every_item_is_played_once(attempt: Player, concurrency: int) -> None:
+    sink = Kept()
+    items = [attempt(Null()).item] * 20
+    await LocalPool(concurrency, Retries(), StopSignal()).collect(iter(items), sink)
+    assert len(sink.rollouts) == 20

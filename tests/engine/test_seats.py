@@ -1,0 +1,109 @@
+"""Environments with several seats: everyone plays at once, and the record says who said what."""
+
+from collections.abc import Iterable, Sequence
+
+import anyio
+
+from envhub import (
+    Environment,
+    EnvironmentConfig,
+    Message,
+    Outcome,
+    Public,
+    Score,
+    Secret,
+    Stop,
+    Submission,
+    Task,
+    ToolRequest,
+    tool,
+)
+from envhub.protocols import Seat
+
+from .conftest import Counter, Player
+
+
+class Handover(Environment[EnvironmentConfig]):
+    """One seat gives, the other takes; neither can do the other's part."""
+
+    seats = ("giver", "taker")
+    submits = False
+
+    @classmethod
+    def tasks(cls, config: EnvironmentConfig, split: str, seed: int) -> Iterable[Task[Public, Secret]]:
+        yield Task(Public(id="only", prompt="hand it over"), Secret())
+
+    async def setup(self) -> None:
+        self.given = anyio.Event()
+        self.taken = ""
+
+    def messages(self, seat: str) -> Sequence[Message]:
+        return [Message(role="user", content=f"you are the {seat}")]
+
+    @tool(seats=("giver",))
+    async def give(self, thing: str) -> str:
+        """Give something."""
+        self.thing = thing
+        self.given.set()
+        return "given"
+
+    @tool(seats=("taker",))
+    async def take(self) -> str:
+        """Wait for it, and take it."""
+        await self.given.wait()
+        self.taken = self.thing
+        return self.taken
+
+    async def verify(self, submission: Submission) -> Score:
+        return Score(reward=float(self.taken == "apple"), passed=self.taken == "apple")
+
+
+class Hands:
+    """Plays whichever seat it is given."""
+
+    name = "hands"
+    version = "1"
+    config = {}
+
+    async def play(self, seat: Seat) -> Stop:
+        name, arguments = ("give", '{"thing": "apple"}') if seat.name == "giver" else ("take", "{}")
+        request = ToolRequest(id=f"{seat.name}-1", name=name, arguments=arguments)
+        seat.say(seat.messages, Message(role="assistant", tool_requests=(request,)))
+        await seat.call_tools([request])
+        return Stop.FINISHED
+
+
+async def test_seats_play_at_once_and_are_told_apart(attempt: Player) -> None:
+    with anyio.fail_after(5):
+        rollout = await attempt(Hands(), environment=Handover).play()
+    assert rollout.outcome is Outcome.SCORED
+    assert rollout.reward == 1.0
+    spoken = {turn.agent: turn for turn in rollout.turns}
+    assert set(spoken) == {"giver", "taker"}
+    assert spoken["giver"].parent_turn is None
+    assert spoken["taker"].parent_turn is None
+    assert spoken["taker"].messages[0].text == "you are the taker"
+    assert spoken["taker"].tool_calls[0].name == "take"
+
+
+async def test_a_seat_has_only_its_own_tools(attempt: Player) -> None:
+    class Thief(Hands):
+        async def play(self, seat: Seat) -> Stop:
+            if seat.name == "giver":
+                assert [tool.name for tool in seat.tools] == ["give"]
+                return await super().play(seat)
+            request = ToolRequest(id="t", name="give", arguments='{"thing": "stone"}')
+            seat.say(seat.messages, Message(role="assistant", tool_requests=(request,)))
+            (answer,) = await seat.call_tools([request])
+            assert "unknown tool 'give'" in answer.text
+            return Stop.FINISHED
+
+    rollout = await attempt(Thief(), environment=Handover).play()
+    assert rollout.outcome is Outcome.SCORED, rollout.faults
+    assert rollout.reward == 0.0
+
+
+async def test_a_single_seat_is_called_agent(attempt: Player) -> None:
+    assert Counter.seats == ("agent",)
+    rollout = await attempt(Hands()).play()
+    assert rollout.turns[0].agent == "agent"
