@@ -137,7 +137,7 @@ class Workshop(World):
         try:
             await self.may_finish.wait()
         finally:
-            with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(5, shield=True):
                 await self.may_clean.wait()
                 self.cleaned += 1
         return "worked"
@@ -166,7 +166,7 @@ class Workshop(World):
     async def ignore(self) -> str:
         """Go on although cancelled."""
         self.is_waiting.set()
-        with anyio.CancelScope(shield=True):
+        with anyio.move_on_after(5, shield=True):
             await self.may_finish.wait()
         return "worked"
 
