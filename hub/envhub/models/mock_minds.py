@@ -19,8 +19,8 @@ Mind = Callable[[ModelRequest], Message]
 SUBMIT = "submit"
 """The contract's own tool for an answer."""
 
-_EXPRESSION = re.compile(r"[\d.,\s()+*/^%-]*\d[\d.,\s()+*/^%-]*")
-_OPERATOR = re.compile(r"[+*/^%-]")
+_EXPRESSION = re.compile(r"[\d., ()+*/^%-]+")
+_OPERATION = re.compile(r"\d[\d. )]*[+*/^%-][ (+-]*\d")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
@@ -132,8 +132,8 @@ def _argument(schema: dict[str, Any], text: str) -> object:
 
 def expression(text: str) -> str:
     """The longest arithmetic expression in a text; empty where there is none."""
-    found = (match[0].strip(" \t\r\n.,") for match in _EXPRESSION.finditer(text))
-    candidates = [_balanced(piece) for piece in found if _OPERATOR.search(piece)]
+    found = (match[0].strip(" .,") for match in _EXPRESSION.finditer(text))
+    candidates = [_balanced(piece) for piece in found if _OPERATION.search(piece)]
     return max(candidates, key=len, default="")
 
 

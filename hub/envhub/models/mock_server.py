@@ -185,7 +185,7 @@ async def serve_mock(
 ) -> None:
     """Serve a mock model until cancelled; port 0 picks a free one, `ready` is told which.
 
-    It answers to its whole name (`mock/solver?fail=0.1`), to the name without its keys, and to its bare kind.
+    It answers to `mock`, to its kind (`solver`), to its name without keys, and to its whole name.
 
     Raises:
         ConfigError: the name does not hold.
@@ -193,7 +193,7 @@ async def serve_mock(
     """
     model = MockModel(ModelConfig(name=model_name))
     kind = split_name(model_name)[1].partition("?")[0]
-    server = MockServer(model, (kind, f"mock/{kind}", model_name), api_key)
+    server = MockServer(model, ("mock", kind, f"mock/{kind}", model_name), api_key)
     runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:

@@ -21,7 +21,7 @@ class _List(Struct):
     data: list[_Listed]
 
 
-async def preflight(model: Model) -> None:
+async def preflight(model: Model, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
     """Ask a served model's server for its list of models. Other models need no server and pass.
 
     Raises:
@@ -33,7 +33,7 @@ async def preflight(model: Model) -> None:
         return
     endpoint = model.endpoint
     try:
-        status, body = await model.listed_models(TIMEOUT_SECONDS)
+        status, body = await model.listed_models(timeout_seconds)
     except TryFailed as error:
         raise UsageError(
             f"the server of {model.name!r} cannot be reached at {endpoint.base_url}: {error}\n"

@@ -1,0 +1,133 @@
+"""Real HTTP servers on the loopback for the tests of the direct lane: well-behaved, scripted, and rude ones."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.abc
+from aiohttp import web
+
+from envhub import Message, ModelRequest
+from envhub.messages import user
+from envhub.models.config import ModelConfig
+from envhub.models.direct import DirectModel, Endpoint, open_direct
+from envhub.models.mock import MockModel
+from envhub.models.mock_server import MockServer
+from envhub.models.retry import Backoff
+
+AT_ONCE = Backoff(base_seconds=0.0)
+"""Retries without waiting."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def serving(app: web.Application) -> AsyncGenerator[str]:
+    """Serve an application; its base URL."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def mock_server(name: str = "mock/solver", api_key: str | None = None) -> AsyncGenerator[str]:
+    """Serve a mock model as `served`; its base URL."""
+    server = MockServer(MockModel(ModelConfig(name=name)), ["served"], api_key)
+    async with serving(server.application()) as url:
+        yield url
+
+
+class Script:
+    """A chat endpoint that gives its answers in order, the last one for ever, and keeps what it was asked."""
+
+    def __init__(self, *answers: Handler) -> None:
+        self._answers = answers
+        self.asked: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        self.headers.append(dict(request.headers))
+        self.asked.append(await request.json())
+        return await self._answers[min(len(self.asked), len(self._answers)) - 1](request)
+
+    @asynccontextmanager
+    async def serve(self) -> AsyncGenerator[str]:
+        """Serve it; its base URL."""
+        app = web.Application(client_max_size=2**26)
+        app.router.add_post("/v1/chat/completions", self._chat)
+        async with serving(app) as url:
+            yield url
+
+
+def say(text: str = "hi", **more: Any) -> Handler:
+    """A plain good answer; `more` are further fields of the body."""
+    message = {"role": "assistant", "content": text}
+    return body({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], **more})
+
+
+def body(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Handler:
+    """An answer of this JSON."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return web.json_response(value, status=status, headers=headers)
+
+    return handle
+
+
+def text(value: str, status: int = 200, content_type: str = "text/html") -> Handler:
+    """An answer of these words."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return web.Response(text=value, status=status, content_type=content_type)
+
+    return handle
+
+
+@asynccontextmanager
+async def raw_server(*answers: bytes) -> AsyncGenerator[str]:
+    """A server that sends these bytes for one connection each, in order and the last one for ever, then hangs up."""
+    count = 0
+
+    async def handle(stream: anyio.abc.SocketStream) -> None:
+        nonlocal count
+        answer = answers[min(count, len(answers) - 1)]
+        count += 1
+        async with stream:
+            await stream.receive()
+            if answer:
+                await stream.send(answer)
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, handle)
+        port: int = listener.extra(anyio.abc.SocketAttribute.local_port)
+        yield f"http://127.0.0.1:{port}/v1"
+        tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def direct(
+    base_url: str,
+    *,
+    api_key: str | None = None,
+    is_vllm: bool = True,
+    backoff: Backoff = AT_ONCE,
+    redact: Callable[[str], str] = str,
+    **config: Any,
+) -> AsyncGenerator[DirectModel]:
+    """A model of the direct lane at a base URL."""
+    name = "hosted_vllm/served" if is_vllm else "openai/served"
+    key_name = "HOSTED_VLLM_API_KEY" if is_vllm else "OPENAI_API_KEY"
+    endpoint = Endpoint("served", base_url, key_name, api_key, is_vllm)
+    async with open_direct(ModelConfig(name=name, **config), endpoint, backoff=backoff, redact=redact) as model:
+        yield model
+
+
+def ask(*messages: Message, timeout_seconds: float = 5.0, **more: Any) -> ModelRequest:
+    """A request; of one short user message unless others are given."""
+    conversation: Sequence[Message] = messages or [user("What is 2 + 3?")]
+    return ModelRequest(conversation, timeout_seconds=timeout_seconds, **more)

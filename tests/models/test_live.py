@@ -1,0 +1,79 @@
+"""The direct lane against a real vLLM, where ENVHUB_VLLM_URL names one."""
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+from mcp_types import Tool
+
+from envhub import Message, Sampling
+from envhub.errors import ContextLimitError
+from envhub.messages import user
+from envhub.models.config import ModelConfig
+from envhub.models.credentials import Credentials
+from envhub.models.direct import DirectModel
+from envhub.models.preflight import preflight
+from envhub.models.resolve import open_model
+from tests.models.servers import ask
+
+pytestmark = pytest.mark.live
+
+ADD = Tool(
+    name="add",
+    description="Add two numbers.",
+    input_schema={
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+        "required": ["a", "b"],
+    },
+)
+
+
+@asynccontextmanager
+async def live() -> AsyncGenerator[DirectModel]:
+    """The first model the server lists."""
+    url = os.environ.get("ENVHUB_VLLM_URL")
+    if not url:
+        pytest.skip("ENVHUB_VLLM_URL names no vLLM server")
+    credentials = Credentials(os.environ)
+    sampling = Sampling(max_tokens=64, temperature=0.0)
+    config = ModelConfig(name="hosted_vllm/any", base_url=url, sampling=sampling)
+    async with open_model(config, credentials) as model:
+        assert isinstance(model, DirectModel)
+        _, listed = await model.listed_models(5.0)
+    served = msgspec.json.decode(listed)["data"][0]["id"]
+    config = ModelConfig(name=f"hosted_vllm/{served}", base_url=url, sampling=sampling)
+    async with open_model(config, credentials) as model:
+        assert isinstance(model, DirectModel)
+        await preflight(model)
+        yield model
+
+
+async def test_a_real_engine_gives_ids_and_logprobs_of_one_length_and_extends_the_turn_before() -> None:
+    async with live() as model:
+        conversation = [user("Add 5 and 12.")]
+        first = await model.generate(ask(*conversation, tools=[ADD], timeout_seconds=60))
+        answers = [Message(role="tool", content="17", tool_call_id=call.id) for call in first.message.tool_requests]
+        conversation += [first.message, *(answers or [user("Go on.")])]
+        second = await model.generate(ask(*conversation, tools=[ADD], timeout_seconds=60))
+    for reply in (first, second):
+        assert reply.prompt_token_ids is not None
+        assert reply.output_token_ids is not None
+        assert reply.output_logprobs is not None
+        assert len(reply.output_logprobs) == len(reply.output_token_ids) == reply.usage.output_tokens
+        assert len(reply.prompt_token_ids) == reply.usage.prompt_tokens
+
+
+async def test_a_real_engine_calls_a_tool_when_it_must() -> None:
+    async with live() as model:
+        required = Sampling(extra={"tool_choice": "required"})
+        reply = await model.generate(ask(user("Add 5 and 12."), tools=[ADD], sampling=required, timeout_seconds=60))
+    assert reply.message.tool_requests[0].name == "add"
+
+
+async def test_a_real_engine_says_when_the_conversation_does_not_fit() -> None:
+    async with live() as model:
+        with pytest.raises(ContextLimitError):
+            await model.generate(ask(user("hello there " * 300_000), timeout_seconds=60))

@@ -1,0 +1,87 @@
+"""One request before a run says what is wrong with it."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from aiohttp import web
+
+from envhub.errors import ConfigError, CredentialError, UsageError
+from envhub.models.config import ModelConfig
+from envhub.models.mock import MockModel
+from envhub.models.preflight import preflight
+from tests.models.servers import direct, mock_server, raw_server, serving
+
+
+@asynccontextmanager
+async def listing(handle: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> AsyncGenerator[str]:
+    app = web.Application()
+    app.router.add_get("/v1/models", handle)
+    async with serving(app) as url:
+        yield url
+
+
+async def test_a_server_that_serves_the_model_passes() -> None:
+    async with mock_server() as url, direct(url) as model:
+        await preflight(model)
+
+
+async def test_a_mock_needs_no_server() -> None:
+    await preflight(MockModel(ModelConfig(name="mock/echo")))
+
+
+async def test_an_unreachable_server_is_one_clear_error() -> None:
+    async with raw_server(b"") as url:
+        pass
+    async with direct(url) as model:
+        with pytest.raises(UsageError) as caught:
+            await preflight(model)
+    told = str(caught.value)
+    assert url in told
+    assert "no connection" in told
+    assert "Check that it runs" in told
+    assert len(told.splitlines()) < 5
+
+
+async def test_a_server_that_is_silent_is_unreachable() -> None:
+    done = anyio.Event()
+
+    async def never(request: web.Request) -> web.StreamResponse:
+        await done.wait()
+        return web.Response()
+
+    async with listing(never) as url, direct(url) as model:
+        with pytest.raises(UsageError, match=r"no answer within 0\.05 s"):
+            await preflight(model, timeout_seconds=0.05)
+        done.set()
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"), [(None, "set HOSTED_VLLM_API_KEY"), ("wrong-key", "check the key in HOSTED_VLLM_API_KEY")]
+)
+async def test_a_refused_key_is_a_credential_error(key: str | None, hint: str) -> None:
+    async with mock_server(api_key="right-key") as url, direct(url, api_key=key) as model:
+        with pytest.raises(CredentialError, match=hint) as caught:
+            await preflight(model)
+    assert "-key" not in str(caught.value)
+
+
+async def test_a_model_the_server_does_not_have_is_met_with_the_nearest() -> None:
+    async def models(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"data": [{"id": "server"}, {"id": "tiny"}]})
+
+    async with listing(models) as url, direct(url) as model:
+        with pytest.raises(ConfigError, match=r"no model 'served'; did you mean 'server'\? It serves: server, tiny"):
+            await preflight(model)
+
+
+@pytest.mark.parametrize("answer", ["404", "500", "nonsense", "empty"])
+async def test_any_other_answer_counts_as_reachable(answer: str) -> None:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        if answer.isdigit():
+            return web.Response(status=int(answer))
+        return web.Response(text="<html>" if answer == "nonsense" else '{"data": []}')
+
+    async with listing(handle) as url, direct(url) as model:
+        await preflight(model)

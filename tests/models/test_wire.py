@@ -1,0 +1,112 @@
+"""Our messages and tools as the OpenAI wire's, and back."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from mcp_types import Tool
+
+from envhub import Media, Message, ModelError, Text, ToolRequest
+from envhub.messages import assistant, system, user
+from envhub.models.wire import ToolSchemas, WireMessage, WireTool, decode_tools, encode_tools, from_wire, to_wire
+
+PICTURE = Media(digest="sha256:" + "0" * 64, mime_type="image/png")
+
+
+def as_json(message: Message, media: dict[str, bytes] | None = None, with_reasoning: bool = True) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(to_wire(message, media or {}, with_reasoning=with_reasoning)))
+
+
+def back(message: Message) -> Message:
+    encoded = msgspec.json.encode(to_wire(message, {}, with_reasoning=True))
+    return from_wire(msgspec.json.decode(encoded, type=WireMessage), {})
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        system("be brief"),
+        user("hello"),
+        user(""),
+        Message(role="user", content=(Text(text="a"), Text(text="b"))),
+        assistant("words"),
+        assistant("", ToolRequest(id="1", name="add", arguments='{"a": ')),
+        assistant("words too", ToolRequest(id="1", name="add", arguments="{}")),
+        Message(role="assistant", content="four", reasoning="two and two"),
+        Message(role="tool", content="4", tool_call_id="1"),
+    ],
+)
+def test_a_message_survives_the_round_trip(message: Message) -> None:
+    assert back(message) == message
+
+
+def test_a_call_without_words_has_null_content() -> None:
+    sent = as_json(assistant("", ToolRequest(id="1", name="add", arguments='{"a":1}')))
+    call = {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a":1}'}}
+    assert sent == {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def test_reasoning_stays_home_where_it_is_not_wanted() -> None:
+    message = Message(role="assistant", content="4", reasoning="hm")
+    assert as_json(message, with_reasoning=False) == {"role": "assistant", "content": "4"}
+
+
+def test_a_picture_travels_as_a_data_uri() -> None:
+    sent = as_json(Message(role="user", content=(Text(text="see"), PICTURE)), {PICTURE.digest: b"png"})
+    assert sent["content"] == [
+        {"type": "text", "text": "see"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}},
+    ]
+
+
+def test_media_come_back_by_the_digest_of_their_bytes() -> None:
+    wire = to_wire(Message(role="user", content=(PICTURE,)), {PICTURE.digest: b"png"}, with_reasoning=False)
+    media: dict[str, bytes] = {}
+    (part,) = from_wire(wire, media).content
+    assert isinstance(part, Media)
+    assert media == {part.digest: b"png"}
+
+
+def test_sound_travels_as_input_audio() -> None:
+    sound = Media(digest=PICTURE.digest, mime_type="audio/x-wav")
+    sent = as_json(Message(role="user", content=(sound,)), {sound.digest: b"wav"})
+    assert sent["content"] == [{"type": "input_audio", "input_audio": {"data": "d2F2", "format": "wav"}}]
+
+
+def test_media_without_bytes_are_an_error() -> None:
+    with pytest.raises(ModelError, match="not at hand"):
+        as_json(Message(role="user", content=(PICTURE,)))
+
+
+@pytest.mark.parametrize(
+    ("wire", "problem"),
+    [
+        (WireMessage("robot", "x"), "unknown role"),
+        (WireMessage("user"), "lacks content"),
+        (WireMessage("tool", "x"), "lacks tool_call_id"),
+        (WireMessage("user", [{"type": "dance"}]), "not understood"),
+        (WireMessage("user", [{"type": "image_url", "image_url": {"url": "http://x/y.png"}}]), "not a base64 data URI"),
+        (WireMessage("user", [{"type": "image_url", "image_url": {"url": "data:image/png;base64,%"}}]), "not base64"),
+    ],
+)
+def test_a_malformed_message_is_named(wire: WireMessage, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        from_wire(wire, {})
+
+
+def test_tools_keep_names_words_and_schemas() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    tools = (Tool(name="add", description="Add.", input_schema=schema), Tool(name="bare", input_schema={}))
+    sent = msgspec.json.decode(encode_tools(tools))
+    assert sent[0] == {"type": "function", "function": {"name": "add", "description": "Add.", "parameters": schema}}
+    found = decode_tools(msgspec.json.decode(encode_tools(tools), type=list[WireTool]))
+    assert [tool.name for tool in found] == ["add", "bare"]
+    assert found[0].input_schema == schema
+
+
+def test_schemas_are_encoded_once_for_the_same_tools() -> None:
+    schemas, tool = ToolSchemas(capacity=1), Tool(name="add", input_schema={})
+    first = schemas.encoded([tool])
+    assert schemas.encoded((tool,)) is first
+    schemas.encoded([Tool(name="other", input_schema={})])
+    assert bytes(schemas.encoded([tool])) == bytes(first)
