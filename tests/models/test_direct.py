@@ -1,5 +1,6 @@
 """The direct lane over real HTTP: what it sends, what it reads, and how it fails."""
 
+import gzip
 import logging
 from typing import Any
 
@@ -18,6 +19,10 @@ CALCULATE = Tool(
     description="Evaluate.",
     input_schema={"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]},
 )
+
+
+BOMB = gzip.compress(b" " * (65 * 2**20))
+"""65 MiB in 64 KiB."""
 
 
 def tokens(ids: list[int], logprobs: list[float], **message: Any) -> dict[str, Any]:
@@ -273,6 +278,7 @@ async def test_a_body_that_is_no_answer_is_a_failed_try(answer: Any, problem: st
     "head",
     [
         b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(BOMB), BOMB),
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + (b"100000\r\n" + b" " * 2**20 + b"\r\n") * 65,
     ],
 )

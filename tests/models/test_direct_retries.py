@@ -69,6 +69,22 @@ async def test_a_server_that_never_answers_runs_into_the_timeout() -> None:
     assert (caught.value.status, caught.value.retryable) == (None, True)
 
 
+async def test_a_call_without_any_time_is_not_made() -> None:
+    script = Script(say())
+    async with script.serve() as url, direct(url) as model:
+        with pytest.raises(ModelError, match="time was over"):
+            await model.generate(ask(timeout_seconds=0.0))
+    assert script.asked == []
+
+
+async def test_an_empty_account_is_not_asked_again() -> None:
+    script = Script(body({"error": {"message": "no money left", "code": "insufficient_quota"}}, 429))
+    async with script.serve() as url, direct(url) as model:
+        with pytest.raises(ModelError, match="no money left") as caught:
+            await model.generate(ask())
+    assert (caught.value.retryable, len(script.asked)) == (False, 1)
+
+
 async def test_cancelling_a_call_ends_it_at_once() -> None:
     asked, done = anyio.Event(), anyio.Event()
 

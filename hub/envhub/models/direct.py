@@ -142,6 +142,8 @@ class DirectModel:
             TryFailed: it did not come to an answer.
         """
         left = deadline - anyio.current_time()
+        if left <= 0:  # which aiohttp would take for no limit at all
+            raise TryFailed("the call's time was over before it could be tried")
         try:
             async with self._session.post(
                 self._url,
@@ -216,18 +218,19 @@ def _connection_problem(error: Exception) -> str:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """The body, refused where it is too large, however it is framed."""
+    """The body, refused where it is too large, however it is framed or compressed."""
     length = response.content_length
-    if length is not None and length <= MAX_ANSWER_BYTES:
+    if length is not None and length <= MAX_ANSWER_BYTES and "Content-Encoding" not in response.headers:
         return await response.read()
     chunks: list[bytes] = []
-    size = 0
-    if length is None:
+    size = length or 0
+    if size <= MAX_ANSWER_BYTES:
+        size = 0
         async for chunk in response.content.iter_any():
-            chunks.append(chunk)
             size += len(chunk)
             if size > MAX_ANSWER_BYTES:
                 break
+            chunks.append(chunk)
         else:
             return b"".join(chunks)
     response.close()

@@ -26,6 +26,8 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, key_name: str,
         return TryFailed(f"the server refused access, HTTP {status}{said} [{hint}]", status=status, is_retryable=False)
     if status in (400, 413, 422) and _CONTEXT.search(words):
         return TryFailed(f"HTTP {status}{said}", status=status, is_retryable=False, is_context_limit=True)
+    if status == 429 and "insufficient_quota" in words:
+        return TryFailed(f"HTTP 429{said}", status=429, is_retryable=False)
     if status in _RETRYABLE or status >= 500:
         after = parse_retry_after(headers.get("Retry-After"))
         return TryFailed(f"HTTP {status}{said}", status=status, retry_after_seconds=after)
