@@ -1,4 +1,4 @@
-"""Starting the event loop: asyncio through anyio, on uvloop where it is installed, with the collector tuned for runs."""
+"""Starting the event loop: asyncio through anyio, on uvloop where it is installed, garbage collected seldom."""
 
 import gc
 import importlib.util

@@ -1,5 +1,6 @@
 """Training rows, derived from a rollout's turns by engine token ids alone; text is never tokenised again."""
 
+import math
 from collections.abc import Iterable
 
 from envhub.frozen import Frozen
@@ -16,7 +17,8 @@ class Segment(Frozen):
     loss_mask: Int32s
     """1 on tokens the policy sampled."""
     logprobs: Float32s
-    """The sampler's log-probability of each sampled token; 0 elsewhere."""
+    """The sampler's log-probability of each sampled token; 0 elsewhere, and NaN where the engine gave none: a missing
+    one must not pass for certainty."""
     versions: Int32s
     """The policy version of each sampled token; -1 elsewhere or where unknown."""
     turn_ids: Int32s
@@ -63,7 +65,7 @@ def _row(rollout_id: str, chain: list[Turn]) -> Segment:
         mask += _fill(0, written) + (turn.output_mask or _fill(1, sampled))
         turn_ids += _fill(-1, written) + _fill(turn.index, sampled)
         versions += _fill(-1, written) + (turn.policy_versions or _fill(version, sampled))
-        logprobs += _zeros(written) + (turn.output_logprobs or _zeros(sampled))
+        logprobs += _zeros(written) + (turn.output_logprobs or _unknown(sampled))
     first = chain[0].prompt_token_ids
     assert first is not None
     return Segment(
@@ -84,6 +86,10 @@ def _fill(value: int, count: int) -> Int32s:
 
 def _zeros(count: int) -> Float32s:
     return Float32s.from_bytes(bytes(4 * count))
+
+
+def _unknown(count: int) -> Float32s:
+    return Float32s([math.nan] * count)
 
 
 def sampled_ids(rows: Iterable[Segment]) -> dict[int, Int32s]:

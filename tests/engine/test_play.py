@@ -2,8 +2,9 @@
 
 import anyio
 import pytest
+from mcp_types import CallToolResult, ImageContent, TextContent
 
-from envhub import Limits, Media, ModelError, ModelReply, Outcome, Sampling, Stop, ToolRequest
+from envhub import Limits, Media, ModelError, ModelReply, Outcome, Sampling, Stop, ToolRequest, tool
 from envhub.engine.play import Attempt
 from envhub.errors import ContextLimitError
 from envhub.limits import Deadlines
@@ -15,7 +16,7 @@ from envhub_agents.oracle import Oracle
 from envhub_agents.single_turn import SingleTurn
 from envhub_agents.tool_loop import ToolLoop
 
-from .conftest import Player, TellModel, calls
+from .conftest import Counter, Player, TellModel, calls
 
 
 async def test_tool_loop_plays_and_is_scored(attempt: Player) -> None:
@@ -245,12 +246,6 @@ async def test_cancellation_leaves_a_record(attempt: Player) -> None:
 
 
 async def test_pictures_are_set_aside_by_digest(attempt: Player) -> None:
-    from mcp_types import CallToolResult, ImageContent
-
-    from envhub import tool
-
-    from .conftest import Counter
-
     class Painter(Counter):
         @tool
         async def paint(self) -> CallToolResult:
@@ -283,3 +278,26 @@ async def test_an_agent_that_calls_before_it_speaks_has_failed(attempt: Player) 
 
     rollout = await attempt(Mute()).play()
     assert rollout.outcome is Outcome.AGENT_FAILED
+
+
+async def test_half_a_surrogate_pair_from_a_tool_is_recorded_as_a_question_mark(attempt: Player) -> None:
+    class Torn(Counter):
+        @tool
+        async def tear(self) -> CallToolResult:
+            """Broken text."""
+            return CallToolResult(content=[TextContent(text="a\ud800b")])
+
+    rollout = await attempt(ToolLoop(), TellModel([calls(("tear", "{}")), "done"]), environment=Torn).play()
+    assert rollout.turns[1].messages[0].text == "a?b"
+    assert type(rollout).model_validate_json(rollout.model_dump_json()) == rollout
+
+
+async def test_a_picture_that_is_none_is_the_environments_fault(attempt: Player) -> None:
+    class Smudge(Counter):
+        @tool
+        async def paint(self) -> CallToolResult:
+            """No picture."""
+            return CallToolResult(content=[ImageContent(data="a", mime_type="image/png")])
+
+    rollout = await attempt(ToolLoop(), TellModel([calls(("paint", "{}")), "done"]), environment=Smudge).play()
+    assert rollout.outcome is Outcome.ENVIRONMENT_FAILED

@@ -14,7 +14,7 @@ def mock_server(
 ) -> None:
     """Serve a mock model over the OpenAI wire, in vLLM's shape (token ids and logprobs included).
 
-    Point a run at it: hub run arithmetic -m hosted_vllm/mock --base-url http://127.0.0.1:8000/v1
+    Point a run at it: hub run arithmetic -m hosted_vllm/mock/solver --base-url http://127.0.0.1:8000/v1
     """
     from functools import partial
 

@@ -98,10 +98,11 @@ class LocalPool:
                 raise
             await sink.add(rollout, attempt.media)
             kind = rollout.outcome.kind
-            if not left.get(kind) or not rollout.faults[-1].retryable or self._stop.is_set:
+            broken = [fault for fault in rollout.faults if fault.phase != "close"]
+            if not left.get(kind) or self._stop.is_set or not all(fault.retryable for fault in broken):
                 return
             left[kind] -= 1
-            logger.info("%s attempt %d: %s; trying again", item.rollout_id, number, rollout.faults[-1].message)
+            logger.info("%s attempt %d: %s; trying again", item.rollout_id, number, broken[0].message)
             started = anyio.current_time()
             await self._stop.wait(min(LONGEST_PAUSE_SECONDS, 0.25 * 2**tries) * random.uniform(0.5, 1.0))
             waited, number, tries = anyio.current_time() - started, number + 1, tries + 1

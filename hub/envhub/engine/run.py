@@ -111,12 +111,12 @@ async def _model(plan: Plan, credentials: Credentials) -> AsyncGenerator[Model |
 
 def _remaining(plan: Plan, writer: RunWriter, model: Model | None) -> Generator[Item]:
     """What is planned and not done, group by group."""
-    for planned, cast in plan.casts(writer.run_id, model):
+    for planned, actors in plan.casts(writer.run_id, model):
         writer.add_tools(planned.host.info.tools_digest, planned.host.info.tools)
         for card in plan.tasks(planned):
             if isinstance(card, BadRow):
                 continue
-            for item in plan.items(cast, card):
+            for item in plan.items(actors, card):
                 if not writer.is_done(item.rollout_id):
                     yield item
 

@@ -10,7 +10,7 @@ import msgspec
 from mcp_types import AudioContent, CallToolResult, ContentBlock, ImageContent, TextContent, Tool
 
 from envhub.engine.recorder import Recorder, sampling_fields
-from envhub.errors import AgentError, ContextLimitError, EpisodeStop
+from envhub.errors import AgentError, ContextLimitError, EpisodeStop, TaskError
 from envhub.hosting.toolbox import LOOP_TOOLS
 from envhub.limits import Limits
 from envhub.messages import Media, Message, Part, Text, ToolRequest
@@ -160,23 +160,28 @@ class EpisodeSeat:
         """A result as message content, its size in bytes, and as it is recorded: media by digest, bytes set aside."""
         if len(result.content) == 1 and isinstance(result.content[0], TextContent):
             text = result.content[0].text
-            return text, len(text) if text.isascii() else len(text.encode()), result
+            if text.isascii():
+                return text, len(text), result
         parts: list[Part] = []
         blocks: list[ContentBlock] = []
         size = 0
         for block in result.content:
             if isinstance(block, ImageContent | AudioContent):
-                raw = base64.b64decode(block.data)
+                raw = _decoded(block)
                 media = self._keep(raw, block.mime_type)
                 parts.append(media)
                 blocks.append(block.model_copy(update={"data": media.digest}))
                 size += len(raw)
                 continue
+            if isinstance(block, TextContent):
+                # Half a surrogate pair is no text: it could be neither stored nor sent.
+                block = block.model_copy(update={"text": block.text.encode(errors="replace").decode()})
             text = block.text if isinstance(block, TextContent) else block.model_dump_json(by_alias=True)
             parts.append(Text(text=text))
             blocks.append(block)
             size += len(text.encode())
-        return tuple(parts), size, result.model_copy(update={"content": blocks})
+        content = parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else tuple(parts)
+        return content, size, result.model_copy(update={"content": blocks})
 
     def _keep(self, raw: bytes, mime_type: str) -> Media:
         digest = "sha256:" + hashlib.sha256(raw).hexdigest()
@@ -186,6 +191,13 @@ class EpisodeSeat:
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
         """The environment's next user messages; None when the conversation is over."""
         return await self._plane.reply(messages)
+
+
+def _decoded(block: ImageContent | AudioContent) -> bytes:
+    try:
+        return base64.b64decode(block.data)
+    except ValueError as error:
+        raise TaskError(f"a tool returned {block.mime_type} that is no base64: {error}") from error
 
 
 def _arguments(request: ToolRequest) -> tuple[Any, CallToolResult | None]:

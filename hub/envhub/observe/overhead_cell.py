@@ -28,6 +28,7 @@ from envhub.store import open_writer
 from envhub.submission import Submission
 
 WARM_UP = 300
+WANTED = {"logprobs": True, "return_token_ids": True}
 PROMPT = "What is 123456 + 654321? Use the calculator, then answer with the number alone."
 
 
@@ -36,7 +37,7 @@ def plan_for(url: str, concurrency: int, rollouts: int) -> Plan:
     return make_plan(
         RunRequest(
             environments=("arithmetic",),
-            model="hosted_vllm/mock",
+            model="hosted_vllm/mock/solver",
             base_url=url,
             concurrency=concurrency,
             limit=rollouts,
@@ -139,7 +140,7 @@ async def _floor_rollouts(
     waiting: list[tuple[str, str]] = []
 
     async def ask(messages: list[dict[str, Any]]) -> dict[str, Any]:
-        body = {"model": "mock", "messages": messages, "tools": tools, "logprobs": True, "return_token_ids": True}
+        body = {"model": "mock/solver", "messages": messages, "tools": tools, **WANTED}
         async with session.post(f"{url}/chat/completions", json=body) as response:
             return await response.json()
 
