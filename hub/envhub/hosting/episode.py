@@ -193,7 +193,7 @@ class HostedEpisode:
             VerifierError: the verifier failed, or gave something that is no score.
         """
         await self.seal()
-        self._verifying = self._verifying or anyio.Lock()
+        self._verifying = self._verifying or anyio.Lock(fast_acquire=True)  # else a busy loop counts as verifying
         async with self._verifying:
             if self._verdict is None:
                 try:
