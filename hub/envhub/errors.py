@@ -45,7 +45,8 @@ class UnknownNameError(UsageError):
         names = sorted(known)
         close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         meant = f"; did you mean {' or '.join(repr(match) for match in close)}?" if close else "."
-        listing = f" Known: {', '.join(names)}." if names and (not close or len(names) <= 12) else ""
+        shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+        listing = f" Known: {shown}." if names and (not close or len(names) <= 12) else ""
         super().__init__(f"no {kind} is named {name!r}{meant}{listing}{' ' + hint if hint else ''}")
 
 

@@ -21,9 +21,9 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
         marks = {"ok": ("ok     ", "green"), "missing": ("missing", "yellow"), "broken": ("broken ", "bold red")}
         for finding in findings:
             mark, style = marks[finding.state]
-            line = Text.assemble((mark, style), "  ", (f"{finding.name:<22}", "bold"), finding.says)
+            line = Text.assemble((mark, style), "  ", (f"{finding.name:<26}  ", "bold"), finding.says)
             if finding.mend:
-                line.append(f"\n{'':33}→ {finding.mend}", style="dim")
+                line.append(f"\n{'':37}→ {finding.mend}", style="dim")
             console.print(line)
     if any(finding.state == "broken" for finding in findings):
         raise typer.Exit(1)

@@ -102,7 +102,9 @@ def _closing(summary: RunSummary) -> Text:
         facts.append(f"{summary.bad_rows} bad rows left out")
     lines = Text(" · ".join(facts))
     lines.append(f"\n{summary.directory}", style="bold")
-    lines.append(f"  hub show {summary.directory}", style="dim")
+    # Whoever has this table from `hub show` wants a single rollout next.
+    which = "" if summary.seconds else " ROLLOUT"
+    lines.append(f"\nLook inside with: hub show {summary.directory}{which}", style="dim")
     if summary.is_interrupted or summary.missing:
         lines.append(f"\nGo on with: hub run --resume -o {summary.directory}", style="yellow")
     return lines

@@ -11,7 +11,7 @@ from envhub.errors import ConfigError
 def run(
     environments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ENV…", help="Environments by name (`hub list`), or a file of your own: ./dice.py"),
+        typer.Argument(metavar="ENV", help="Environments by name (`hub list`), or a file of your own: ./dice.py"),
     ] = None,
     model: Annotated[
         str | None,
@@ -27,7 +27,9 @@ def run(
     split: Annotated[str | None, typer.Option(help="Which tasks; the environment's first split by default.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N tasks of each environment.")] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Samples of each task (pass@k wants several).")] = None,
-    concurrency: Annotated[int | None, typer.Option("-c", min=1, help="Episodes in flight.")] = None,
+    concurrency: Annotated[
+        int | None, typer.Option("-c", "--concurrency", min=1, help="Episodes in flight (32 by default).")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seeds tasks and episodes, and the model's sampling.")] = None,
     settings: Annotated[
         list[str] | None,

@@ -3,11 +3,15 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from envhub.errors import ConfigError, RunDirectoryError
+from envhub.errors import ConfigError, RunDirectoryError, UnknownNameError
+
+if TYPE_CHECKING:
+    from envhub.rollout import Rollout
+    from envhub.store import RunReader
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's directory, its name under runs/, or 'last'.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -34,7 +38,8 @@ def runs(root: RootOption = RUNS, as_json: JsonOption = False) -> None:
 def show(
     run: RunArgument,
     rollout: Annotated[
-        str | None, typer.Argument(metavar="[ROLLOUT]", help="A rollout's id or the start of it; or a task's id.")
+        str | None,
+        typer.Argument(metavar="ROLLOUT", help="A rollout's id or the start of it; or the id of a task played once."),
     ] = None,
     attempt: Annotated[int | None, typer.Option(min=0, help="Which attempt; the effective one by default.")] = None,
     limit: Annotated[int, typer.Option(min=0, help="Rollouts to list; 0 lists all.")] = 20,
@@ -53,7 +58,7 @@ def show(
     console = results()
     with open_run(find_run(run, root)) as reader:
         if rollout is not None:
-            record = reader.rollout(rollout, attempt)
+            record = find_rollout(reader, rollout, attempt)
             if as_json:
                 sys.stdout.write(record.model_dump_json() + "\n")
             else:
@@ -82,7 +87,6 @@ def export(
     root: RootOption = RUNS,
 ) -> None:
     """Write a run's rollouts to a file, a full record per line."""
-    from envhub.errors import UnknownNameError
     from envhub.store import open_run
     from envhub.store.export import export_jsonl
 
@@ -93,6 +97,24 @@ def export(
         count = export_jsonl(reader, target, effective=not all_attempts, with_tokens=tokens)
     if output is not None:
         typer.echo(f"{count} rollouts written to {output}", err=True)
+
+
+def find_rollout(reader: "RunReader", name: str, attempt: int | None) -> "Rollout":
+    """The record a ROLLOUT argument means.
+
+    Raises:
+        UsageError: there is none, or several.
+    """
+    try:
+        return reader.rollout(name, attempt)
+    except UnknownNameError:
+        played = [row.rollout_id for row in reader.summaries() if row.task_id == name]
+        if not played:
+            raise
+        if len(played) > 1:
+            listing = ", ".join(played[:8]) + (" …" if len(played) > 8 else "")
+            raise ConfigError(f"task {name!r} has {len(played)} rollouts, name one of them: {listing}") from None
+        return reader.rollout(played[0], attempt)
 
 
 def find_run(name: str, root: Path) -> Path:
