@@ -1,0 +1,75 @@
+"""Reading rows of Hugging Face data sets: `hf:NAME[:CONFIG]`, or a local folder in their layout."""
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from envhub.errors import ConfigError, DataError
+from envhub.rows.row import Row
+from envhub.task import BadRow
+
+PREFIX = "hf:"
+
+
+def hugging_face_splits(source: str) -> tuple[str, ...]:
+    """The splits of a data set, `test` first.
+
+    Raises:
+        ConfigError: it cannot be fetched.
+    """
+    name, config = _parse(source)
+    datasets = _library(source)
+    with _reachable(source):
+        names = [str(split) for split in datasets.get_dataset_split_names(name, config)]
+    return tuple(sorted(names, key=lambda split: split != "test"))
+
+
+def read_hugging_face(source: str, split: str) -> Iterator[Row | BadRow]:
+    """The rows of one split.
+
+    Raises:
+        ConfigError: the data set cannot be fetched.
+        DataError: it holds no row.
+    """
+    name, config = _parse(source)
+    datasets = _library(source)
+    with _reachable(source):
+        rows = datasets.load_dataset(name, config, split=split)
+    if not len(rows):
+        raise DataError(f"split {split!r} holds no rows", source)
+    for index, values in enumerate(rows):
+        yield Row(values, f"{source} ({split})", None, index)
+
+
+def _parse(source: str) -> tuple[str, str | None]:
+    name, _, config = source.removeprefix(PREFIX).partition(":")
+    if not name:
+        raise ConfigError(f"data = {source!r}: name the data set, as in hf:openai/gsm8k or hf:openai/gsm8k:main")
+    return name, config or None
+
+
+def _library(source: str) -> Any:
+    try:
+        return import_module("datasets")
+    except ImportError as error:
+        raise ConfigError(
+            f"{source!r} needs the library `datasets`: pip install 'envhub[data]'; "
+            "or give a local copy with `--set data=PATH`"
+        ) from error
+
+
+@contextmanager
+def _reachable(source: str) -> Generator[None]:
+    """Say what to do when a data set cannot be fetched, whatever the library and its network layers raise."""
+    name, _ = _parse(source)
+    try:
+        yield
+    except Exception as error:
+        reason = str(error).strip().partition("\n")[0][:300]
+        what = "read" if Path(name).exists() else "fetched from Hugging Face"
+        raise ConfigError(
+            f"the data set {name!r} could not be {what} ({type(error).__name__}: {reason}); give a local copy with "
+            "`--set data=PATH` (a .jsonl, .json or .parquet file, or a folder of them)"
+        ) from error
