@@ -1,0 +1,184 @@
+"""What people get wrong: one clear screen, exit code 2, nothing lost."""
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from envhub.store import open_run
+
+from .conftest import Hub, started
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("run", "arithmetik"), ["'arithmetik'", "did you mean 'arithmetic'"]),
+        (("run",), ["name an environment", "hub list"]),
+        (("run", "arithmetic", "-a", "oracel"), ["did you mean 'oracle'"]),
+        (("run", "arithmetic", "--set", "termz=3"), ["'termz'", "did you mean 'terms'"]),
+        (("run", "arithmetic", "--set", "terms=many"), ["terms", "'many'"]),
+        (("run", "arithmetic", "--set", "terms"), ["KEY=VALUE"]),
+        (("run", "arithmetic", "--split", "tset"), ["did you mean 'test'"]),
+        (("run", "arithmetic", "-a", "tool_loop"), ["needs a model", "-m"]),
+        (("run", "arithmetic", "-m", "hosted_vlm/x"), ["hosted_vllm"]),
+        (("run", "arithmetic", "-m", "mock/slover"), ["solver"]),
+        (("run", "arithmetic", "-m", "hosted_vllm/x"), ["--base-url", "HOSTED_VLLM_API_BASE"]),
+        (("run", "arithmetic", "-m", "hosted_vllm/x", "--base-url", "http://127.0.0.1:1/v1"), ["http://127.0.0.1:1"]),
+        (("run", "arithmetic", "-m", "openai/x", "--base-url", "http://192.0.2.1/v1"), ["OPENAI_API_KEY"]),
+        (("run", "arithmetic", "--limit", "0"), ["--limit"]),
+        (("run", "arithmetic", "--resume"), ["-o"]),
+        (("run", "nowhere.py"), ["nowhere.py"]),
+        (("run", "arithmetic", "--config", "none.toml"), ["none.toml"]),
+        (("show", "nothing"), ["'nothing'"]),
+        (("export", "nothing", "--to", "jsonl"), ["'nothing'"]),
+        (("bench", "overheat"), ["did you mean 'overhead'"]),
+        (("runn",), ["run"]),
+    ],
+    ids=str,
+)
+def test_a_wrong_word_is_met_with_the_right_one(hub: Hub, arguments: tuple[str, ...], says: list[str]) -> None:
+    complaint = hub(*arguments).refused()
+    for words in says:
+        assert words in complaint
+
+
+ROWS = '{"problem": "1+1?", "answer": "2"}\nnot json\n{"problem": "2+2?", "answer": "4"}\n{"problem": "3?"}\n'
+
+
+def test_a_malformed_row_is_named_by_file_and_line(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(ROWS)
+    complaint = hub("run", "math", "--set", "data=rows.jsonl", "-o", "run").refused()
+    assert "rows.jsonl:2" in complaint
+    assert not (tmp_path / "run").exists()
+
+
+def test_bad_rows_can_be_skipped_and_are_counted(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(ROWS)
+    done = hub("run", "math", "--set", "data=rows.jsonl", "--skip-bad", "--json", "-o", "run")
+    assert done.code == 0, done.err
+    assert (done.json["rollouts"], done.json["bad_rows"], done.json["mean_reward"]) == (2, 2, 1.0)
+    with open_run(tmp_path / "run") as reader:
+        assert {row.task_id for row in reader.summaries()} == {"test/0", "test/2"}
+
+
+def test_a_missing_column_is_named_with_those_there_are(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"questoin": "1+1?", "answer": "2"}\n')
+    complaint = hub("run", "math", "--set", "data=rows.jsonl").refused()
+    assert "rows.jsonl:1" in complaint
+    assert "questoin" in complaint
+
+
+def test_a_missing_data_file_is_named(hub: Hub) -> None:
+    assert "nothing.jsonl" in hub("run", "gsm8k", "--set", "data=nothing.jsonl").refused()
+
+
+def test_a_wrong_key_in_a_configuration_file_is_named(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text('environments = ["arithmetic"]\nlimits = {max_turnz = 3}\nlimt = 3\n')
+    complaint = hub("run", "--config", "run.toml").refused()
+    assert "max_turnz" in complaint
+    assert "did you mean 'limit'" in complaint
+
+
+def test_a_run_is_never_overwritten(hub: Hub) -> None:
+    assert hub("run", "arithmetic", "--limit", "2", "-o", "run").code == 0
+    assert "--resume" in hub("run", "arithmetic", "--limit", "2", "-o", "run").refused()
+
+
+def test_resuming_with_other_settings_is_refused_by_name(hub: Hub) -> None:
+    assert hub("run", "arithmetic", "--limit", "2", "-o", "run").code == 0
+    complaint = hub("run", "arithmetic", "--set", "terms=7", "--limit", "2", "-o", "run", "--resume").refused()
+    assert "arithmetic.terms" in complaint
+
+
+def test_resuming_with_harmless_changes_goes_on(hub: Hub) -> None:
+    assert hub("run", "arithmetic", "--limit", "2", "-o", "run").code == 0
+    done = hub("run", "arithmetic", "--limit", "5", "-c", "2", "-o", "run", "--resume", "--json")
+    assert done.code == 0, done.err
+    assert done.json["scored"] == done.json["rollouts"] == 5
+
+
+def test_a_newer_run_is_refused_for_resume_and_reading(hub: Hub, tmp_path: Path) -> None:
+    assert hub("run", "arithmetic", "--limit", "2", "-o", "run").code == 0
+    database = sqlite3.connect(tmp_path / "run" / "run.db")
+    database.execute("PRAGMA user_version = 999")
+    database.commit()
+    database.close()
+    for arguments in (("show", "run"), ("run", "arithmetic", "--limit", "2", "-o", "run", "--resume")):
+        assert "999" in hub(*arguments).refused()
+
+
+def test_a_file_that_is_no_run_is_refused(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.db").write_text("not a database, but long enough to look like one" * 100)
+    assert "run.db" in hub("show", "run").refused()
+
+
+def test_a_read_only_run_can_be_read_and_is_not_resumed(hub: Hub, tmp_path: Path) -> None:
+    assert hub("run", "arithmetic", "--limit", "2", "-o", "run").code == 0
+    run = str(tmp_path / "run")
+    if subprocess.run(["mount", "--bind", run, run], capture_output=True, check=False).returncode:
+        pytest.skip("no right to mount a folder read-only")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", run], check=True)
+        shown = hub("show", "run")
+        assert shown.code == 0, shown.err
+        assert "2/2" in shown.out
+        complaint = hub("run", "arithmetic", "--limit", "4", "-o", "run", "--resume").refused()
+        assert "read-only" in complaint.lower()
+    finally:
+        subprocess.run(["umount", run], check=True)
+
+
+def test_a_second_process_is_told_who_holds_the_run(hub: Hub, tmp_path: Path) -> None:
+    arguments = ("run", "arithmetic", "-m", "mock/solver?latency=0.2", "-c", "2", "--limit", "500", "-o", "run")
+    with started(tmp_path, *arguments) as first:
+        _until_a_rollout_is_there(tmp_path / "run", first)
+        complaint = hub(*arguments, "--resume").refused()
+        assert str(first.pid) in complaint
+        assert first.poll() is None
+
+
+def _until_a_rollout_is_there(directory: Path, process: subprocess.Popen[str]) -> None:
+    """Wait for the first committed rollout of a live run."""
+    script = (
+        "import sys, sqlite3, time\n"
+        "end = time.monotonic() + 20\n"
+        "while time.monotonic() < end:\n"
+        "    try:\n"
+        "        c = sqlite3.connect(f'file:{sys.argv[1]}/run.db?mode=ro', uri=True)\n"
+        "        if c.execute('SELECT count(*) FROM rollouts').fetchone()[0]: sys.exit(0)\n"
+        "    except sqlite3.Error: pass\n"
+        "    time.sleep(0.02)\n"
+        "sys.exit(1)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script, str(directory)], check=False).returncode == 0
+    assert process.poll() is None
+
+
+def test_a_full_disk_keeps_what_is_committed_and_says_what_to_do(hub: Hub, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(small)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("no right to mount a small file system")
+    try:
+        done = hub("run", "arithmetic", "--limit", "100000", "--set", "size=100000", "-o", "small/run", timeout=120)
+        assert done.code == 1
+        assert "Traceback" not in done.err
+        assert "--resume" in done.err
+        shown = hub("show", "small/run", "--json")
+        assert shown.code == 0, shown.err
+        kept = shown.json["scored"]
+        assert kept > 100
+        subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
+        resumed = hub("run", "arithmetic", "--limit", str(kept + 50), "--set", "size=100000", "-o", "small/run",
+                      "--resume", "--json", timeout=120)  # fmt: skip
+        assert resumed.code == 0, resumed.err
+        assert resumed.json["outcomes"]["scored"] >= kept
+    finally:
+        subprocess.run(["umount", str(small)], check=True)

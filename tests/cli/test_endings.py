@@ -1,0 +1,109 @@
+"""How runs end before their time: kill -9, Ctrl-C, and going on afterwards."""
+
+import random
+import signal
+import subprocess
+from pathlib import Path
+
+from envhub import Outcome
+from envhub.store import open_run
+
+from .conftest import Hub, started
+from .test_bad_input import _until_a_rollout_is_there  # pyright: ignore[reportPrivateUsage]  # one wait, two files
+
+TOTAL = 1500
+
+
+def arguments(latency: str = "0.002..0.01", concurrency: int = 16, total: int = TOTAL) -> tuple[str, ...]:
+    model = f"mock/solver?latency={latency}"
+    return (
+        "run", "arithmetic", "-m", model, "-c", str(concurrency), "--limit", str(total),
+        "--set", f"size={TOTAL}", "-o", "run", "--resume", "--json",
+    )  # fmt: skip
+
+
+def committed(directory: Path) -> dict[str, int]:
+    """Rollout id → effective records, as a reader sees them now."""
+    with open_run(directory) as reader:
+        found: dict[str, int] = {}
+        for row in reader.summaries():
+            found[row.rollout_id] = found.get(row.rollout_id, 0) + 1
+        return found
+
+
+def test_ten_kills_lose_no_finished_rollout_and_double_none(hub: Hub, tmp_path: Path) -> None:
+    moments = random.Random(7)
+    before: dict[str, int] = {}
+    for _ in range(10):
+        with started(tmp_path, *arguments()) as run:
+            _until_a_rollout_is_there(tmp_path / "run", run)
+            try:
+                run.wait(moments.uniform(0.1, 0.9))
+            except subprocess.TimeoutExpired:
+                pass
+            else:
+                break
+            assert run.poll() is None
+            run.send_signal(signal.SIGKILL)
+            run.wait(10)
+        now = committed(tmp_path / "run")
+        assert set(before) <= set(now)
+        assert set(now.values()) == {1}
+        before = now
+    assert len(before) > 10
+    done = hub(*arguments(), timeout=120)
+    assert done.code == 0, done.err
+    assert done.json["scored"] == done.json["rollouts"] == TOTAL
+    assert len(committed(tmp_path / "run")) == TOTAL
+
+
+def test_the_first_interrupt_finishes_what_is_in_flight(hub: Hub, tmp_path: Path) -> None:
+    with started(tmp_path, *arguments("0.05", 8)) as run:
+        _until_a_rollout_is_there(tmp_path / "run", run)
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=30)
+    assert run.returncode == 130, err
+    assert "in flight" in err
+    assert '"status": "interrupted"' in out
+    with open_run(tmp_path / "run") as reader:
+        assert set(reader.outcomes()) == {Outcome.SCORED}
+        assert reader.live() == []
+    done = hub(*arguments("0.05", 64, 100))
+    assert done.code == 0, done.err
+    assert done.json["outcomes"]["scored"] >= 100
+
+
+def test_the_second_interrupt_stops_at_once_and_keeps_cancelled_attempts(hub: Hub, tmp_path: Path) -> None:
+    with started(tmp_path, *arguments("0.2..60", 40)) as run:
+        _until_a_rollout_is_there(tmp_path / "run", run)
+        run.send_signal(signal.SIGINT)
+        assert run.stderr is not None
+        while "in flight" not in run.stderr.readline():
+            assert run.poll() is None
+        run.send_signal(signal.SIGINT)
+        _, err = run.communicate(timeout=30)
+    assert run.returncode == 130, err
+    with open_run(tmp_path / "run") as reader:
+        outcomes = reader.outcomes()
+        info = reader.info
+    assert outcomes[Outcome.CANCELLED] > 0
+    assert info.status == "interrupted"
+
+
+def test_a_term_signal_tidies_up(tmp_path: Path) -> None:
+    with started(tmp_path, *arguments("0.2..60", 20)) as run:
+        _until_a_rollout_is_there(tmp_path / "run", run)
+        run.send_signal(signal.SIGTERM)
+        _, err = run.communicate(timeout=30)
+    assert run.returncode == 130, err
+    assert not (tmp_path / "run" / "run.db-wal").exists()
+
+
+def test_a_bare_resume_takes_the_stored_settings(hub: Hub, tmp_path: Path) -> None:
+    with started(tmp_path, *arguments("0.01", 8, 60)) as run:
+        _until_a_rollout_is_there(tmp_path / "run", run)
+        run.send_signal(signal.SIGKILL)
+        run.wait(10)
+    done = hub("run", "--resume", "-o", "run", "--json")
+    assert done.code == 0, done.err
+    assert done.json["scored"] == 60

@@ -1,0 +1,80 @@
+"""`hub runs`, `hub show`, `hub export`, `hub list`, `hub doctor`."""
+
+import json
+from pathlib import Path
+
+from envhub import Rollout
+
+from .conftest import Hub
+
+
+def test_runs_are_listed_newest_first(hub: Hub) -> None:
+    for name in ("runs/one", "runs/two"):
+        hub("run", "arithmetic", "--limit", "2", "-o", name)
+    assert [entry["run"] for entry in hub("runs", "--json").json] == ["runs/two", "runs/one"]
+    assert "runs/two" in hub("runs").out
+
+
+def test_no_runs_is_no_error(hub: Hub) -> None:
+    done = hub("runs")
+    assert done.code == 0
+    assert "no runs" in done.err
+
+
+def test_a_rollout_is_shown_in_full(hub: Hub) -> None:
+    hub("run", "arithmetic", "-m", "mock/solver", "--limit", "2", "-o", "runs/r")
+    listing = hub("show", "last")
+    assert listing.code == 0
+    rollout_id = listing.out.splitlines()[1].split()[0]
+    shown = hub("show", "last", rollout_id)
+    assert "calculate" in shown.out
+    assert "reward 1, passed" in shown.out
+    record = Rollout.model_validate_json(hub("show", "r", rollout_id, "--json").out)
+    assert record.rollout_id == rollout_id
+
+
+def test_an_unknown_rollout_is_refused(hub: Hub) -> None:
+    hub("run", "arithmetic", "--limit", "2", "-o", "run")
+    assert "zzzz" in hub("show", "run", "zzzz").refused()
+
+
+def test_export_writes_every_record(hub: Hub, tmp_path: Path) -> None:
+    hub("run", "arithmetic", "-m", "mock/solver", "--limit", "5", "-o", "run")
+    assert hub("export", "run", "--to", "jsonl", "-o", "out.jsonl").code == 0
+    records = [Rollout.model_validate_json(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert len(records) == 5
+    assert all(record.trainable for record in records)
+    assert len(hub("export", "run").out.splitlines()) == 5
+
+
+def test_hostile_text_cannot_drive_the_terminal(hub: Hub, tmp_path: Path) -> None:
+    problem = "\x1b]0;owned\x07 [bold red]\u202e 1+1?"
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"problem": problem, "answer": "2"}) + "\n")
+    hub("run", "math", "--set", "data=rows.jsonl", "-o", "run")
+    rollout_id = hub("show", "run").out.splitlines()[1].split()[0]
+    shown = hub("show", "run", rollout_id)
+    assert shown.code == 0
+    assert "\x1b" not in shown.out
+    assert "\u202e" not in shown.out
+    assert "[bold red]" in shown.out
+
+
+def test_the_catalogue_names_what_ships(hub: Hub) -> None:
+    found = hub("list", "--json").json
+    names = {entry["name"] for entry in found["environments"]}
+    assert {"arithmetic", "gsm8k", "math", "aime24", "deepscaler"} <= names
+    assert {"tool_loop", "oracle", "null"} <= {entry["name"] for entry in found["agents"]}
+    assert not [entry for entry in found["environments"] if "cannot be loaded" in entry["summary"]]
+
+
+def test_the_doctor_finds_this_machine_fit_to_run(hub: Hub) -> None:
+    done = hub("doctor", "--json")
+    broken = [finding for finding in done.json if finding["state"] == "broken" and finding["name"] != "disk"]
+    assert not broken
+    assert {"python", "sqlite", "disk"} <= {finding["name"] for finding in done.json}
+
+
+def test_help_and_version_answer(hub: Hub) -> None:
+    assert hub("--version").out.startswith("hub ")
+    for command in ("run", "runs", "show", "export", "list", "bench", "doctor", "mock-server"):
+        assert hub(command, "--help").code == 0
