@@ -74,7 +74,7 @@ def test_the_first_interrupt_finishes_what_is_in_flight(hub: Hub, tmp_path: Path
 
 
 def test_the_second_interrupt_stops_at_once_and_keeps_cancelled_attempts(hub: Hub, tmp_path: Path) -> None:
-    with started(tmp_path, *arguments("0.2..60", 40)) as run:
+    with started(tmp_path, *arguments("0.1..5", 40)) as run:
         _until_a_rollout_is_there(tmp_path / "run", run)
         run.send_signal(signal.SIGINT)
         assert run.stderr is not None
@@ -91,7 +91,7 @@ def test_the_second_interrupt_stops_at_once_and_keeps_cancelled_attempts(hub: Hu
 
 
 def test_a_term_signal_tidies_up(tmp_path: Path) -> None:
-    with started(tmp_path, *arguments("0.2..60", 20)) as run:
+    with started(tmp_path, *arguments("0.1..5", 20)) as run:
         _until_a_rollout_is_there(tmp_path / "run", run)
         run.send_signal(signal.SIGTERM)
         _, err = run.communicate(timeout=30)
