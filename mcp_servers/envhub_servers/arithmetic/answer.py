@@ -5,12 +5,10 @@ import re
 TAIL = 2_000
 """Characters from the end that are read; an answer stands last."""
 
-# A minus is a sign only where it cannot be a subtraction: not right after a digit or a closing bracket.
 _NUMBER = re.compile(
-    r"(?P<sign>(?<![\d)}\]])[-−–]\s?)?(?:\\?\$|€|£)?\s?(?P<inner>-)?"
-    r"(?P<whole>\d{1,3}(?:(?:,|\{,\}|\\,|\\!,|,\\!)\d{3})+(?!\d)|\d+)(?:\.(?P<decimals>\d+))?",
-    re.ASCII,
+    r"(?P<whole>\d{1,3}(?:(?:,|\{,\}|\\,|\\!|,\\!)\d{3})+(?!\d)|\d+)(?:\.(?P<decimals>\d+))?", re.ASCII
 )
+_BEFORE = re.compile(r"(?P<sign>[-−–]?)(?P<space>\s?)(?:\\?\$|€|£)?\s?(?P<inner>-?)$", re.ASCII)
 _BOX = re.compile(r"\\boxed\s*\{([^{}]*(?:\{,\}[^{}]*)*)\}")
 _SEPARATORS = re.compile(r"\D")
 
@@ -20,22 +18,26 @@ def find_integer(text: str) -> str | None:
 
     A number with decimals other than zeros is no whole number and comes back as it stands.
     """
-    tail = text[-TAIL:]
-    boxes = _BOX.findall(tail) if "\\boxed" in tail else ()
-    if boxes:
-        tail = boxes[-1]
-    numbers = list(_NUMBER.finditer(tail))
-    if not numbers:
+    text = text[-TAIL:]
+    if "\\boxed" in text and (boxes := _BOX.findall(text)):
+        text = boxes[-1]
+    last = None
+    for number in _NUMBER.finditer(text):
+        last = number
+    if last is None:
         return None
-    last = numbers[-1]
     digits = _SEPARATORS.sub("", last["whole"]).lstrip("0") or "0"
     decimals = (last["decimals"] or "").rstrip("0")
-    negative = (bool(last["sign"]) and not _is_subtraction(tail, last)) != bool(last["inner"])
-    number = f"{digits}.{decimals}" if decimals else digits
-    return f"-{number}" if negative and number != "0" else number
+    found = f"{digits}.{decimals}" if decimals else digits
+    return f"-{found}" if found != "0" and _is_negative(text[: last.start()]) else found
 
 
-def _is_subtraction(text: str, number: re.Match[str]) -> bool:
-    """Whether the minus stands apart between two operands, as in `100 - 58`."""
-    before = text[: number.start("sign")].rstrip()
-    return number["sign"][-1].isspace() and bool(before) and (before[-1].isdigit() or before[-1] in ")}]")
+def _is_negative(before: str) -> bool:
+    """Whether what stands before a number ends in a sign, and not in a subtraction (`7-3`, `100 - 58`)."""
+    match = _BEFORE.search(before[-6:])
+    assert match is not None
+    operand = before[: len(before) - len(match[0])]
+    if match["space"]:
+        operand = operand.rstrip()
+    is_subtraction = operand[-1:].isdigit() or operand[-1:] in (")", "]", "}")
+    return (bool(match["sign"]) and not is_subtraction) != bool(match["inner"])
