@@ -10,6 +10,7 @@ from envhub.messages import Message
 from envhub.rollout import Rollout, ToolCall, Turn
 
 _STYLE = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
+MARGIN = " " * 10
 
 
 def print_rollout(console: Console, rollout: Rollout) -> None:
@@ -26,7 +27,9 @@ def print_rollout(console: Console, rollout: Rollout) -> None:
     for line in _verdict(rollout):
         console.print(Text(line))
     timings = rollout.timings.model_dump()
-    console.print(Text("  ".join(f"{stage} {seconds * 1000:.2f} ms" for stage, seconds in timings.items() if seconds)))
+    total = timings.pop("total")
+    stages = ", ".join(f"{stage} {seconds * 1000:.2f}" for stage, seconds in timings.items() if seconds)
+    console.print(Text(f"{total * 1000:.2f} ms: {stages}", style="dim"))
 
 
 def _print_turn(console: Console, turn: Turn) -> None:
@@ -45,30 +48,32 @@ def _print_turn(console: Console, turn: Turn) -> None:
     if turn.retries:
         facts.append(f"{turn.retries} retries")
     if facts:
-        console.print(Text("   " + ", ".join(facts), style="dim"))
+        console.print(Text(MARGIN + ", ".join(facts), style="dim"))
 
 
 def _print_message(console: Console, message: Message) -> None:
     if message.reasoning:
-        console.print(_block("thinks", message.reasoning, "dim"))
+        _print_block(console, "thinks", message.reasoning, "dim")
     if message.text or not message.tool_requests:
-        console.print(_block(message.role, message.text, _STYLE[message.role]))
+        _print_block(console, message.role, message.text, _STYLE[message.role])
 
 
 def _print_call(console: Console, call: ToolCall) -> None:
     arguments = json.dumps(call.arguments, ensure_ascii=False)
-    console.print(_block("calls", f"{call.name} {arguments}", "magenta"))
+    _print_block(console, "calls", f"{call.name} {arguments}", "magenta")
     texts = [getattr(block, "text", f"[{block.type}]") for block in call.result.content]
     label = "error" if call.is_error else "result"
-    console.print(_block(label, "\n".join(texts), "red" if call.is_error else "yellow"))
-    console.print(Text(f"   {call.seconds * 1000:.2f} ms, {call.bytes} bytes", style="dim"))
+    _print_block(console, label, "\n".join(texts), "red" if call.is_error else "yellow")
+    console.print(Text(f"{MARGIN}{call.seconds * 1000:.2f} ms, {call.bytes} bytes", style="dim"))
 
 
-def _block(label: str, text: str, style: str) -> Text:
-    lines = _printable(text).split("\n")
-    block = Text(f"{label:>9} ", style=f"bold {style}")
-    block.append(("\n" + " " * 10).join(lines), style=style)
-    return block
+def _print_block(console: Console, label: str, text: str, style: str) -> None:
+    """Print a label and, beside it, the text; long lines go on below their beginning."""
+    words = Text(_printable(text), style=style)
+    for index, line in enumerate(words.wrap(console, max(20, console.width - len(MARGIN)))):
+        line.rstrip()
+        beginning = (f"{label:>9} ", f"bold {style}") if index == 0 else MARGIN
+        console.print(Text.assemble(beginning, line), soft_wrap=True)
 
 
 def _printable(text: str) -> str:
