@@ -1,0 +1,83 @@
+"""Draws the README's pictures from real runs: python docs/images/make.py
+
+Each command runs in a terminal of 100 columns; what it prints becomes an SVG that refers to nothing outside itself.
+"""
+
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+from fcntl import ioctl
+from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
+
+COLUMNS = 100
+FONTS = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
+HERE = Path(__file__).parent
+HUB = Path(sys.executable).parent / "hub"
+
+MODEL = "'mock/solver?accuracy=0.3&latency=0.05..0.4'"
+RUN = f"hub run arithmetic -m {MODEL} \\\n    --limit 50 --repeats 8 --seed 7 -o runs/sums"
+"""Fifty sums, eight tries each, by a mock that is right three times in ten; no model, and the same every time."""
+
+
+def print_in_terminal(command: str, folder: Path) -> str:
+    """What a command prints to a terminal, colours included; its progress is left out."""
+    reader, writer = pty.openpty()
+    ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 60, COLUMNS, 0, 0))
+    environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    environment.pop("NO_COLOR", None)
+    line = command.replace("hub ", f"{HUB} ", 1)
+    with subprocess.Popen(
+        ["sh", "-c", line], cwd=folder, env=environment, stdout=writer, stderr=subprocess.DEVNULL
+    ) as process:
+        os.close(writer)
+        chunks: list[bytes] = []
+        try:
+            while chunk := os.read(reader, 65536):
+                chunks.append(chunk)
+        except OSError:  # Linux's end of file on a terminal whose other side is closed
+            pass
+    os.close(reader)
+    assert process.returncode == 0, f"{command}: exit code {process.returncode}"
+    return b"".join(chunks).decode().replace("\r\n", "\n")
+
+
+def draw(name: str, command: str, printed: str) -> None:
+    """Write `name`.svg: the command after a prompt, then what it printed."""
+    with Path(os.devnull).open("w") as nowhere:
+        console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True, color_system="truecolor")
+        console.print(Text.assemble(("$ ", "bold green"), command), soft_wrap=False, highlight=False)
+        console.print(Text.from_ansi(printed.rstrip("\n")))
+        svg = console.export_svg(title="", theme=MONOKAI, unique_id=f"hub-{name}")
+    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+    svg = svg.replace("Fira Code, monospace", FONTS)
+    svg = re.sub(r"<!-- .*? -->", "", svg)
+    # Some viewers would trim the blanks that a line begins with.
+    svg = svg.replace("<text ", '<text xml:space="preserve" ')
+    svg = re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
+    assert "url(" not in svg.replace("url(#", ""), "the picture refers to something outside itself"
+    (HERE / f"{name}.svg").write_text(svg)
+
+
+def main() -> None:
+    """Draw them all."""
+    with tempfile.TemporaryDirectory() as folder:
+        draw("run", RUN, print_in_terminal(RUN, Path(folder)))
+        failed = subprocess.run(
+            [HUB, "show", "last", "--failed", "--limit", "1"], cwd=folder, capture_output=True, text=True, check=True
+        )
+        rollout = failed.stdout.splitlines()[1].split()[0]
+        show = f"hub show last {rollout}"
+        draw("show", show, print_in_terminal(show, Path(folder)))
+
+
+if __name__ == "__main__":
+    main()
