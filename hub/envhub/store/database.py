@@ -161,9 +161,9 @@ class RunDatabase:
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(ending.items()))
             connection.execute("DELETE FROM live")
             connection.execute("COMMIT")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            # A viewer that is reading at this moment may keep the WAL in place; readers cope, see source.py.
             connection.execute("PRAGMA busy_timeout = 1000")
-            # A viewer that is reading at this moment keeps the WAL mode; readers cope, see source.py.
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             with suppress(sqlite3.OperationalError):
                 connection.execute("PRAGMA journal_mode = DELETE")
         finally:

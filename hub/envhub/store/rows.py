@@ -126,7 +126,7 @@ def rollout_from(body: str, rows: Iterable[Row]) -> Rollout:
     turns: list[Turn] = []
     for _, turn_body, prefix_turn, length, prompt, output, logprobs, mask, versions in rows:
         if prefix_turn is not None:
-            base: Turn = turns[prefix_turn]
+            base = turns[int(prefix_turn)]
             prompt = (_raw(base.prompt_token_ids) + _raw(base.output_token_ids))[: 4 * length] + prompt
         arrays = {
             "prompt_token_ids": None if prompt is None else Int32s.from_bytes(prompt),

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 _GATHER_SECONDS = 0.02
 """How long a record waits for company: a commit costs the same for one as for forty."""
 _LIVE_SECONDS = 0.5
-_BATCH_ROLLOUTS = 256
+_BATCH_ROLLOUTS, _BATCH_BYTES = 256, 8 * 2**20
 _WAITING_ROLLOUTS = 1024
 _WAITING_BYTES = 64 * 2**20
 """Past either, `add` waits: a slow disk slows the run down and does not fill the memory."""
@@ -80,7 +80,7 @@ class RunWriter:
             lambda: open_database(directory, resolved=resolved, given=given, resume=resume)
         )
         problem: BaseException | None = None
-        failure: HubError | None = None
+        unended: HubError | None = None
         writer = cls(database, on_commit)
         try:
             async with anyio.create_task_group() as tasks:
@@ -98,9 +98,7 @@ class RunWriter:
             status = writer._ending(problem or writer._failure)
             with anyio.CancelScope(shield=True):
                 unended = await anyio.to_thread.run_sync(_end, database, status)
-            failure = writer._failure or unended
-        if isinstance(problem, Exception):
-            raise problem
+        failure = problem if isinstance(problem, Exception) else writer._failure or unended
         if failure is not None:
             raise failure
 
@@ -205,7 +203,8 @@ class RunWriter:
         """The next batch, and how many facts were asked for up to it."""
         batch, now = self._next, anyio.current_time()
         self._next = Batch()
-        while self._queue and len(batch.rollouts) < _BATCH_ROLLOUTS:
+        left = self._bytes - _BATCH_BYTES
+        while self._queue and len(batch.rollouts) < _BATCH_ROLLOUTS and (self._bytes > left or not batch.rollouts):
             rollout, media, size = self._queue.popleft()
             batch.rollouts.append((rollout, media))
             self._bytes -= size

@@ -1,0 +1,41 @@
+"""Export: records as lines, complete or not at all."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from envhub import Outcome, Rollout
+from envhub.errors import StoreError
+from envhub.store import export_jsonl, open_run
+from tests.store.records import names_in, record, write
+
+
+async def test_an_exported_line_is_the_record(tmp_path: Path) -> None:
+    kept = [record("a-0", 0, Outcome.MODEL_FAILED), record("a-0", 1), record("b-0", answer="é\n\0")]
+    await write(tmp_path / "run", kept)
+    with open_run(tmp_path / "run") as run:
+        assert export_jsonl(run, tmp_path / "out.jsonl") == 2
+        assert export_jsonl(run, tmp_path / "all.jsonl", effective=False) == 3
+    lines = (tmp_path / "all.jsonl").read_text().splitlines()
+    assert [Rollout.model_validate_json(line) for line in lines] == kept
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+
+
+async def test_tokens_can_be_left_out(tmp_path: Path) -> None:
+    await write(tmp_path / "run", [record("a-0")])
+    out = io.StringIO()
+    with open_run(tmp_path / "run") as run:
+        export_jsonl(run, out, with_tokens=False)
+    assert all(turn.output_token_ids is None for turn in Rollout.model_validate_json(out.getvalue()).turns)
+
+
+async def test_an_export_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    await write(tmp_path / "run", [record("a-0")])
+    with open_run(tmp_path / "run") as run:
+        with pytest.raises(StoreError, match="could not export"):
+            export_jsonl(run, tmp_path / "missing" / "out.jsonl")
+        (tmp_path / "taken").mkdir()
+        with pytest.raises(StoreError, match="could not export"):
+            export_jsonl(run, tmp_path / "taken")
+    assert names_in(tmp_path) == ["run", "taken"]
