@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import sys
 import time
@@ -24,6 +23,7 @@ from envhub.engine.summary import RunSummary, summarise
 from envhub.errors import ConfigError, RunDirectoryError, StoreError
 from envhub.loop import run_async
 from envhub.models.credentials import Credentials, load_credentials
+from envhub.observe.cpu import cpu_seconds
 from envhub.store import open_run
 
 SECOND_SIGNAL = 2
@@ -33,7 +33,7 @@ def collect_command(
     given: dict[str, Any], config: Path | None, output: Path | None, resume: bool, as_json: bool, quiet: bool
 ) -> int:
     """Run and report; the exit code."""
-    started, cpu = time.perf_counter(), _cpu_seconds()
+    started, cpu = time.perf_counter(), cpu_seconds()
     request = _request(given, config, output, resume)
     plan = make_plan(request)
     directory = output or default_directory(plan)
@@ -57,7 +57,7 @@ def collect_command(
             reader,
             bad_rows=view.bad_rows,
             seconds=time.perf_counter() - started,
-            cpu_seconds=_cpu_seconds() - cpu,
+            cpu_seconds=cpu_seconds() - cpu,
             is_interrupted=run.is_interrupted,
         )
     _show(summary, as_json, failure)
@@ -162,9 +162,3 @@ def _exit_code(summary: RunSummary, failure: StoreError | None, is_interrupted: 
     if is_interrupted:
         return 130
     return 1 if failure is not None or summary.scored < summary.rollouts else 0
-
-
-def _cpu_seconds() -> float:
-    """CPU seconds of this process and the children it has waited for."""
-    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
