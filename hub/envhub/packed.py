@@ -4,8 +4,8 @@ A list of 65,000 ids costs megabytes as JSON numbers or Python objects and 260 k
 `bytes.startswith`.
 """
 
+import struct
 import sys
-from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -29,7 +29,9 @@ class Packed(Generic[Number]):
 
     @classmethod
     def _pack(cls, values: Iterable[Number]) -> bytes:
-        return array(cls.code, values).tobytes()
+        numbers = values if isinstance(values, list | tuple) else list(values)
+        # Twice as fast as through `array`, and a prompt has thousands.
+        return struct.pack(f"<{len(numbers)}{cls.code}", *numbers)
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Self:
@@ -97,8 +99,8 @@ class Packed(Generic[Number]):
             return cls.from_bytes(b64decode(value, validate=True))
         if isinstance(value, list | tuple):
             try:
-                return cls(value)  # pyright: ignore[reportUnknownArgumentType]  # array() checks each value's type
-            except (TypeError, OverflowError) as error:
+                return cls(value)  # pyright: ignore[reportUnknownArgumentType]  # pack() checks each value's type
+            except (struct.error, OverflowError) as error:
                 raise ValueError(str(error)) from error
         raise ValueError(f"expected packed base64 or a list of numbers, got {type(value).__name__}")
 

@@ -119,8 +119,8 @@ def as_reply(
     ids = choice.token_ids
     is_dropped = logprobs is not None and ids is not None and len(logprobs) != len(ids)
     try:
-        prompt_ids = None if answer.prompt_token_ids is None else _packed(answer.prompt_token_ids)
-        output_ids = None if ids is None else _packed(ids)
+        prompt_ids = None if answer.prompt_token_ids is None else Int32s(answer.prompt_token_ids)
+        output_ids = None if ids is None else Int32s(ids)
         output_logprobs = None if logprobs is None or is_dropped else Float32s([entry.logprob for entry in logprobs])
     except struct.error:
         raise BadAnswer("the answer has a token id that does not fit 32 bits") from None
@@ -142,11 +142,6 @@ def as_reply(
         retries=retries,
     )
     return reply, is_dropped
-
-
-def _packed(ids: list[int]) -> Int32s:
-    # Twice as fast as through `array`, and a prompt has thousands.
-    return Int32s.from_bytes(struct.pack(f"<{len(ids)}i", *ids))
 
 
 def _usage(answer: Answer) -> Usage:
