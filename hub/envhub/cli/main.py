@@ -45,7 +45,7 @@ def options(
     verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Log more; twice for everything.")] = 0,
 ) -> None:
     """Options every command shares."""
-    level = (logging.ERROR, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
 
 
