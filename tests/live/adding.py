@@ -1,4 +1,4 @@
-"""The one world the tiny test model has learnt the form of: it calls `add`, then says a number."""
+"""A world with one tool, to be called at every turn."""
 
 from collections.abc import Iterable
 
