@@ -30,6 +30,8 @@ CPU_SECONDS = 5.0
 WALL_SECONDS = 120.0
 """After which a worker counts as stuck."""
 
+_REFERENCE_OVER_BUDGET, _CANDIDATE_OVER_BUDGET = _OVER_BUDGET = -signal.SIGVTALRM, -signal.SIGPROF
+
 _limiter: RunVar[CapacityLimiter] = RunVar("envhub_math_checks")
 _idle: deque["_Worker"] = deque()
 
@@ -65,9 +67,9 @@ async def check(
 
 def _verdict(reply: dict[str, Any], references: Sequence[str], cpu_seconds: float) -> Verdict:
     died = reply.get("died")
-    if died == -signal.SIGPROF:
+    if died == _CANDIDATE_OVER_BUDGET:
         return Verdict(correct=False, too_complex=True)
-    if died == -signal.SIGVTALRM:
+    if died == _REFERENCE_OVER_BUDGET:
         raise VerifierError(f"reading the reference answer took over {cpu_seconds:g} s of CPU", retryable=False)
     if died is not None:
         raise VerifierError(f"the process that checks answers died with exit code {died}{reply.get('said', '')}")
@@ -104,7 +106,7 @@ class _Asking:
             return worker.ask(self._request, self._wall_seconds)
         finally:
             self._worker = None
-            if worker.is_alive:
+            if worker.is_ready:
                 _idle.append(worker)
             else:
                 worker.close()
@@ -121,7 +123,7 @@ def _take() -> "_Worker":
             worker = _idle.pop()
         except IndexError:  # another thread was faster
             break
-        if worker.is_alive:
+        if worker.is_ready:
             return worker
         worker.close()
     return _Worker()
@@ -145,8 +147,15 @@ class _Worker:
         _all.add(self)
 
     @property
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
+    def is_ready(self) -> bool:
+        """Whether it lives and has said nothing unasked, such as that its child died between two requests."""
+        return self._process.poll() is None and not self._spoke(0)
+
+    def _spoke(self, seconds: float) -> bool:
+        assert self._process.stdout is not None
+        ready = select.poll()
+        ready.register(self._process.stdout, select.POLLIN | select.POLLHUP)
+        return bool(ready.poll(seconds * 1000))
 
     def ask(self, request: bytes, wall_seconds: float) -> dict[str, Any]:
         """The reply, or `died` with the exit code of the process that should have given it."""
@@ -158,16 +167,18 @@ class _Worker:
             process.stdin.flush()
         except OSError:
             return self._obituary()
-        ready = select.poll()
-        ready.register(process.stdout, select.POLLIN | select.POLLHUP)
-        if not ready.poll(wall_seconds * 1000):
+        if not self._spoke(wall_seconds):
             self.kill()
             raise VerifierError(f"the process that checks answers gave none within {wall_seconds:g} s")
         line = process.stdout.readline()
         if not line.endswith(b"\n"):
             return self._obituary()
         reply = json.loads(line)
-        return {**reply, "said": self._last_words()} if "died" in reply else reply
+        if reply.get("died") not in (None, *_OVER_BUDGET):
+            # Its next child may find this request still in the pipe and answer it to the next who asks.
+            reply["said"] = self._last_words()
+            self.kill()
+        return reply
 
     def _obituary(self) -> dict[str, Any]:
         self.kill()

@@ -11,7 +11,7 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         # Spaces and signs.
         ("[−–]", "-"),
         ("[\u00a0\u2009\u202f]", " "),
-        (r"(?<=\d)(?:\{,\}|\\[,;:! ]|~| )(?=\d{3}(?!\d))", ""),
+        (r"(?<=\d)(?:\{,\}|,?\s*\\[,;:! ]\s*|~| )(?=\d{3}(?!\d))", ""),
         (r"\\[;:!]|\\quad|\\qquad", " "),
         (r"\\varnothing", r"\\emptyset "),
         # Numbers set as words are still numbers.
