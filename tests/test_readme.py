@@ -1,0 +1,192 @@
+"""Every command and snippet of README.md and docs/ runs as it stands, but for the stand-ins listed here.
+
+The blocks of a document run one after the other in one folder, so that a later one may build on an earlier one:
+- `bash` runs, and must exit with 0; `hub mock-server …` alone in a block goes on in the background
+- `python` and `toml` that begin with `# NAME.py` or `# NAME.toml` are saved under that name
+- other `python` runs where it begins with an import, and is compiled where it is a fragment
+- `sql` is asked of `runs/sums/run.db`
+"""
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tomllib
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*DOCUMENTS, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+CI_RUNS = {"main-job", "tests"}
+"""The blocks after these marks are CI's to run: it reads them from the README."""
+
+BIN = Path(sys.executable).parent
+ADDRESS = "http://127.0.0.1:8000/v1"
+STAND_INS = {
+    "data=PATH": "data={data} --limit 2",
+    "hosted_vllm/NAME": "hosted_vllm/mock/solver",
+    ADDRESS: "{address}",
+    "hub bench overhead": "hub bench overhead --rollouts 10 -c 2 --no-memory",
+}
+"""What a reader would put in, and shorter measurements. `{data}` is GSM8K, `{address}` a mock server's."""
+ROW = {"question": "What is 2 + 2?", "answer": "Two and two are 4.\n#### 4"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a document."""
+
+    language: str
+    text: str
+    line: int
+    mark: str | None
+    """The name in an HTML comment right before it."""
+
+    @property
+    def file(self) -> str | None:
+        """The file it says to be."""
+        named = re.match(r"# (\w+\.(?:py|toml))\n", self.text)
+        return named[1] if named else None
+
+
+def blocks(document: Path) -> Iterator[Block]:
+    """The fenced blocks of a document, in order."""
+    text = document.read_text()
+    for found in re.finditer(r"(?:<!-- (\S+) -->\n)?^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        yield Block(found[2], found[3], text.count("\n", 0, found.start(2)) + 1, found[1])
+
+
+def environment(home: Path) -> dict[str, str]:
+    """This process's environment with its own `hub` first, and no model server or key of the machine's."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("HOSTED_VLLM_", "OPENAI_"))}
+    return kept | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "HOME": str(home)}
+
+
+@contextmanager
+def serving(command: str, folder: Path) -> Generator[str]:
+    """A `hub mock-server …` on a free port; its base URL."""
+    line = f"exec {command} --port 0"
+    with subprocess.Popen(["bash", "-c", line], cwd=folder, env=environment(folder), stdout=subprocess.PIPE) as server:
+        try:
+            assert server.stdout is not None
+            address = re.search(r"http://\S+", server.stdout.readline().decode())
+            assert address is not None, f"{command!r} did not come up"
+            yield address[0]
+        finally:
+            server.terminate()
+
+
+class Reader:
+    """Does what a document says, in a folder of its own."""
+
+    def __init__(self, document: Path, folder: Path, servers: ExitStack) -> None:
+        self._document, self._folder, self._servers = document, folder, servers
+        self._address: str | None = None
+        shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def follow(self, block: Block) -> None:
+        """Do what a block says; what it does not say how to do fails."""
+        if block.file is not None:
+            (self._folder / block.file).write_text(block.text)
+        match block.language:
+            case "bash":
+                self._run_shell(block)
+            case "python":
+                self._run_python(block)
+            case "toml":
+                tomllib.loads(block.text)
+            case "sql":
+                with closing(sqlite3.connect(self._folder / "runs/sums/run.db")) as connection:
+                    assert connection.execute(block.text).description
+            case other:
+                pytest.fail(f"{self._place(block)}: nobody knows how to check a block of {other!r}")
+
+    def _run_shell(self, block: Block) -> None:
+        if block.text.startswith("hub mock-server"):
+            self._address = self._servers.enter_context(serving(block.text.strip(), self._folder))
+            return
+        text = block.text
+        for shown, meant in STAND_INS.items():
+            if shown in text:
+                text = text.replace(shown, meant.format(data=self._data(), address=self._server()))
+        assert not re.search(r"\b(PATH|NAME|DIR|ENV|RUN|ROLLOUT|MODEL)\b", text), f"{self._place(block)}: a placeholder"
+        self._check(block, ["bash", "-euo", "pipefail", "-c", text])
+
+    def _run_python(self, block: Block) -> None:
+        compile(block.text, self._place(block), "exec")
+        if block.file is None and block.text.startswith(("import ", "from ")):
+            self._check(block, [sys.executable, "-W", "error", "-c", block.text])
+
+    def _check(self, block: Block, command: list[str]) -> None:
+        done = subprocess.run(
+            command, cwd=self._folder, env=environment(self._folder), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{self._place(block)}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
+
+    def _server(self) -> str:
+        if self._address is None:
+            self._address = self._servers.enter_context(serving("hub mock-server", self._folder))
+        return self._address
+
+    def _data(self) -> Path:
+        """GSM8K where it is at hand, else a file of its form."""
+        if folder := os.environ.get("ENVHUB_TEST_DATA"):
+            return Path(folder) / "gsm8k"
+        file = self._folder / "gsm8k.jsonl"
+        file.write_text(f"{json.dumps(ROW)}\n" * 2)
+        return file
+
+    def _place(self, block: Block) -> str:
+        return f"{self._document.relative_to(ROOT)}:{block.line}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_what_a_document_shows_works(document: Path, tmp_path: Path) -> None:
+    with ExitStack() as servers:
+        reader = Reader(document, tmp_path, servers)
+        for block in blocks(document):
+            if block.mark not in CI_RUNS:
+                reader.follow(block)
+
+
+def test_ci_runs_what_is_not_run_here() -> None:
+    marked = [block.mark for document in DOCUMENTS for block in blocks(document) if block.mark in CI_RUNS]
+    assert sorted(marked) == sorted(CI_RUNS)
+    script = (ROOT / ".ci" / "run").read_text()
+    assert [mark for mark in CI_RUNS if f"command_after {mark}" not in script] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_links_and_named_files_lead_somewhere(page: Path) -> None:
+    text = page.read_text()
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if not link.startswith("http")]
+    named = re.findall(r"`((?:tests|examples|docs)/[\w/.]+\.\w+)`", text)
+    lost = [link for link in links if not (page.parent / link).exists()]
+    assert lost + [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "images").glob("*.svg")), ids=lambda path: path.name)
+def test_a_picture_refers_to_nothing_outside_itself(picture: Path) -> None:
+    text = picture.read_text().replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert re.findall(r"https?://\S+|url\((?!#)[^)]*\)", text) == []
+
+
+def test_the_readme_names_every_field_that_json_has(tmp_path: Path) -> None:
+    command = [BIN / "hub", "run", "arithmetic", "--limit", "1", "--json", "-q"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    readme = (ROOT / "README.md").read_text()
+    assert [field for field in json.loads(done.stdout) if f"`{field}`" not in readme] == []
+
+
+def test_a_shell_can_complete(tmp_path: Path) -> None:
+    asked = environment(tmp_path) | {"_HUB_COMPLETE": "complete_bash", "COMP_WORDS": "hub ru", "COMP_CWORD": "1"}
+    done = subprocess.run([BIN / "hub"], env=asked, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["run", "runs"]
