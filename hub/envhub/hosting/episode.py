@@ -4,6 +4,7 @@ import logging
 import secrets
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import anyio
@@ -80,13 +81,14 @@ class HostedEpisode:
         seconds = self._deadlines.setup
         environment = self.environment
         try:
-            with anyio.move_on_after(seconds) as scope:
-                await environment.setup()
-                if state is not None:
-                    # A copy, so that two episodes restored from one snapshot share nothing.
-                    await environment.restore(_detached(state))
-            if scope.cancelled_caught:
-                raise TaskError(f"setup of task {environment.task.id!r} was not done after {seconds:g} s")
+            if state is not None or _has_own(type(environment), "setup"):
+                with anyio.move_on_after(seconds) as scope:
+                    await environment.setup()
+                    if state is not None:
+                        # A copy, so that two episodes restored from one snapshot share nothing.
+                        await environment.restore(_detached(state))
+                if scope.cancelled_caught:
+                    raise TaskError(f"setup of task {environment.task.id!r} was not done after {seconds:g} s")
             for name in environment.seats:
                 self.seats[name] = HostedSeat(self, name, self._toolbox.definitions(name))
         except (EpisodeError, NotOffered):
@@ -149,7 +151,7 @@ class HostedEpisode:
         Raises:
             TaskError: the environment's code failed or was too slow.
         """
-        if self._sealed:
+        if self._sealed or not _has_own(type(self.environment), "reply"):
             return None
         seconds = self._deadlines.tool_call
         try:
@@ -237,6 +239,8 @@ class HostedEpisode:
             return
         self._closed = True
         await self.seal()
+        if not _has_own(type(self.environment), "close"):
+            return
         seconds = self._deadlines.close
         try:
             with anyio.CancelScope(deadline=anyio.current_time() + seconds, shield=True) as scope:
@@ -257,6 +261,12 @@ class HostedEpisode:
                 retryable=error.retryable if isinstance(error, EpisodeError) else True,
             )
         )
+
+
+@cache
+def _has_own(environment: type[Environment[Any]], hook: str) -> bool:
+    """Whether an environment writes this hook itself; a deadline around the empty one would cost more than the hook."""
+    return getattr(environment, hook) is not getattr(Environment, hook)
 
 
 def describe(error: BaseException) -> str:
