@@ -65,7 +65,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
         return Place(host, (str(card.task.secret.answer).lstrip("-"),), "1")
     row = {"problem": "6*7", "answer": CANARY, "solution": f"Surely {CANARY} and verifier-notes", "hint": CANARY}
     (tmp_path / "test.jsonl").write_text(json.dumps(row) + "\n")
-    host = InProcessHost("math", MathProblems, MathConfig(data=str(tmp_path / "test.jsonl")))
+    host = InProcessHost("math", MathProblems, MathConfig(data=str(tmp_path / "test.jsonl"), check_seconds=0.3))
     return Place(host, (CANARY, "verifier-notes", str(tmp_path)), "9^{9^{9}}x")
 
 
