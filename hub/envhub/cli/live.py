@@ -1,12 +1,12 @@
 """The progress of a run on the terminal: a bar where there is one, plain lines elsewhere."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
 import anyio
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
@@ -15,6 +15,17 @@ from envhub.rollout import Outcome, Rollout
 from envhub.statistics import RunningMeans
 
 BAR_SECONDS, LINE_SECONDS = 0.1, 10.0
+
+
+class _Bar(Progress):
+    """The bar, and below it the facts: beside it, they would squeeze it out of a narrow terminal."""
+
+    facts = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """What is drawn."""
+        yield from super().get_renderables()
+        yield Text(self.facts)
 
 
 class LiveView:
@@ -31,21 +42,20 @@ class LiveView:
         self._tokens, self._cost = 0, 0.0
         self._done_before = self._retries = 0
         self._started = time.monotonic()
-        self._progress = Progress(
+        self._bar = _Bar(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[facts]}"),
             console=console,
             auto_refresh=False,
         )
         names = "+".join(planned.host.info.name for planned in plan.environments)
-        self._task = self._progress.add_task(names, total=None, facts="")
+        self._task = self._bar.add_task(names, total=None)
 
     def __enter__(self) -> Self:
         if self._is_bar:
-            self._progress.start()
+            self._bar.start()
         return self
 
     def __exit__(
@@ -53,7 +63,7 @@ class LiveView:
     ) -> None:
         if self._is_bar:
             self._draw()
-            self._progress.stop()
+            self._bar.stop()
         elif not self._is_quiet and self._means.planned:
             self._console.print(self._line(), highlight=False)
 
@@ -97,12 +107,9 @@ class LiveView:
 
     def _draw(self) -> None:
         means = self._means
-        self._progress.update(
-            self._task,
-            total=means.planned or None,
-            completed=self._done_before + means.finished,
-            facts=" · ".join(self._facts()),
-            refresh=True,
+        self._bar.facts = " · ".join(self._facts())
+        self._bar.update(
+            self._task, total=means.planned or None, completed=self._done_before + means.finished, refresh=True
         )
 
     def _line(self) -> str:

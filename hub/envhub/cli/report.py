@@ -121,7 +121,10 @@ def _share(value: float | None) -> str:
 def _interval(estimate: Estimate | None, *, as_share: bool = False) -> str:
     if estimate is None or estimate.low is None or estimate.high is None:
         return ""
-    return f"({estimate.low:.1%}–{estimate.high:.1%})" if as_share else f"({estimate.low:.3f}–{estimate.high:.3f})"
+    if as_share:
+        return f"({estimate.low:.1%}–{estimate.high:.1%})"
+    # A dash before a minus sign would not be read as one.
+    return f"({estimate.low:.3f}{'–' if estimate.high >= 0 else ' to '}{estimate.high:.3f})"
 
 
 def _seconds(value: float) -> str:
