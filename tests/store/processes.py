@@ -29,8 +29,8 @@ async def main():
             if not writer.is_done(f"g{number}-0"):
                 writer.set_live(LiveState(f"g{number}-0", "arithmetic", "t", 0, 0, "model", 0, 0, 0.0))
                 await writer.add(record(f"g{number}-0"))
-                if number % 5 == 0:
-                    await anyio.sleep(0)
+                if number % 20 == 0:
+                    await writer.flush()
         await anyio.sleep_forever()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from array import array
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -215,15 +216,13 @@ class RunReader:
 
     def stage_quantiles(self, qs: Sequence[float] = (0.5, 0.95, 0.99)) -> dict[str, tuple[float, ...]]:
         """Seconds in each stage at these quantiles (nearest rank), over effective attempts; empty without any."""
-        found: dict[str, tuple[float, ...]] = {}
+        columns = ["seconds" if stage == "total" else f"{stage}_seconds" for stage in STAGES]
+        values = [array("d") for _ in STAGES]
         with self._source.connect() as connection:
-            for stage in STAGES:
-                column = "seconds" if stage == "total" else f"{stage}_seconds"
-                rows = connection.execute(f"SELECT {column} FROM rollouts WHERE effective ORDER BY 1")
-                values: list[float] = [value for (value,) in rows]
-                if values:
-                    found[stage] = tuple(values[max(0, math.ceil(q * len(values)) - 1)] for q in qs)
-        return found
+            for row in connection.execute(f"SELECT {', '.join(columns)} FROM rollouts WHERE effective"):
+                for column, seconds in zip(values, row, strict=True):
+                    column.append(seconds)
+        return {stage: _quantiles(column, qs) for stage, column in zip(STAGES, values, strict=True) if column}
 
     def group_counts(self) -> Iterator[GroupCounts]:
         """Each task's samples, counted by their effective attempts."""
@@ -245,6 +244,11 @@ class RunReader:
                     reward_sq_sum=squares,
                     judged=judged,
                 )
+
+
+def _quantiles(values: "array[float]", qs: Sequence[float]) -> tuple[float, ...]:
+    ranked = sorted(values)
+    return tuple(ranked[max(0, math.ceil(q * len(ranked)) - 1)] for q in qs)
 
 
 @contextmanager

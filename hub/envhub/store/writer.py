@@ -21,8 +21,8 @@ from envhub.store.facts import LiveState, Status
 
 logger = logging.getLogger(__name__)
 
-_GATHER_SECONDS = 0.02
-"""How long a record waits for company: a commit costs the same for one as for forty."""
+_GATHER_SECONDS = 0.05
+"""How long a record waits for company: waking a thread to commit costs as much as ten records."""
 _LIVE_SECONDS = 0.5
 _BATCH_ROLLOUTS, _BATCH_BYTES = 256, 8 * 2**20
 _WAITING_ROLLOUTS = 1024
