@@ -175,8 +175,25 @@ async def test_silence_passes_nowhere(real_data: Path, name: str) -> None:
     assert [await score(task, "") for task in real(real_data, name)] == [0.0] * REAL[name][2]
 
 
-KNOWN_EQUAL = {("5", "x=5")}
-"""A value and an equation that gives it: right, if unexpected."""
+SAME_VALUE = {
+    ("+2", "2"),
+    ("024", "24"),
+    ("035", "35"),
+    ("120^\\circ", "120"),
+    ("15", "15\\mbox{ cm}^2"),
+    ("15\\mbox{ cm}^2", "15"),
+    ("1950", "1950^\\circ C"),
+    ("2 \\sqrt{5}", "2\\sqrt{5}"),
+    ("3.61 \\times 10^{-10}", "3.61e-10"),
+    ("30^\\circ", "30"),
+    ("36^\\circ", "36"),
+    ("5", "x=5"),
+    ("x=5", "5"),
+    ("E_{1},E_{2}", "E_1, E_2"),
+    ("\\frac{1}{L C s^{2}+R C s+1}", "\\frac{1}{LCs^2 + RCs + 1}"),
+    ("\\frac{\\cos(2t)}{15}", "\\frac{\\cos (2 t)}{15}"),
+}
+"""Pairs of answers to different tasks, read one by one, that say the same (units and degrees are not told apart)."""
 
 
 async def false_accepts(found: list[Task[Public, Secret]], shift: int) -> tuple[list[tuple[str, str]], int]:
@@ -196,7 +213,7 @@ async def false_accepts(found: list[Task[Public, Secret]], shift: int) -> tuple[
             if not {str(one).strip() for one in references} & {str(one).strip() for one in answers}:
                 tried += 1
                 group.start_soon(offer, [str(one) for one in references], str(answers[0]))
-    return [pair for pair in accepted if pair not in KNOWN_EQUAL], tried
+    return [pair for pair in accepted if pair not in SAME_VALUE], tried
 
 
 @pytest.mark.parametrize("name", REAL)
