@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from envhub import Rollout, Turn
 from envhub.packed import Float32s, Int32s
+from envhub.rollout import Usage
 from envhub.store import open_run
 from tests.store.records import conversation, record, write
 from tests.strategies import json_values, rollouts, tool_calls, turns
@@ -74,6 +75,24 @@ def test_words_read_back_whatever_characters_they_have(words: str, value: Any, c
             ),
         ),
     )
+    assert stored([odd]) == [odd]
+
+
+def test_a_record_with_lone_surrogates_is_kept_without_them_and_says_so() -> None:
+    bad = conversation(1)[0].model_copy(update={"finish_reason": "\ud83d", "sampling": {"a\udcff": ["\ud83d\ude00"]}})
+    good = record("h-0")
+    mended, untouched = stored([record("g-0", answer="4\ud83d2 é \U0001f600", turns=(bad,), gaps=("logprobs",)), good])
+    assert mended.answer == "4\ufffd2 é \U0001f600"
+    assert mended.gaps == ("logprobs", "lone surrogates")
+    assert mended.turns[0].finish_reason == "\ufffd"
+    assert mended.turns[0].sampling == {"a\ufffd": ["\U0001f600"]}
+    assert mended.turns[0].output_token_ids == bad.output_token_ids
+    assert untouched == good
+
+
+def test_absurd_token_counts_are_kept() -> None:
+    usage = Usage(prompt_tokens=10**30, output_tokens=10**30)
+    odd = record(turns=(conversation(1)[0].model_copy(update={"usage": usage}),))
     assert stored([odd]) == [odd]
 
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 from mcp_types import Tool
 from pydantic import JsonValue
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 
 from envhub.errors import HubError, RunDirectoryError
 from envhub.rollout import Outcome, Rollout
@@ -30,6 +31,7 @@ from envhub.store.rows import (
     UPSERT_LIVE,
     Row,
     live_row,
+    mended,
     rollout_row,
     turn_rows,
 )
@@ -113,8 +115,13 @@ class RunDatabase:
         added: list[Rollout] = []
         turns: list[Row] = []
         for rollout, _ in batch.rollouts:
-            if self._insert(rollout):
-                turns.extend(turn_rows(rollout.turns, self._row_id))
+            try:
+                rows = self._rows(rollout)
+            except (PydanticSerializationError, UnicodeEncodeError):
+                rollout = mended(rollout)
+                rows = self._rows(rollout)
+            if self._insert(rollout, rows[0]):
+                turns.extend(rows[1])
                 added.append(rollout)
         connection.executemany(INSERT_TURN, turns)
         for digest, tools in batch.tools.items():
@@ -129,9 +136,12 @@ class RunDatabase:
             connection.executemany(UPSERT_LIVE, [live_row(state) for state in batch.live.values()])
         return added
 
-    def _insert(self, rollout: Rollout) -> bool:
-        """Insert an attempt's row; False when this attempt is already kept."""
+    def _rows(self, rollout: Rollout) -> tuple[list[Any], list[Row]]:
         row = rollout_row(rollout, self._row_id + 1, self._seq + 1, 1)
+        return row, turn_rows(rollout.turns, self._row_id + 1)
+
+    def _insert(self, rollout: Rollout, row: list[Any]) -> bool:
+        """Insert an attempt's row; False when this attempt is already kept."""
         # Nearly every record is the first of its sample; the indexes say so when it is not.
         if self._connection.execute(INSERT_ROLLOUT, row).rowcount != 1:
             kept = self._connection.execute(

@@ -1,7 +1,7 @@
 """A record as rows, and back: JSON for words, raw bytes for numbers, a shared prompt prefix only once."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from envhub.packed import Float32s, Int32s
 from envhub.rollout import Outcome, Rollout, Stop, Turn
@@ -25,6 +25,9 @@ SELECT_LIVE = f"SELECT {', '.join(LIVE_COLUMNS)} FROM live"
 SELECT_TURNS = "SELECT * FROM turns WHERE id >= ? AND id < ? ORDER BY id"
 
 Row = Sequence[Any]
+
+_LARGEST = 2**63 - 1
+"""What a column holds; a backend may claim any count of tokens, and the body keeps it."""
 
 
 def rollout_row(rollout: Rollout, row_id: int, seq: int, effective: int) -> list[Any]:
@@ -59,8 +62,8 @@ def rollout_row(rollout: Rollout, row_id: int, seq: int, effective: int) -> list
         None if passed is None else int(passed),
         len(rollout.turns),
         tool_calls,
-        prompt_tokens,
-        output_tokens,
+        min(prompt_tokens, _LARGEST),
+        min(output_tokens, _LARGEST),
         cost,
         timings.total,
         timings.queue,
@@ -118,6 +121,23 @@ def _shared(prompt: bytes, parent: Turn) -> int:
 
 def _raw(ids: Int32s | None) -> bytes:
     return b"" if ids is None else ids.raw
+
+
+def mended(rollout: Rollout) -> Rollout:
+    """The record with U+FFFD for every lone surrogate: no UTF-8 holds those, but models and file names bring them."""
+    fields = _mend(rollout.model_dump())
+    return Rollout.model_validate({**fields, "gaps": (*fields["gaps"], "lone surrogates")})
+
+
+def _mend(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, dict):
+        items = cast(dict[Any, Any], value).items()
+        return {_mend(key): _mend(item) for key, item in items}
+    if isinstance(value, list | tuple):
+        return [_mend(item) for item in cast(Sequence[Any], value)]
+    return value
 
 
 def rollout_from(body: str, rows: Iterable[Row]) -> Rollout:
