@@ -1,7 +1,33 @@
-"""`math`: any data set of problems with answers; `gsm8k`, `aime24` and `deepscaler` are named configurations of it."""
+"""`math`: any data set of problems with answers, checked by math-verify.
 
+`gsm8k`, `aime24` and `deepscaler` are named configurations of it. All stand here, in the package itself, so that the
+environment's digest covers the checker beside it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from pydantic import Field
+
+from envhub import (
+    BadRow,
+    Environment,
+    EnvironmentConfig,
+    Limits,
+    Message,
+    Public,
+    Score,
+    Secret,
+    Submission,
+    Task,
+)
+from envhub.errors import ConfigError, DataError
+from envhub.messages import assistant
 from envhub.preset import Preset
-from envhub_servers.math.problems import MathConfig, MathProblems
+from envhub.rows import Row, RowSource
+from envhub_servers.math.answer import find_answer
+from envhub_servers.math.checker import CPU_SECONDS, check
+from envhub_servers.math.reference import reference_answers
 
 __all__ = [
     "MathConfig",
@@ -13,6 +39,110 @@ __all__ = [
     "deepscaler_24k",
     "gsm8k",
 ]
+
+PROBLEM_COLUMNS = ("problem", "question", "prompt")
+ANSWER_COLUMNS = ("answer", "final_answer", "solution")
+INSTRUCTION = r"Let's think step by step and output the final answer within \boxed{}."
+
+
+class MathConfig(EnvironmentConfig):
+    """Where the problems are, and what they are called there."""
+
+    data: str | None = None
+    """A .jsonl, .json or .parquet file (.gz too), a folder with a file per split, or `hf:NAME[:CONFIG]`. Required."""
+    problem: str | None = None
+    """Column of the problem; None takes the first of problem, question, prompt."""
+    answer: str | None = None
+    r"""Column of the answer; None takes answer, final_answer or solution. Of a solution, what follows `####` or stands
+    in the last `\boxed{}` counts."""
+    id_column: str | None = None
+    """Column of the task's id; None takes id, task_id or unique_id where a row has one, else SPLIT/INDEX."""
+    split_column: str | None = None
+    """Column that says each row's split; None for a file that is all one split."""
+    source_column: str | None = None
+    """Column that says where a row came from, by which mixed data sets route rewards."""
+    instruction: str = INSTRUCTION
+    """What follows every problem; empty for nothing."""
+    response_tokens: int | None = Field(default=None, ge=1)
+    """Suggested limit of one response, in tokens; None suggests none."""
+    check_seconds: float = Field(default=CPU_SECONDS, gt=0)
+    """CPU time that checking an answer may cost; an answer that costs more is wrong."""
+
+    def rows(self) -> RowSource:
+        """The data set.
+
+        Raises:
+            ConfigError: none was named.
+        """
+        if self.data is None:
+            raise ConfigError("no data: name a file, a folder or a Hugging Face data set with `--set data=PATH`")
+        return RowSource(self.data, id_column=self.id_column, split_column=self.split_column)
+
+
+class MathProblems(Environment[MathConfig]):
+    """Problems with a checkable answer, from any data set."""
+
+    @classmethod
+    def splits(cls, config: EnvironmentConfig) -> tuple[str, ...]:
+        """Those of the data set."""
+        assert isinstance(config, MathConfig)
+        return config.rows().splits()
+
+    @classmethod
+    def tasks(cls, config: MathConfig, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
+        """A task a row, in the order of the file."""
+        for row in config.rows().rows(split):
+            if isinstance(row, BadRow):
+                yield row
+                continue
+            try:
+                yield _task(config, *row)
+            except DataError as error:
+                yield BadRow(error)
+
+    @classmethod
+    def limits(cls, config: MathConfig) -> Limits:
+        """The configured response limit."""
+        return Limits(max_response_tokens=config.response_tokens)
+
+    def reference(self) -> Sequence[Message]:
+        """The first reference answer, in a box."""
+        return (assistant(rf"The answer is \boxed{{{self._references[0]}}}."),)
+
+    @property
+    def _references(self) -> list[str]:
+        """Any of them is right."""
+        return cast(list[str], self.task.secret.answer)
+
+    async def verify(self, submission: Submission) -> Score:
+        """Compare the answer in the submission, or in the last thing said, with the reference."""
+        answer = find_answer(submission.final)
+        if not answer:
+            return Score(reward=0.0, passed=False, metrics={"answered": 0.0}, feedback="no answer was found")
+        verdict = await check(self._references, answer, cpu_seconds=self.config.check_seconds)
+        metrics = {"answered": 1.0, "too_complex": float(verdict.too_complex)}
+        if verdict.correct:
+            return Score(reward=1.0, passed=True, metrics=metrics)
+        said = f"expected {' or '.join(self._references):.200}, got {answer[:200]}"
+        if verdict.too_complex:
+            said += f", which takes over {self.config.check_seconds:g} s of CPU to check"
+        elif verdict.parsed is None:
+            said += ", which is not well-formed"
+        return Score(reward=0.0, passed=False, metrics=metrics, feedback=said)
+
+
+def _task(config: MathConfig, task_id: str, row: Row) -> Task[Public, Secret]:
+    problem = row.named(config.problem, PROBLEM_COLUMNS, "problem")[1]
+    if not isinstance(problem, str) or not problem.strip():
+        raise row.error(f"the problem must be text, this is {problem!r:.100}")
+    column, answer = row.named(config.answer, ANSWER_COLUMNS, "answer")
+    references = reference_answers(answer, is_solution=column == "solution")
+    if not references:
+        raise row.error(f"column {column!r} holds no answer: {answer!r:.100}")
+    prompt = f"{problem.strip()}\n\n{config.instruction}" if config.instruction else problem.strip()
+    source = None if config.source_column is None else str(row.column(config.source_column, "source_column"))
+    return Task(Public(id=task_id, prompt=prompt, source=source), Secret(answer=list(references)))
+
 
 _DEEPSCALER = "hf:agentica-org/DeepScaleR-Preview-Dataset"
 """The recipe's training set. A folder of its files has the splits aime, amc, math, minerva and train."""
