@@ -192,7 +192,7 @@ class RunWriter:
         if self._is_closing:
             return bool(self._queue or self._facts_kept < self._facts_asked)
         if not self._queue:
-            with anyio.move_on_at(self._live_written + _LIVE_SECONDS):
+            with anyio.CancelScope(deadline=self._live_written + _LIVE_SECONDS):
                 await self._records.wait()
         if len(self._queue) < _BATCH_ROLLOUTS and not self._is_closing:
             with anyio.move_on_after(_GATHER_SECONDS):
