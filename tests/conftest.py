@@ -1,6 +1,7 @@
 """What every test shares: the event loop they run on, the real data's folder, and honesty about skips."""
 
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def _allowed() -> list[str]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter):  # noqa: ANN201
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None, object, object]:
     """Name every skipped test that nobody allowed to be skipped."""
     result = yield
     if os.environ.get("CI"):

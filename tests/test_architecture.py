@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from envhub.plugins import ENVIRONMENTS, find_environment
+
 ROOT = Path(__file__).parents[1]
 SOURCE_ROOTS = {
     "hub": "envhub",
@@ -165,7 +167,10 @@ def test_every_module_says_what_it_is_for() -> None:
 @pytest.mark.parametrize(("group", "name", "target"), ENTRY_POINTS)
 def test_an_entry_point_leads_to_something(group: str, name: str, target: str) -> None:
     module, _, attribute = target.partition(":")
-    assert callable(getattr(import_module(module), attribute))
+    if group == ENVIRONMENTS:
+        assert find_environment(name).is_trusted
+    else:
+        assert callable(getattr(import_module(module), attribute))
 
 
 def test_the_command_leads_to_something() -> None:

@@ -112,10 +112,10 @@ def find_agent(name: str, config: dict[str, JsonValue]) -> Any:
         if config:
             raise ConfigError(f"agent {name!r} takes no configuration, but was given {', '.join(sorted(config))}")
         return factory()
-    return factory(check_config(config_type, config, f"agent {name!r}"))
+    return factory(check_config(config_type, config, f"agent {name!r}", "--agent-set"))
 
 
-def check_config(config_type: type[BaseModel], values: dict[str, JsonValue], owner: str) -> Any:
+def check_config(config_type: type[BaseModel], values: dict[str, JsonValue], owner: str, option: str) -> Any:
     """Build a configuration, with every problem named and unknown keys met with the nearest known ones.
 
     Raises:
@@ -129,6 +129,8 @@ def check_config(config_type: type[BaseModel], values: dict[str, JsonValue], own
             key = ".".join(str(step) for step in problem["loc"])
             if problem["type"] == "extra_forbidden":
                 lines.append(str(UnknownNameError(f"setting of {owner}", key, config_type.model_fields)))
+            elif problem["type"] == "missing":
+                lines.append(f"{owner} needs the setting {key!r}; give it as {option} {key}=VALUE")
             else:
                 lines.append(f"{owner}: {key} = {problem.get('input')!r}: {problem['msg']}")
         raise ConfigError("\n".join(lines)) from None

@@ -26,8 +26,8 @@ FIELDS = {
 def test_without_model_and_agent_the_oracle_plays_and_the_output_says_so(hub: Hub) -> None:
     done = hub("run", "arithmetic", "--limit", "8")
     assert done.code == 0
-    assert "no model is used" in done.err
-    assert "-m" in done.err
+    assert "No model was used" in done.out
+    assert "-m mock/solver" in done.out
     assert "8/8" in done.out
     assert "1.000" in done.out
 

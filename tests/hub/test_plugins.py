@@ -72,6 +72,8 @@ def test_an_agent_without_settings_takes_none() -> None:
 
 def test_an_agents_settings_are_checked() -> None:
     assert find_agent("react", {"max_malformed": "5"}).config == {"max_malformed": 5}
+    with pytest.raises(ConfigError, match=r"needs the setting 'run'.*--agent-set run="):
+        find_agent("replay", {})
     with pytest.raises(ConfigError, match="max_malformed"):
         find_agent("react", {"max_malforme": 5})
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from envhub.cli.console import remarks, results
 from envhub.cli.live import LiveView
+from envhub.cli.logs import log_to_run
 from envhub.cli.report import print_summary
 from envhub.engine.plan import Plan, make_plan
 from envhub.engine.pool import StopSignal
@@ -27,6 +28,9 @@ from envhub.observe.cpu import cpu_seconds
 from envhub.store import open_run
 
 SECOND_SIGNAL = 2
+NO_MODEL = (
+    "No model was used: the oracle played the reference solutions. Name a model with -m, for example -m mock/solver"
+)
 
 
 def collect_command(
@@ -39,14 +43,10 @@ def collect_command(
     directory = output or default_directory(plan)
     credentials = load_credentials(os.environ, Path.cwd())
     view = LiveView(remarks(), plan, is_quiet=quiet)
-    if not request.model and not given.get("agent") and not as_json and plan.agent_name == "oracle":
-        view.note(
-            "no model is used: the oracle plays the reference solutions. Name a model with -m, e.g. -m mock/solver"
-        )
     run = _Run(plan, directory, _as_toml(request), resume, credentials, view)
     failure: StoreError | None = None
     try:
-        with view:
+        with view, log_to_run(directory):
             run_async(run.play)
     except StoreError as error:
         if not (directory / "run.db").exists():
@@ -61,6 +61,8 @@ def collect_command(
             is_interrupted=run.is_interrupted,
         )
     _show(summary, as_json, failure)
+    if request.model is None and request.agent is None:
+        (remarks() if as_json else results()).print(NO_MODEL)
     return _exit_code(summary, failure, run.is_interrupted)
 
 

@@ -1,6 +1,5 @@
 """`hub`: the command line's front door. Commands import what they need when they run, so that `--help` is instant."""
 
-import logging
 import os
 import sys
 from typing import Annotated
@@ -8,6 +7,7 @@ from typing import Annotated
 import typer
 
 from envhub.cli import bench, catalog, doctor, mock_server, run, runs
+from envhub.cli.logs import log_to_terminal
 from envhub.errors import HubError, UsageError
 
 app = typer.Typer(
@@ -45,8 +45,7 @@ def options(
     verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Log more; twice for everything.")] = 0,
 ) -> None:
     """Options every command shares."""
-    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    log_to_terminal(verbose)
 
 
 def main() -> None:

@@ -28,7 +28,10 @@ def run(
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N tasks of each environment.")] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Samples of each task (pass@k wants several).")] = None,
     concurrency: Annotated[
-        int | None, typer.Option("-c", "--concurrency", min=1, help="Episodes in flight (32 by default).")
+        int | None,
+        typer.Option(
+            "-c", "--concurrency", min=1, help="Episodes in flight (32 by default).", rich_help_panel="Robustness"
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seeds tasks and episodes, and the model's sampling.")] = None,
     settings: Annotated[
@@ -43,29 +46,63 @@ def run(
         typer.Option(help="A TOML file (or a run's resolved.json) with these options; what is given here wins."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The run's directory; runs/ENV-AGENT-TIME by default.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="The run's directory; runs/ENV-AGENT-TIME by default.", rich_help_panel="Output"
+        ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in -o: what is done stays, faults are tried again.")
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with the run in -o: what is done stays, faults are tried again.",
+            rich_help_panel="Output",
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of tables.")] = False,
-    temperature: Annotated[float | None, typer.Option(help="Sampling temperature.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Nucleus sampling.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Output tokens of one response.")] = None,
-    max_turns: Annotated[int | None, typer.Option(min=1, help="Limit: responses in an episode.")] = None,
-    max_total_tokens: Annotated[int | None, typer.Option(min=1, help="Limit: output tokens of an episode.")] = None,
-    max_seconds: Annotated[float | None, typer.Option(min=0.001, help="Limit: wall time of the agent.")] = None,
-    max_cost: Annotated[float | None, typer.Option(min=0.0, help="Limit: US dollars of an episode.")] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print one JSON object on stdout instead of tables.", rich_help_panel="Output"),
+    ] = False,
+    temperature: Annotated[float | None, typer.Option(help="Sampling temperature.", rich_help_panel="Sampling")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Nucleus sampling.", rich_help_panel="Sampling")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Output tokens of one response.", rich_help_panel="Sampling")
+    ] = None,
+    max_turns: Annotated[
+        int | None, typer.Option(min=1, help="Limit: responses in an episode.", rich_help_panel="Limits")
+    ] = None,
+    max_total_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Limit: output tokens of an episode.", rich_help_panel="Limits")
+    ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(min=0.001, help="Limit: wall time of the agent.", rich_help_panel="Limits")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(min=0.0, help="Limit: US dollars of an episode.", rich_help_panel="Limits")
+    ] = None,
     retries: Annotated[
-        int | None, typer.Option(min=0, help="Further attempts after an infrastructure fault (2 by default).")
+        int | None,
+        typer.Option(
+            min=0, help="Further attempts after an infrastructure fault (2 by default).", rich_help_panel="Robustness"
+        ),
     ] = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out rows that make no task, and count them.")
+        bool,
+        typer.Option(
+            "--skip-bad", help="Leave out rows that make no task, and count them.", rich_help_panel="Robustness"
+        ),
     ] = False,
     in_process: Annotated[
-        bool, typer.Option("--in-process", help="Host an installed third-party environment in this process.")
+        bool,
+        typer.Option(
+            "--in-process",
+            help="Host an installed third-party environment in this process.",
+            rich_help_panel="Robustness",
+        ),
     ] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress, only the result.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="No progress, only the result.", rich_help_panel="Output")
+    ] = False,
 ) -> None:
     """Play an environment's tasks and keep the scored rollouts.
 

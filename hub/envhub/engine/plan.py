@@ -207,7 +207,9 @@ def _host(found: FoundEnvironment, settings: dict[str, JsonValue], request: RunR
             "add --in-process to run its code inside this process"
         )
     values = {**found.defaults, **settings}
-    config: EnvironmentConfig = check_config(found.environment.config_type, values, f"environment {found.name!r}")
+    config: EnvironmentConfig = check_config(
+        found.environment.config_type, values, f"environment {found.name!r}", "--set"
+    )
     host = InProcessHost(found.name, found.environment, config)
     split = request.split or host.info.splits[0]
     if split not in host.info.splits:

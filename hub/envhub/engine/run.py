@@ -85,6 +85,8 @@ async def collect(
             ) as writer:
                 if writer.resumed:
                     _refuse_changes(directory, changed_settings(writer.stored_resolved, resolved))
+                # A resumed run may hold more than is asked for now; what is there counts.
+                planned = max(planned, writer.done_count)
                 writer.set_plan(planned)
                 items = _remaining(plan, writer, model)
                 observer.started(writer.run_id, planned, writer.done_count, bad_rows)

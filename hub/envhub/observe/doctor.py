@@ -19,11 +19,6 @@ from envhub.plugins import AGENTS, ENVIRONMENTS, find_environment, plugins
 
 EXTRAS = {
     "data": ("pyarrow", "Parquet and Hugging Face data sets"),
-    "docker": ("docker", "tools in containers"),
-    "litellm": ("litellm", "providers beyond vLLM and OpenAI-wire servers"),
-    "ray": ("ray", "collecting on many machines"),
-    "serve": ("mcp", "serving environments over MCP"),
-    "tui": ("textual", "watching rollouts"),
     "vllm": ("vllm", "serving models on this machine"),
 }
 KEYS = ("HOSTED_VLLM_API_BASE", "HOSTED_VLLM_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_KEY")
@@ -47,7 +42,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Look at everything."""
-    return [_python(), _sqlite(), _disk(), _open_files(), *_extras(), _engine(), *_plugins(), *_keys()]
+    return [_python(), _sqlite(), _disk(), _open_files(), *_extras(), *_plugins(), *_keys()]
 
 
 def _python() -> Finding:
@@ -90,13 +85,6 @@ def _extras() -> Iterator[Finding]:
             yield Finding(f"extra {extra}", "missing", purpose, f"pip install 'envhub[{extra}]'")
         else:
             yield Finding(f"extra {extra}", "ok", purpose)
-
-
-def _engine() -> Finding:
-    socket = Path(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://"))
-    if socket.is_socket():
-        return Finding("container engine", "ok", f"{socket}")
-    return Finding("container engine", "missing", "tools in containers", "start Docker, or set DOCKER_HOST")
 
 
 def _plugins() -> Iterator[Finding]:

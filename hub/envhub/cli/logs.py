@@ -1,0 +1,51 @@
+"""Where logs go: warnings to the terminal, everything about a run into its own `logs/`."""
+
+import logging
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_EPISODES = ("envhub.hosting", "envhub.engine")
+"""What breaks in episodes is counted on the screen and kept in the run's log; a traceback each would bury the rest."""
+
+
+def log_to_terminal(verbosity: int) -> None:
+    """Warnings by default; more with every `-v`, episodes' tracebacks included."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setLevel((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)])
+    if not verbosity:
+        handler.addFilter(lambda record: not record.name.startswith(_EPISODES))
+    logging.basicConfig(level=handler.level, format=_FORMAT, handlers=[handler])
+
+
+@contextmanager
+def log_to_run(directory: Path) -> Generator[None]:
+    """Also into the run's `logs/run.log`; the file is made when there is something to say."""
+    handler = _RunLog(directory / "logs" / "run.log")
+    handler.setFormatter(logging.Formatter(_FORMAT))
+    logger = logging.getLogger("envhub")
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(min(logging.INFO, logging.getLogger().level or logging.INFO))
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(handler)
+        handler.close()
+
+
+class _RunLog(logging.FileHandler):
+    """A file that is opened at its first record, and given up where it cannot be written: the run matters more."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file, delay=True, encoding="utf-8")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if Path(self.baseFilename).parent.is_dir():
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Full disks are the store's to report."""
