@@ -11,7 +11,7 @@ import anyio
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
-_COLLECT_AFTER = (50_000, 20, 100)
+_COLLECT_AFTER = (50_000, 10, 10)
 
 
 def run_async(function: Callable[[*Arguments], Awaitable[Result]], *arguments: *Arguments) -> Result:

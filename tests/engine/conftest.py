@@ -127,7 +127,7 @@ def attempt() -> Player:
         deadlines: Deadlines | None = None,
         sampling: Sampling | None = None,
         environment: type[Environment[CounterConfig]] = Counter,
-        track: Callable[[Attempt, str], None] = lambda attempt, state: None,
+        track: Callable[[Attempt], None] = lambda attempt: None,
         **config: object,
     ) -> Attempt:
         host = InProcessHost("counter", environment, CounterConfig.model_validate(config))

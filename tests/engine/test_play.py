@@ -227,9 +227,9 @@ async def test_cancellation_leaves_a_record(attempt: Player) -> None:
     states: list[str] = []
     reached = anyio.Event()
 
-    def track(_: Attempt, state: str) -> None:
-        states.append(state)
-        if state == "tool":
+    def track(attempt: Attempt) -> None:
+        states.append(attempt.state)
+        if attempt.state == "tool":
             reached.set()
 
     playing = attempt(ToolLoop(), TellModel([calls(("wait", "{}"))]), track=track)

@@ -31,8 +31,8 @@ class Kept:
     async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
         self.rollouts.append(rollout)
 
-    def track(self, attempt: Attempt, state: str) -> None:
-        self.states.append(state)
+    def track(self, attempt: Attempt) -> None:
+        self.states.append(attempt.where().state)
 
 
 async def collect(items: list[Item], retries: Retries, *, stop: StopSignal | None = None, before: int = 0) -> Kept:

@@ -99,9 +99,11 @@ async def test_closing_again_does_nothing() -> None:
 
 async def test_closing_seals() -> None:
     async with opened(Workshop) as episode:
+        seat = episode.seats["agent"]
         await episode.close()
         assert episode.is_sealed
-        assert text_of(await call(episode, "note", text="x")) == "The episode is closed."
+        assert not episode.seats
+        assert text_of(await seat.call_tool("note", {"text": "x"})) == "The episode is closed."
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,8 @@ async def main():
         print("done", writer.done_count, flush=True)
         for number in range(first, first + count):
             if not writer.is_done(f"g{number}-0"):
-                writer.set_live(LiveState(f"g{number}-0", "arithmetic", "t", 0, 0, "model", 0, 0, 0.0))
+                state = LiveState(f"g{number}-0", "arithmetic", "t", 0, 0, "model", 0, 0, 0.0)
+                writer.set_live(state.rollout_id, lambda state=state: state)
                 await writer.add(record(f"g{number}-0"))
                 if number % 20 == 0:
                     await writer.flush()

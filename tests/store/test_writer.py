@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -128,13 +129,13 @@ async def test_tools_plan_and_media_are_kept(tmp_path: Path) -> None:
 async def test_live_states_are_coalesced_and_go_when_the_record_is_committed(tmp_path: Path) -> None:
     async with open_writer(tmp_path, resolved=RESOLVED, given="", resume=False) as writer:
         for turn in range(50):
-            writer.set_live(live("g-0", turn))
-        writer.set_live(live("h-0"))
+            writer.set_live("g-0", partial(live, "g-0", turn))
+        writer.set_live("h-0", partial(live, "h-0"))
         await writer.add(record("other-0"))
         await writer.flush()
         with open_run(tmp_path) as run:
             assert run.live() == [live("g-0", 49), live("h-0")]
-            writer.set_live(live("g-0", 50))
+            writer.set_live("g-0", partial(live, "g-0", 50))
             await writer.add(record("g-0"))
             await writer.flush()
             assert run.live() == [live("h-0")]

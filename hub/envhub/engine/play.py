@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Literal
 
 import anyio
@@ -46,6 +46,8 @@ from envhub.rollout import (
     Turn,
 )
 from envhub.score import Score
+from envhub.store import LiveState
+from envhub.store.facts import State
 from envhub.submission import Submission
 
 logger = logging.getLogger(__name__)
@@ -101,10 +103,11 @@ class Item:
 class Attempt:
     """One attempt at an item, while it runs."""
 
-    def __init__(self, item: Item, number: int, queued: float, track: "Callable[[Attempt, str], None]") -> None:
+    def __init__(self, item: Item, number: int, queued: float, track: "Callable[[Attempt], None]") -> None:
         self.item, self.number = item, number
         self.recorder = Recorder()
-        self._queued, self._on_state = queued, partial(track, self)
+        self.state: State = "queued"
+        self._queued, self._track = queued, track
         self._started_at = time.time()
         self._phase: Phase = "setup"
         self._stages = {"setup": 0.0, "agent": 0.0, "verify": 0.0, "close": 0.0}
@@ -114,6 +117,25 @@ class Attempt:
         self._score: Score | None = None
         self._answer: str | None = None
         self._is_privileged = False
+
+    def where(self) -> LiveState:
+        """Where the attempt is now."""
+        item, recorder = self.item, self.recorder
+        return LiveState(
+            rollout_id=item.rollout_id,
+            environment=item.cast.environment.name,
+            task_id=item.task_ref.id,
+            sample=item.sample,
+            attempt=self.number,
+            state=self.state,
+            turn=len(recorder.turns),
+            output_tokens=recorder.output_tokens,
+            updated_at=time.time(),
+        )
+
+    def _on_state(self, state: State) -> None:
+        self.state = state
+        self._track(self)
 
     async def play(self) -> Rollout:
         """Play to the end; never raises for what a boundary did. Cancellation passes through, see `cancelled`."""

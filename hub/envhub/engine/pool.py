@@ -29,8 +29,8 @@ class Sink(Protocol):
         """Keep a record."""
         ...
 
-    def track(self, attempt: Attempt, state: str) -> None:
-        """Show where an attempt is."""
+    def track(self, attempt: Attempt) -> None:
+        """Show that an attempt has moved on."""
         ...
 
 

@@ -1,6 +1,5 @@
 """One run from plan to committed rollouts."""
 
-import time
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from envhub.models.preflight import preflight
 from envhub.models.resolve import open_model
 from envhub.protocols import Model
 from envhub.rollout import Rollout
-from envhub.store import LiveState, RunWriter, open_writer
+from envhub.store import RunWriter, open_writer
 from envhub.task import BadRow
 
 
@@ -43,21 +42,8 @@ class _Sink:
     async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
         await self._writer.add(rollout, media)
 
-    def track(self, attempt: Attempt, state: str) -> None:
-        item, recorder = attempt.item, attempt.recorder
-        self._writer.set_live(
-            LiveState(
-                rollout_id=item.rollout_id,
-                environment=item.cast.environment.name,
-                task_id=item.task_ref.id,
-                sample=item.sample,
-                attempt=attempt.number,
-                state=state,  # pyright: ignore[reportArgumentType]  # the closed list of LiveState, see play.py
-                turn=len(recorder.turns),
-                output_tokens=recorder.output_tokens,
-                updated_at=time.time(),
-            )
-        )
+    def track(self, attempt: Attempt) -> None:
+        self._writer.set_live(attempt.item.rollout_id, attempt.where)
 
 
 async def collect(

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import anyio
 import msgspec
@@ -32,7 +32,7 @@ class EpisodeSeat:
         limits: Limits,
         model_timeout: float,
         session: str,
-        on_state: Callable[[str], None],
+        on_state: Callable[[Literal["model", "tool"]], None],
     ) -> None:
         plane = episode.seats[name]
         self.name = name

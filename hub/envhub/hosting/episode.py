@@ -239,6 +239,7 @@ class HostedEpisode:
             return
         self._closed = True
         await self.seal()
+        self.seats = {}  # seats know their episode; without the way back, both are freed at once
         if not _has_own(type(self.environment), "close"):
             return
         seconds = self._deadlines.close

@@ -50,6 +50,7 @@ class RunWriter:
         self._bytes = 0
         self._next = Batch()
         self._tools: set[str] = set()
+        self._live: dict[str, Callable[[], LiveState]] = {}
         self._live_written = 0.0
         self._records_asked = self._records_kept = self._facts_asked = self._facts_kept = 0
         self._status: Status | None = None
@@ -124,7 +125,7 @@ class RunWriter:
         size = _size(rollout, media)
         self._bytes += size
         self._queue.append((rollout, media, size))
-        self._next.live.pop(rollout.rollout_id, None)
+        self._live.pop(rollout.rollout_id, None)
         self._records_asked += 1
         if len(self._queue) == 1:
             self._work.set()
@@ -140,12 +141,11 @@ class RunWriter:
             self._facts_asked += 1
             self._work.set()
 
-    def set_live(self, state: LiveState) -> None:
-        """Show where an attempt is; only the newest state is written, now and then."""
-        live = self._next.live
-        if not live:
+    def set_live(self, rollout_id: str, state: Callable[[], LiveState]) -> None:
+        """Show that an attempt has moved on; `state` is asked where it is when that is written, now and then."""
+        if not self._live:
             self._work.set()
-        live[state.rollout_id] = state
+        self._live[rollout_id] = state
 
     def set_plan(self, planned: int | None) -> None:
         """Say how many rollouts the run is to have; None where that is not known."""
@@ -208,17 +208,14 @@ class RunWriter:
             rollout, media, size = self._queue.popleft()
             batch.rollouts.append((rollout, media))
             self._bytes -= size
-        if self._is_closing:
-            batch.live = {}
-        elif batch.live and now < self._live_written + _LIVE_SECONDS:
-            self._next.live, batch.live = batch.live, {}
-        elif batch.live:
-            self._live_written = now
+        if self._live and not self._is_closing and now >= self._live_written + _LIVE_SECONDS:
+            batch.live = {rollout_id: state() for rollout_id, state in self._live.items()}
+            self._live, self._live_written = {}, now
         self._work, self._records, self._hurry = anyio.Event(), anyio.Event(), anyio.Event()
         if self._queue:
             self._work.set()
             self._records.set()
-        elif self._next.live:
+        elif self._live:
             self._work.set()
         return batch, self._facts_asked
 
