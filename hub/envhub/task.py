@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any, Generic, NoReturn, TypeVar
 
 from pydantic import JsonValue, SerializationInfo, model_serializer
-from pydantic_core import to_json
 
 from envhub.errors import DataError
 from envhub.frozen import Frozen
@@ -80,8 +79,8 @@ class Task(Generic[PublicT, SecretT]):
     @cached_property
     def digest(self) -> str:
         """A content digest over both halves, so that a changed answer is a changed task."""
-        digest = hashlib.sha256(to_json(self.public.model_dump(mode="json")))
-        digest.update(to_json(self.secret.model_dump(mode="json", context=PRIVILEGED)))
+        digest = hashlib.sha256(self.public.model_dump_json().encode())
+        digest.update(self.secret.model_dump_json(context=PRIVILEGED).encode())
         return "sha256:" + digest.hexdigest()[:32]
 
     def __reduce__(self) -> NoReturn:

@@ -8,7 +8,7 @@ import typer
 
 def bench(
     name: Annotated[str, typer.Argument(help="Which benchmark: overhead.")] = "overhead",
-    rollouts: Annotated[int, typer.Option(min=10, help="Rollouts at each level of concurrency.")] = 4000,
+    rollouts: Annotated[int, typer.Option(min=10, help="Rollouts at each level of concurrency.")] = 3000,
     concurrency: Annotated[
         list[int] | None, typer.Option("-c", "--concurrency", min=1, help="Levels to measure: 32, 256 and 2000.")
     ] = None,

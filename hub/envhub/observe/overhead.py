@@ -1,7 +1,8 @@
 """`hub bench overhead`: CPU of a one-tool rollout, beside the floor of a bare client in the same run.
 
 Every cell runs in a fresh process, warmed up first; what counts is that process's CPU. The mock model server is another
-process and does not count.
+process and does not count. Floor and lane take turns, and the best of three is shown: on a shared machine the others
+measure its neighbours.
 """
 
 import json
@@ -15,6 +16,7 @@ from typing import Any
 
 from envhub.errors import HubError
 
+REPETITIONS = 3
 START_SECONDS = 30
 CELL_SECONDS = 900
 MEMORY_ROLLOUTS = 20_000
@@ -62,10 +64,14 @@ def measure_overhead(
     with _mock_server() as url:
         for level in levels:
             count = max(rollouts, level * 2)
-            for lane in ("floor", "direct"):
-                say(f"{lane} at {level} in flight, {count} rollouts …")
-                result = _cell(lane, url, level, count)
-                rows.append(Row(lane, level, result["cpu_ms"], result["per_second"], count))
+            tries: dict[str, list[dict[str, float]]] = {"floor": [], "direct": []}
+            for repetition in range(1, REPETITIONS + 1):
+                say(f"{level} in flight, {count} rollouts, {repetition} of {REPETITIONS} …")
+                for lane, results in tries.items():
+                    results.append(_cell(lane, url, level, count))
+            for lane, results in tries.items():
+                best = min(results, key=lambda result: result["cpu_ms"])
+                rows.append(Row(lane, level, best["cpu_ms"], best["per_second"], count))
             say(f"where the time goes at {level} in flight …")
             parts[level] = _cell("parts", url, level, count)
             rest = rows[-1].cpu_ms_per_rollout - sum(parts[level].values())

@@ -16,7 +16,7 @@ class ArithmeticConfig(EnvironmentConfig):
 
     size: int = Field(default=1000, ge=1)
     """Tasks of each split; they are generated one by one, and a larger size begins with the same tasks."""
-    terms: int = Field(default=8, ge=2, le=50)
+    terms: int = Field(default=5, ge=2, le=50)
     """Numbers in a sum."""
     digits: int = Field(default=4, ge=1, le=12)
     """Most digits of a number."""
