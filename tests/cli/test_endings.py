@@ -5,6 +5,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from envhub import Outcome
 from envhub.store import open_run
 
@@ -18,7 +20,7 @@ def arguments(latency: str = "0.002..0.01", concurrency: int = 16, total: int = 
     model = f"mock/solver?latency={latency}"
     return (
         "run", "arithmetic", "-m", model, "-c", str(concurrency), "--limit", str(total),
-        "--set", f"size={TOTAL}", "-o", "run", "--resume", "--json",
+        "--set", f"size={6 * TOTAL}", "-o", "run", "--resume", "--json",
     )  # fmt: skip
 
 
@@ -31,11 +33,12 @@ def committed(directory: Path) -> dict[str, int]:
         return found
 
 
-def test_ten_kills_lose_no_finished_rollout_and_double_none(hub: Hub, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kills", "total"), [(10, TOTAL), pytest.param(50, 6 * TOTAL, marks=pytest.mark.soak)])
+def test_kills_lose_no_finished_rollout_and_double_none(hub: Hub, tmp_path: Path, kills: int, total: int) -> None:
     moments = random.Random(7)
     before: dict[str, int] = {}
-    for _ in range(10):
-        with started(tmp_path, *arguments()) as run:
+    for _ in range(kills):
+        with started(tmp_path, *arguments(total=total)) as run:
             _until_a_rollout_is_there(tmp_path / "run", run)
             try:
                 run.wait(moments.uniform(0.1, 0.9))
@@ -50,11 +53,11 @@ def test_ten_kills_lose_no_finished_rollout_and_double_none(hub: Hub, tmp_path: 
         assert set(before) <= set(now)
         assert set(now.values()) == {1}
         before = now
-    assert len(before) > 10
-    done = hub(*arguments(), timeout=120)
+    assert len(before) > kills
+    done = hub(*arguments(total=total), timeout=300)
     assert done.code == 0, done.err
-    assert done.json["scored"] == done.json["rollouts"] == TOTAL
-    assert len(committed(tmp_path / "run")) == TOTAL
+    assert done.json["scored"] == done.json["rollouts"] == total
+    assert len(committed(tmp_path / "run")) == total
 
 
 def test_the_first_interrupt_finishes_what_is_in_flight(hub: Hub, tmp_path: Path) -> None:
