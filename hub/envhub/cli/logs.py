@@ -16,8 +16,13 @@ def log_to_terminal(verbosity: int) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setLevel((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)])
     if not verbosity:
-        handler.addFilter(lambda record: not record.name.startswith(_EPISODES))
+        handler.addFilter(_is_for_everyone)
     logging.basicConfig(level=handler.level, format=_FORMAT, handlers=[handler])
+
+
+def _is_for_everyone(record: logging.LogRecord) -> bool:
+    """The hub's own words; a library's retries and deprecations are for those who ask with `-v`."""
+    return record.name.startswith("envhub") and not record.name.startswith(_EPISODES)
 
 
 @contextmanager
