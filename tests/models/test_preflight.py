@@ -39,7 +39,8 @@ async def test_an_unreachable_server_is_one_clear_error() -> None:
             await preflight(model)
     told = str(caught.value)
     assert url in told
-    assert "no connection" in told
+    assert "nothing listens at 127.0.0.1:" in told
+    assert "(connection refused)" in told
     assert "Check that it runs" in told
     assert len(told.splitlines()) < 5
 
@@ -81,7 +82,31 @@ async def test_any_other_answer_counts_as_reachable(answer: str) -> None:
     async def handle(request: web.Request) -> web.StreamResponse:
         if answer.isdigit():
             return web.Response(status=int(answer))
-        return web.Response(text="<html>" if answer == "nonsense" else '{"data": []}')
+        return web.Response(text="hello" if answer == "nonsense" else '{"data": []}')
 
     async with listing(handle) as url, direct(url) as model:
         await preflight(model)
+
+
+async def test_a_web_page_is_no_model_server() -> None:
+    async def page(request: web.Request) -> web.StreamResponse:
+        return web.Response(text="\n<html>Welcome</html>", content_type="text/html")
+
+    async with listing(page) as url, direct(url) as model:
+        with pytest.raises(ConfigError, match="answers with a web page"):
+            await preflight(model)
+
+
+async def test_a_redirect_is_met_before_the_run() -> None:
+    async def elsewhere(request: web.Request) -> web.StreamResponse:
+        raise web.HTTPMovedPermanently("https://127.0.0.1/v1/models")
+
+    async with listing(elsewhere) as url, direct(url) as model:
+        with pytest.raises(ConfigError, match=r"redirect \(HTTP 301\); give the final base URL"):
+            await preflight(model)
+
+
+async def test_a_server_without_tls_is_called_so() -> None:
+    async with mock_server() as url, direct(url.replace("http:", "https:")) as model:
+        with pytest.raises(UsageError, match="does not speak TLS; try http:// instead of https://"):
+            await preflight(model)

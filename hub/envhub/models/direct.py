@@ -3,6 +3,7 @@
 The measured hot path: two calls a rollout, thousands in flight.
 """
 
+import errno
 import io
 import logging
 import resource
@@ -213,7 +214,12 @@ def _connection_problem(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"the host {error.host!r} has no address"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return f"no connection to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
+        where = f"{error.host}:{error.port}"
+        if error.os_error.errno == errno.ECONNREFUSED:
+            return f"nothing listens at {where} (connection refused)"
+        if "WRONG_VERSION_NUMBER" in str(error.os_error):
+            return f"{where} does not speak TLS; try http:// instead of https://"
+        return f"no connection to {where}: {error.os_error.strerror or error.os_error}"
     return f"the connection failed: {str(error) or type(error).__name__}"
 
 

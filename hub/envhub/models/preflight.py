@@ -42,6 +42,13 @@ async def preflight(model: Model, timeout_seconds: float = TIMEOUT_SECONDS) -> N
     if status in (401, 403):
         hint = f"check the key in {endpoint.key_name}" if endpoint.api_key else f"set {endpoint.key_name}"
         raise CredentialError(f"{endpoint.base_url} refuses access to {model.name!r} (HTTP {status}): {hint}")
+    if 300 <= status < 400:
+        raise ConfigError(f"{endpoint.base_url} answers with a redirect (HTTP {status}); give the final base URL")
+    if status == 200 and body.lstrip()[:1] == b"<":
+        raise ConfigError(
+            f"{endpoint.base_url} answers with a web page, not as a model server does; "
+            "check the port, and that the base URL ends where /chat/completions begins"
+        )
     served = _served(body) if status == 200 else ()
     if served and endpoint.served_name not in served:
         close = difflib.get_close_matches(endpoint.served_name, served, n=3, cutoff=0.4)
