@@ -117,6 +117,21 @@ def test_a_column_that_is_missing_is_named_with_those_there_are_and_how_to_map_i
     )
 
 
+def test_a_column_that_serves_another_purpose_is_not_suggested(tmp_path: Path) -> None:
+    row = read(write(tmp_path / "a.jsonl", {"question": "1+1"}))[0]
+    assert not isinstance(row, BadRow)
+    with pytest.raises(DataError, match=r"missing column 'solution'\. The columns are: question\. .*answer=COLUMN"):
+        row[1].named(None, ("solution",), "answer", taken=("question",))
+
+
+def test_text_that_is_no_unicode_is_a_bad_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"question": "a \\ud83e\\udd84"}\n{"question": "half of one: \\ud83e"}\n')
+    rows = read(path)
+    assert ids(rows) == ["test/0"]
+    assert errors(rows) == [f"{path}:2: not Unicode: a string holds half of a surrogate pair, \\ud83e"]
+
+
 def test_a_named_id_column_is_required_of_every_row(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", {"key": "x"}, {"kez": "y"}, {"key": []})
     rows = read(path, id_column="key")

@@ -119,8 +119,19 @@ def _read_array(path: Path, file: BinaryIO) -> Iterator[Row | BadRow]:
 
 def _row(value: object, path: Path, line: int, index: int) -> Row | BadRow:
     if isinstance(value, dict):
+        if half := _half_pair(value):
+            return BadRow(DataError(f"not Unicode: a string holds half of a surrogate pair, \\u{half:04x}", path, line))
         return Row(cast(dict[str, Any], value), str(path), line, index)
     return BadRow(DataError(f"a row must be an object of columns, this is {_kind(value)}", path, line))
+
+
+def _half_pair(value: object) -> int | None:
+    """A lone surrogate, which JSON can write and no file, server or database takes."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        return ord(error.object[error.start])
+    return None
 
 
 def _read_parquet(path: Path) -> Iterator[Row]:

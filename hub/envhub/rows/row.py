@@ -33,8 +33,12 @@ class Row:
         """
         return self.named(name, (), setting)[1]
 
-    def named(self, name: str | None, candidates: Sequence[str], setting: str) -> tuple[str, Any]:
+    def named(
+        self, name: str | None, candidates: Sequence[str], setting: str, taken: Sequence[str] = ()
+    ) -> tuple[str, Any]:
         """The column the user named, else the first of the candidates that is there; by name and value.
+
+        `taken` are columns that already serve another purpose, and are not suggested.
 
         Raises:
             DataError: the row has none; says which it has and how to name the right one.
@@ -43,13 +47,14 @@ class Row:
         for column in names:
             if column in self.values:
                 return column, self.values[column]
-        raise self.missing(names, setting)
+        raise self.missing(names, setting, taken)
 
-    def missing(self, names: Sequence[str], setting: str) -> DataError:
+    def missing(self, names: Sequence[str], setting: str, taken: Sequence[str] = ()) -> DataError:
         """That the row has none of these columns, what it has, and how to name the right one."""
         known = [str(column) for column in self.values]
         wanted = " or ".join(repr(name) for name in names)
-        close = [match for name in names for match in difflib.get_close_matches(name, known, n=1, cutoff=0.5)]
+        free = [column for column in known if column not in taken]
+        close = [match for name in names for match in difflib.get_close_matches(name, free, n=1, cutoff=0.5)]
         meant = f"; did you mean {close[0]!r}?" if close else "."
         shown = ", ".join(known[:20]) + (f" and {len(known) - 20} more" if len(known) > 20 else "")
         return self.error(

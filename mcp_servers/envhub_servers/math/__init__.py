@@ -132,10 +132,10 @@ class MathProblems(Environment[MathConfig]):
 
 
 def _task(config: MathConfig, task_id: str, row: Row) -> Task[Public, Secret]:
-    problem = row.named(config.problem, PROBLEM_COLUMNS, "problem")[1]
+    asked, problem = row.named(config.problem, PROBLEM_COLUMNS, "problem")
     if not isinstance(problem, str) or not problem.strip():
         raise row.error(f"the problem must be text, this is {problem!r:.100}")
-    column, answer = row.named(config.answer, ANSWER_COLUMNS, "answer")
+    column, answer = row.named(config.answer, ANSWER_COLUMNS, "answer", taken=(asked,))
     references = reference_answers(answer, is_solution=column == "solution")
     if not references:
         raise row.error(f"column {column!r} holds no answer: {answer!r:.100}")
