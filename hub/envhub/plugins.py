@@ -139,7 +139,7 @@ def check_config(config_type: type[BaseModel], values: dict[str, JsonValue], own
 def _load(plugin: Plugin) -> Any:
     try:
         return plugin.entry.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(
             f"{plugin.name!r} of distribution {plugin.distribution!r} ({plugin.entry.value}) could not be imported: "
             f"{type(error).__name__}: {error}"
@@ -158,13 +158,15 @@ def _from_file(name: str) -> FoundEnvironment:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(f"{path} could not be imported: {type(error).__name__}: {error}") from error
     classes: dict[str, AnyEnvironment] = {
         key: value
         for key, value in vars(module).items()
         if isinstance(value, type) and issubclass(value, Environment) and value.__module__ == module.__name__
     }
+    if not classes:
+        raise ConfigError(f"{path} defines no environment, that is, no subclass of envhub.Environment")
     if wanted:
         if wanted not in classes:
             raise UnknownNameError(f"environment class in {path}", wanted, classes)
@@ -172,8 +174,9 @@ def _from_file(name: str) -> FoundEnvironment:
     elif len(classes) == 1:
         chosen = next(iter(classes.values()))
     else:
-        listing = ", ".join(classes) or "none"
-        raise ConfigError(f"{path} defines {len(classes)} environment classes ({listing}); name one: {path}:CLASS")
+        raise ConfigError(
+            f"{path} defines {len(classes)} environment classes ({', '.join(classes)}); name one: {path}:CLASS"
+        )
     return FoundEnvironment(path.stem, chosen, {}, _first_line(chosen), True)
 
 

@@ -89,7 +89,8 @@ def test_a_file_with_one_environment_needs_no_class(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "suffix", "says"),
     [
-        ("x = 1", "", "defines 0 environment classes"),
+        ("x = 1", "", "defines no environment"),
+        ("import sys; sys.exit(3)", "", "SystemExit: 3"),
         (ENVIRONMENT + "\nclass Three(Two): pass\n", "", "Two, Three"),
         (ENVIRONMENT, ":Tow", "did you mean 'Two'"),
         ("1/0", "", "ZeroDivisionError"),
