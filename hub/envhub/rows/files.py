@@ -118,9 +118,9 @@ def _read_array(path: Path, file: BinaryIO) -> Iterator[Row | BadRow]:
 
 
 def _row(value: object, path: Path, line: int, index: int) -> Row | BadRow:
+    if (half := _half_pair(value)) is not None:
+        return BadRow(DataError(f"not Unicode: a string holds half of a surrogate pair, \\u{half:04x}", path, line))
     if isinstance(value, dict):
-        if half := _half_pair(value):
-            return BadRow(DataError(f"not Unicode: a string holds half of a surrogate pair, \\u{half:04x}", path, line))
         return Row(cast(dict[str, Any], value), str(path), line, index)
     return BadRow(DataError(f"a row must be an object of columns, this is {_kind(value)}", path, line))
 
