@@ -11,7 +11,7 @@ from envhub.packed import Float32s, Int32s
 from envhub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef, Timings, Usage
 from envhub.store import open_writer
 
-RESOLVED: dict[str, Any] = {"environments": ["arithmetic"], "repeats": 2}
+RESOLVED: dict[str, Any] = {"request": {"environments": ["arithmetic"], "repeats": 2}}
 
 
 def record(sample: str = "g1-0", attempt: int = 0, outcome: Outcome = Outcome.SCORED, **changes: Any) -> Rollout:

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from mcp_types import Tool
 from pydantic import TypeAdapter, ValidationError
@@ -226,7 +226,8 @@ class RunReader:
 
     def group_counts(self) -> Iterator[GroupCounts]:
         """Each task's samples, counted by their effective attempts."""
-        repeats: Any = self.info.resolved.get("repeats")
+        request: Any = self.info.resolved.get("request")
+        repeats: Any = cast(dict[str, Any], request).get("repeats") if isinstance(request, dict) else None
         planned = repeats if isinstance(repeats, int) else 1
         with self._source.connect() as connection:
             for environment, task_id, samples, scored, passed, total, squares, judged in connection.execute(
