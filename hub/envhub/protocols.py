@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from mcp_types import CallToolResult, Tool
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from envhub.frozen import Frozen
 from envhub.limits import Deadlines, Limits
@@ -23,9 +23,9 @@ from envhub.task import BadRow, Public
 class Sampling(Frozen):
     """How to sample; None leaves it to the backend."""
 
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
+    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    max_tokens: int | None = Field(default=None, ge=1)
     """Output tokens of one response."""
     stop: tuple[str, ...] | None = None
     seed: int | None = None

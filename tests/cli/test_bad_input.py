@@ -27,6 +27,13 @@ from .conftest import Hub, started
         (("run", "arithmetic", "-m", "mock/slover"), ["solver"]),
         (("run", "arithmetic", "-m", "hosted_vllm/x"), ["--base-url", "HOSTED_VLLM_API_BASE"]),
         (("run", "arithmetic", "-m", "hosted_vllm/x", "--base-url", "http://127.0.0.1:1/v1"), ["http://127.0.0.1:1"]),
+        (("run", "arithmetic", "--base-url", "http://127.0.0.1:1"), ["no model", "-m hosted_vllm/NAME"]),
+        (
+            ("run", "arithmetic", "-m", "mock/solver", "--base-url", "http://127.0.0.1:1"),
+            ["uses no server", "hosted_vllm/mock/solver"],
+        ),
+        (("run", "arithmetic", "-m", "mock/solver", "--temperature", "-1"), ["temperature", "-1"]),
+        (("run", "arithmetic", "-m", "mock/solver", "--top-p", "5"), ["top_p", "5.0"]),
         (("run", "arithmetic", "-m", "openai/x", "--base-url", "http://192.0.2.1/v1"), ["OPENAI_API_KEY"]),
         (("run", "arithmetic", "--limit", "0"), ["--limit"]),
         (("run", "arithmetic", "--resume"), ["-o"]),
@@ -182,3 +189,34 @@ def test_a_full_disk_keeps_what_is_committed_and_says_what_to_do(hub: Hub, tmp_p
         assert resumed.json["outcomes"]["scored"] >= kept
     finally:
         subprocess.run(["umount", str(small)], check=True)
+
+
+WORLD = """
+import time
+from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task, tool
+
+class World(Environment[EnvironmentConfig]):
+    @classmethod
+    def tasks(cls, config, split, seed):
+        yield Task(Public(id="a", prompt="p"), Secret())
+        {tasks}
+    {tool}
+    async def verify(self, submission):
+        return Score(reward=1.0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("tasks", "tool", "says"),
+    [
+        ("yield 5", "", "yielded 5, which is no Task"),
+        ("raise ValueError('no rows')", "", "ValueError: no rows"),
+        ("yield Task(Public(id='a', prompt='q'), Secret())", "", "two tasks of world (test) have the id 'a'"),
+        ("yield Task(Public(id='b', prompt=chr(0xd800)), Secret())", "", "task 'b' of split 'test' is not JSON"),
+        ("", "@tool\n    def roll(self): pass", "tool World.roll must be `async def`"),
+        ("", "@tool\n    async def roll(self, count): pass", "parameter 'count' needs a name and a type"),
+    ],
+)
+def test_an_environment_that_does_not_fit_says_why(hub: Hub, tmp_path: Path, tasks: str, tool: str, says: str) -> None:
+    (tmp_path / "world.py").write_text(WORLD.format(tasks=tasks, tool=tool))
+    assert says in hub("run", "world.py", "-a", "null").refused()

@@ -105,3 +105,14 @@ def test_a_configuration_that_is_none_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
         with pytest.raises(ConfigError, match=name):
             request_from_file(tmp_path / name)
+
+
+def test_an_unknown_setting_of_a_section_is_met_with_its_neighbours() -> None:
+    with pytest.raises(ConfigError, match=r"'retries\.infra'; did you mean 'retries\.infrastructure'"):
+        build_request({"retries": {"infra": 1}}, "run.toml")
+
+
+def test_settings_that_are_no_table_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "resolved.json").write_text('{"request": null}')
+    with pytest.raises(ConfigError, match=r"resolved\.json: the settings must be a table, this is None"):
+        request_from_file(tmp_path / "resolved.json")

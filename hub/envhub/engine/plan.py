@@ -11,8 +11,9 @@ from pydantic import JsonValue
 from envhub.engine.play import Cast, Item
 from envhub.engine.request import RunRequest
 from envhub.environment import EnvironmentConfig
-from envhub.errors import ConfigError, UnknownNameError
+from envhub.errors import ConfigError, HubError, UnknownNameError
 from envhub.hosting import InProcessHost
+from envhub.hosting.episode import describe
 from envhub.limits import DEFAULT_LIMITS, Limits
 from envhub.models.config import ModelConfig
 from envhub.plugins import FoundEnvironment, check_config, find_agent, find_environment
@@ -102,14 +103,22 @@ class Plan:
 
         Raises:
             DataError: a row makes no task, and bad rows are not skipped.
+            ConfigError: there is no task, or two have the same id.
         """
         good = bad = 0
         for planned in self.environments:
+            taken: set[int] = set()
             for card in self.tasks(planned):
                 if isinstance(card, BadRow):
                     bad += 1
-                else:
-                    good += 1
+                    continue
+                good += 1
+                # A hash each, not the ids themselves: they may be long, and there may be a million.
+                key = hash(card.public.id)
+                if key in taken:
+                    name = planned.host.info.name
+                    raise ConfigError(f"two tasks of {name} ({planned.split}) have the id {card.public.id!r}")
+                taken.add(key)
         if not good:
             names = ", ".join(f"{planned.host.info.name} ({planned.split})" for planned in self.environments)
             raise ConfigError(f"there is no task to run in {names}" + (f"; {bad} rows are bad" if bad else ""))
@@ -160,6 +169,7 @@ def make_plan(request: RunRequest) -> Plan:
         raise ConfigError(f"an environment is named twice: {', '.join(names)}")
     settings = _settings(request.set, names)
     environments = tuple(_host(environment, settings[environment.name], request) for environment in found)
+    _check_server(request)
     agent_name = request.agent or ("tool_loop" if request.model else "oracle")
     agent = find_agent(agent_name, request.agent_set)
     if agent_name in ("tool_loop", "react", "single_turn") and request.model is None:
@@ -210,11 +220,29 @@ def _host(found: FoundEnvironment, settings: dict[str, JsonValue], request: RunR
     config: EnvironmentConfig = check_config(
         found.environment.config_type, values, f"environment {found.name!r}", "--set"
     )
-    host = InProcessHost(found.name, found.environment, config)
+    try:
+        host = InProcessHost(found.name, found.environment, config)
+    except HubError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"environment {found.name!r} cannot be hosted: {describe(error)}") from error
     split = request.split or host.info.splits[0]
     if split not in host.info.splits:
         raise UnknownNameError(f"split of {found.name}", split, host.info.splits)
     return PlannedEnvironment(host, split, config.model_dump(mode="json"))
+
+
+def _check_server(request: RunRequest) -> None:
+    """Refuse a server that would not be used: whoever names one means to use it."""
+    if request.base_url is None:
+        return
+    if request.model is None:
+        raise ConfigError("a base URL is given, but no model; name it with -m hosted_vllm/NAME")
+    if request.model.startswith("mock/"):
+        raise ConfigError(
+            f"{request.model!r} answers in this process and uses no server; for the one at {request.base_url} "
+            f"name it hosted_vllm/{request.model}, or leave the base URL out"
+        )
 
 
 def _model(request: RunRequest) -> ModelConfig | None:

@@ -87,7 +87,17 @@ def build_request(values: dict[str, Any], origin: str) -> RunRequest:
         for problem in error.errors(include_url=False):
             key = ".".join(str(step) for step in problem["loc"])
             if problem["type"] == "extra_forbidden":
-                lines.append(f"{origin}: {UnknownNameError('setting', key, RunRequest.model_fields)}")
+                lines.append(f"{origin}: {UnknownNameError('setting', key, _known(problem['loc'][:-1]))}")
+            elif not key:
+                lines.append(f"{origin}: the settings must be a table, this is {problem.get('input')!r:.100}")
             else:
                 lines.append(f"{origin}: {key} = {problem.get('input')!r}: {problem['msg']}")
         raise ConfigError("\n".join(lines)) from None
+
+
+def _known(section: tuple[int | str, ...]) -> list[str]:
+    """The settings there are where an unknown one was found."""
+    model: Any = RunRequest
+    for step in section:
+        model = model.model_fields[step].annotation
+    return [".".join([*map(str, section), name]) for name in model.model_fields]

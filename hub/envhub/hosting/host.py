@@ -6,9 +6,10 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import JsonValue
+from pydantic_core import PydanticSerializationError
 
 from envhub.environment import AnyEnvironment, EnvironmentConfig
 from envhub.errors import ConfigError, HubError, TaskError, UnknownNameError
@@ -35,7 +36,10 @@ class _HostedTask:
 
     @property
     def digest(self) -> str:
-        return self.task.digest
+        try:
+            return self.task.digest
+        except PydanticSerializationError as error:
+            raise ConfigError(f"task {self.task.id!r} of split {self.split!r} is not JSON: {error}") from error
 
 
 class InProcessHost:
@@ -69,7 +73,7 @@ class InProcessHost:
             raise UnknownNameError(f"split of {self.info.name}", split, self.info.splits)
         try:
             for task in self._environment.tasks(self._config, split, seed):
-                yield task if isinstance(task, BadRow) else _HostedTask(task, split)
+                yield task if isinstance(task, BadRow) else _HostedTask(_checked(task), split)
         except HubError:
             raise
         except Exception as error:
@@ -99,6 +103,13 @@ class InProcessHost:
                 await episode.close()
             except HubError:
                 logger.exception("an episode of %s did not close", self.info.name)
+
+
+def _checked(task: Any) -> Task[Public, Secret]:
+    """What an environment yielded, if it is a task."""
+    if not isinstance(task, Task):
+        raise TypeError(f"yielded {task!r:.100}, which is no Task")
+    return cast(Task[Public, Secret], task)
 
 
 def source_digest(environment: AnyEnvironment) -> str:
