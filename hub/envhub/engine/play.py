@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -14,7 +14,6 @@ from envhub.engine.seat import EpisodeSeat
 from envhub.errors import (
     AgentError,
     EpisodeError,
-    EpisodeStop,
     HubError,
     ModelError,
     NotOffered,
@@ -172,7 +171,8 @@ class Attempt:
             finally:
                 clock.end("agent")
                 self._answer = episode.answer
-            self._adopt(episode.faults)
+                # Also where the agent failed: it may have tripped over what the environment broke.
+                self._adopt(episode.faults)
             if self._decisive is None:
                 self._phase = "verify"
                 self._on_state("verify")
@@ -200,6 +200,9 @@ class Attempt:
             else:
                 self._stop = await self._take_seats(names, episode)
         if scope.cancelled_caught:
+            if episode.is_sealed:
+                self._stop = Stop.SUBMITTED
+                return
             if not is_limit:
                 raise AgentError(f"the agent had not stopped after {deadline:g} s")
             self._stop = Stop.TIME_LIMIT
@@ -238,15 +241,26 @@ class Attempt:
         )
         try:
             stop = await self._choose(seat, episode)
-        except EpisodeStop as reached:
-            return Stop(reached.stop)
-        except EpisodeError:
-            raise
         except Exception as error:
+            # The first terminal wins: what the agent trips over afterwards changes nothing.
+            over = Stop.SUBMITTED if episode.is_sealed else seat.reached
+            if over is not None:
+                return over
+            if seat.fault is not None:
+                raise seat.fault from error
+            decisive = _decisive(error)
+            if isinstance(decisive, EpisodeError):
+                raise decisive from None
             logger.exception("agent %r failed in %s", cast.agent.name, item.rollout_id)
-            raise AgentError(f"the agent raised {type(error).__name__}: {error}") from error
+            raise AgentError(f"the agent raised {type(decisive).__name__}: {decisive}") from error
         if episode.is_sealed:
             return Stop.SUBMITTED
+        if seat.fault is not None:
+            raise seat.fault
+        if seat.reached is not None:
+            return seat.reached
+        if not isinstance(stop, Stop):  # pyright: ignore[reportUnnecessaryIsInstance]  # agents are anyone's code
+            raise AgentError(f"the agent returned {stop!r}; it must return a Stop")
         return Stop.TOKEN_LIMIT if seat.is_truncated and stop is Stop.FINISHED else stop
 
     async def _choose(self, seat: EpisodeSeat, episode: Episode) -> Stop:
@@ -322,7 +336,7 @@ class Attempt:
             policy_version_max=max(versions) if versions else None,
             trainable=reason is None,
             trainable_reason=reason,
-            gaps=_gaps(turns),
+            gaps=(*_gaps(turns), *sorted(self.recorder.lost)),
         )
 
     @property
@@ -367,6 +381,20 @@ def _fault(error: EpisodeError, phase: Phase) -> Fault:
         retryable=error.retryable,
         status=status,
     )
+
+
+def _decisive(error: BaseException) -> BaseException:
+    """The error that says what broke: of a group, a boundary's before any other."""
+    leaves = list(_leaves(error))
+    return next((leaf for leaf in leaves if isinstance(leaf, EpisodeError)), leaves[0])
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+            yield from _leaves(inner)  # pyright: ignore[reportUnknownArgumentType]
+    else:
+        yield error
 
 
 def _first(group: BaseExceptionGroup[HubError]) -> HubError:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from envhub.errors import AgentError
 from envhub.messages import Message
 from envhub.protocols import ModelReply, Sampling
 from envhub.rollout import ToolCall, Turn
@@ -68,6 +69,8 @@ class Recorder:
     def __init__(self) -> None:
         self.turns: list[OpenTurn] = []
         self.media: dict[str, bytes] = {}
+        self.lost: set[str] = set()
+        """Kinds of calls that were in flight when the episode ended, and left no record."""
         self.model_seconds = 0.0
         self.tool_seconds = 0.0
         self.output_tokens = 0
@@ -87,8 +90,15 @@ class Recorder:
         sampling: dict[str, object],
         started: float,
     ) -> None:
-        """Note a response to a conversation, as a child of the turn whose conversation it extends."""
+        """Note a response to a conversation, as a child of the turn whose conversation it extends.
+
+        Raises:
+            AgentError: what the agent gave are no messages.
+        """
         parent, shared = self._parent(seat, messages)
+        for message in (*messages[shared:], response):
+            if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  # agents are anyone's
+                raise AgentError(f"the agent's conversation holds {type(message).__name__}, not only messages")
         self.turns.append(
             OpenTurn(
                 index=len(self.turns),

@@ -10,13 +10,16 @@ import msgspec
 from mcp_types import AudioContent, CallToolResult, ContentBlock, ImageContent, TextContent, Tool
 
 from envhub.engine.recorder import Recorder, sampling_fields
-from envhub.errors import AgentError, ContextLimitError, EpisodeStop, TaskError
+from envhub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, TaskError
 from envhub.hosting.toolbox import LOOP_TOOLS
 from envhub.limits import Limits
 from envhub.messages import Media, Message, Part, Text, ToolRequest
 from envhub.protocols import AgentPlane, Episode, Model, ModelRequest, Sampling
 from envhub.rollout import Stop, ToolCall
 from envhub.tools import text_result
+
+_DEEPEST = 64
+"""Levels of nesting in a call's arguments; a record that nests deeper would not be read back."""
 
 
 class EpisodeSeat:
@@ -40,6 +43,10 @@ class EpisodeSeat:
         self.tools = tuple(tool for tool in plane.tools if tool.name not in LOOP_TOOLS)
         self.is_truncated = False
         """Whether the last response was cut by a token limit."""
+        self.reached: Stop | None = None
+        """The limit the agent has met, whether or not it let it pass."""
+        self._world_fault: EpisodeError | None = None
+        self._model_fault: EpisodeError | None = None
         self._plane: AgentPlane = plane
         self._episode, self._recorder, self._model = episode, recorder, model
         self._limits, self._timeout, self._session, self._on_state = limits, model_timeout, session, on_state
@@ -54,6 +61,11 @@ class EpisodeSeat:
         """Whether the episode is over for the agent."""
         return self._episode.is_sealed
 
+    @property
+    def fault(self) -> EpisodeError | None:
+        """What broke under the agent: its world, or the last model call; an agent may have caught it."""
+        return self._world_fault or self._model_fault
+
     async def generate(self, messages: Sequence[Message], tools: Sequence[Tool] | None = None) -> Message:
         """Ask the model; a turn.
 
@@ -63,7 +75,11 @@ class EpisodeSeat:
         """
         if self._model is None:
             raise AgentError("the agent asked for a model, but the run has none; name one with -m")
-        sampling = self._admit()
+        try:
+            sampling = self._admit()
+        except EpisodeStop:
+            await anyio.lowlevel.checkpoint()  # an agent that never lets it pass must not hold up the rest
+            raise
         self._on_state("model")
         recorder = self._recorder
         started = recorder.now()
@@ -75,17 +91,30 @@ class EpisodeSeat:
             session=self._session,
             media=recorder.media,
         )
+        self._turns += 1
         try:
             reply = await self._model.generate(request)
-        except ContextLimitError as error:
-            raise EpisodeStop(Stop.CONTEXT_LIMIT) from error
+        except BaseException as error:
+            self._turns -= 1
+            self._note_failed_call(error)
+            if isinstance(error, ContextLimitError):
+                raise EpisodeStop(Stop.CONTEXT_LIMIT) from error
+            raise
         finally:
             recorder.model_seconds += recorder.now() - started
-        self._turns += 1
+        self._model_fault = None
         self.is_truncated = reply.finish_reason == "length"
         fields = self._sampling_fields if sampling is self._sampling else sampling_fields(sampling)
         recorder.add_turn(self.name, messages, reply.message, reply, fields, started)
         return reply.message
+
+    def _note_failed_call(self, error: BaseException) -> None:
+        if isinstance(error, ContextLimitError):
+            self.reached = Stop.CONTEXT_LIMIT
+        elif isinstance(error, EpisodeError):
+            self._model_fault = error
+        elif not isinstance(error, Exception):
+            self._recorder.lost.add("model_calls")
 
     def _admit(self) -> Sampling:
         """Check the limits before a turn; the sampling to use, capped by what is left."""
@@ -93,17 +122,21 @@ class EpisodeSeat:
         if self.is_sealed:
             raise EpisodeStop(Stop.SUBMITTED)
         if limits.max_turns is not None and self._turns >= limits.max_turns:
-            raise EpisodeStop(Stop.TURN_LIMIT)
+            raise self._stop(Stop.TURN_LIMIT)
         if limits.max_cost is not None and recorder.cost >= limits.max_cost:
-            raise EpisodeStop(Stop.COST_LIMIT)
+            raise self._stop(Stop.COST_LIMIT)
         if limits.max_tokens is None:
             return self._sampling
         left = limits.max_tokens - recorder.output_tokens
         if left <= 0:
-            raise EpisodeStop(Stop.TOKEN_LIMIT)
+            raise self._stop(Stop.TOKEN_LIMIT)
         if self._sampling.max_tokens is not None and self._sampling.max_tokens <= left:
             return self._sampling
         return self._sampling.model_copy(update={"max_tokens": left})
+
+    def _stop(self, limit: Stop) -> EpisodeStop:
+        self.reached = limit
+        return EpisodeStop(limit)
 
     def say(self, messages: Sequence[Message], response: Message) -> None:
         """Record a response no model made; a turn.
@@ -120,17 +153,19 @@ class EpisodeSeat:
         self._on_state("tool")
         started = self._recorder.now()
         answers: list[Message | None] = [None] * len(requests)
-        if len(requests) == 1:
-            answers[0] = await self._call(requests[0])
-        elif requests:
+        try:
+            if len(requests) == 1:
+                answers[0] = await self._call(requests[0])
+            elif requests:
 
-            async def run(place: int) -> None:
-                answers[place] = await self._call(requests[place])
+                async def run(place: int) -> None:
+                    answers[place] = await self._call(requests[place])
 
-            async with anyio.create_task_group() as calls:
-                for place in range(len(requests)):
-                    calls.start_soon(run, place)
-        self._recorder.tool_seconds += self._recorder.now() - started
+                async with anyio.create_task_group() as calls:
+                    for place in range(len(requests)):
+                        calls.start_soon(run, place)
+        finally:
+            self._recorder.tool_seconds += self._recorder.now() - started
         return [answer for answer in answers if answer is not None]
 
     async def _call(self, request: ToolRequest) -> Message:
@@ -140,9 +175,15 @@ class EpisodeSeat:
             raise AgentError(f"the agent called {request.name!r} before any turn; say() or generate() first")
         started = recorder.now()
         arguments, result = _arguments(request)
-        if result is None:
-            result = await self._plane.call_tool(request.name, arguments)
-        content, size, result = self._content(result)
+        try:
+            if result is None:
+                result = await self._plane.call_tool(request.name, arguments)
+            content, size, result = self._content(result)
+        except BaseException as error:
+            recorder.lost.add("tool_calls")
+            if isinstance(error, EpisodeError):
+                self._world_fault = error
+            raise
         turn.tool_calls.append(
             ToolCall(
                 id=request.id,
@@ -190,7 +231,11 @@ class EpisodeSeat:
 
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
         """The environment's next user messages; None when the conversation is over."""
-        return await self._plane.reply(messages)
+        try:
+            return await self._plane.reply(messages)
+        except EpisodeError as error:
+            self._world_fault = error
+            raise
 
 
 def _decoded(block: ImageContent | AudioContent) -> bytes:
@@ -207,6 +252,14 @@ def _arguments(request: ToolRequest) -> tuple[Any, CallToolResult | None]:
         arguments = msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:
         return request.arguments, text_result(f"the arguments are not JSON: {error}", is_error=True)
+    if text.count("{") + text.count("[") > _DEEPEST and not _is_shallow(arguments, _DEEPEST):
+        return request.arguments, text_result(f"the arguments nest deeper than {_DEEPEST} levels", is_error=True)
     if isinstance(arguments, dict):
         return cast(dict[str, Any], arguments), None
     return arguments, text_result("the arguments must be a JSON object", is_error=True)
+
+
+def _is_shallow(value: Any, levels: int) -> bool:
+    """Whether a JSON value nests no deeper than so many levels."""
+    inner: Any = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return not inner or (levels > 0 and all(_is_shallow(item, levels - 1) for item in inner))

@@ -167,8 +167,19 @@ class HostedEpisode:
         raise TaskError(f"the environment's user gave no reply within {seconds:g} s")
 
     def reference(self) -> Sequence[Message]:
-        """Privileged: the reference solution; empty where there is none."""
-        return self.environment.reference()
+        """Privileged: the reference solution; empty where there is none.
+
+        Raises:
+            TaskError: the environment's code failed.
+        """
+        try:
+            return self.environment.reference()
+        except EpisodeError:
+            raise
+        except NotOffered as error:
+            raise TaskError(str(error), retryable=False) from error
+        except Exception as error:
+            raise TaskError(f"reference raised {describe(error)}") from error
 
     def snapshot(self) -> JsonValue:
         """Privileged: the world's state as JSON, cut off from the world it was taken from."""
