@@ -118,6 +118,26 @@ async def test_cancelled_attempts_are_kept_as_cancelled(attempt: Player) -> None
     assert [rollout.outcome for rollout in sink.rollouts] == [Outcome.CANCELLED] * 2
 
 
+async def test_a_finished_rollout_that_waits_for_the_disk_survives_cancellation(attempt: Player) -> None:
+    class Busy(Kept):
+        asked, is_ready = anyio.Event(), False
+
+        async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
+            self.asked.set()
+            if not self.is_ready:
+                await anyio.sleep_forever()
+            await super().add(rollout, media)
+
+    sink = Busy()
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(LocalPool(1, Retries(), StopSignal()).collect, iter([attempt(Null()).item]), sink)
+            await sink.asked.wait()
+            sink.is_ready = True
+            group.cancel_scope.cancel()
+    assert [rollout.outcome for rollout in sink.rollouts] == [Outcome.SCORED]
+
+
 @pytest.mark.parametrize("concurrency", [1, 3, 50])
 async def test_every_item_is_played_once(attempt: Player, concurrency: int) -> None:
     sink = Kept()

@@ -16,6 +16,8 @@ from envhub.rollout import Rollout
 logger = logging.getLogger(__name__)
 
 LONGEST_PAUSE_SECONDS = 10.0
+LAST_RECORD_SECONDS = 10.0
+"""How long the record of an attempt cut short may wait for the sink."""
 
 
 class Sink(Protocol):
@@ -87,16 +89,18 @@ class LocalPool:
         number, waited, tries = sink.attempts(item.rollout_id), 0.0, 0
         while True:
             attempt = Attempt(item, number, waited, sink.track)
+            rollout: Rollout | None = None
             try:
                 rollout = await attempt.play()
+                await sink.add(rollout, attempt.media)
             except anyio.get_cancelled_exc_class():
+                # Also what was finished and waited for a slow disk is kept.
                 with (
-                    anyio.CancelScope(shield=True, deadline=anyio.current_time() + 10),
+                    anyio.CancelScope(shield=True, deadline=anyio.current_time() + LAST_RECORD_SECONDS),
                     contextlib.suppress(StoreError),
                 ):
-                    await sink.add(attempt.cancelled(), attempt.media)
+                    await sink.add(rollout or attempt.cancelled(), attempt.media)
                 raise
-            await sink.add(rollout, attempt.media)
             kind = rollout.outcome.kind
             broken = [fault for fault in rollout.faults if fault.phase != "close"]
             if not left.get(kind) or self._stop.is_set or not all(fault.retryable for fault in broken):
