@@ -89,7 +89,7 @@ def test_only_harmful_changes_are_named() -> None:
     harmful = make_plan(arithmetic(limits={"max_turns": 6}, agent="null")).resolved
     assert changed_settings(before, harmless) == []
     changes = "\n".join(changed_settings(before, harmful))
-    assert "request.limits.max_turns: 5 → 6" in changes
+    assert "environments.0.limits.max_turns: 5 → 6" in changes
     assert "request.agent: 'oracle' → 'null'" in changes
 
 
@@ -116,3 +116,20 @@ def test_settings_that_are_no_table_are_refused(tmp_path: Path) -> None:
     (tmp_path / "resolved.json").write_text('{"request": null}')
     with pytest.raises(ConfigError, match=r"resolved\.json: the settings must be a table, this is None"):
         request_from_file(tmp_path / "resolved.json")
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"limits": {"max_seconds": 4000}}, r"max_seconds = 4000 is past a deadline .*deadlines\.agent = 3600"),
+        ({"limits": {"max_cost": 1}, "model": "mock/solver"}, "max_cost = 1 cannot be kept without a price"),
+    ],
+)
+def test_a_limit_that_could_never_stop_an_episode_is_refused(settings: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        make_plan(arithmetic(**settings))
+
+
+def test_a_limit_within_its_deadline_and_a_budget_with_a_price_hold() -> None:
+    make_plan(arithmetic(limits={"max_seconds": 4000}, deadlines={"agent": 5000}))
+    make_plan(arithmetic(limits={"max_cost": 1}, model="mock/solver", price_output=2))

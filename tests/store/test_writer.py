@@ -1,11 +1,13 @@
 """The writer: durable in batches, once each, one effective attempt a sample, and errors that arrive as they are."""
 
 import sqlite3
+import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 from mcp_types import Tool
 
@@ -212,3 +214,33 @@ async def _add_until_held_back(writer: RunWriter) -> int:
             await writer.add(record(f"g{number}-0", turns=()))
             added += 1
     return added
+
+
+async def test_commits_do_not_wait_for_threads_that_others_hold(tmp_path: Path) -> None:
+    gate = threading.Event()
+    async with (
+        open_writer(tmp_path, resolved=RESOLVED, given="", resume=False) as writer,
+        anyio.create_task_group() as blocking,
+    ):
+        for _ in range(int(anyio.to_thread.current_default_thread_limiter().total_tokens)):
+            blocking.start_soon(anyio.to_thread.run_sync, gate.wait)
+        await anyio.wait_all_tasks_blocked()
+        try:
+            await writer.add(record("g-0"))
+            with anyio.fail_after(5):
+                await writer.flush()
+        finally:
+            gate.set()
+    assert effective(tmp_path) == {"g-0": 0}
+
+
+async def test_a_bug_in_a_listener_ends_the_run_at_once(tmp_path: Path) -> None:
+    def trip(rollouts: Sequence[Rollout]) -> None:
+        raise KeyError("a bug")
+
+    with anyio.fail_after(5), pytest.raises(BaseExceptionGroup) as caught:
+        async with open_writer(tmp_path, resolved=RESOLVED, given="", resume=False, on_commit=trip) as writer:
+            with anyio.CancelScope(shield=True):
+                for number in range(10_000):
+                    await writer.add(record(f"g{number}-0", turns=()))
+    assert caught.group_contains(KeyError)

@@ -25,6 +25,8 @@ HARMLESS = frozenset(
     {"concurrency", "retries", "deadlines", "limit", "repeats", "skip_bad", "max_tries", "base_url", "hub_version"}
 )
 """Settings that may change when a run is resumed: they do not change what a rollout means."""
+IN_FORCE = frozenset({"request.split", "request.limits", "request.in_process"})
+"""Settings judged by what comes of them, which stands with each environment, and not by how they were asked for."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,26 @@ def make_plan(request: RunRequest) -> Plan:
     agent = find_agent(agent_name, request.agent_set)
     if agent_name in ("tool_loop", "react", "single_turn") and request.model is None:
         raise ConfigError(f"agent {agent_name!r} needs a model; name one with -m, for example -m mock/solver")
-    return Plan(request, environments, agent, agent_name, _model(request))
+    plan = Plan(request, environments, agent, agent_name, _model(request))
+    for planned in environments:
+        _check_limits(request, plan.limits(planned))
+    return plan
+
+
+def _check_limits(request: RunRequest, limits: Limits) -> None:
+    """Refuse a limit that could never be the one to stop an episode."""
+    deadlines = request.deadlines
+    if limits.max_seconds is not None and limits.max_seconds > min(deadlines.agent, deadlines.episode):
+        raise ConfigError(
+            f"max_seconds = {limits.max_seconds:g} is past a deadline (deadlines.agent = {deadlines.agent:g}, "
+            f"deadlines.episode = {deadlines.episode:g}), which would count as a fault; raise those in a --config file"
+        )
+    is_priced = request.price_prompt is not None or request.price_output is not None
+    if limits.max_cost is not None and request.model is not None and not is_priced:
+        raise ConfigError(
+            f"max_cost = {limits.max_cost:g} cannot be kept without a price: "
+            "give price_prompt and price_output (US dollars per million tokens) in a --config file"
+        )
 
 
 def changed_settings(stored: dict[str, JsonValue], now: dict[str, JsonValue]) -> list[str]:
@@ -182,7 +203,9 @@ def changed_settings(stored: dict[str, JsonValue], now: dict[str, JsonValue]) ->
     return [
         line
         for line in _differences(stored, now)
-        if line.partition(":")[0].removeprefix("request.").split(".")[0] not in HARMLESS
+        if (path := line.partition(":")[0].split("."))[0] not in HARMLESS
+        and not (path[0] == "request" and path[1] in HARMLESS)
+        and ".".join(path[:2]) not in IN_FORCE
     ]
 
 

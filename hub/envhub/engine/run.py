@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol, cast
 
-from envhub.engine.plan import Plan, changed_settings
+from envhub.engine.plan import Plan, PlannedEnvironment, changed_settings
 from envhub.engine.play import Attempt, Item
 from envhub.engine.pool import LocalPool, StopSignal
 from envhub.errors import HubError, RunDirectoryError
@@ -71,8 +71,10 @@ async def collect(
             ) as writer:
                 if writer.resumed:
                     _refuse_changes(directory, changed_settings(writer.stored_resolved, resolved))
-                # A resumed run may hold more than is asked for now; what is there counts.
-                planned = max(planned, writer.done_count)
+                    writer.set_resolved(resolved)
+                    # A resumed run may hold samples that are not asked for now; what is there counts.
+                    new = sum(not writer.is_kept(item.rollout_id) for _, item in _items(plan, writer.run_id, None))
+                    planned = writer.kept_count + new
                 writer.set_plan(planned)
                 items = _remaining(plan, writer, model)
                 observer.started(writer.run_id, planned, writer.done_count, bad_rows)
@@ -99,14 +101,18 @@ async def _model(plan: Plan, credentials: Credentials) -> AsyncGenerator[Model |
 
 def _remaining(plan: Plan, writer: RunWriter, model: Model | None) -> Generator[Item]:
     """What is planned and not done, group by group."""
-    for planned, actors in plan.casts(writer.run_id, model):
+    for planned, item in _items(plan, writer.run_id, model):
         writer.add_tools(planned.host.info.tools_digest, planned.host.info.tools)
+        if not writer.is_done(item.rollout_id):
+            yield item
+
+
+def _items(plan: Plan, run_id: str, model: Model | None) -> Iterator[tuple[PlannedEnvironment, Item]]:
+    for planned, actors in plan.casts(run_id, model):
         for card in plan.tasks(planned):
-            if isinstance(card, BadRow):
-                continue
-            for item in plan.items(actors, card):
-                if not writer.is_done(item.rollout_id):
-                    yield item
+            if not isinstance(card, BadRow):
+                for item in plan.items(actors, card):
+                    yield planned, item
 
 
 def _refuse_changes(directory: Path, changes: list[str]) -> None:

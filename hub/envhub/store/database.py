@@ -57,6 +57,8 @@ class Batch:
     tools: dict[str, Sequence[Tool]] = field(default_factory=dict[str, Sequence[Tool]])
     meta: dict[str, str] = field(default_factory=dict[str, str])
     live: dict[str, LiveState] = field(default_factory=dict[str, LiveState])
+    resolved: dict[str, JsonValue] | None = None
+    """What the run is resumed with."""
 
 
 class RunDatabase:
@@ -67,7 +69,8 @@ class RunDatabase:
         self._connection, self._lock = connection, lock
         meta = dict(connection.execute("SELECT key, value FROM meta"))
         self.run_id: str = meta["run_id"]
-        self.resolved: dict[str, JsonValue] = json.loads(meta["resolved"])
+        self.resolved: dict[str, JsonValue] = json.loads(meta.get("created_with", meta["resolved"]))
+        """What the run was created with."""
         self._row_id, self._seq = connection.execute(
             "SELECT coalesce(max(id), 0), coalesce(max(seq), 0) FROM rollouts"
         ).fetchone()
@@ -94,6 +97,8 @@ class RunDatabase:
         for _, media in batch.rollouts:
             if media:
                 keep_media(self.directory / MEDIA, media)
+        if batch.resolved is not None:
+            _write_resolved(self.directory, batch.resolved)
         row_id, seq = self._row_id, self._seq
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
@@ -127,6 +132,12 @@ class RunDatabase:
         for digest, tools in batch.tools.items():
             definitions = to_json([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools])
             connection.execute("INSERT OR IGNORE INTO tools VALUES (?, ?)", (digest, definitions.decode()))
+        if batch.resolved is not None:
+            # What it was created with stays: changes are judged against that.
+            connection.execute(
+                "INSERT OR IGNORE INTO meta SELECT 'created_with', value FROM meta WHERE key = 'resolved'"
+            )
+            connection.execute("UPDATE meta SET value = ? WHERE key = 'resolved'", (to_json(batch.resolved).decode(),))
         if batch.meta:
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(batch.meta.items()))
         if self._live:
@@ -251,7 +262,7 @@ def _create(directory: Path, resolved: dict[str, JsonValue], given: str) -> None
     for folder in (MEDIA, "logs"):
         (directory / folder).mkdir(exist_ok=True)
     (directory / "run.toml").write_text(given, encoding="utf-8")
-    (directory / "resolved.json").write_bytes(to_json(resolved, indent=2) + b"\n")
+    _write_resolved(directory, resolved)
     now = time.time()
     meta = {
         "run_id": f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}",
@@ -267,6 +278,13 @@ def _create(directory: Path, resolved: dict[str, JsonValue], given: str) -> None
         connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
         connection.execute("COMMIT")
     draft.replace(path)
+
+
+def _write_resolved(directory: Path, resolved: dict[str, JsonValue]) -> None:
+    path = directory / "resolved.json"
+    partial = path.with_suffix(".json.new")
+    partial.write_bytes(to_json(resolved, indent=2) + b"\n")
+    partial.replace(path)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

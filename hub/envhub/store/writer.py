@@ -45,6 +45,8 @@ class RunWriter:
         self._done, self._following = database.done, database.following
         self.done_count = len(self._done)
         """Samples that were decided when the run was opened."""
+        self.kept_count = self.done_count + sum(name not in self._done for name in self._following)
+        """Samples that had a record then, decided or not."""
         self._database, self._on_commit = database, on_commit
         self._queue: deque[_Waiting] = deque()
         self._bytes = 0
@@ -57,6 +59,8 @@ class RunWriter:
         self._failure: StoreError | None = None
         self._is_closing = False
         self._work, self._records, self._hurry, self._progress = (anyio.Event() for _ in range(4))
+        # A thread of its own: those that everyone shares may all be held by environments that block.
+        self._thread = anyio.CapacityLimiter(1)
 
     @classmethod
     @asynccontextmanager
@@ -98,7 +102,7 @@ class RunWriter:
         finally:
             status = writer._ending(problem or writer._failure)
             with anyio.CancelScope(shield=True):
-                unended = await anyio.to_thread.run_sync(_end, database, status)
+                unended = await anyio.to_thread.run_sync(_end, database, status, limiter=writer._thread)
         failure = problem if isinstance(problem, Exception) else writer._failure or unended
         if failure is not None:
             raise failure
@@ -106,6 +110,10 @@ class RunWriter:
     def is_done(self, rollout_id: str) -> bool:
         """Whether a sample was decided (scored, or failed by its agent) when the run was opened."""
         return rollout_id in self._done
+
+    def is_kept(self, rollout_id: str) -> bool:
+        """Whether a sample had any record when the run was opened."""
+        return rollout_id in self._done or rollout_id in self._following
 
     def attempts(self, rollout_id: str) -> int:
         """How many attempts at a sample were kept when the run was opened: the number of the next one."""
@@ -153,6 +161,12 @@ class RunWriter:
         self._facts_asked += 1
         self._work.set()
 
+    def set_resolved(self, resolved: dict[str, JsonValue]) -> None:
+        """Say what the run is resumed with; what it was created with stays known."""
+        self._next.resolved = resolved
+        self._facts_asked += 1
+        self._work.set()
+
     def set_status(self, status: Status) -> None:
         """Choose how the run will have ended. Without it: failed on an error, interrupted when cancelled."""
         self._status = status
@@ -181,6 +195,10 @@ class RunWriter:
             try:
                 while await self._gather():
                     await self._commit(self._take())
+            except Exception as error:
+                # A bug ends the run; those who wait for this task must not wait on.
+                self._failure = StoreError(f"the writer of {self._database.directory} broke: {error}")
+                raise
             finally:
                 self._is_closing = True
                 self._progress.set()
@@ -222,7 +240,7 @@ class RunWriter:
     async def _commit(self, taken: tuple[Batch, int]) -> None:
         batch, facts = taken
         try:
-            added = await anyio.to_thread.run_sync(self._database.commit, batch)
+            added = await anyio.to_thread.run_sync(self._database.commit, batch, limiter=self._thread)
         except (sqlite3.Error, OSError) as error:
             self._failure = write_error(self._database.directory, error)
             self._failure.__cause__ = error

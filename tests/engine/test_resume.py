@@ -1,0 +1,158 @@
+"""Taking a run up again: what counts as planned, what is remembered, what is tried again."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from envhub import Outcome, Rollout
+from envhub.engine.plan import make_plan
+from envhub.engine.pool import StopSignal
+from envhub.engine.request import RunRequest, build_request, request_from_file
+from envhub.engine.run import collect
+from envhub.engine.summary import RunSummary, summarise
+from envhub.errors import RunDirectoryError
+from envhub.models.credentials import Credentials
+from envhub.store import RunReader, open_run
+
+HALF_BROKEN = '''
+from pathlib import Path
+from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+
+class HalfBroken(Environment[EnvironmentConfig]):
+    """Odd tasks break while the file `broken` is there."""
+
+    @classmethod
+    def tasks(cls, config, split, seed):
+        for index in range(100):
+            yield Task(Public(id=f"test/{index}", prompt="?"), Secret())
+
+    async def setup(self):
+        if int(self.task.id.split("/")[1]) % 2 and Path(__file__).with_name("broken").exists():
+            raise RuntimeError("odd")
+
+    async def verify(self, submission):
+        return Score(reward=1.0, passed=True)
+'''
+
+
+class Watching:
+    """Hears how a run starts."""
+
+    planned = done = -1
+
+    def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
+        self.planned, self.done = planned, done
+
+    def committed(self, rollouts: Sequence[Rollout]) -> None:
+        """Nothing to note."""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    """The file of an environment that is half broken."""
+    (tmp_path / "broken").touch()
+    file = tmp_path / "half_broken.py"
+    file.write_text(HALF_BROKEN)
+    return file
+
+
+async def play(request: RunRequest, directory: Path, *, resume: bool = False) -> Watching:
+    watching = Watching()
+    with anyio.fail_after(20):
+        await collect(
+            make_plan(request),
+            directory,
+            given="",
+            resume=resume,
+            credentials=Credentials(),
+            observer=watching,
+            stop=StopSignal(),
+        )
+    return watching
+
+
+def asked(world: Path, **more: Any) -> RunRequest:
+    values = {"environments": [str(world)], "agent": "null", "retries": {"infrastructure": 0}, **more}
+    return build_request(values, "test")
+
+
+def summed_up(directory: Path) -> RunSummary:
+    with open_run(directory) as reader:
+        return summarise(reader)
+
+
+def stored(directory: Path) -> tuple[Any, Any]:
+    """The settings a run goes on with: for readers, and for a bare resume."""
+    with open_run(directory) as reader:
+        return reader.info.resolved["request"], json.loads((directory / "resolved.json").read_text())["request"]
+
+
+@pytest.mark.parametrize(("limit", "planned"), [(10, 10), (4, 10), (16, 16)])
+async def test_coverage_counts_what_is_kept_and_what_is_asked_for(
+    world: Path, tmp_path: Path, limit: int, planned: int
+) -> None:
+    run = tmp_path / "run"
+    await play(asked(world, limit=10), run)
+    watching = await play(asked(world, limit=limit), run, resume=True)
+    assert (watching.planned, watching.done) == (planned, 5)
+    summary = summed_up(run)
+    assert (summary.rollouts, summary.scored, summary.missing) == (planned, planned // 2, 0)
+    assert summary.means.coverage == 0.5
+
+
+async def test_fewer_repeats_do_not_hide_what_was_not_scored(world: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    await play(asked(world, limit=2, repeats=4), run)
+    await play(asked(world, limit=2, repeats=1), run, resume=True)
+    summary = summed_up(run)
+    assert (summary.rollouts, summary.scored) == (8, 4)
+
+
+async def test_faults_are_tried_again_and_what_is_scored_is_not(world: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    await play(asked(world, limit=6), run)
+    (world.with_name("broken")).unlink()
+    await play(asked(world, limit=6), run, resume=True)
+    with open_run(run) as reader:
+        assert reader.outcomes() == {Outcome.SCORED: 6}
+        assert _attempts(reader) == {0: 6, 1: 3}
+
+
+def _attempts(reader: RunReader) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for row in reader.summaries(effective=False):
+        counts[row.attempt] = counts.get(row.attempt, 0) + 1
+    return counts
+
+
+async def test_a_resume_remembers_its_newest_settings(world: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    await play(asked(world, limit=4), run)
+    await play(asked(world, limit=8, repeats=2), run, resume=True)
+    for request in stored(run):
+        assert (request["limit"], request["repeats"]) == (8, 2)
+    bare = build_request(request_from_file(run / "resolved.json"), "stored")
+    assert (await play(bare, run, resume=True)).planned == 16
+    with open_run(run) as reader:
+        assert {group.planned for group in reader.group_counts()} == {2}
+
+
+async def test_changes_are_judged_by_what_the_run_was_made_with(world: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    await play(asked(world, limit=4), run)
+    await play(asked(world, limit=6), run, resume=True)
+    with pytest.raises(RunDirectoryError, match=r"request\.agent"):
+        await play(asked(world, limit=6, agent="oracle"), run, resume=True)
+    assert [request["agent"] for request in stored(run)] == ["null", "null"]
+
+
+async def test_settings_that_say_the_same_in_other_words_are_no_change(world: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    await play(asked(world, limit=2), run)
+    await play(asked(world, limit=2, split="test", limits={"max_turns": 50}), run, resume=True)
+    with pytest.raises(RunDirectoryError, match=r"limits\.max_turns: 50 → 9"):
+        await play(asked(world, limit=2, limits={"max_turns": 9}), run, resume=True)
