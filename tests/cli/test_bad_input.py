@@ -38,6 +38,7 @@ from .conftest import Hub, started
         (("run", "arithmetic", "--limit", "0"), ["--limit"]),
         (("run", "arithmetic", "--resume"), ["-o"]),
         (("run", "nowhere.py"), ["nowhere.py"]),
+        (("run", "arithmetic", "-o", "/dev/null/run"), ["/dev/null/run is no folder", "-o"]),
         (("run", "arithmetic", "--config", "none.toml"), ["none.toml"]),
         (("show", "nothing"), ["'nothing'"]),
         (("export", "nothing", "--to", "jsonl"), ["'nothing'"]),

@@ -110,3 +110,10 @@ def test_a_bare_resume_takes_the_stored_settings(hub: Hub, tmp_path: Path) -> No
     done = hub("run", "--resume", "-o", "run", "--json")
     assert done.code == 0, done.err
     assert done.json["scored"] == 60
+
+
+def test_a_resume_takes_the_stored_settings_and_a_new_limit(hub: Hub) -> None:
+    assert hub("run", "arithmetic", "--set", "terms=4", "--limit", "2", "-o", "run").code == 0
+    done = hub("run", "--resume", "-o", "run", "--limit", "5", "--json")
+    assert done.json["scored"] == 5
+    assert "request.seed" in hub("run", "--resume", "-o", "run", "--seed", "1").refused()

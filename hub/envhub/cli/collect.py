@@ -115,17 +115,23 @@ class _Run:
 
 
 def _request(given: dict[str, Any], config: Path | None, output: Path | None, resume: bool) -> RunRequest:
-    """The request: a stored run's own when resuming without a word, else the file's with the options on top."""
+    """The request: a file's, or a stored run's own when resuming without an environment, with the options on top."""
     values: dict[str, Any] = request_from_file(config) if config else {}
     if resume and output is None:
         raise ConfigError("--resume needs the run's directory: add -o DIR")
-    if resume and not given and not values:
+    if resume and not given.get("environments") and not values:
         assert output is not None
         stored = output / "resolved.json"
         if not stored.is_file():
             raise RunDirectoryError(f"{output} holds no run to resume; name an environment to start one there")
         values = request_from_file(stored)
+    values["set"] = _outspoken(values.get("set", {}), given.get("set", {}))
     return build_request(_merged(values, given), "command line" if not config else str(config))
+
+
+def _outspoken(stored: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Stored settings without those that a bare key given now would lose to: `ENV.key` is the stronger form."""
+    return {name: value for name, value in stored.items() if name.partition(".")[2] not in given}
 
 
 def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

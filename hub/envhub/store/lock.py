@@ -73,6 +73,8 @@ def cannot_write(directory: Path, error: Exception) -> RunDirectoryError | Store
     """The error for a run directory that could not be made or written."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreError(f"the run in {directory} could not be started: the disk is full. Free some space, or use -o")
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return RunDirectoryError(f"{directory} is no folder, and none can be made there; choose another one (-o)")
     return RunDirectoryError(
         f"{directory} cannot be written ({error}); make it writable, or choose another directory (-o)"
     )
