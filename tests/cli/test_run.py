@@ -162,3 +162,17 @@ def test_keys_are_in_no_file_of_the_run(hub: Hub, tmp_path: Path) -> None:
     assert len(files) >= 3
     assert not [file for file in files if key.encode() in file.read_bytes()]
     assert key not in done.out + done.err
+
+
+def test_what_is_given_wins_over_a_recorded_setting(hub: Hub, tmp_path: Path) -> None:
+    assert hub("run", "arithmetic", "--limit", "1", "-o", "out").code == 0
+    assert hub("run", "--config", "out/resolved.json", "--set", "terms=4", "-o", "again").code == 0
+    resolved = json.loads((tmp_path / "again" / "resolved.json").read_text())
+    assert resolved["request"]["set"]["arithmetic.terms"] == 4
+
+
+def test_what_broke_is_said_in_its_own_words(hub: Hub) -> None:
+    done = hub("run", "arithmetic", "-m", "mock/solver?fail=1", "--limit", "1", "--retries", "0")
+    assert done.code == 1
+    assert "model:ModelError, for example:" in done.out
+    assert "simulated failure" in done.out

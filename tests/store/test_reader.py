@@ -184,6 +184,7 @@ async def test_figures_count_effective_attempts_and_costs_count_all(tmp_path: Pa
     with open_run(tmp_path) as run:
         assert run.outcomes() == {Outcome.SCORED: 3, Outcome.AGENT_FAILED: 1}
         assert run.attempt_faults() == {"agent:AgentError": 1, "model:ModelError": 1}
+        assert set(run.fault_examples()) == {"agent:AgentError", "model:ModelError"}
         assert run.reward_sums() == (3.5, 2, 1)
         totals = run.totals()
         assert (totals.attempts, totals.turns, totals.tool_calls, totals.cost) == (5, 8, 4, 4.0)

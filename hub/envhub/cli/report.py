@@ -8,6 +8,8 @@ from envhub.engine.summary import RunSummary
 from envhub.rollout import Outcome
 from envhub.statistics import Estimate, GroupSummary
 
+EXAMPLE_LENGTH = 300
+
 
 def print_summary(console: Console, summary: RunSummary) -> None:
     """Print everything a run came to."""
@@ -22,6 +24,8 @@ def print_summary(console: Console, summary: RunSummary) -> None:
     if problems:
         console.print()
         console.print(problems)
+        for fault, message in sorted(summary.fault_examples.items()):
+            console.print(Text(f"{fault}, for example: {_one_line(message)}", style="dim"))
     console.print()
     console.print(_closing(summary))
 
@@ -87,6 +91,13 @@ def _problems(summary: RunSummary) -> Table | None:
     for fault, count in sorted(summary.attempt_faults.items()):
         table.add_row(f"[dim]attempts broken by {fault}[/dim]", "", f"[dim]{count}[/dim]")
     return table if table.row_count else None
+
+
+def _one_line(message: str) -> str:
+    """A message that others may have worded, in a line that drives no terminal."""
+    words = "".join(character if character.isprintable() else " " for character in message).split()
+    text = " ".join(words)
+    return text if len(text) <= EXAMPLE_LENGTH else text[: EXAMPLE_LENGTH - 1] + "…"
 
 
 def _closing(summary: RunSummary) -> Text:

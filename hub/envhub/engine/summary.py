@@ -25,6 +25,8 @@ class RunSummary:
     """Stage → seconds at p50, p95, p99."""
     attempt_faults: dict[str, int]
     """Class of fault → how often it broke an attempt, retried ones included."""
+    fault_examples: dict[str, str]
+    """Class of fault → what the latest one said."""
     totals: Totals
     bad_rows: int
     seconds: float
@@ -52,6 +54,7 @@ class RunSummary:
             **{key: means[key] for key in ("scored", "coverage", "mean_reward", "mean_reward_strict", "pass_rate")},
             "outcomes": means["outcomes"],
             "attempt_faults": self.attempt_faults,
+            "fault_examples": self.fault_examples,
             "bad_rows": self.bad_rows,
             "at_k": [
                 {
@@ -103,6 +106,7 @@ def summarise(
         tables=tables,
         stages=reader.stage_quantiles(QUANTILES) if outcomes.get(Outcome.SCORED) else {},
         attempt_faults=reader.attempt_faults(),
+        fault_examples=reader.fault_examples(),
         totals=reader.totals(),
         bad_rows=bad_rows,
         seconds=seconds,

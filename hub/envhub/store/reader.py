@@ -205,6 +205,16 @@ class RunReader:
                 )
             )
 
+    def fault_examples(self) -> dict[str, str]:
+        """What the latest fault of each of these classes said."""
+        with self._source.connect() as connection:
+            return dict(
+                connection.execute(
+                    "SELECT fault, json_extract(body, '$.faults[0].message') FROM rollouts WHERE id IN "
+                    "(SELECT max(id) FROM rollouts WHERE fault IS NOT NULL GROUP BY fault)"
+                )
+            )
+
     def totals(self) -> Totals:
         """What the run has used, over all attempts."""
         with self._source.connect() as connection:
