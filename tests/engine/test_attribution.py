@@ -8,6 +8,7 @@ import pytest
 from mcp_types import CallToolResult, ImageContent
 
 from envhub import Limits, Message, ModelError, Outcome, Stop, tool
+from envhub.errors import ContextLimitError, EpisodeStop
 from envhub.messages import assistant
 from envhub.protocols import Seat
 from envhub_agents.null import Null
@@ -216,3 +217,38 @@ async def test_parallel_generations_do_not_pass_the_turn_limit(attempt: Player) 
     rollout = await attempt(Sampling(), TellModel(["hello"]), limits=Limits(max_turns=2)).play()
     assert len(rollout.turns) <= 2
     assert (rollout.outcome, rollout.stop) == (Outcome.SCORED, Stop.TURN_LIMIT)
+
+
+async def test_an_agent_may_shorten_its_conversation_and_go_on(attempt: Player) -> None:
+    class Shortening(Null):
+        async def play(self, seat: Seat) -> Stop:
+            try:
+                await seat.generate(seat.messages)
+            except EpisodeStop:
+                await seat.generate(seat.messages[-1:])
+            return Stop.FINISHED
+
+    rollout = await attempt(Shortening(), TellModel([ContextLimitError("too long"), "hello"])).play()
+    assert (rollout.outcome, rollout.stop) == (Outcome.SCORED, Stop.FINISHED)
+
+
+async def test_what_an_agent_does_after_it_submitted_changes_nothing(attempt: Player) -> None:
+    class Tripping(Null):
+        async def play(self, seat: Seat) -> Stop:
+            said = await seat.generate(seat.messages)
+            await seat.call_tools(said.tool_requests)
+            raise ValueError("too late")
+
+    class Lingering(Tripping):
+        async def play(self, seat: Seat) -> Stop:
+            try:
+                return await super().play(seat)
+            except ValueError:
+                await anyio.sleep_forever()
+                raise
+
+    submission = calls(("submit", '{"answer": "2"}'))
+    for agent, limits in ((Tripping(), Limits()), (Lingering(), Limits(max_seconds=0.05))):
+        with anyio.fail_after(5):
+            rollout = await attempt(agent, TellModel([submission]), limits=limits).play()
+        assert (rollout.outcome, rollout.stop, rollout.answer) == (Outcome.SCORED, Stop.SUBMITTED, "2")

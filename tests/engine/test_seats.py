@@ -8,6 +8,7 @@ from envhub import (
     Environment,
     EnvironmentConfig,
     Message,
+    ModelError,
     Outcome,
     Public,
     Score,
@@ -20,7 +21,7 @@ from envhub import (
 )
 from envhub.protocols import Seat
 
-from .conftest import Counter, Player
+from .conftest import Counter, Player, TellModel
 
 
 class Handover(Environment[EnvironmentConfig]):
@@ -107,3 +108,17 @@ async def test_a_single_seat_is_called_agent(attempt: Player) -> None:
     assert Counter.seats == ("agent",)
     rollout = await attempt(Hands()).play()
     assert rollout.turns[0].agent == "agent"
+
+
+async def test_what_breaks_at_one_seat_ends_the_others_and_keeps_its_name(attempt: Player) -> None:
+    class Waiting(Hands):
+        async def play(self, seat: Seat) -> Stop:
+            if seat.name == "giver":
+                await seat.generate(seat.messages)
+            await anyio.sleep_forever()
+            return Stop.FINISHED
+
+    with anyio.fail_after(5):
+        rollout = await attempt(Waiting(), TellModel([ModelError("down")]), environment=Handover).play()
+    assert rollout.outcome is Outcome.MODEL_FAILED
+    assert [fault.boundary for fault in rollout.faults] == ["model"]

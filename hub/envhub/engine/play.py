@@ -14,6 +14,7 @@ from envhub.engine.seat import EpisodeSeat
 from envhub.errors import (
     AgentError,
     EpisodeError,
+    EpisodeStop,
     HubError,
     ModelError,
     NotOffered,
@@ -251,6 +252,8 @@ class Attempt:
             decisive = _decisive(error)
             if isinstance(decisive, EpisodeError):
                 raise decisive from None
+            if isinstance(decisive, EpisodeStop):
+                return Stop(decisive.stop)
             logger.exception("agent %r failed in %s", cast.agent.name, item.rollout_id)
             raise AgentError(f"the agent raised {type(decisive).__name__}: {decisive}") from error
         if episode.is_sealed:
@@ -386,7 +389,9 @@ def _fault(error: EpisodeError, phase: Phase) -> Fault:
 def _decisive(error: BaseException) -> BaseException:
     """The error that says what broke: of a group, a boundary's before any other."""
     leaves = list(_leaves(error))
-    return next((leaf for leaf in leaves if isinstance(leaf, EpisodeError)), leaves[0])
+    boundary = (leaf for leaf in leaves if isinstance(leaf, EpisodeError))
+    bug = (leaf for leaf in leaves if not isinstance(leaf, EpisodeStop))
+    return next(boundary, None) or next(bug, leaves[0])
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

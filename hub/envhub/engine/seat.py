@@ -44,7 +44,7 @@ class EpisodeSeat:
         self.is_truncated = False
         """Whether the last response was cut by a token limit."""
         self.reached: Stop | None = None
-        """The limit the agent has met, whether or not it let it pass."""
+        """The limit that ended the agent's turn, whether or not it let it pass."""
         self._world_fault: EpisodeError | None = None
         self._model_fault: EpisodeError | None = None
         self._plane: AgentPlane = plane
@@ -103,6 +103,8 @@ class EpisodeSeat:
         finally:
             recorder.model_seconds += recorder.now() - started
         self._model_fault = None
+        if self.reached is Stop.CONTEXT_LIMIT:
+            self.reached = None  # the agent has shortened its conversation and goes on
         self.is_truncated = reply.finish_reason == "length"
         fields = self._sampling_fields if sampling is self._sampling else sampling_fields(sampling)
         recorder.add_turn(self.name, messages, reply.message, reply, fields, started)
