@@ -2,6 +2,7 @@
 
 import random
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -100,6 +101,19 @@ def test_a_term_signal_tidies_up(tmp_path: Path) -> None:
         _, err = run.communicate(timeout=30)
     assert run.returncode == 130, err
     assert not (tmp_path / "run" / "run.db-wal").exists()
+
+
+def test_a_run_interrupted_before_it_began_says_so(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(20)
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        arguments = ("run", "arithmetic", "-m", "hosted_vllm/x", "--base-url", url, "-o", "run", "--json")
+        with started(tmp_path, *arguments) as run, silent.accept()[0]:
+            run.send_signal(signal.SIGTERM)
+            out, err = run.communicate(timeout=30)
+    assert run.returncode == 130, err
+    assert not out
+    assert "error" not in err
 
 
 def test_a_bare_resume_takes_the_stored_settings(hub: Hub, tmp_path: Path) -> None:

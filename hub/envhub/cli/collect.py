@@ -28,6 +28,7 @@ from envhub.observe.cpu import cpu_seconds
 from envhub.store import open_run
 
 SECOND_SIGNAL = 2
+INTERRUPTED = 130
 NO_MODEL = (
     "No model was used: the oracle played the reference solutions. Name a model with -m, for example -m mock/solver"
 )
@@ -52,6 +53,8 @@ def collect_command(
         if not (directory / "run.db").exists():
             raise
         failure = error
+    if run.is_interrupted and not (directory / "run.db").exists():
+        return INTERRUPTED  # before there was a run to sum up
     with open_run(directory) as reader:
         summary = summarise(
             reader,
@@ -168,5 +171,5 @@ def _show(summary: RunSummary, as_json: bool, failure: StoreError | None) -> Non
 
 def _exit_code(summary: RunSummary, failure: StoreError | None, is_interrupted: bool) -> int:
     if is_interrupted:
-        return 130
+        return INTERRUPTED
     return 1 if failure is not None or summary.scored < summary.rollouts else 0
