@@ -106,7 +106,7 @@ async def test_a_missing_run_is_said_to_be_missing(tmp_path: Path, directory: st
 
 async def test_a_file_is_no_run_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert "cannot be written" in await attempt_to_open(tmp_path / "file", resume=False)
+    assert "is no folder" in await attempt_to_open(tmp_path / "file", resume=False)
     assert "cannot be written" in await attempt_to_open(tmp_path / "file" / "run", resume=True)
 
 
