@@ -107,7 +107,7 @@ async def test_a_missing_run_is_said_to_be_missing(tmp_path: Path, directory: st
 async def test_a_file_is_no_run_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert "is no folder" in await attempt_to_open(tmp_path / "file", resume=False)
-    assert "cannot be written" in await attempt_to_open(tmp_path / "file" / "run", resume=True)
+    assert "is no folder" in await attempt_to_open(tmp_path / "file" / "run", resume=True)
 
 
 async def test_a_full_disk_stops_the_run_and_loses_nothing_committed(small_disk: Path) -> None:
