@@ -1,6 +1,7 @@
 """Export: records as lines, complete or not at all."""
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,26 @@ async def test_an_export_that_fails_leaves_no_file(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="could not export"):
             export_jsonl(run, tmp_path / "taken")
     assert names_in(tmp_path) == ["run", "taken"]
+
+
+async def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    await write(tmp_path / "run", [record("a-0")])
+    (tmp_path / "link.jsonl").symlink_to("out.jsonl")
+    with open_run(tmp_path / "run") as run:
+        assert export_jsonl(run, tmp_path / "link.jsonl") == 1
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 1
+
+
+async def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
+    await write(tmp_path / "run", [record("a-0")])
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with open_run(tmp_path / "run") as run:
+            assert export_jsonl(run, pipe) == 1
+        assert os.read(end, 2**20).count(b"\n") == 1
+    finally:
+        os.close(end)
+    assert pipe.is_fifo()

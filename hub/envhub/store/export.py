@@ -14,20 +14,30 @@ _WITHOUT_TOKENS = {"turns": {"__all__": _ARRAYS}}
 def export_jsonl(reader: RunReader, out: IO[str] | Path, *, effective: bool = True, with_tokens: bool = True) -> int:
     """Write every record as a line of JSON, arrays of tokens in base64; how many there were.
 
-    A path gets its file only when it is complete. A line is read back by `Rollout.model_validate_json`.
+    A path gets its file only when it is complete; a device or pipe is written as it comes.
+    A line is read back by `Rollout.model_validate_json`.
 
     Raises:
         StoreError: the file could not be written.
     """
     if not isinstance(out, Path):
         return _export(reader, out, effective, with_tokens)
+    out = out.resolve()  # a link stays, and what it leads to is replaced
+    if out.exists() and not out.is_file() and not out.is_dir():
+        try:
+            with out.open("w", encoding="utf-8", newline="\n") as file:
+                return _export(reader, file, effective, with_tokens)
+        except OSError as error:
+            raise StoreError(f"could not export to {out}: {error.strerror or error}") from error
+    if out.is_dir():
+        raise StoreError(f"could not export to {out}: it is a folder; name a file in it")
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     try:
         with partial.open("w", encoding="utf-8", newline="\n") as file:
             count = _export(reader, file, effective, with_tokens)
         partial.replace(out)
     except OSError as error:
-        raise StoreError(f"could not export to {out}: {error}") from error
+        raise StoreError(f"could not export to {out}: {error.strerror or error}") from error
     finally:
         partial.unlink(missing_ok=True)
     return count
