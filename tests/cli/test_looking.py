@@ -1,11 +1,12 @@
 """`hub runs`, `hub show`, `hub export`, `hub list`, `hub doctor`."""
 
 import json
+import subprocess
 from pathlib import Path
 
 from envhub import Rollout
 
-from .conftest import Hub
+from .conftest import HUB, Hub
 
 
 def test_runs_are_listed_newest_first(hub: Hub) -> None:
@@ -78,3 +79,42 @@ def test_help_and_version_answer(hub: Hub) -> None:
     assert hub("--version").out.startswith("hub ")
     for command in ("run", "runs", "show", "export", "list", "bench", "doctor", "mock-server"):
         assert hub(command, "--help").code == 0
+
+
+def test_a_run_that_cannot_be_read_is_listed_last_and_is_not_the_last_run(hub: Hub, tmp_path: Path) -> None:
+    hub("run", "arithmetic", "--limit", "2", "-o", "runs/good")
+    (tmp_path / "runs" / "zbad").mkdir()
+    (tmp_path / "runs" / "zbad" / "run.db").write_text("junk" * 1000)
+    assert [entry["run"] for entry in hub("runs", "--json").json] == ["runs/good", "runs/zbad"]
+    assert "runs/zbad: runs/zbad/run.db cannot be read" in hub("runs").out
+    assert "runs/good" in hub("show", "last").out
+
+
+def test_what_is_shown_later_is_what_the_run_said(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"problem": "1+1?", "answer": "2"}\n{"problem": "3?"}\n')
+    said = hub("run", "math", "--set", "data=rows.jsonl", "--skip-bad", "--json", "-o", "run").json
+    shown = hub("show", "run", "--json").json
+    assert said["bad_rows"] == 1
+    assert shown == {**said, "seconds": None, "cpu_seconds": None}
+
+
+def test_output_that_finds_a_full_disk_is_one_line_and_loses_no_run(hub: Hub, tmp_path: Path) -> None:
+    command = ["run", "arithmetic", "--limit", "2", "--json", "-q", "-o", "run"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*HUB, *command], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "could not be written" in done.stderr
+    assert hub("show", "run", "--json").json["scored"] == 2
+
+
+def test_a_run_without_an_open_stdout_ends_well(hub: Hub, tmp_path: Path) -> None:
+    command = 'exec "$@" >&-'
+    closed = subprocess.run(
+        ["sh", "-c", command, "sh", *HUB, "run", "arithmetic", "--limit", "2", "-o", "run"],
+        cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    assert closed.returncode == 0, closed.stderr
+    assert hub("show", "run", "--json").json["scored"] == 2

@@ -58,7 +58,6 @@ def collect_command(
     with open_run(directory) as reader:
         summary = summarise(
             reader,
-            bad_rows=view.bad_rows,
             seconds=time.perf_counter() - started,
             cpu_seconds=cpu_seconds() - cpu,
             is_interrupted=run.is_interrupted,

@@ -32,7 +32,6 @@ class LiveView:
     """Counts what is committed, a few additions a rollout, and draws it on a timer."""
 
     def __init__(self, console: Console, plan: Plan, *, is_quiet: bool = False) -> None:
-        self.bad_rows = 0
         self._console = console
         self._is_bar = console.is_terminal and not is_quiet
         self._is_quiet = is_quiet
@@ -69,7 +68,7 @@ class LiveView:
 
     def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
         """The run is about to play."""
-        self._means.planned, self._done_before, self.bad_rows = planned, done, bad_rows
+        self._means.planned, self._done_before = planned, done
         self._started = time.monotonic()
         if bad_rows:
             self.note(f"{bad_rows} rows make no task and are left out")

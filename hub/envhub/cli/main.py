@@ -1,5 +1,6 @@
 """`hub`: the command line's front door. Commands import what they need when they run, so that `--help` is instant."""
 
+import errno
 import os
 import sys
 from typing import Annotated
@@ -50,8 +51,12 @@ def options(
 
 def main() -> None:
     """Run the command line: 0 all scored, 1 some unscored or a fault, 2 usage, 130 interrupted."""
+    _open_standard_files()
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except HubError as error:
         _complain(str(error))
         sys.exit(2 if isinstance(error, UsageError) else 1)
@@ -60,8 +65,30 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         # The reader (head, less) has gone; there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(1)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _drop_output()
+        _complain("the output could not be written: the disk it goes to is full; what was collected is kept")
+        sys.exit(1)
+
+
+def _open_standard_files() -> None:
+    """Give a process started without stdout or the like an empty one, whose number no socket may take."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def _drop_output() -> None:
+    """Let what is left in stdout's buffer go nowhere, so that leaving does not fail over it again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(text: str) -> None:

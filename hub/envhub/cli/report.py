@@ -116,7 +116,9 @@ def _closing(summary: RunSummary) -> Text:
     # Whoever has this table from `hub show` wants a single rollout next.
     which = "" if summary.seconds else " ROLLOUT"
     lines.append(f"\nLook inside with: hub show {summary.directory}{which}", style="dim")
-    if summary.is_interrupted or summary.missing:
+    if summary.status == "running":
+        lines.append("\nThe run is on; these are the figures so far", style="cyan")
+    elif summary.is_interrupted or summary.missing:
         lines.append(f"\nGo on with: hub run --resume -o {summary.directory}", style="yellow")
     return lines
 

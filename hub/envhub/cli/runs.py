@@ -11,7 +11,7 @@ from envhub.errors import ConfigError, RunDirectoryError, UnknownNameError
 
 if TYPE_CHECKING:
     from envhub.rollout import Rollout
-    from envhub.store import RunReader
+    from envhub.store import BrokenRun, RunInfo, RunReader
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's directory, its name under runs/, or 'last'.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -22,17 +22,23 @@ RUNS = Path("runs")
 
 def runs(root: RootOption = RUNS, as_json: JsonOption = False) -> None:
     """List the runs, newest first."""
+    from rich.text import Text
+
     from envhub.cli.console import results
     from envhub.cli.tables import run_facts, runs_table
-    from envhub.store import find_runs
+    from envhub.store import BrokenRun
 
-    found = find_runs(root)[::-1]
+    found = _newest_first(root)
     if as_json:
         sys.stdout.write(json.dumps([run_facts(entry) for entry in found]) + "\n")
     elif not found:
         typer.echo(f"no runs in {root}/; make one with: hub run arithmetic", err=True)
     else:
-        results().print(runs_table(found))
+        console = results()
+        console.print(runs_table(found))
+        for entry in found:
+            if isinstance(entry, BrokenRun):
+                console.print(Text.assemble((f"{entry.directory}: ", "red"), entry.problem))
 
 
 def show(
@@ -123,14 +129,14 @@ def find_run(name: str, root: Path) -> Path:
     Raises:
         RunDirectoryError: there is none.
     """
-    from envhub.store import RunInfo, find_runs
+    from envhub.store import RunInfo
 
     path = Path(name)
     if (path / "run.db").exists() or path.is_dir():
         return path
     if (root / name).is_dir():
         return root / name
-    found = find_runs(root)[::-1]
+    found = _newest_first(root)
     if name == "last":
         if not found:
             raise ConfigError(f"there are no runs in {root}/ yet; make one with: hub run arithmetic")
@@ -140,3 +146,12 @@ def find_run(name: str, root: Path) -> Path:
             return entry.directory
     known = ", ".join(entry.directory.name for entry in found[:5]) or "none"
     raise RunDirectoryError(f"there is no run {name!r}, neither as a path nor in {root}/ (newest there: {known})")
+
+
+def _newest_first(root: Path) -> "list[RunInfo | BrokenRun]":
+    """The runs there are, those that cannot be read at the end."""
+    from envhub.store import RunInfo, find_runs
+
+    found = find_runs(root)  # those that cannot be read come last here too
+    readable = [entry for entry in found if isinstance(entry, RunInfo)]
+    return [*readable[::-1], *found[len(readable) :]]

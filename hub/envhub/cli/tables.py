@@ -49,7 +49,7 @@ def runs_table(found: Sequence[RunInfo | BrokenRun]) -> Table:
             Text(facts["status"], style=_STYLE.get(facts["status"], "red")),
             time.strftime("%Y-%m-%d %H:%M", time.localtime(made)) if made else "",
             *(str(facts.get(key) if facts.get(key) is not None else "–") for key in ("scored", "rollouts", "planned")),
-            Text(facts.get("problem") or ", ".join(str(name) for name in who if name)),
+            Text(", ".join(str(name) for name in who if name)),
         )
     return table
 

@@ -75,7 +75,7 @@ async def collect(
                     # A resumed run may hold samples that are not asked for now; what is there counts.
                     new = sum(not writer.is_kept(item.rollout_id) for _, item in _items(plan, writer.run_id, None))
                     planned = writer.kept_count + new
-                writer.set_plan(planned)
+                writer.set_plan(planned, bad_rows)
                 items = _remaining(plan, writer, model)
                 observer.started(writer.run_id, planned, writer.done_count, bad_rows)
                 pool = LocalPool(plan.request.concurrency, plan.request.retries, stop)

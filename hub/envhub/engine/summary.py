@@ -71,8 +71,8 @@ class RunSummary:
                 stage: {f"p{round(q * 100)}": value for q, value in zip(QUANTILES, values, strict=True)}
                 for stage, values in self.stages.items()
             },
-            "seconds": round(self.seconds, 4),
-            "cpu_seconds": round(self.cpu_seconds, 4),
+            "seconds": round(self.seconds, 4) if self.seconds else None,
+            "cpu_seconds": round(self.cpu_seconds, 4) if self.seconds else None,
         }
 
 
@@ -85,7 +85,6 @@ def _estimate(estimate: Any) -> dict[str, Any] | None:
 def summarise(
     reader: RunReader,
     *,
-    bad_rows: int = 0,
     seconds: float = 0.0,
     cpu_seconds: float = 0.0,
     is_interrupted: bool = False,
@@ -108,7 +107,7 @@ def summarise(
         attempt_faults=reader.attempt_faults(),
         fault_examples=reader.fault_examples(),
         totals=reader.totals(),
-        bad_rows=bad_rows,
+        bad_rows=info.bad_rows,
         seconds=seconds,
         cpu_seconds=cpu_seconds,
         is_interrupted=is_interrupted,

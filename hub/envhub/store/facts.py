@@ -84,6 +84,8 @@ class RunInfo:
     finished_at: float | None
     planned: int | None
     """Rollouts planned; None until the plan is known."""
+    bad_rows: int
+    """Rows that make no task and were left out."""
     schema: int
     hub_version: str
     resolved: dict[str, JsonValue]

@@ -48,6 +48,7 @@ class RunReader:
             created_at=json.loads(meta["created_at"]),
             finished_at=json.loads(meta.get("finished_at", "null")),
             planned=json.loads(meta.get("planned", "null")),
+            bad_rows=int(meta.get("bad_rows", "0")),
             schema=schema,
             hub_version=meta["hub_version"],
             resolved=json.loads(meta["resolved"]),

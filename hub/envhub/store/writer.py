@@ -155,8 +155,9 @@ class RunWriter:
             self._work.set()
         self._live[rollout_id] = state
 
-    def set_plan(self, planned: int | None) -> None:
-        """Say how many rollouts the run is to have; None where that is not known."""
+    def set_plan(self, planned: int | None, bad_rows: int = 0) -> None:
+        """Say how many rollouts the run is to have, None where that is not known, and how many rows make no task."""
+        self._next.meta["bad_rows"] = str(bad_rows)
         self._next.meta["planned"] = "null" if planned is None else str(planned)
         self._facts_asked += 1
         self._work.set()
