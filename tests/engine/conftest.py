@@ -24,7 +24,8 @@ from envhub import (
     ToolRequest,
     tool,
 )
-from envhub.engine.play import Attempt, Cast, Item
+from envhub.engine.item import Cast, Item
+from envhub.engine.play import Attempt
 from envhub.hosting import InProcessHost
 from envhub.limits import Deadlines
 from envhub.messages import assistant

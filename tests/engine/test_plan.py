@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from envhub.engine.item import Item
 from envhub.engine.plan import changed_settings, make_plan
-from envhub.engine.play import Item
 from envhub.engine.request import RunRequest, build_request, request_from_file
 from envhub.errors import ConfigError, DataError
 from envhub.task import BadRow

@@ -6,7 +6,8 @@ import anyio
 import pytest
 
 from envhub import ModelError, Outcome, Rollout
-from envhub.engine.play import Attempt, Item
+from envhub.engine.item import Item
+from envhub.engine.play import Attempt
 from envhub.engine.pool import LocalPool, StopSignal
 from envhub.engine.request import Retries
 from envhub.errors import VerifierError

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from envhub.engine.play import Cast, Item
+from envhub.engine.item import Cast, Item
 from envhub.engine.request import RunRequest
 from envhub.environment import EnvironmentConfig
 from envhub.errors import ConfigError, HubError, UnknownNameError

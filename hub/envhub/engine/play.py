@@ -2,48 +2,37 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Literal
 
 import anyio
 
+from envhub.engine.attribution import OUTCOMES, decisive, fault_of
+from envhub.engine.item import Item
 from envhub.engine.recorder import Recorder
 from envhub.engine.seat import EpisodeSeat
+from envhub.engine.trainable import missing_arrays, why_not_trainable
 from envhub.errors import (
     AgentError,
     EpisodeError,
     EpisodeStop,
-    HubError,
-    ModelError,
     NotOffered,
-    SandboxError,
     TaskError,
-    VerifierError,
 )
-from envhub.limits import Deadlines, Limits
 from envhub.protocols import (
     Agent,
-    EnvironmentHost,
     Episode,
-    Model,
     ReferenceAgent,
     SampleAgent,
-    Sampling,
-    TaskCard,
 )
 from envhub.rollout import (
-    AgentRef,
-    EnvironmentRef,
     Fault,
     Outcome,
     Phase,
     Rollout,
     Stop,
-    TaskRef,
     Timings,
-    Turn,
 )
 from envhub.score import Score
 from envhub.store import LiveState
@@ -51,53 +40,6 @@ from envhub.store.facts import State
 from envhub.submission import Submission
 
 logger = logging.getLogger(__name__)
-
-Boundary = Literal["agent", "model", "environment", "sandbox", "verifier", "hub"]
-
-_BOUNDARY: list[tuple[type[EpisodeError], Boundary]] = [
-    (SandboxError, "sandbox"),
-    (ModelError, "model"),
-    (VerifierError, "verifier"),
-    (TaskError, "environment"),
-    (AgentError, "agent"),
-]
-_OUTCOME: dict[Boundary, Outcome] = {
-    "agent": Outcome.AGENT_FAILED,
-    "model": Outcome.MODEL_FAILED,
-    "environment": Outcome.ENVIRONMENT_FAILED,
-    "sandbox": Outcome.SANDBOX_FAILED,
-    "verifier": Outcome.VERIFIER_FAILED,
-    "hub": Outcome.CANCELLED,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Cast:
-    """Who plays, and under which rules: the same for all attempts of one environment in a run."""
-
-    run_id: str
-    host: EnvironmentHost
-    environment: EnvironmentRef
-    agent: Agent
-    agent_ref: AgentRef
-    model: Model | None
-    sampling: Sampling
-    limits: Limits
-    deadlines: Deadlines
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One sample to collect."""
-
-    cast: Cast
-    task: TaskCard
-    task_ref: TaskRef
-    group_id: str
-    rollout_id: str
-    sample: int
-    seed: int
-    policy_seed: int | None
 
 
 class Attempt:
@@ -187,7 +129,7 @@ class Attempt:
                 await episode.close()
             except EpisodeError as error:
                 # The verdict stands: the world was only slow or rude in leaving.
-                self._faults.append(_fault(error, "close"))
+                self._faults.append(fault_of(error, "close"))
             clock.end("close")
 
     async def _act(self, episode: Episode) -> None:
@@ -220,7 +162,7 @@ class Attempt:
                 for name in names:
                     seats.start_soon(take, name)
         except* EpisodeError as group:
-            raise _first(group) from group
+            raise decisive(group) from group
         return next((stops[name] for name in names if stops[name] is not Stop.FINISHED), Stop.FINISHED)
 
     async def _take_seat(self, name: str, episode: Episode) -> Stop:
@@ -249,13 +191,13 @@ class Attempt:
                 return over
             if seat.fault is not None:
                 raise seat.fault from error
-            decisive = _decisive(error)
-            if isinstance(decisive, EpisodeError):
-                raise decisive from None
+            broken = decisive(error)
+            if isinstance(broken, EpisodeError):
+                raise broken from None
             if isinstance(decisive, EpisodeStop):
                 return Stop(decisive.stop)
             logger.exception("agent %r failed in %s", cast.agent.name, item.rollout_id)
-            raise AgentError(f"the agent raised {type(decisive).__name__}: {decisive}") from error
+            raise AgentError(f"the agent raised {type(broken).__name__}: {broken}") from error
         if episode.is_sealed:
             return Stop.SUBMITTED
         if seat.fault is not None:
@@ -288,13 +230,13 @@ class Attempt:
     def _adopt(self, faults: Iterable[Fault]) -> None:
         for fault in faults:
             self._faults.append(fault)
-            self._decisive = self._decisive or _OUTCOME[fault.boundary]
+            self._decisive = self._decisive or OUTCOMES[fault.boundary]
 
     def _fail(self, error: EpisodeError) -> None:
-        fault = _fault(error, self._phase)
+        fault = fault_of(error, self._phase)
         self._faults.append(fault)
         if self._score is None:
-            self._decisive = self._decisive or _OUTCOME[fault.boundary]
+            self._decisive = self._decisive or OUTCOMES[fault.boundary]
 
     def _record(self) -> Rollout:
         item = self.item
@@ -303,7 +245,7 @@ class Attempt:
         outcome = self._decisive or Outcome.SCORED
         score = self._score if outcome is Outcome.SCORED else None
         versions = [turn.policy_version for turn in turns if turn.policy_version is not None]
-        reason = _why_not_trainable(outcome, turns, self._is_privileged)
+        reason = why_not_trainable(outcome, turns, self._is_privileged)
         stages = self._stages
         return Rollout(
             run_id=cast.run_id,
@@ -339,7 +281,7 @@ class Attempt:
             policy_version_max=max(versions) if versions else None,
             trainable=reason is None,
             trainable_reason=reason,
-            gaps=(*_gaps(turns), *sorted(self.recorder.lost)),
+            gaps=(*missing_arrays(turns), *sorted(self.recorder.lost)),
         )
 
     @property
@@ -367,70 +309,3 @@ def _part_of(kind: type[Agent]) -> Literal["policy", "reference", "sample"]:
     if hasattr(kind, "play_reference"):
         return "reference"
     return "sample" if hasattr(kind, "play_sample") else "policy"
-
-
-def _fault(error: EpisodeError, phase: Phase) -> Fault:
-    boundary: Boundary = "environment"
-    for kind, name in _BOUNDARY:
-        if isinstance(error, kind):
-            boundary = name
-            break
-    status = error.status if isinstance(error, ModelError) else None
-    return Fault(
-        boundary=boundary,
-        phase=phase,
-        type=type(error).__name__,
-        message=str(error),
-        retryable=error.retryable,
-        status=status,
-    )
-
-
-def _decisive(error: BaseException) -> BaseException:
-    """The error that says what broke: of a group, a boundary's before any other."""
-    leaves = list(_leaves(error))
-    boundary = (leaf for leaf in leaves if isinstance(leaf, EpisodeError))
-    bug = (leaf for leaf in leaves if not isinstance(leaf, EpisodeStop))
-    return next(boundary, None) or next(bug, leaves[0])
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-            yield from _leaves(inner)  # pyright: ignore[reportUnknownArgumentType]
-    else:
-        yield error
-
-
-def _first(group: BaseExceptionGroup[HubError]) -> HubError:
-    """The first error of a possibly nested group."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-    assert isinstance(error, HubError)
-    return error
-
-
-def _why_not_trainable(outcome: Outcome, turns: tuple[Turn, ...], is_privileged: bool) -> str | None:
-    if outcome is not Outcome.SCORED:
-        return f"not scored: {outcome.value}"
-    if is_privileged:
-        return "played the reference solution"
-    if not turns:
-        return "no turns"
-    for turn in turns:
-        if turn.output_token_ids is None or turn.prompt_token_ids is None:
-            return f"turn {turn.index} has no token ids from the engine"
-        if turn.output_logprobs is None or len(turn.output_logprobs) != len(turn.output_token_ids):
-            return f"turn {turn.index} has no logprobs for every sampled token"
-    return None
-
-
-def _gaps(turns: tuple[Turn, ...]) -> tuple[str, ...]:
-    gaps: list[str] = []
-    asked = [turn for turn in turns if turn.finish_reason is not None]
-    if any(turn.output_token_ids is None for turn in asked):
-        gaps.append("token_ids")
-    if any(turn.output_logprobs is None for turn in asked):
-        gaps.append("logprobs")
-    return tuple(gaps)

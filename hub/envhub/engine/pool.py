@@ -8,7 +8,8 @@ from typing import Protocol
 
 import anyio
 
-from envhub.engine.play import Attempt, Item
+from envhub.engine.item import Item
+from envhub.engine.play import Attempt
 from envhub.engine.request import Retries
 from envhub.errors import StoreError
 from envhub.rollout import Rollout

@@ -10,6 +10,10 @@ from envhub.protocols import ModelReply, Sampling
 from envhub.rollout import ToolCall, Turn
 
 
+_NO_REPLY = ModelReply(message=Message(role="assistant"))
+"""Stands for the model's share of a turn that no model made."""
+
+
 @dataclass(slots=True)
 class OpenTurn:
     """A turn whose tool calls may still come in."""
@@ -29,18 +33,7 @@ class OpenTurn:
 
     def close(self) -> Turn:
         """The record of this turn."""
-        reply = self.reply
-        if reply is None:
-            return Turn(
-                index=self.index,
-                parent_turn=self.parent,
-                agent=self.agent,
-                messages=self.added,
-                response=self.response,
-                tool_calls=tuple(self.tool_calls),
-                started=self.started,
-                seconds=self.seconds,
-            )
+        reply = self.reply or _NO_REPLY
         return Turn(
             index=self.index,
             parent_turn=self.parent,

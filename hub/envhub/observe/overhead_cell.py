@@ -13,8 +13,8 @@ import aiohttp
 import anyio
 from pydantic import BaseModel
 
+from envhub.engine.item import Item
 from envhub.engine.plan import Plan, make_plan
-from envhub.engine.play import Item
 from envhub.engine.pool import StopSignal
 from envhub.engine.request import RunRequest
 from envhub.engine.run import collect
