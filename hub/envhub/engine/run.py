@@ -5,8 +5,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol, cast
 
+from envhub.engine.item import Item
 from envhub.engine.plan import Plan, PlannedEnvironment, changed_settings
-from envhub.engine.play import Attempt, Item
+from envhub.engine.play import Attempt
 from envhub.engine.pool import LocalPool, StopSignal
 from envhub.errors import HubError, RunDirectoryError
 from envhub.models.credentials import Credentials
