@@ -131,3 +131,36 @@ def test_a_resume_takes_the_stored_settings_and_a_new_limit(hub: Hub) -> None:
     done = hub("run", "--resume", "-o", "run", "--limit", "5", "--json")
     assert done.json["scored"] == 5
     assert "request.seed" in hub("run", "--resume", "-o", "run", "--seed", "1").refused()
+
+
+def test_code_that_ignores_its_cancellation_cannot_hold_the_run(tmp_path: Path) -> None:
+    (tmp_path / "stubborn.py").write_text(STUBBORN)
+    (tmp_path / "run.toml").write_text("[deadlines]\nclose = 0.2\n")
+    command = ("run", "stubborn.py", "-a", "null", "--config", "run.toml", "-o", "run", "-c", "1")
+    with started(tmp_path, *command) as run:
+        assert run.stderr is not None
+        assert "closing for ever" in run.stderr.readline()
+        assert run.poll() is None
+        run.send_signal(signal.SIGTERM)
+        _, err = run.communicate(timeout=20)
+    assert run.returncode == 130, err
+    assert "ignores that it is cancelled" in err
+
+
+STUBBORN = """
+import sys, time
+from anyio import to_thread
+from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+
+class Stubborn(Environment[EnvironmentConfig]):
+    @classmethod
+    def tasks(cls, config, split, seed):
+        yield Task(Public(id="0", prompt="wait"), Secret())
+
+    async def verify(self, submission):
+        return Score(reward=1.0)
+
+    async def close(self):
+        print("closing for ever", file=sys.stderr, flush=True)
+        await to_thread.run_sync(time.sleep, 600)
+"""

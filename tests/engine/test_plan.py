@@ -1,5 +1,6 @@
 """A request becomes a plan: names checked, settings merged, samples seeded."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -133,3 +134,10 @@ def test_a_limit_that_could_never_stop_an_episode_is_refused(settings: dict[str,
 def test_a_limit_within_its_deadline_and_a_budget_with_a_price_hold() -> None:
     make_plan(arithmetic(limits={"max_seconds": 4000}, deadlines={"agent": 5000}))
     make_plan(arithmetic(limits={"max_cost": 1}, model="mock/solver", price_output=2))
+
+
+def test_a_run_of_an_older_hub_that_lacks_a_setting_is_not_a_changed_one() -> None:
+    now = make_plan(arithmetic()).resolved
+    older = json.loads(json.dumps(now))
+    del older["request"]["agent_set"]
+    assert changed_settings(older, now) == []

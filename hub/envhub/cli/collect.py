@@ -1,5 +1,6 @@
 """What `hub run` does: merge the settings, choose the directory, play, show, and sum up."""
 
+import asyncio
 import json
 import os
 import signal
@@ -28,6 +29,8 @@ from envhub.observe.cpu import cpu_seconds
 from envhub.store import open_run
 
 SECOND_SIGNAL = 2
+TIDYING_SECONDS = 2.0
+"""How long, beyond the deadline of closing an episode, a run that is stopped at once may take."""
 INTERRUPTED = 130
 NO_MODEL = (
     "No model was used: the oracle played the reference solutions. Name a model with -m, for example -m mock/solver"
@@ -77,6 +80,7 @@ class _Run:
         self._plan, self._directory, self._given, self._resume = plan, directory, given, resume
         self._credentials, self._view = credentials, view
         self._stop = StopSignal()
+        self._patience: asyncio.TimerHandle | None = None
         self.is_interrupted = False
 
     async def play(self) -> None:
@@ -85,6 +89,9 @@ class _Run:
             await self._play()
         except BaseExceptionGroup as group:
             raise first_error(group) from group
+        finally:
+            if self._patience is not None:
+                self._patience.cancel()
 
     async def _play(self) -> None:
         async with anyio.create_task_group() as watchers:
@@ -111,9 +118,16 @@ class _Run:
                 self._stop.set()
                 if received == signal.SIGTERM or count >= SECOND_SIGNAL:
                     self._view.note("stopping now")
+                    seconds = self._plan.request.deadlines.close + TIDYING_SECONDS
+                    self._patience = asyncio.get_running_loop().call_later(seconds, self._leave)
                     everything.cancel()
                 else:
                     self._view.note("finishing what is in flight; Ctrl-C again stops at once")
+
+    def _leave(self) -> None:
+        """Go without those who will not: code that ignores its cancellation cannot be ended inside one process."""
+        self._view.note("something ignores that it is cancelled; leaving without it. What is committed is kept.")
+        os._exit(130)
 
 
 def _request(given: dict[str, Any], config: Path | None, output: Path | None, resume: bool) -> RunRequest:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from envhub.engine.item import Cast, Item
 from envhub.engine.request import RunRequest
@@ -202,11 +202,19 @@ def changed_settings(stored: dict[str, JsonValue], now: dict[str, JsonValue]) ->
     """What changed between a stored run and a request to resume it, harmless settings left out; a line each."""
     return [
         line
-        for line in _differences(stored, now)
+        for line in _differences({**stored, "request": _completed(stored.get("request"))}, now)
         if (path := line.partition(":")[0].split("."))[0] not in HARMLESS
         and not (path[0] == "request" and path[1] in HARMLESS)
         and ".".join(path[:2]) not in IN_FORCE
     ]
+
+
+def _completed(request: JsonValue) -> JsonValue:
+    """A stored request with the defaults of settings that its version of the hub did not know."""
+    try:
+        return RunRequest.model_validate(request).model_dump(mode="json")
+    except ValidationError:
+        return request
 
 
 def _differences(before: JsonValue, after: JsonValue, path: str = "") -> Iterator[str]:

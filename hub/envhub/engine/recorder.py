@@ -9,7 +9,6 @@ from envhub.messages import Message
 from envhub.protocols import ModelReply, Sampling
 from envhub.rollout import ToolCall, Turn
 
-
 _NO_REPLY = ModelReply(message=Message(role="assistant"))
 """Stands for the model's share of a turn that no model made."""
 
