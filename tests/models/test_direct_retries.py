@@ -122,7 +122,7 @@ async def test_nobody_listening_is_a_retryable_failure() -> None:
     async with raw_server(b"") as url:
         pass
     async with direct(url, max_tries=2) as model:
-        with pytest.raises(ModelError, match=r"no connection to .* \(after 2 tries\)") as caught:
+        with pytest.raises(ModelError, match=r"nothing listens at .* \(after 2 tries\)") as caught:
             await model.generate(ask())
     assert (caught.value.status, caught.value.retryable) == (None, True)
 

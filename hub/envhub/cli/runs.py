@@ -74,7 +74,7 @@ def show(
         if as_json:
             sys.stdout.write(json.dumps(summary.as_json()) + "\n")
             return
-        table, left_out = rollouts_table(reader, limit=limit, only_failed=failed)
+        table, left_out = rollouts_table(reader, limit=limit, only_failed=failed, width=console.width)
         console.print(table)
         if left_out:
             console.print(f"… and {left_out} more (--limit 0 lists all)", style="dim", highlight=False)

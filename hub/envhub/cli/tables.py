@@ -10,6 +10,9 @@ from rich.text import Text
 from envhub.rollout import Outcome
 from envhub.store import BrokenRun, RunInfo, RunReader, open_run
 
+NARROW = 100
+"""Columns of a terminal below which a list of rollouts shows less of each."""
+
 
 def run_facts(entry: RunInfo | BrokenRun) -> dict[str, Any]:
     """What a list of runs says of one."""
@@ -57,14 +60,18 @@ def runs_table(found: Sequence[RunInfo | BrokenRun]) -> Table:
 _STYLE = {"running": "cyan", "finished": "green", "interrupted": "yellow"}
 
 
-def rollouts_table(reader: RunReader, *, limit: int, only_failed: bool) -> tuple[Table, int]:
-    """A line per effective rollout in the order they ended, and how many the limit left out."""
+def rollouts_table(reader: RunReader, *, limit: int, only_failed: bool, width: int) -> tuple[Table, int]:
+    """A line per effective rollout in the order they ended, and how many the limit left out.
+
+    Where there is little width, columns give way to the task's name.
+    """
+    is_narrow = width < NARROW
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("rollout", no_wrap=True)
     table.add_column("task", overflow="fold")
     table.add_column("outcome", no_wrap=True)
     table.add_column("stop", no_wrap=True)
-    for title in ("reward", "turns", "calls", "tokens", "seconds"):
+    for title in ("reward", "turns", "tokens") if is_narrow else ("reward", "turns", "calls", "tokens", "seconds"):
         table.add_column(title, justify="right", no_wrap=True)
     left_out = 0
     for row in reader.summaries():
@@ -80,8 +87,8 @@ def rollouts_table(reader: RunReader, *, limit: int, only_failed: bool) -> tuple
             row.stop.value,
             "–" if row.reward is None else f"{row.reward:.3f}",
             str(row.turns),
-            str(row.tool_calls),
+            *(() if is_narrow else (str(row.tool_calls),)),
             str(row.output_tokens),
-            f"{row.seconds:.3f}",
+            *(() if is_narrow else (f"{row.seconds:.3f}",)),
         )
     return table, left_out
