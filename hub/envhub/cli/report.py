@@ -111,8 +111,8 @@ def _closing(summary: RunSummary) -> Text:
         facts.append(f"${totals.cost:.4f}")
     if summary.bad_rows:
         facts.append(f"{summary.bad_rows} bad rows left out")
-    lines = Text(" · ".join(facts))
-    lines.append(f"\n{summary.directory}", style="bold")
+    lines = Text(" · ".join(facts) + "\n" * bool(facts))
+    lines.append(summary.directory, style="bold")
     # Whoever has this table from `hub show` wants a single rollout next.
     which = "" if summary.seconds else " ROLLOUT"
     lines.append(f"\nLook inside with: hub show {summary.directory}{which}", style="dim")
