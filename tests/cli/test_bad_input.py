@@ -37,6 +37,7 @@ from .conftest import Hub, started
         (("run", "arithmetic", "-m", "openai/x", "--base-url", "http://192.0.2.1/v1"), ["OPENAI_API_KEY"]),
         (("run", "arithmetic", "--limit", "0"), ["--limit"]),
         (("run", "arithmetic", "--resume"), ["-o"]),
+        (("run", "math", "--set", "data="), ["no data", "--set data=PATH"]),
         (("run", "nowhere.py"), ["nowhere.py"]),
         (("run", "arithmetic", "-o", "/dev/null/run"), ["/dev/null/run is no folder", "-o"]),
         (("run", "arithmetic", "--config", "none.toml"), ["none.toml"]),

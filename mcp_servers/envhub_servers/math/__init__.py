@@ -74,7 +74,7 @@ class MathConfig(EnvironmentConfig):
         Raises:
             ConfigError: none was named.
         """
-        if self.data is None:
+        if not self.data:
             raise ConfigError("no data: name a file, a folder or a Hugging Face data set with `--set data=PATH`")
         return RowSource(self.data, id_column=self.id_column, split_column=self.split_column)
 
