@@ -222,3 +222,15 @@ class World(Environment[EnvironmentConfig]):
 def test_an_environment_that_does_not_fit_says_why(hub: Hub, tmp_path: Path, tasks: str, tool: str, says: str) -> None:
     (tmp_path / "world.py").write_text(WORLD.format(tasks=tasks, tool=tool))
     assert says in hub("run", "world.py", "-a", "null").refused()
+
+
+@pytest.mark.parametrize(("written", "lacks"), [("verify", "def tasks(cls"), ("tasks", "async def verify(self")])
+def test_an_environment_that_lacks_a_method_is_refused_before_the_run(
+    hub: Hub, tmp_path: Path, written: str, lacks: str
+) -> None:
+    header = "from envhub import Environment, EnvironmentConfig\n\nclass Half(Environment[EnvironmentConfig]):\n"
+    (tmp_path / "half.py").write_text(f"{header}    def {written}(self): ...\n")
+    complaint = hub("run", "half.py", "-o", "run").refused()
+    assert "Half lacks" in complaint
+    assert lacks in complaint
+    assert not (tmp_path / "run").exists()

@@ -11,7 +11,7 @@ from typing import Any, cast
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError
 
-from envhub.environment import AnyEnvironment, EnvironmentConfig
+from envhub.environment import AnyEnvironment, Environment, EnvironmentConfig
 from envhub.errors import ConfigError, HubError, TaskError, UnknownNameError
 from envhub.hosting.episode import HostedEpisode, describe, logger
 from envhub.hosting.toolbox import Toolbox
@@ -21,6 +21,11 @@ from envhub.score import VerifierRef
 from envhub.task import BadRow, Public, Secret, Task
 
 CONTRACT_VERSION = 0
+_HOOKS = {
+    "tasks": "@classmethod def tasks(cls, config, split, seed)",
+    "verify": "async def verify(self, submission) -> Score",
+}
+"""What every environment must write itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class InProcessHost:
     """The control plane of one environment class, in this process."""
 
     def __init__(self, name: str, environment: AnyEnvironment, config: EnvironmentConfig | None = None) -> None:
+        _require_hooks(name, environment)
         self._environment = environment
         self._config = environment.config_type() if config is None else config
         self._toolbox = Toolbox(environment)
@@ -110,6 +116,18 @@ def _checked(task: Any) -> Task[Public, Secret]:
     if not isinstance(task, Task):
         raise TypeError(f"yielded {task!r:.100}, which is no Task")
     return cast(Task[Public, Secret], task)
+
+
+def _require_hooks(name: str, environment: AnyEnvironment) -> None:
+    """Refuse a class that cannot make tasks or scores now, not once per rollout.
+
+    Raises:
+        ConfigError: says which method is missing, and how it is written.
+    """
+    written = {hook for base in environment.__mro__ if base is not Environment for hook in vars(base)}
+    for hook, form in _HOOKS.items():
+        if hook not in written:
+            raise ConfigError(f"environment {name!r} cannot be run: {environment.__qualname__} lacks `{form}`")
 
 
 def source_digest(environment: AnyEnvironment) -> str:
