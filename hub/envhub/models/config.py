@@ -1,6 +1,7 @@
 """`ModelConfig`: which model, where, and how to call it; what is recorded of it, so no secret is in it."""
 
 import difflib
+from typing import Literal
 
 from pydantic import Field, field_validator
 
@@ -9,6 +10,8 @@ from envhub.frozen import Frozen
 from envhub.models.address import normal_base_url
 from envhub.models.mock_name import parse_mock_name
 from envhub.protocols import Sampling
+
+Lane = Literal["direct", "litellm"]
 
 PROVIDERS = ("hosted_vllm", "openai", "mock")
 """The name prefixes this version routes."""
@@ -26,16 +29,36 @@ class ModelConfig(Frozen):
     """`hosted_vllm/NAME`, `openai/NAME` or `mock/KIND?key=value`."""
     base_url: str | None = None
     """The server; None takes it from the provider's environment variable."""
+    replicas: tuple[str, ...] = ()
+    """Further servers of the same model, beside `base_url`."""
+    lane: Lane | None = None
+    """How calls travel; None takes the direct lane where the model allows it, else litellm's."""
+    fallbacks: tuple["ModelConfig", ...] = ()
+    """Models to ask, in order, when this one fails for good."""
     sampling: Sampling = Sampling()
     """What a request leaves unset."""
     max_tries: int = Field(default=4, ge=1, le=100)
     """Tries of one call, the first included."""
     max_connections: int = Field(default=2048, ge=1)
     """Calls in flight at once; further ones wait. Capped by the process's limit of open files."""
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    """Most calls begun in any 60 seconds, over all replicas; None is no limit."""
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+    """Most prompt and output tokens in any 60 seconds, over all replicas; None is no limit."""
+    budget: float | None = Field(default=None, ge=0)
+    """US dollars this model may cost in one run; None is no limit. Needs a known price."""
     price_prompt: float | None = Field(default=None, ge=0)
     """US dollars per million prompt tokens; None is unknown."""
     price_output: float | None = Field(default=None, ge=0)
     """US dollars per million output tokens; None is unknown."""
+
+    @field_validator("fallbacks", mode="before")
+    @classmethod
+    def _name_alone(cls, fallbacks: object) -> object:
+        """A fallback may be given by its name alone."""
+        if not isinstance(fallbacks, list | tuple):
+            return fallbacks
+        return [{"name": item} if isinstance(item, str) else item for item in fallbacks]  # pyright: ignore[reportUnknownVariableType]
 
     @field_validator("name")
     @classmethod
@@ -44,6 +67,11 @@ class ModelConfig(Frozen):
         if provider == "mock":
             parse_mock_name(rest)
         return name
+
+    @field_validator("replicas")
+    @classmethod
+    def _check_replicas(cls, replicas: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(normal_base_url(url) for url in replicas)
 
     @field_validator("base_url")
     @classmethod
