@@ -7,7 +7,7 @@ from pydantic import JsonValue
 from envhub import (
     Artifact,
     Component,
-    JudgeCall,
+    ModelCall,
     Media,
     Message,
     Outcome,
@@ -65,7 +65,7 @@ submissions = st.builds(
 )
 
 judge_calls = st.builds(
-    JudgeCall,
+    ModelCall,
     model=names,
     messages=conversations,
     response=messages,

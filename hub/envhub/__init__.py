@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from envhub.messages import Media, Message, Text, ToolRequest
     from envhub.protocols import Agent, Episode, Model, ModelReply, ModelRequest, Sampling, Seat
     from envhub.rollout import Outcome, Rollout, Stop, ToolCall, Turn
-    from envhub.score import Component, JudgeCall, Score
+    from envhub.score import Component, ModelCall, Score
     from envhub.segment import Segment, segments
     from envhub.submission import Artifact, Submission
     from envhub.task import BadRow, Public, Secret, Task
@@ -44,7 +44,7 @@ _HOME = {
     "messages": ("Media", "Message", "Text", "ToolRequest"),
     "protocols": ("Agent", "Episode", "Model", "ModelReply", "ModelRequest", "Sampling", "Seat"),
     "rollout": ("Outcome", "Rollout", "Stop", "ToolCall", "Turn"),
-    "score": ("Component", "JudgeCall", "Score"),
+    "score": ("Component", "ModelCall", "Score"),
     "segment": ("Segment", "segments"),
     "submission": ("Artifact", "Submission"),
     "task": ("BadRow", "Public", "Secret", "Task"),
@@ -63,11 +63,11 @@ __all__ = [
     "EnvironmentConfig",
     "Episode",
     "HubError",
-    "JudgeCall",
     "Limits",
     "Media",
     "Message",
     "Model",
+    "ModelCall",
     "ModelError",
     "ModelReply",
     "ModelRequest",

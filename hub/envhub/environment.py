@@ -1,13 +1,15 @@
 """`Environment`: one class, one file. A fresh instance per episode, so `self` is the episode."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, cast, get_args, get_origin
 
+from mcp_types import CallToolResult, Tool
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from envhub.errors import NotOffered
 from envhub.limits import Limits
 from envhub.messages import Message, system, user
+from envhub.protocols import Model
 from envhub.score import Score
 from envhub.submission import Submission
 from envhub.task import BadRow, Public, Secret, Task
@@ -42,6 +44,8 @@ class Environment(Generic[ConfigT]):
     """Named roles, each with its own tools (`@tool(seats=...)`)."""
     submits: ClassVar[bool] = True
     """Whether a task asks for an answer: the hub then adds the tool `submit(answer)`, which seals the episode."""
+    scores_transcripts: ClassVar[bool] = False
+    """Whether `verify` needs nothing but the task and the submission: stored completions can then be scored, too."""
     config_type: ClassVar[type[EnvironmentConfig]] = EnvironmentConfig
 
     def __init_subclass__(cls) -> None:
@@ -58,6 +62,8 @@ class Environment(Generic[ConfigT]):
         self.config = cast(ConfigT, config)
         self.seed = seed
         """The group's seed: samples of one task share it."""
+        self.models: Mapping[str, Model] = {}
+        """The models of `roles`, by role. The host puts them there before `setup`, and records every call."""
 
     @classmethod
     def splits(cls, config: EnvironmentConfig) -> tuple[str, ...]:
@@ -73,6 +79,24 @@ class Environment(Generic[ConfigT]):
     def limits(cls, config: Any) -> Limits:
         """The limits this environment suggests; the caller's own win."""
         return Limits()
+
+    @classmethod
+    def roles(cls, config: Any) -> tuple[str, ...]:
+        """The models it asks itself under this configuration, such as `judge` or `user`; each must be given."""
+        return ()
+
+    @classmethod
+    async def prepare(cls, config: Any) -> None:
+        """Make ready what all episodes share. Runs once in a process, before anything else is asked of the class."""
+
+    @classmethod
+    def more_tools(cls, config: Any) -> Sequence[Tool]:
+        """Tools that are known only at run time; their calls go to `call_tool`, arguments unchecked."""
+        return ()
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        """Run one of `more_tools`."""
+        raise NotImplementedError
 
     async def setup(self) -> None:
         """Make the world ready. `self.task`, `self.config` and `self.seed` are there."""

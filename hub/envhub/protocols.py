@@ -1,6 +1,6 @@
 """The seams: what an agent, a model and the host of an environment must be; no side sees inside another."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -13,7 +13,7 @@ from envhub.limits import Deadlines, Limits
 from envhub.messages import Message, ToolRequest
 from envhub.packed import Float32s, Int32s
 from envhub.rollout import Fault, Isolation, Stop, Usage
-from envhub.score import Score
+from envhub.score import ModelCall, Score
 from envhub.submission import Submission
 from envhub.task import BadRow, Public
 
@@ -169,6 +169,8 @@ class EnvironmentInfo(Frozen):
     tools_digest: str
     limits: Limits
     isolation: Isolation
+    scores_transcripts: bool = False
+    """Whether `score` can do without an episode."""
 
 
 class TaskCard(Protocol):
@@ -217,11 +219,16 @@ class Episode(Protocol):
         """The environment's faults so far."""
         ...
 
-    def reference(self) -> Sequence[Message]:
+    @property
+    def role_calls(self) -> Sequence[ModelCall]:
+        """Calls of models the environment made itself, those of the verdict left out."""
+        ...
+
+    async def reference(self) -> Sequence[Message]:
         """Privileged: the reference solution; empty where there is none."""
         ...
 
-    def snapshot(self) -> JsonValue:
+    async def snapshot(self) -> JsonValue:
         """Privileged: the world's state."""
         ...
 
@@ -251,7 +258,24 @@ class EnvironmentHost(Protocol):
 
     @property
     def info(self) -> EnvironmentInfo: ...
-    def tasks(self, split: str, seed: int) -> Iterator[TaskCard | BadRow]: ...
+    def tasks(self, split: str, seed: int) -> AsyncIterator[TaskCard | BadRow]: ...
+    async def find_task(self, split: str, task_id: str, seed: int) -> TaskCard:
+        """The card of one task.
+
+        Raises:
+            UnknownNameError: there is no such split or task.
+        """
+        ...
+
+    async def score(self, task: TaskCard, submission: Submission, *, seed: int, deadlines: Deadlines) -> Score:
+        """Score a submission without an episode, where `info.scores_transcripts`.
+
+        Raises:
+            NotOffered: the verifier needs the world an episode leaves behind.
+            VerifierError: there is no score.
+        """
+        ...
+
     def open(
         self, task: TaskCard, *, seed: int, deadlines: Deadlines, state: JsonValue = None
     ) -> AbstractAsyncContextManager[Episode]:

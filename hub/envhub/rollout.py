@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from envhub.frozen import Frozen
 from envhub.messages import Message
 from envhub.packed import Float32s, Int32s
-from envhub.score import FiniteFloat, Score
+from envhub.score import FiniteFloat, ModelCall, Score
 from envhub.submission import Artifact
 
 SCHEMA_VERSION = 1
@@ -209,6 +209,8 @@ class Rollout(Frozen):
     answer: str | None = None
     """What was given to `submit`."""
     turns: tuple[Turn, ...] = ()
+    role_calls: tuple[ModelCall, ...] = ()
+    """Calls of models that the environment made itself, those of its score (`score.judge_calls`) left out."""
     timings: Timings = Timings()
     started_at: FiniteFloat = 0.0
     """Seconds since the epoch."""

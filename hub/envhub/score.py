@@ -26,12 +26,17 @@ class VerifierRef(Frozen):
     digest: str
 
 
-class JudgeCall(Frozen):
-    """One call of a judge model, in full."""
+class ModelCall(Frozen):
+    """One call of a model that an environment made itself (a judge, a simulated user), in full."""
 
+    role: str = "judge"
+    """The name under which the environment asked for it."""
     model: str
     messages: tuple[Message, ...]
-    response: Message
+    response: Message | None
+    """None where the call failed."""
+    error: str | None = None
+    """Why it failed."""
     prompt_tokens: int = 0
     output_tokens: int = 0
     cost: FiniteFloat | None = None
@@ -53,7 +58,8 @@ class Score(Frozen):
     """Turn index → reward of that turn, where the verifier gives one."""
     verifier: VerifierRef | None = None
     """Filled in by the host."""
-    judge_calls: tuple[JudgeCall, ...] = ()
+    judge_calls: tuple[ModelCall, ...] = ()
+    """Calls made while verifying; filled in by the host where the verifier does not."""
     metadata: dict[str, JsonValue] = {}
 
     @model_validator(mode="after")

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast, get_args, get_type_hints, overload
 
@@ -75,6 +75,10 @@ class ToolSpec:
         fields = self.arguments.model_fields
         return {fields[name].alias or name: getattr(checked, name) for name in checked.model_fields_set}
 
+    def call(self, environment: Any, arguments: dict[str, Any]) -> Awaitable[Any]:
+        """Run the tool with parsed arguments."""
+        return getattr(environment, self.method)(**arguments)
+
     def _explain(self, error: ValidationError) -> str:
         known = ", ".join(self.definition.input_schema["properties"]) or "none"
         lines: list[str] = []
@@ -87,6 +91,22 @@ class ToolSpec:
             else:
                 lines.append(f"argument {place!r}: {problem['msg']}")
         return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class ForwardedTool:
+    """A tool known only at run time, whose calls go to the environment's `call_tool` as they are."""
+
+    definition: Tool
+    seats: tuple[str, ...] | None = None
+
+    def parse(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as they came: who runs the tool checks them."""
+        return arguments
+
+    def call(self, environment: Any, arguments: dict[str, Any]) -> Awaitable[Any]:
+        """Run the tool."""
+        return environment.call_tool(self.definition.name, arguments)
 
 
 def tool_specs(environment: type) -> tuple[ToolSpec, ...]:

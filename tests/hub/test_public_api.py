@@ -18,7 +18,7 @@ PUBLIC = [
     "EnvironmentConfig",
     "Episode",
     "HubError",
-    "JudgeCall",
+    "ModelCall",
     "Limits",
     "Media",
     "Message",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from envhub.messages import assistant
 from envhub.rewards import WeightedReward, binary, composite
-from envhub.score import JudgeCall, Score
+from envhub.score import ModelCall, Score
 from envhub.submission import Submission
 from envhub.task import Public, Secret, Task
 
@@ -114,7 +114,7 @@ async def test_weighted_reward_runs_sync_and_async_parts() -> None:
 
 
 async def test_weighted_reward_keeps_all_a_part_says() -> None:
-    call = JudgeCall(model="judge", messages=(), response=assistant("good"))
+    call = ModelCall(model="judge", messages=(), response=assistant("good"))
 
     def judged(task: Task[Public, Secret], submission: Submission) -> Score:
         return composite({"tone": 0.5}, {"tone": 1}, feedback="warm", metrics={"words": 7}).model_copy(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from envhub import Component, JudgeCall, Score
+from envhub import Component, ModelCall, Score
 from envhub.messages import assistant
 from tests.hub.test_messages import reads_back
 from tests.strategies import scores
@@ -28,7 +28,7 @@ MAKERS: dict[str, Callable[[float], Any]] = {
     "component weight": lambda value: Component(value=0, weight=value),
     "metric": lambda value: Score(reward=0, metrics={"m": value}),
     "turn reward": lambda value: Score(reward=0, turn_rewards={0: value}),
-    "judge cost": lambda value: JudgeCall(model="m", messages=(), response=assistant(""), cost=value),
+    "judge cost": lambda value: ModelCall(model="m", messages=(), response=assistant(""), cost=value),
 }
 
 

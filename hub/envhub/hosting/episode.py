@@ -14,11 +14,13 @@ from pydantic_core import from_json, to_json
 
 from envhub.environment import Environment
 from envhub.errors import EpisodeError, NotOffered, SandboxError, TaskError, ToolError, VerifierError
-from envhub.hosting.toolbox import GET_TASK, REPLY, SUBMIT, Toolbox
+from envhub.hosting.roles import recorded
+from envhub.hosting.toolbox import GET_TASK, REPLY, SUBMIT, AnyTool, Toolbox
 from envhub.limits import Deadlines
 from envhub.messages import Message, assistant
+from envhub.protocols import Model
 from envhub.rollout import Fault, Phase
-from envhub.score import Score, VerifierRef
+from envhub.score import ModelCall, Score, VerifierRef
 from envhub.submission import Submission
 from envhub.tools import as_result, text_result
 
@@ -52,12 +54,20 @@ class HostedEpisode:
     """One attempt at one task: open, then sealed, then closed. Every step is idempotent; the first terminal wins."""
 
     def __init__(
-        self, environment: Environment[Any], toolbox: Toolbox, verifier: VerifierRef, deadlines: Deadlines
+        self,
+        environment: Environment[Any],
+        toolbox: Toolbox,
+        verifier: VerifierRef,
+        deadlines: Deadlines,
+        models: Mapping[str, Model] | None = None,
     ) -> None:
         self.id = secrets.token_hex(16)
         self.environment = environment
         self.answer: str | None = None
         self.faults: list[Fault] = []
+        self.role_calls: list[ModelCall] = []
+        if models:
+            environment.models = recorded(models, self.role_calls)
         self.seats: dict[str, HostedSeat] = {}
         self._toolbox, self._verifier, self._deadlines = toolbox, verifier, deadlines
         self._in_flight: set[anyio.CancelScope] = set()
@@ -111,7 +121,7 @@ class HostedEpisode:
                 said = await self.reply(seat, (assistant(parsed["text"]),))
                 result = text_result("The conversation is over." if said is None else "\n\n".join(m.text for m in said))
             else:
-                result = await self._call(name, getattr(self.environment, spec.method), parsed)
+                result = await self._call(name, spec, parsed)
         except ToolError as error:
             result = text_result(str(error), is_error=True)
         except Exception as error:
@@ -121,10 +131,10 @@ class HostedEpisode:
         # Whatever a call in flight came to after the seal (a result, an error, a fault) is not the agent's to read.
         return text_result(CLOSED, is_error=True) if self._sealed else result
 
-    async def _call(self, name: str, method: Any, arguments: dict[str, Any]) -> CallToolResult:
+    async def _call(self, name: str, spec: AnyTool, arguments: dict[str, Any]) -> CallToolResult:
         seconds = self._deadlines.tool_call
         with self._cancellable(seconds):
-            return as_result(await method(**arguments))
+            return as_result(await spec.call(self.environment, arguments))
         return text_result(f"{name} was stopped after {seconds:g} seconds.", is_error=True)
 
     @contextmanager
@@ -166,7 +176,7 @@ class HostedEpisode:
             return None
         raise TaskError(f"the environment's user gave no reply within {seconds:g} s")
 
-    def reference(self) -> Sequence[Message]:
+    async def reference(self) -> Sequence[Message]:
         """Privileged: the reference solution; empty where there is none.
 
         Raises:
@@ -181,7 +191,7 @@ class HostedEpisode:
         except Exception as error:
             raise TaskError(f"reference raised {describe(error)}") from error
 
-    def snapshot(self) -> JsonValue:
+    async def snapshot(self) -> JsonValue:
         """Privileged: the world's state as JSON, cut off from the world it was taken from."""
         return _detached(self.environment.snapshot())
 
@@ -221,6 +231,7 @@ class HostedEpisode:
         if self._closed:
             raise VerifierError("the episode was closed before it was verified")
         seconds = self._deadlines.verify
+        asked_before = len(self.role_calls)
         score: object = None
         try:
             with anyio.move_on_after(seconds) as scope:
@@ -234,9 +245,14 @@ class HostedEpisode:
             raise VerifierError(f"the verifier gave no score within {seconds:g} s")
         if not isinstance(score, Score):
             raise VerifierError(f"the verifier returned {type(score).__name__}, not a Score")
+        update: dict[str, Any] = {"verifier": self._verifier}
+        if len(self.role_calls) > asked_before:
+            # They are part of what defends the score; the rest stays with the episode.
+            update["judge_calls"] = score.judge_calls or tuple(self.role_calls[asked_before:])
+            del self.role_calls[asked_before:]
         try:
             # Checked again: `model_copy` and `model_construct` let NaN through.
-            return type(score).model_validate({**vars(score), "verifier": self._verifier})
+            return type(score).model_validate({**vars(score), **update})
         except ValueError as error:
             raise VerifierError(f"the verifier returned a score that does not hold: {error}") from error
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import inspect
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +12,18 @@ from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError
 
 from envhub.environment import AnyEnvironment, Environment, EnvironmentConfig
-from envhub.errors import ConfigError, HubError, TaskError, UnknownNameError
+from envhub.errors import ConfigError, HubError, NotOffered, TaskError, UnknownNameError, VerifierError
 from envhub.hosting.episode import HostedEpisode, describe, logger
+from envhub.hosting.shelf import TaskShelf
 from envhub.hosting.toolbox import Toolbox
 from envhub.limits import Deadlines
-from envhub.protocols import EnvironmentInfo, Episode, TaskCard
-from envhub.score import VerifierRef
+from envhub.protocols import EnvironmentInfo, Episode, Model, TaskCard
+from envhub.score import Score, VerifierRef
+from envhub.submission import Submission
 from envhub.task import BadRow, Public, Secret, Task
 
 CONTRACT_VERSION = 0
+_MOST_SHELVES = 8
 _HOOKS = {
     "tasks": "@classmethod def tasks(cls, config, split, seed)",
     "verify": "async def verify(self, submission) -> Score",
@@ -48,13 +51,26 @@ class _HostedTask:
 
 
 class InProcessHost:
-    """The control plane of one environment class, in this process."""
+    """The control plane of one environment class, in this process; its `prepare` has been awaited before."""
 
-    def __init__(self, name: str, environment: AnyEnvironment, config: EnvironmentConfig | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        environment: AnyEnvironment,
+        config: EnvironmentConfig | None = None,
+        models: Mapping[str, Model] | None = None,
+    ) -> None:
         _require_hooks(name, environment)
         self._environment = environment
         self._config = environment.config_type() if config is None else config
-        self._toolbox = Toolbox(environment)
+        self._models = models or {}
+        for role in environment.roles(self._config):
+            if role not in self._models:
+                raise ConfigError(
+                    f"environment {name!r} asks a model itself, as its {role!r}; name one with --role {role}=MODEL"
+                )
+        self._toolbox = Toolbox(environment, self._config)
+        self._shelves: dict[tuple[str, int], TaskShelf] = {}
         self.info = EnvironmentInfo(
             name=name,
             version=environment.version,
@@ -66,20 +82,38 @@ class InProcessHost:
             tools_digest=self._toolbox.digest,
             limits=environment.limits(self._config),
             isolation="in_process",
+            scores_transcripts=environment.scores_transcripts,
         )
         self._verifier = VerifierRef(name=name, version=environment.version, digest=self.info.digest)
 
-    def tasks(self, split: str, seed: int) -> Iterator[TaskCard | BadRow]:
+    async def tasks(self, split: str, seed: int) -> AsyncIterator[TaskCard | BadRow]:
         """The cards of a split, lazily.
 
         Raises:
             UnknownNameError: there is no such split.
         """
+        for task in self._read(split, seed):
+            yield task if isinstance(task, BadRow) else _HostedTask(task, split)
+
+    async def find_task(self, split: str, task_id: str, seed: int) -> TaskCard:
+        """The card of one task.
+
+        Raises:
+            UnknownNameError: there is no such split or task.
+        """
+        shelf = self._shelves.get((split, seed))
+        if shelf is None:
+            if len(self._shelves) >= _MOST_SHELVES:
+                self._shelves.clear()
+            shelf = self._shelves[split, seed] = TaskShelf(split, lambda: self._read(split, seed))
+        return _HostedTask(shelf.find(task_id), split)
+
+    def _read(self, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
         if split not in self.info.splits:
             raise UnknownNameError(f"split of {self.info.name}", split, self.info.splits)
         try:
             for task in self._environment.tasks(self._config, split, seed):
-                yield task if isinstance(task, BadRow) else _HostedTask(_checked(task), split)
+                yield task if isinstance(task, BadRow) else _checked(task)
         except HubError:
             raise
         except Exception as error:
@@ -95,12 +129,7 @@ class InProcessHost:
             TaskError: setup failed or took too long.
             NotOffered: a state was given, and the environment restores none.
         """
-        assert isinstance(task, _HostedTask), "a host opens only its own tasks"
-        try:
-            environment = self._environment(task.task, self._config, seed)
-        except Exception as error:
-            raise TaskError(f"task {task.public.id!r} could not be opened: {describe(error)}") from error
-        episode = HostedEpisode(environment, self._toolbox, self._verifier, deadlines)
+        episode = self._episode(task, seed, deadlines)
         try:
             await episode.setup(state)
             yield episode
@@ -109,6 +138,32 @@ class InProcessHost:
                 await episode.close()
             except HubError:
                 logger.exception("an episode of %s did not close", self.info.name)
+
+    def _episode(self, task: TaskCard, seed: int, deadlines: Deadlines) -> HostedEpisode:
+        assert isinstance(task, _HostedTask), "a host opens only its own tasks"
+        try:
+            environment = self._environment(task.task, self._config, seed)
+        except Exception as error:
+            raise TaskError(f"task {task.public.id!r} could not be opened: {describe(error)}") from error
+        return HostedEpisode(environment, self._toolbox, self._verifier, deadlines, self._models)
+
+    async def score(self, task: TaskCard, submission: Submission, *, seed: int, deadlines: Deadlines) -> Score:
+        """Score a submission without an episode.
+
+        Raises:
+            NotOffered: this environment's verifier needs the world an episode leaves behind.
+            VerifierError: the verifier failed, or gave something that is no score.
+        """
+        if not self.info.scores_transcripts:
+            raise NotOffered(
+                f"environment {self.info.name!r} scores the world an episode leaves behind, not a text alone; "
+                "play its tasks with `hub run`"
+            )
+        try:
+            episode = self._episode(task, seed, deadlines)
+        except TaskError as error:
+            raise VerifierError(str(error)) from error
+        return await episode.verify(submission)
 
 
 def _checked(task: Any) -> Task[Public, Secret]:

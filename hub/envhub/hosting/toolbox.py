@@ -7,9 +7,9 @@ from mcp_types import Tool
 from pydantic import Field
 from pydantic_core import to_json
 
-from envhub.environment import AnyEnvironment, Environment
+from envhub.environment import AnyEnvironment, Environment, EnvironmentConfig
 from envhub.errors import ToolError
-from envhub.tools import ToolSpec, tool_spec, tool_specs
+from envhub.tools import ForwardedTool, ToolSpec, tool_spec, tool_specs
 
 GET_TASK, SUBMIT, REPLY = "get_task", "submit", "reply"
 CONTRACT_TOOLS = frozenset({GET_TASK, SUBMIT, REPLY})
@@ -17,11 +17,19 @@ LOOP_TOOLS = frozenset({GET_TASK, REPLY})
 """Contract tools our own loops do not need: they are handed the conversation and carry the replies."""
 
 
+AnyTool = ToolSpec | ForwardedTool
+
+
 class Toolbox:
     """What every seat of an environment class may call. Built once per class, shared by its episodes."""
 
-    def __init__(self, environment: AnyEnvironment) -> None:
-        specs = {spec.definition.name: spec for spec in tool_specs(environment)}
+    def __init__(self, environment: AnyEnvironment, config: EnvironmentConfig | None = None) -> None:
+        own = tool_specs(environment)
+        specs: dict[str, AnyTool] = {spec.definition.name: spec for spec in own}
+        for definition in environment.more_tools(environment.config_type() if config is None else config):
+            if definition.name in specs:
+                raise TypeError(f"{environment.__qualname__} offers two tools named {definition.name!r}")
+            specs[definition.name] = ForwardedTool(definition)
         for contract in _contract_tools(environment):
             if contract.definition.name in specs:
                 raise TypeError(f"{environment.__qualname__}: {contract.definition.name!r} is a tool of the contract")
@@ -29,7 +37,7 @@ class Toolbox:
         for spec in specs.values():
             for seat in spec.seats or ():
                 if seat not in environment.seats:
-                    raise TypeError(f"{environment.__qualname__}.{spec.method}: no seat is named {seat!r}")
+                    raise TypeError(f"{environment.__qualname__}: tool {spec.definition.name!r}: no seat is named {seat!r}")
         self._seats = {
             seat: {name: spec for name, spec in specs.items() if spec.seats is None or seat in spec.seats}
             for seat in environment.seats
@@ -44,7 +52,7 @@ class Toolbox:
         """The seat's tools, as MCP lists them."""
         return self._definitions[seat]
 
-    def find(self, seat: str, name: str) -> ToolSpec:
+    def find(self, seat: str, name: str) -> AnyTool:
         """The seat's tool of this name.
 
         Raises:
