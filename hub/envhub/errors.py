@@ -12,7 +12,8 @@ HubError
 │   ├── TaskError             the environment's own code: setup, a tool, a user turn
 │   ├── SandboxError          where its tools run
 │   ├── ModelError            who generates
-│   │   └── ContextLimitError the conversation no longer fits: a stop
+│   │   ├── ContextLimitError the conversation no longer fits: a stop
+│   │   └── BudgetError       the money set aside for the model is spent
 │   ├── AgentError            who acts
 │   └── VerifierError         who scores
 ├── ToolError                 a tool speaks to the model; never a fault
@@ -93,11 +94,18 @@ class SandboxError(EpisodeError):
 class ModelError(EpisodeError):
     """A model backend failed after its retries.
 
-    `status` is the last HTTP status, or None when no answer came.
+    `status` is the last HTTP status, or None when no answer came; `retry_after_seconds` what its server asked for.
     """
 
-    def __init__(self, message: str, *, status: int | None = None, retryable: bool = True) -> None:
-        self.status = status
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retryable: bool = True,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        self.status, self.retry_after_seconds = status, retry_after_seconds
         super().__init__(message, retryable=retryable)
 
 
@@ -106,6 +114,13 @@ class ContextLimitError(ModelError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, status=400, retryable=False)
+
+
+class BudgetError(ModelError):
+    """The budget of a model does not allow another call; no later attempt fares better."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=False)
 
 
 class AgentError(EpisodeError):

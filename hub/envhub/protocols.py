@@ -60,6 +60,8 @@ class ModelReply:
     output_logprobs: Float32s | None = None
     policy_version: int | None = None
     retries: int = 0
+    model: str | None = None
+    """Who answered, where that is not the model that was asked; its tokens are left out then."""
 
 
 class Model(Protocol):
@@ -171,6 +173,8 @@ class EnvironmentInfo(Frozen):
     isolation: Isolation
     scores_transcripts: bool = False
     """Whether `score` can do without an episode."""
+    config: dict[str, JsonValue] = {}
+    """The configuration in force, defaults included."""
 
 
 class TaskCard(Protocol):

@@ -260,9 +260,7 @@ async def open_direct(
         headers["Authorization"] = f"Bearer {endpoint.api_key}"
         if endpoint.base_url.startswith("http:") and not is_loopback(endpoint.base_url):
             logger.warning("the key in %s is sent unencrypted to %s", endpoint.key_name, endpoint.base_url)
-    # Sockets beyond the limit of open files would fail every call; waiting for one is only slower.
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = config.max_connections if files < 0 else min(config.max_connections, max(files - _SPARE_FILES, files // 2))
+    limit = most_connections(config.max_connections)
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=limit, ttl_dns_cache=300, keepalive_timeout=_KEEP_ALIVE_SECONDS),
         headers=headers,
@@ -270,6 +268,13 @@ async def open_direct(
         auto_decompress=True,
     ) as session:
         yield DirectModel(config, endpoint, session, backoff or Backoff(), redact)
+
+
+def most_connections(wanted: int) -> int:
+    """How many sockets this process can have open, at most as many as wanted."""
+    # Sockets beyond the limit of open files would fail every call; waiting for one is only slower.
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted if files < 0 else min(wanted, max(files - _SPARE_FILES, files // 2))
 
 
 def _is_openai(url: URL) -> bool:

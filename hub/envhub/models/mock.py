@@ -21,8 +21,7 @@ class SimulatedRateLimit(ModelError):
     """A simulated HTTP 429, with what its `Retry-After` says."""
 
     def __init__(self, retry_after_seconds: float) -> None:
-        self.retry_after_seconds = retry_after_seconds
-        super().__init__("simulated rate limit", status=429)
+        super().__init__("simulated rate limit", status=429, retry_after_seconds=retry_after_seconds)
 
 
 class MockModel:

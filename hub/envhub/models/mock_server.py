@@ -1,7 +1,8 @@
-"""A server of the OpenAI chat-completions wire in vLLM's shape, around any model; usually a mock."""
+"""A server of the OpenAI chat-completions wire in vLLM's shape, around any model: a mock, or one of the hub's own."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from itertools import count
 
 import anyio
@@ -73,11 +74,14 @@ class Refused(Exception):
         self.status, self.kind = status, kind
 
 
-class MockServer:
+class ModelServer:
     """The handlers around one model."""
 
-    def __init__(self, model: Model, served: Sequence[str], api_key: str | None = None) -> None:
-        """`served` are the names it answers to; the first is what answers carry."""
+    def __init__(
+        self, model: Model, served: Sequence[str], api_key: str | None = None, *, shows_tokens: bool = True
+    ) -> None:
+        """`served` are the names it answers to; only a model whose tokens are bytes can show them."""
+        self._shows_tokens = shows_tokens
         self._model, self._served = model, tuple(dict.fromkeys(served))
         self._authorization = None if api_key is None else f"Bearer {api_key}"
         self._tools: dict[bytes, tuple[Tool, ...]] = {}
@@ -118,12 +122,13 @@ class MockServer:
         except ContextLimitError as error:
             return _refusal(400, "BadRequestError", str(error))
         except SimulatedRateLimit as error:
-            headers = {"Retry-After": f"{error.retry_after_seconds:g}"}
+            headers = {"Retry-After": f"{error.retry_after_seconds or 0:g}"}
             return _refusal(429, "RateLimitError", str(error), headers)
         except ModelError as error:
             return _refusal(error.status or 500, "InternalServerError", str(error))
         number = next(self._numbers)
-        with_ids, with_logprobs = bool(asked.return_token_ids), bool(asked.logprobs)
+        with_ids = self._shows_tokens and bool(asked.return_token_ids)
+        with_logprobs = self._shows_tokens and bool(asked.logprobs)
         if not asked.stream:
             return _json(completion(reply, number, self._started, asked.model, with_ids, with_logprobs))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
@@ -193,14 +198,25 @@ async def serve_mock(
     """
     model = MockModel(ModelConfig(name=model_name))
     kind = split_name(model_name)[1].partition("?")[0]
-    server = MockServer(model, ("mock", kind, f"mock/{kind}", model_name), api_key)
+    server = ModelServer(model, ("mock", kind, f"mock/{kind}", model_name), api_key)
+    async with listening(server, host, port) as bound:
+        ready(bound)
+        await anyio.sleep_forever()
+
+
+@asynccontextmanager
+async def listening(server: ModelServer, host: str, port: int) -> AsyncGenerator[int]:
+    """Serve for the length of the context; the port.
+
+    Raises:
+        OSError: the port is taken.
+    """
     runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, backlog=_BACKLOG)
         await site.start()
-        ready(runner.addresses[0][1])
-        await anyio.sleep_forever()
+        yield runner.addresses[0][1]
     finally:
         with anyio.CancelScope(shield=True), anyio.move_on_after(5):
             await runner.cleanup()

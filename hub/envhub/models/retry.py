@@ -33,7 +33,9 @@ class TryFailed(Exception):
         text = f"{owner}: {trimmed(redact(str(self)))}{counted}"
         if self.is_context_limit:
             return ContextLimitError(text)
-        return ModelError(text, status=self.status, retryable=self.is_retryable)
+        return ModelError(
+            text, status=self.status, retryable=self.is_retryable, retry_after_seconds=self.retry_after_seconds
+        )
 
 
 @dataclass(frozen=True)
