@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 from mcp_types import CallToolResult, Tool
@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from envhub.environment import Environment
-from envhub.errors import EpisodeError, NotOffered, SandboxError, TaskError, ToolError, VerifierError
+from envhub.errors import EpisodeError, ModelError, NotOffered, SandboxError, TaskError, ToolError, VerifierError
 from envhub.hosting.roles import recorded
 from envhub.hosting.toolbox import GET_TASK, REPLY, SUBMIT, AnyTool, Toolbox
 from envhub.limits import Deadlines
@@ -238,6 +238,8 @@ class HostedEpisode:
                 score = await self.environment.verify(submission)
         except VerifierError:
             raise
+        except ModelError as error:
+            raise VerifierError(f"a model the verifier asked failed: {error}", retryable=error.retryable) from error
         except Exception as error:
             logger.exception("the verifier of task %r failed", self.environment.task.id)
             raise VerifierError(f"the verifier raised {describe(error)}") from error
@@ -282,13 +284,21 @@ class HostedEpisode:
         """Keep a fault of the environment's; it decides the outcome."""
         self.faults.append(
             Fault(
-                boundary="sandbox" if isinstance(error, SandboxError) else "environment",
+                boundary=_boundary(error),
                 phase=phase,
                 type=type(error).__name__,
                 message=describe(error),
                 retryable=error.retryable if isinstance(error, EpisodeError) else True,
+                status=error.status if isinstance(error, ModelError) else None,
             )
         )
+
+
+def _boundary(error: Exception) -> Literal["sandbox", "model", "environment"]:
+    """What broke under the environment's code, where it says so."""
+    if isinstance(error, SandboxError):
+        return "sandbox"
+    return "model" if isinstance(error, ModelError) else "environment"
 
 
 @cache
