@@ -23,8 +23,9 @@ HubError
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import cast
 
 
 class HubError(Exception):
@@ -148,3 +149,22 @@ class EpisodeStop(Exception):
     def __init__(self, stop: str) -> None:
         self.stop = stop
         super().__init__(stop)
+
+
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one error to show of a group: a bug before a hub error, a hub error before a cancellation."""
+    return min(_leaves(group), key=_rank)
+
+
+def _rank(error: BaseException) -> int:
+    if isinstance(error, HubError):
+        return 1
+    return 0 if isinstance(error, Exception) else 2
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(cast(BaseExceptionGroup[BaseException], error))
+        else:
+            yield error

@@ -13,7 +13,7 @@ from envhub.messages import user
 from envhub.models.config import ModelConfig
 from envhub.models.direct import DirectModel, Endpoint, open_direct
 from envhub.models.mock import MockModel
-from envhub.models.mock_server import MockServer
+from envhub.models.mock_server import ModelServer
 from envhub.models.retry import Backoff
 
 AT_ONCE = Backoff(base_seconds=0.0)
@@ -37,7 +37,7 @@ async def serving(app: web.Application) -> AsyncGenerator[str]:
 @asynccontextmanager
 async def mock_server(name: str = "mock/solver", api_key: str | None = None) -> AsyncGenerator[str]:
     """Serve a mock model as `served`; its base URL."""
-    server = MockServer(MockModel(ModelConfig(name=name)), ["served"], api_key)
+    server = ModelServer(MockModel(ModelConfig(name=name)), ["served"], api_key)
     async with serving(server.application()) as url:
         yield url
 

@@ -20,9 +20,9 @@ from envhub.cli.report import print_summary
 from envhub.engine.plan import Plan, make_plan
 from envhub.engine.pool import StopSignal
 from envhub.engine.request import RunRequest, build_request, request_from_file
-from envhub.engine.run import collect, first_error
+from envhub.engine.run import collect
 from envhub.engine.summary import RunSummary, summarise
-from envhub.errors import ConfigError, RunDirectoryError, StoreError
+from envhub.errors import ConfigError, RunDirectoryError, StoreError, first_error
 from envhub.loop import run_async
 from envhub.models.credentials import Credentials, load_credentials
 from envhub.observe.cpu import cpu_seconds
@@ -160,7 +160,7 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 def default_directory(plan: Plan) -> Path:
     """`runs/ENV-AGENT-TIME`, not there yet."""
-    names = "+".join(planned.host.info.name.replace("/", "_") for planned in plan.environments)
+    names = "+".join(planned.name.replace("/", "_") for planned in plan.environments)
     stem = f"{names}-{plan.agent_name.replace('/', '_')}-{time.strftime('%Y%m%d-%H%M%S')}"
     directory, count = Path("runs") / stem, 1
     while directory.exists():

@@ -49,7 +49,7 @@ class LiveView:
             console=console,
             auto_refresh=False,
         )
-        names = "+".join(planned.host.info.name for planned in plan.environments)
+        names = "+".join(planned.name for planned in plan.environments)
         self._task = self._bar.add_task(names, total=None)
 
     def __enter__(self) -> Self:

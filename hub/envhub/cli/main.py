@@ -3,6 +3,7 @@
 import errno
 import os
 import sys
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
@@ -28,6 +29,9 @@ app.command("list")(catalog.list_environments)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 app.command("mock-server")(mock_server.mock_server)
+for _entry in entry_points(group="envhub.commands"):
+    if _entry.dist is not None and _entry.dist.name == "envhub":  # the sibling packages' own, and nobody else's
+        app.command(_entry.name)(_entry.load())
 
 
 def _version(value: bool) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Literal
 
@@ -34,7 +34,7 @@ from envhub.rollout import (
     Stop,
     Timings,
 )
-from envhub.score import Score
+from envhub.score import ModelCall, Score
 from envhub.store import LiveState
 from envhub.store.facts import State
 from envhub.submission import Submission
@@ -59,6 +59,7 @@ class Attempt:
         self._score: Score | None = None
         self._answer: str | None = None
         self._is_privileged = False
+        self._role_calls: Sequence[ModelCall] = ()
 
     def where(self) -> LiveState:
         """Where the attempt is now."""
@@ -106,6 +107,7 @@ class Attempt:
         self._on_state("setup")
         clock = _Clock(self._stages)
         async with cast.host.open(item.task, seed=item.seed, deadlines=cast.deadlines) as episode:
+            self._role_calls = episode.role_calls
             clock.end("setup")
             self._phase = "agent"
             try:
@@ -214,7 +216,7 @@ class Attempt:
         if part == "reference":
             assert isinstance(agent, ReferenceAgent)
             self._is_privileged = True
-            reference = episode.reference()
+            reference = await episode.reference()
             if not reference:
                 raise TaskError(f"task {self.item.task_ref.id!r} has no reference solution to play", retryable=False)
             return await agent.play_reference(seat, reference)
@@ -264,6 +266,7 @@ class Attempt:
             score=score,
             answer=self._answer,
             turns=turns,
+            role_calls=tuple(self._role_calls),
             timings=Timings(
                 queue=self._queued,
                 setup=stages["setup"],

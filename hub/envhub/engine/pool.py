@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Protocol
 
 import anyio
@@ -61,7 +61,7 @@ class StopSignal:
 class Pool(Protocol):
     """Collects items: each until it is scored, failed for good, or out of attempts."""
 
-    async def collect(self, items: Iterator[Item], sink: Sink) -> None:
+    async def collect(self, items: AsyncIterator[Item], sink: Sink) -> None:
         """Play every item and hand each attempt's record to the sink as it ends."""
         ...
 
@@ -72,15 +72,18 @@ class LocalPool:
     def __init__(self, concurrency: int, retries: Retries, stop: StopSignal) -> None:
         self._concurrency, self._retries, self._stop = concurrency, retries, stop
 
-    async def collect(self, items: Iterator[Item], sink: Sink) -> None:
+    async def collect(self, items: AsyncIterator[Item], sink: Sink) -> None:
         """Play the items, `concurrency` at a time."""
+        turn = anyio.Lock(fast_acquire=True)
         async with anyio.create_task_group() as workers:
             for _ in range(self._concurrency):
-                workers.start_soon(self._work, items, sink)
+                workers.start_soon(self._work, items, turn, sink)
 
-    async def _work(self, items: Iterator[Item], sink: Sink) -> None:
-        for item in items:
-            if self._stop.is_set:
+    async def _work(self, items: AsyncIterator[Item], turn: anyio.Lock, sink: Sink) -> None:
+        while not self._stop.is_set:
+            async with turn:  # tasks may come over a wire, and one reader at a time may wait for them
+                item = await anext(items, None)
+            if item is None or self._stop.is_set:
                 return
             await self._collect(item, sink)
 

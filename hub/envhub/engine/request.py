@@ -5,11 +5,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from envhub.errors import ConfigError, UnknownNameError
 from envhub.frozen import Frozen
 from envhub.limits import Deadlines, Limits
+from envhub.models.config import Lane, ModelConfig
 from envhub.protocols import Sampling
 
 
@@ -26,8 +27,20 @@ class RunRequest(Frozen):
     environments: tuple[str, ...] = ()
     model: str | None = None
     """In litellm's words: `hosted_vllm/NAME`, `openai/NAME`, `mock/solver` …"""
-    base_url: str | None = None
-    """The model server, where the environment variables do not say."""
+    base_url: str | tuple[str, ...] | None = None
+    """The model server, where the environment variables do not say; several are replicas of one model."""
+    lane: Lane | None = None
+    """How model calls travel; None chooses by the model's name."""
+    fallbacks: tuple[str | ModelConfig, ...] = ()
+    """Models to ask, in order, when `model` fails for good."""
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    """Most model calls begun in any 60 seconds."""
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+    """Most prompt and output tokens in any 60 seconds."""
+    budget: float | None = Field(default=None, ge=0)
+    """US dollars `model` may cost in this run."""
+    roles: dict[str, ModelConfig] = {}
+    """Models that environments ask themselves, by the role they ask for: `judge`, `user` …"""
     agent: str | None = None
     split: str | None = None
     limit: int | None = Field(default=None, ge=1)
@@ -49,6 +62,8 @@ class RunRequest(Frozen):
     """Leave out rows that make no task, and count them."""
     in_process: bool = False
     """Host installed third-party environments in this process."""
+    served: bool = False
+    """Give every environment a process of its own, the hub's included."""
     max_tries: int = Field(default=4, ge=1, le=100)
     """Tries of one model call."""
     price_prompt: float | None = Field(default=None, ge=0)
@@ -99,5 +114,9 @@ def _known(section: tuple[int | str, ...]) -> list[str]:
     """The settings there are where an unknown one was found."""
     model: Any = RunRequest
     for step in section:
-        model = model.model_fields[step].annotation
+        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            return []
+        model = model.model_fields[str(step)].annotation if str(step) in model.model_fields else None
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        return []
     return [".".join([*map(str, section), name]) for name in model.model_fields]

@@ -83,6 +83,7 @@ class InProcessHost:
             limits=environment.limits(self._config),
             isolation="in_process",
             scores_transcripts=environment.scores_transcripts,
+            config=self._config.model_dump(mode="json"),
         )
         self._verifier = VerifierRef(name=name, version=environment.version, digest=self.info.digest)
 

@@ -37,7 +37,8 @@ class Toolbox:
         for spec in specs.values():
             for seat in spec.seats or ():
                 if seat not in environment.seats:
-                    raise TypeError(f"{environment.__qualname__}: tool {spec.definition.name!r}: no seat is named {seat!r}")
+                    place = f"{environment.__qualname__}: tool {spec.definition.name!r}"
+                    raise TypeError(f"{place}: no seat is named {seat!r}")
         self._seats = {
             seat: {name: spec for name, spec in specs.items() if spec.seats is None or seat in spec.seats}
             for seat in environment.seats

@@ -62,6 +62,8 @@ class _Usage(Struct, gc=False):
     completion_tokens: int | None = None
     prompt_tokens_details: _PromptDetails | None = None
     completion_tokens_details: _OutputDetails | None = None
+    cost: float | None = None
+    """US dollars, where the server knows them."""
 
 
 class Answer(Struct, gc=False):
@@ -134,7 +136,7 @@ def as_reply(
         ),
         finish_reason=choice.finish_reason,
         usage=usage,
-        cost=price(usage.prompt_tokens, usage.output_tokens),
+        cost=_cost(answer, price(usage.prompt_tokens, usage.output_tokens)),
         prompt_token_ids=prompt_ids,
         output_token_ids=output_ids,
         output_logprobs=output_logprobs,
@@ -157,6 +159,11 @@ def _usage(answer: Answer) -> Usage:
         cached_tokens=(prompt.cached_tokens or 0) if prompt is not None else 0,
         reasoning_tokens=(output.reasoning_tokens or 0) if output is not None else 0,
     )
+
+
+def _cost(answer: Answer, priced: float | None) -> float | None:
+    """What the caller's prices make of it, else what the server says it cost."""
+    return priced if priced is not None or answer.usage is None else answer.usage.cost
 
 
 def error_words(error: object) -> str:

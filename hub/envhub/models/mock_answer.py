@@ -127,7 +127,9 @@ def _list(ids: Int32s | None) -> list[int] | None:
 
 def _usage(reply: ModelReply) -> dict[str, Any]:
     usage = reply.usage
+    cost = {} if reply.cost is None else {"cost": reply.cost}
     return {
+        **cost,
         "prompt_tokens": usage.prompt_tokens,
         "total_tokens": usage.prompt_tokens + usage.output_tokens,
         "completion_tokens": usage.output_tokens,

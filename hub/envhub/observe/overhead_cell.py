@@ -14,6 +14,7 @@ import anyio
 from pydantic import BaseModel
 
 from envhub.engine.item import Item
+from envhub.engine.open_plan import OpenPlan, open_plan
 from envhub.engine.plan import Plan, make_plan
 from envhub.engine.pool import StopSignal
 from envhub.engine.request import RunRequest
@@ -21,7 +22,6 @@ from envhub.engine.run import collect
 from envhub.loop import run_async
 from envhub.messages import Message, assistant, user
 from envhub.models.credentials import Credentials
-from envhub.models.resolve import open_model
 from envhub.protocols import ModelRequest
 from envhub.rollout import Rollout
 from envhub.store import open_writer
@@ -131,11 +131,11 @@ async def floor(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
 async def _floor_rollouts(
     session: aiohttp.ClientSession, database: sqlite3.Connection, url: str, concurrency: int, count: int, name: str
 ) -> None:
-    cast = next(plan_for(url, concurrency, 1).casts("floor", None))[1]
-    tools = [
-        {"type": "function", "function": {"name": tool.name, "parameters": tool.input_schema}}
-        for tool in cast.host.info.tools
-    ]
+    async with open_plan(plan_for(url, concurrency, 1), Credentials({})) as opened:
+        tools = [
+            {"type": "function", "function": {"name": tool.name, "parameters": tool.input_schema}}
+            for tool in opened.environments[0].host.info.tools
+        ]
     numbers = iter(range(count))
     waiting: list[tuple[str, str]] = []
 
@@ -173,35 +173,36 @@ async def _floor_rollouts(
 
 async def parts(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
     """The parts of a rollout, each alone at the same concurrency: CPU milliseconds a rollout."""
-    plan = plan_for(url, concurrency, rollouts)
-    planned, cast = next(plan.casts("parts", None))
-    items: list[Item] = []
-    for card in plan.tasks(planned):
-        items += plan.items(cast, card)  # pyright: ignore[reportArgumentType]  # arithmetic has no bad rows
-    assert plan.model is not None
+    async with open_plan(plan_for(url, concurrency, rollouts), Credentials({})) as opened:
+        return await _parts(opened, url, concurrency)
 
-    async with open_model(plan.model, Credentials({})) as model:
-        opening = ModelRequest(messages=(user(PROMPT),), tools=cast.host.info.tools)
 
-        async def ask(item: Item) -> None:
-            first = (await model.generate(opening)).message
-            answer = Message(role="tool", content="777777", tool_call_id=first.tool_requests[0].id)
-            await model.generate(ModelRequest(messages=(*opening.messages, first, answer), tools=opening.tools))
+async def _parts(opened: OpenPlan, url: str, concurrency: int) -> dict[str, float]:
+    model, tools = opened.model, opened.environments[0].host.info.tools
+    assert model is not None
+    items = [item async for _, item in opened.items("parts")]
+    opening = ModelRequest(messages=(user(PROMPT),), tools=tools)
 
-        await _spread(ask, items[:WARM_UP], 32)
-        calls = await _cpu(ask, items, concurrency)
+    async def ask(item: Item) -> None:
+        first = (await model.generate(opening)).message
+        answer = Message(role="tool", content="777777", tool_call_id=first.tool_requests[0].id)
+        await model.generate(ModelRequest(messages=(*opening.messages, first, answer), tools=opening.tools))
+
+    await _spread(ask, items[:WARM_UP], 32)
+    calls = await _cpu(ask, items, concurrency)
 
     async def host(item: Item) -> None:
+        cast = item.cast
         async with cast.host.open(item.task, seed=item.seed, deadlines=cast.deadlines) as episode:
             seat = episode.seats["agent"]
             await seat.call_tool("calculate", {"expression": "123456 + 654321"})
             await episode.verify(Submission(transcript=(assistant("777777"),)))
 
     hosting = await _cpu(host, items, concurrency)
-    return {"two model calls": calls, "environment and tool": hosting, "record and store": await _storing(plan, url)}
+    return {"two model calls": calls, "environment and tool": hosting, "record and store": await _storing(opened, url)}
 
 
-async def _storing(plan: Plan, url: str) -> float:
+async def _storing(opened: OpenPlan, url: str) -> float:
     """CPU of committing a typical rollout."""
     kept: list[Rollout] = []
 
@@ -217,7 +218,7 @@ async def _storing(plan: Plan, url: str) -> float:
         for rollout in kept
     ]
     with tempfile.TemporaryDirectory() as folder:
-        async with open_writer(Path(folder) / "run", resolved=plan.resolved, given="", resume=False) as writer:
+        async with open_writer(Path(folder) / "run", resolved=opened.resolved, given="", resume=False) as writer:
             cpu = time.process_time()
             for rollout in copies:
                 await writer.add(rollout)

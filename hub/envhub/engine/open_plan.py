@@ -1,0 +1,218 @@
+"""A plan whose environments are up: what there is to play, and who plays it."""
+
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from pydantic import JsonValue
+
+from envhub.engine.item import Cast, Item
+from envhub.engine.plan import Plan, PlannedEnvironment
+from envhub.engine.request import RunRequest
+from envhub.errors import ConfigError, UnknownNameError
+from envhub.hosting.opening import open_in_process, open_served
+from envhub.limits import DEFAULT_LIMITS, Limits
+from envhub.models.credentials import Credentials
+from envhub.models.preflight import preflight
+from envhub.models.resolve import open_model
+from envhub.models.serving import serve_roles
+from envhub.protocols import EnvironmentHost, Model, TaskCard
+from envhub.rollout import AgentRef, EnvironmentRef, TaskRef
+from envhub.task import BadRow
+
+
+@dataclass(frozen=True)
+class OpenEnvironment:
+    """One environment of a run, hosted."""
+
+    host: EnvironmentHost
+    split: str
+    limits: Limits
+    """In force: the caller's, else the environment's, else the hub's."""
+
+
+@dataclass(frozen=True)
+class OpenPlan:
+    """A run about to be played."""
+
+    plan: Plan
+    environments: tuple[OpenEnvironment, ...]
+    model: Model | None
+
+    @property
+    def resolved(self) -> dict[str, JsonValue]:
+        """The complete, re-runnable description (`hub run --config resolved.json`); secrets are not in it."""
+        plan = self.plan
+        settings = {
+            f"{opened.host.info.name}.{key}": value
+            for opened in self.environments
+            for key, value in opened.host.info.config.items()
+        }
+        update = {"agent": plan.agent_name, "agent_set": plan.agent.config, "set": settings}
+        request = plan.request.model_copy(update=update).model_dump(mode="json")
+        if plan.model is not None and not plan.model.replicas:
+            request["base_url"] = plan.model.base_url
+        return {
+            "hub_version": version("envhub"),
+            "request": request,
+            "environments": [
+                {
+                    **opened.host.info.model_dump(mode="json", include={"name", "version", "digest", "tools_digest"}),
+                    "split": opened.split,
+                    "limits": opened.limits.model_dump(mode="json"),
+                }
+                for opened in self.environments
+            ],
+            "agent_version": plan.agent.version,
+        }
+
+    def casts(self, run_id: str) -> Iterator[tuple[OpenEnvironment, Cast]]:
+        """Who plays in each environment."""
+        plan = self.plan
+        agent = AgentRef(name=plan.agent_name, version=plan.agent.version, config=plan.agent.config)
+        for opened in self.environments:
+            info = opened.host.info
+            yield (
+                opened,
+                Cast(
+                    run_id=run_id,
+                    host=opened.host,
+                    environment=EnvironmentRef(name=info.name, version=info.version, digest=info.digest),
+                    agent=plan.agent,
+                    agent_ref=agent,
+                    model=self.model,
+                    sampling=plan.request.sampling,
+                    limits=opened.limits,
+                    deadlines=plan.request.deadlines,
+                ),
+            )
+
+    async def count(self) -> tuple[int, int]:
+        """How many rollouts are planned, and how many rows make no task.
+
+        Reads every task once, so that a bad row is met before the first episode, not an hour into the run.
+
+        Raises:
+            DataError: a row makes no task, and bad rows are not skipped.
+            ConfigError: there is no task, or two have the same id.
+        """
+        good = bad = 0
+        for opened in self.environments:
+            taken: set[int] = set()
+            async for card in self.tasks(opened):
+                if isinstance(card, BadRow):
+                    bad += 1
+                    continue
+                good += 1
+                # A hash each, not the ids themselves: they may be long, and there may be a million.
+                key = hash(card.public.id)
+                if key in taken:
+                    name = opened.host.info.name
+                    raise ConfigError(f"two tasks of {name} ({opened.split}) have the id {card.public.id!r}")
+                taken.add(key)
+        if not good:
+            names = ", ".join(f"{opened.host.info.name} ({opened.split})" for opened in self.environments)
+            raise ConfigError(f"there is no task to run in {names}" + (f"; {bad} rows are bad" if bad else ""))
+        return good * self.plan.request.repeats, bad
+
+    async def tasks(self, opened: OpenEnvironment) -> AsyncIterator[TaskCard | BadRow]:
+        """The tasks of one environment, up to the limit; bad rows among them do not count towards it."""
+        count = 0
+        async for card in opened.host.tasks(opened.split, self.plan.seed):
+            if isinstance(card, BadRow):
+                if not self.plan.request.skip_bad:
+                    raise card.error
+                yield card
+                continue
+            yield card
+            count += 1
+            if count == self.plan.request.limit:
+                return
+
+    async def items(self, run_id: str) -> AsyncIterator[tuple[OpenEnvironment, Item]]:
+        """Everything there is to play, group by group."""
+        for opened, cast in self.casts(run_id):
+            async for card in self.tasks(opened):
+                if not isinstance(card, BadRow):
+                    for item in self.samples(cast, card):
+                        yield opened, item
+
+    def samples(self, cast: Cast, card: TaskCard) -> Iterator[Item]:
+        """The samples of one task. They share the environment's seed and differ in the policy's."""
+        info, request, run_seed = cast.host.info, self.plan.request, self.plan.seed
+        task = f"{info.name}\0{card.split}\0{card.public.id}"
+        group_id = _short_hash(task)
+        task_ref = TaskRef(split=card.split, id=card.public.id, digest=card.digest, source=card.public.source)
+        seed = _seed(f"{run_seed}\0{task}")
+        for sample in range(request.repeats):
+            policy_seed = None if request.seed is None else _seed(f"{run_seed}\0{task}\0{sample}")
+            yield Item(cast, card, task_ref, group_id, f"{group_id}-{sample}", sample, seed, policy_seed)
+
+
+@asynccontextmanager
+async def open_plan(plan: Plan, credentials: Credentials) -> AsyncGenerator[OpenPlan]:
+    """Bring up what a plan needs: its models, checked, and its environments; all closed on the way out.
+
+    Raises:
+        UsageError: a model cannot be reached, an environment cannot be hosted, a split or a limit does not hold.
+    """
+    async with AsyncExitStack() as stack:
+        model = None
+        if plan.model is not None:
+            model = await stack.enter_async_context(open_model(plan.model, credentials))
+            await preflight(model)
+        roles: dict[str, Model] = {}
+        for role, config in plan.request.roles.items():
+            roles[role] = await stack.enter_async_context(open_model(config, credentials))
+            await preflight(roles[role])
+        environments = [await stack.enter_async_context(_host(planned, roles)) for planned in plan.environments]
+        yield OpenPlan(plan, tuple(_opened(host, plan.request) for host in environments), model)
+
+
+@asynccontextmanager
+async def _host(planned: PlannedEnvironment, roles: Mapping[str, Model]) -> AsyncGenerator[EnvironmentHost]:
+    if not planned.is_served:
+        assert planned.local is not None
+        found, config = planned.local
+        async with open_in_process(planned.name, found.environment, config, roles) as host:
+            yield host
+        return
+    async with serve_roles(roles) as endpoints, open_served(planned.target, planned.settings, endpoints) as host:
+        yield host
+
+
+def _opened(host: EnvironmentHost, request: RunRequest) -> OpenEnvironment:
+    info = host.info
+    split = request.split or info.splits[0]
+    if split not in info.splits:
+        raise UnknownNameError(f"split of {info.name}", split, info.splits)
+    limits = request.limits.or_else(info.limits).or_else(DEFAULT_LIMITS)
+    _check_limits(request, limits)
+    return OpenEnvironment(host, split, limits)
+
+
+def _check_limits(request: RunRequest, limits: Limits) -> None:
+    """Refuse a limit that could never be the one to stop an episode."""
+    deadlines = request.deadlines
+    if limits.max_seconds is not None and limits.max_seconds > min(deadlines.agent, deadlines.episode):
+        raise ConfigError(
+            f"max_seconds = {limits.max_seconds:g} is past a deadline (deadlines.agent = {deadlines.agent:g}, "
+            f"deadlines.episode = {deadlines.episode:g}), which would count as a fault; raise those in a --config file"
+        )
+    is_priced = request.price_prompt is not None or request.price_output is not None
+    if limits.max_cost is not None and request.model is not None and not is_priced:
+        raise ConfigError(
+            f"max_cost = {limits.max_cost:g} cannot be kept without a price: "
+            "give price_prompt and price_output (US dollars per million tokens) in a --config file"
+        )
+
+
+def _short_hash(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _seed(text: str) -> int:
+    """A seed of 31 bits, which every engine takes."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little") >> 1

@@ -1,0 +1,59 @@
+"""Opening the host of an environment: in this process, in a process of its own, or at somebody else's address."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+
+from pydantic import JsonValue
+
+from envhub.environment import AnyEnvironment, EnvironmentConfig
+from envhub.errors import ConfigError, HubError
+from envhub.hosting.episode import describe
+from envhub.hosting.host import InProcessHost
+from envhub.hosting.launch import RoleEndpoint
+from envhub.plugins import FoundEnvironment, check_config
+from envhub.protocols import EnvironmentHost, Model
+
+
+def configured(found: FoundEnvironment, settings: Mapping[str, JsonValue]) -> EnvironmentConfig:
+    """The configuration of an environment: its registered defaults, and what the caller sets.
+
+    Raises:
+        ConfigError: says which settings are wrong.
+    """
+    values = {**found.defaults, **settings}
+    return check_config(found.environment.config_type, values, f"environment {found.name!r}", "--set")
+
+
+@asynccontextmanager
+async def open_in_process(
+    name: str, environment: AnyEnvironment, config: EnvironmentConfig, models: Mapping[str, Model] | None = None
+) -> AsyncGenerator[EnvironmentHost]:
+    """Host an environment class in this process.
+
+    Raises:
+        ConfigError: the class or its configuration does not hold.
+    """
+    try:
+        await environment.prepare(config)
+        host = InProcessHost(name, environment, config, models)
+    except HubError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"environment {name!r} cannot be hosted: {describe(error)}") from error
+    yield host
+
+
+@asynccontextmanager
+async def open_served(
+    name: str, settings: Mapping[str, JsonValue], roles: Mapping[str, RoleEndpoint] | None = None
+) -> AsyncGenerator[EnvironmentHost]:
+    """Host an environment in a process of its own, which is started here and ends with the context.
+
+    Raises:
+        ConfigError: the server refuses the environment or its configuration.
+        TaskError: it does not come up.
+    """
+    from envhub.hosting.remote import serve  # aiohttp, and only where there is a server
+
+    async with serve(name, settings, roles or {}) as host:
+        yield host

@@ -1,0 +1,5 @@
+"""Environments in processes of their own, or anywhere: the contract's client side."""
+
+from envhub.hosting.remote.serve import serve
+
+__all__ = ["serve"]

@@ -1,0 +1,196 @@
+"""The control plane of an environment that another process hosts."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import quote, urlencode
+
+import anyio
+from pydantic import ConfigDict, JsonValue, ValidationError
+
+from envhub.errors import ConfigError, DataError, HubError, TaskError, VerifierError
+from envhub.hosting.control import (
+    BadCard,
+    BatchAnswer,
+    BatchEntry,
+    BatchRequest,
+    Card,
+    CardPage,
+    OpenedEpisode,
+    OpenEpisode,
+    TaskKey,
+    error_of,
+)
+from envhub.hosting.host import CONTRACT_VERSION, logger
+from envhub.hosting.remote.connection import Connection, ServerFault
+from envhub.hosting.remote.episode import RemoteEpisode
+from envhub.limits import Deadlines
+from envhub.protocols import EnvironmentInfo, Episode, TaskCard
+from envhub.score import Score
+from envhub.submission import Submission
+from envhub.task import BadRow, Public
+
+LIST_SECONDS = 120.0
+"""A page of tasks: the first may have to load a data set."""
+
+
+class RemotePublic(Public):
+    """The public half of a task whose class is not known here."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTask:
+    """A task card as it came over the wire, and how to name it there."""
+
+    public: Public
+    split: str
+    digest: str
+    seed: int
+
+    @property
+    def key(self) -> TaskKey:
+        return TaskKey(id=self.public.id, split=self.split, seed=self.seed)
+
+
+class Server(Protocol):
+    """Where an environment is served, for now and after it was started again."""
+
+    async def connection(self) -> Connection:
+        """The server as it is now, started again if it was gone.
+
+        Raises:
+            TaskError: it does not come up.
+        """
+        ...
+
+    def suspect(self, connection: Connection) -> None:
+        """Somebody met this server gone or silent."""
+        ...
+
+
+class RemoteHost:
+    """The control plane's client: the same contract, over the wire."""
+
+    def __init__(self, info: EnvironmentInfo, server: Server) -> None:
+        if info.contract != CONTRACT_VERSION:
+            raise ConfigError(
+                f"environment {info.name!r} is served under contract version {info.contract}, "
+                f"this hub speaks version {CONTRACT_VERSION}; install matching versions"
+            )
+        self.info = info.model_copy(update={"isolation": "process"})
+        self._tools = {tool.name: tool for tool in info.tools}
+        self._server = server
+
+    async def tasks(self, split: str, seed: int) -> AsyncIterator[TaskCard | BadRow]:
+        """The cards of a split, a page at a time.
+
+        Raises:
+            UsageError: there is no such split, or its tasks cannot be made.
+        """
+        cursor: str | None = None
+        while True:
+            query = {"split": split, "seed": str(seed)} | ({} if cursor is None else {"cursor": cursor})
+            connection = await self._server.connection()
+            page = await self._call(connection, "GET", f"/v1/tasks?{urlencode(query)}", CardPage, seconds=LIST_SECONDS)
+            for card in page.cards:
+                yield _bad_row(card) if isinstance(card, BadCard) else _task(card, seed)
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def find_task(self, split: str, task_id: str, seed: int) -> TaskCard:
+        """The card of one task.
+
+        Raises:
+            UsageError: there is no such split or task.
+        """
+        query = urlencode({"split": split, "seed": str(seed)})
+        connection = await self._server.connection()
+        path = f"/v1/tasks/{quote(task_id, safe='')}?{query}"
+        return _task(await self._call(connection, "GET", path, Card, seconds=LIST_SECONDS), seed)
+
+    async def score(self, task: TaskCard, submission: Submission, *, seed: int, deadlines: Deadlines) -> Score:
+        """Score a submission without an episode.
+
+        Raises:
+            NotOffered: the verifier needs the world an episode leaves behind.
+            VerifierError: there is no score.
+        """
+        assert isinstance(task, RemoteTask), "a host scores only its own tasks"
+        request = BatchRequest(
+            entries=(BatchEntry(task=task.key, submission=submission, seed=seed),), deadlines=deadlines
+        )
+        try:
+            connection = await self._server.connection()
+            answer = await self._call(
+                connection, "POST", "/v1/verify", BatchAnswer, body=request, seconds=deadlines.verify
+            )
+        except TaskError as error:
+            raise VerifierError(str(error)) from error
+        (verdict,) = answer.verdicts
+        if verdict.score is not None:
+            return verdict.score
+        if verdict.error is not None:
+            raise error_of(verdict.error)
+        raise VerifierError("the environment server gave neither a score nor a reason")
+
+    @asynccontextmanager
+    async def open(
+        self, task: TaskCard, *, seed: int, deadlines: Deadlines, state: JsonValue = None
+    ) -> AsyncGenerator[Episode]:
+        """Open an episode there; it is closed on the way out.
+
+        Raises:
+            TaskError: setup failed or took too long, or the server is gone.
+            NotOffered: a state was given, and the environment restores none.
+        """
+        assert isinstance(task, RemoteTask), "a host opens only its own tasks"
+        request = OpenEpisode(
+            task=task.key, seed=seed, deadlines=deadlines, state=state, ttl_seconds=deadlines.episode * 1.1
+        )
+        connection = await self._server.connection()
+        opened = await self._call(
+            connection, "POST", "/v1/episodes", OpenedEpisode, body=request, seconds=deadlines.setup
+        )
+        if opened.tools_digest != self.info.tools_digest:
+            raise TaskError(
+                f"the environment server offers other tools ({opened.tools_digest}) "
+                f"than those pinned ({self.info.tools_digest})",
+                retryable=False,
+            )
+        episode = RemoteEpisode(opened, self._tools, connection, deadlines)
+        try:
+            yield episode
+        except ServerFault:
+            self._server.suspect(connection)
+            raise
+        finally:
+            try:
+                with anyio.CancelScope(shield=True):  # bounded: every call has a deadline
+                    await episode.close()
+            except HubError:
+                logger.exception("an episode of %s did not close", self.info.name)
+
+    async def _call(
+        self, connection: Connection, method: str, path: str, answer: Any, *, body: Any = None, seconds: float
+    ) -> Any:
+        try:
+            return await connection.call(method, path, answer, body, seconds=seconds)
+        except ServerFault:
+            self._server.suspect(connection)
+            raise
+
+
+def _task(card: Card, seed: int) -> RemoteTask:
+    try:
+        return RemoteTask(RemotePublic.model_validate(card.public), card.split, card.digest, seed)
+    except ValidationError as error:
+        told = error.errors(include_url=False)[0]
+        raise ServerFault(f"the environment server listed what is no task: {told['loc']} {told['msg']}") from None
+
+
+def _bad_row(card: BadCard) -> BadRow:
+    return BadRow(DataError(card.problem, card.file, card.line))

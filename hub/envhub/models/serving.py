@@ -1,0 +1,26 @@
+"""Role models for environments in processes of their own: they get an address of the hub's, and no provider's key."""
+
+import secrets
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from envhub.hosting.launch import RoleEndpoint
+from envhub.protocols import Model
+
+
+@asynccontextmanager
+async def serve_roles(models: Mapping[str, Model]) -> AsyncGenerator[dict[str, RoleEndpoint]]:
+    """Serve models on loopback, each under its role and with a key of its own."""
+    async with AsyncExitStack() as stack:
+        endpoints: dict[str, RoleEndpoint] = {}
+        if models:
+            from envhub.models.mock_server import ModelServer, listening  # aiohttp's server, and only where needed
+
+            for role, model in models.items():
+                key = secrets.token_urlsafe(24)
+                server = ModelServer(model, (role,), key, shows_tokens=False)
+                port = await stack.enter_async_context(listening(server, "127.0.0.1", 0))
+                endpoints[role] = RoleEndpoint(
+                    model=model.name, served_name=role, base_url=f"http://127.0.0.1:{port}/v1", api_key=key
+                )
+        yield endpoints
