@@ -3,10 +3,14 @@
 from envhub.rewards.composite import WeightedReward, composite
 from envhub.rewards.function import RewardFunction, as_score, binary
 from envhub.rewards.groups import GroupMethod, group_advantages, group_baseline, is_constant
+from envhub.rewards.judge import Judge
 from envhub.rewards.routing import RewardBySource
+from envhub.rewards.verdict import Criterion
 
 __all__ = [
+    "Criterion",
     "GroupMethod",
+    "Judge",
     "RewardBySource",
     "RewardFunction",
     "WeightedReward",
