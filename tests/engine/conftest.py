@@ -132,7 +132,7 @@ def attempt() -> Player:
         **config: object,
     ) -> Attempt:
         host = InProcessHost("counter", environment, CounterConfig.model_validate(config))
-        card = next(host.tasks("test", 0))
+        card = next(iter(host.cards("test", 0)))
         assert not isinstance(card, BadRow)
         cast = Cast(
             run_id="run",

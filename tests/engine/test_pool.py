@@ -1,6 +1,6 @@
 """Collecting: what is tried again, what is not, and how a run ends early."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 
 import anyio
 import pytest
@@ -36,10 +36,15 @@ class Kept:
         self.states.append(attempt.where().state)
 
 
+async def stream(items: Iterable[Item]) -> AsyncIterator[Item]:
+    for item in items:
+        yield item
+
+
 async def collect(items: list[Item], retries: Retries, *, stop: StopSignal | None = None, before: int = 0) -> Kept:
     sink = Kept(before)
     with anyio.fail_after(10):
-        await LocalPool(4, retries, stop or StopSignal()).collect(iter(items), sink)
+        await LocalPool(4, retries, stop or StopSignal()).collect(stream(items), sink)
     return sink
 
 
@@ -100,7 +105,7 @@ async def test_a_stop_ends_the_pause_before_a_retry(attempt: Player) -> None:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
             item = attempt(ToolLoop(), model).item
-            group.start_soon(LocalPool(1, Retries(infrastructure=100), stop).collect, iter([item]), sink)
+            group.start_soon(LocalPool(1, Retries(infrastructure=100), stop).collect, stream([item]), sink)
             while not sink.rollouts:
                 await anyio.lowlevel.checkpoint()
             stop.set()
@@ -112,7 +117,7 @@ async def test_cancelled_attempts_are_kept_as_cancelled(attempt: Player) -> None
     item = attempt(ToolLoop(), TellModel([calls(("wait", "{}"))])).item
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
-            group.start_soon(LocalPool(2, Retries(), StopSignal()).collect, iter([item, item]), sink)
+            group.start_soon(LocalPool(2, Retries(), StopSignal()).collect, stream([item, item]), sink)
             while sink.states.count("tool") < 2:
                 await anyio.lowlevel.checkpoint()
             group.cancel_scope.cancel()
@@ -132,7 +137,7 @@ async def test_a_finished_rollout_that_waits_for_the_disk_survives_cancellation(
     sink = Busy()
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
-            group.start_soon(LocalPool(1, Retries(), StopSignal()).collect, iter([attempt(Null()).item]), sink)
+            group.start_soon(LocalPool(1, Retries(), StopSignal()).collect, stream([attempt(Null()).item]), sink)
             await sink.asked.wait()
             sink.is_ready = True
             group.cancel_scope.cancel()
@@ -143,5 +148,5 @@ async def test_a_finished_rollout_that_waits_for_the_disk_survives_cancellation(
 async def test_every_item_is_played_once(attempt: Player, concurrency: int) -> None:
     sink = Kept()
     items = [attempt(Null()).item] * 20
-    await LocalPool(concurrency, Retries(), StopSignal()).collect(iter(items), sink)
+    await LocalPool(concurrency, Retries(), StopSignal()).collect(stream(items), sink)
     assert len(sink.rollouts) == 20

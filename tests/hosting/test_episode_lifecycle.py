@@ -12,7 +12,7 @@ from tests.hosting.worlds import CANARY, Workshop, World, WorldConfig, call, ope
 
 
 def only_task(host: InProcessHost) -> TaskCard:
-    card = next(iter(host.tasks("test", 0)))
+    card = next(iter(host.cards("test", 0)))
     assert not isinstance(card, BadRow)
     return card
 
@@ -148,4 +148,4 @@ async def test_a_state_where_none_can_be_restored_is_not_offered() -> None:
 async def test_a_snapshot_where_none_is_taken_is_not_offered() -> None:
     async with opened(World) as episode:
         with pytest.raises(NotOffered, match="World takes no snapshots"):
-            episode.snapshot()
+            await episode.snapshot()

@@ -12,7 +12,7 @@ from tests.hosting.worlds import Market, Workshop, call, host_of, opened, world_
 async def test_a_snapshot_restores_the_world_in_a_new_episode() -> None:
     async with opened(Market) as episode:
         await call(episode, "bid", "buyer", price=3)
-        state = episode.snapshot()
+        state = await episode.snapshot()
     async with opened(Market, state=state) as again:
         assert (await call(again, "look", "seller")).structured_content == {"bids": [3], "offers": []}
         assert again.id != episode.id
@@ -20,7 +20,7 @@ async def test_a_snapshot_restores_the_world_in_a_new_episode() -> None:
 
 async def test_a_snapshot_does_not_change_with_its_world() -> None:
     async with opened(Market) as episode:
-        state = episode.snapshot()
+        state = await episode.snapshot()
         await call(episode, "bid", "buyer", price=3)
     assert state == {"bids": [], "offers": []}
 
@@ -35,7 +35,7 @@ async def test_two_worlds_restored_from_one_snapshot_share_nothing() -> None:
 
 async def test_parallel_episodes_of_one_task_never_share_state() -> None:
     host = host_of(Workshop)
-    (card,) = host.tasks("test", 0)
+    (card,) = host.cards("test", 0)
     assert not isinstance(card, BadRow)
     seen: dict[int, object] = {}
 

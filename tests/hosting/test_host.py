@@ -46,14 +46,14 @@ def test_what_a_host_says_can_be_sent() -> None:
 
 
 def test_tasks_are_public_cards_and_bad_rows() -> None:
-    card, bad = host_of(Rows).tasks("test", 5)
+    card, bad = host_of(Rows).cards("test", 5)
     assert not isinstance(card, BadRow)
     assert (card.public.id, card.split) == ("test/5", "test")
     assert isinstance(bad, BadRow)
 
 
 def test_a_card_keeps_its_secret() -> None:
-    card = next(host_of(Rows).tasks("test", 0))
+    card = next(host_of(Rows).cards("test", 0))
     assert CANARY not in repr(card)
     with pytest.raises(PermissionError):
         pickle.dumps(card)
@@ -61,11 +61,11 @@ def test_a_card_keeps_its_secret() -> None:
 
 def test_an_unknown_split_is_named_with_those_there_are() -> None:
     with pytest.raises(UnknownNameError, match="no split of world is named 'tset'; did you mean 'test'"):
-        next(host_of(Rows).tasks("tset", 0))
+        next(host_of(Rows).cards("tset", 0))
 
 
 def test_tasks_that_cannot_be_made_are_a_clear_error() -> None:
-    tasks = host_of(Rows).tasks("train", 0)
+    tasks = host_of(Rows).cards("train", 0)
     assert [type(next(tasks)).__name__ for _ in range(2)] == ["_HostedTask", "BadRow"]
     with pytest.raises(ConfigError, match="the tasks of world could not be made: KeyError: 'question'"):
         next(tasks)

@@ -256,7 +256,7 @@ async def opened(
     """An episode of the world's one task, with five seconds for everything."""
     host = host_of(environment, **config)
     with anyio.fail_after(5):
-        task = next(iter(host.tasks("test", seed)))
+        task = next(iter(host.cards("test", seed)))
         assert not isinstance(task, BadRow)
         async with host.open(task, seed=seed, deadlines=deadlines or Deadlines(), state=state) as episode:
             assert isinstance(episode, HostedEpisode)

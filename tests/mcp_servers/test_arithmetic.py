@@ -24,7 +24,7 @@ def host(**settings: Any) -> InProcessHost:
 
 
 def cards(count: int, split: str = "test", seed: int = 0, **settings: Any) -> list[TaskCard]:
-    return [card for card in islice(host(**settings).tasks(split, seed), count) if not isinstance(card, BadRow)]
+    return [card for card in islice(host(**settings).cards(split, seed), count) if not isinstance(card, BadRow)]
 
 
 def expression(card: TaskCard) -> str:
@@ -41,7 +41,7 @@ def said(result: CallToolResult) -> str:
 @asynccontextmanager
 async def episode(state: Any = None, **settings: Any) -> AsyncGenerator[tuple[HostedEpisode, TaskCard]]:
     home = host(**settings)
-    card = next(home.tasks("test", 0))
+    card = next(home.cards("test", 0))
     assert not isinstance(card, BadRow)
     async with home.open(card, seed=0, deadlines=Deadlines(), state=state) as opened:
         assert isinstance(opened, HostedEpisode)
@@ -77,7 +77,7 @@ def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
 
 async def test_the_calculator_says_what_the_verifier_expects_for_every_task() -> None:
     home = host(size=200)
-    for card in home.tasks("test", 3):
+    for card in home.cards("test", 3):
         assert not isinstance(card, BadRow)
         async with home.open(card, seed=0, deadlines=Deadlines()) as opened:
             value = said(await opened.seats["agent"].call_tool("calculate", {"expression": expression(card)}))
@@ -94,7 +94,7 @@ async def test_a_submitted_answer_counts() -> None:
 
 async def test_the_reference_asks_the_calculator_then_answers() -> None:
     async with episode() as (opened, card):
-        asked, answered = opened.reference()
+        asked, answered = await opened.reference()
         (request,) = asked.tool_requests
         assert json.loads(request.arguments) == {"expression": expression(card)}
         assert (await opened.verify(Submission(transcript=(asked, answered)))).reward == 1.0
@@ -110,9 +110,9 @@ async def test_no_answer_or_a_wrong_one_is_worth_nothing(final: str) -> None:
 async def test_a_snapshot_restores() -> None:
     async with episode() as (opened, _):
         await opened.seats["agent"].call_tool("calculate", {"expression": "1+1"})
-        state = opened.snapshot()
+        state = await opened.snapshot()
     async with episode(state) as (again, _):
-        assert again.snapshot() == state == {"calculations": 1}
+        assert await again.snapshot() == state == {"calculations": 1}
 
 
 @pytest.mark.parametrize(

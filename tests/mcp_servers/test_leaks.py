@@ -35,7 +35,7 @@ class Place:
     wrong_answer: str
 
     def card(self) -> TaskCard:
-        card = next(self.host.tasks("test", 0))
+        card = next(self.host.cards("test", 0))
         assert not isinstance(card, BadRow)
         return card
 
@@ -61,7 +61,7 @@ def workers() -> Iterator[None]:
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "arithmetic":
         host = InProcessHost("arithmetic", Arithmetic, ArithmeticConfig(size=3))
-        card: Any = next(host.tasks("test", 0))
+        card: Any = next(host.cards("test", 0))
         return Place(host, (str(card.task.secret.answer).lstrip("-"),), "1")
     row = {"problem": "6*7", "answer": CANARY, "solution": f"Surely {CANARY} and verifier-notes", "hint": CANARY}
     (tmp_path / "test.jsonl").write_text(json.dumps(row) + "\n")

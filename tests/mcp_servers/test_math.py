@@ -103,7 +103,7 @@ def test_data_must_be_named() -> None:
 def test_a_split_that_is_not_there_is_refused(tmp_path: Path) -> None:
     host = InProcessHost("math", MathProblems, MathConfig(data=write(tmp_path / "a.jsonl", {"problem": "1"})))
     with pytest.raises(UnknownNameError):
-        next(host.tasks("train", 0))
+        next(host.cards("train", 0))
 
 
 @pytest.mark.parametrize("final", ["", "I cannot tell.", r"\boxed{}", "<think>it is 42"])
@@ -238,7 +238,7 @@ async def test_a_hosted_episode_is_answered_through_submit(tmp_path: Path) -> No
         MathProblems,
         MathConfig(data=write(tmp_path / "a.jsonl", {"problem": "6*7", "answer": "42"})),
     )
-    card = next(host.tasks("test", 0))
+    card = next(host.cards("test", 0))
     assert not isinstance(card, BadRow)
     async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
         assert [tool.name for tool in episode.seats["agent"].tools] == ["get_task", "submit"]

@@ -87,7 +87,7 @@ class InProcessHost:
         )
         self._verifier = VerifierRef(name=name, version=environment.version, digest=self.info.digest)
 
-    async def tasks(self, split: str, seed: int) -> AsyncIterator[TaskCard | BadRow]:
+    def cards(self, split: str, seed: int) -> Iterator[TaskCard | BadRow]:
         """The cards of a split, lazily.
 
         Raises:
@@ -95,6 +95,11 @@ class InProcessHost:
         """
         for task in self._read(split, seed):
             yield task if isinstance(task, BadRow) else _HostedTask(task, split)
+
+    async def tasks(self, split: str, seed: int) -> AsyncIterator[TaskCard | BadRow]:
+        """The same, as every host gives them."""
+        for card in self.cards(split, seed):
+            yield card
 
     async def find_task(self, split: str, task_id: str, seed: int) -> TaskCard:
         """The card of one task.
@@ -131,14 +136,15 @@ class InProcessHost:
             NotOffered: a state was given, and the environment restores none.
         """
         episode = self._episode(task, seed, deadlines)
-        try:
-            await episode.setup(state)
-            yield episode
-        finally:
+        async with episode.environment.lifespan():
             try:
-                await episode.close()
-            except HubError:
-                logger.exception("an episode of %s did not close", self.info.name)
+                await episode.setup(state)
+                yield episode
+            finally:
+                try:
+                    await episode.close()
+                except HubError:
+                    logger.exception("an episode of %s did not close", self.info.name)
 
     def _episode(self, task: TaskCard, seed: int, deadlines: Deadlines) -> HostedEpisode:
         assert isinstance(task, _HostedTask), "a host opens only its own tasks"
@@ -189,7 +195,7 @@ def _require_hooks(name: str, environment: AnyEnvironment) -> None:
 def source_digest(environment: AnyEnvironment) -> str:
     """A digest of the code that makes tasks and scores: the class's package folder, or its module."""
     digest = hashlib.sha256(f"{environment.__module__}:{environment.__qualname__}:{environment.version}".encode())
-    for file in _sources(environment):
+    for file in [*_sources(environment), *environment.sources()]:
         digest.update(file.read_bytes())
     return "sha256:" + digest.hexdigest()[:32]
 
