@@ -1,6 +1,8 @@
 """`Environment`: one class, one file. A fresh instance per episode, so `self` is the episode."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, cast, get_args, get_origin
 
 from mcp_types import CallToolResult, Tool
@@ -86,6 +88,11 @@ class Environment(Generic[ConfigT]):
         return ()
 
     @classmethod
+    def sources(cls) -> Sequence[Path]:
+        """Files beside its own code that make its tasks and scores: its digest covers them, too."""
+        return ()
+
+    @classmethod
     async def prepare(cls, config: Any) -> None:
         """Make ready what all episodes share. Runs once in a process, before anything else is asked of the class."""
 
@@ -97,6 +104,10 @@ class Environment(Generic[ConfigT]):
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
         """Run one of `more_tools`."""
         raise NotImplementedError
+
+    def lifespan(self) -> AbstractAsyncContextManager[None]:
+        """Held around the whole episode, `setup` and `close` included, by one task: the place for a task group."""
+        return nullcontext()
 
     async def setup(self) -> None:
         """Make the world ready. `self.task`, `self.config` and `self.seed` are there."""
@@ -123,6 +134,9 @@ class Environment(Generic[ConfigT]):
     async def restore(self, state: JsonValue) -> None:
         """Return to a snapshot, after `setup`."""
         raise NotOffered(f"{type(self).__name__} restores no snapshots")
+
+    async def seal(self) -> None:
+        """Stop what acts for the agent. Runs once, when its time is over and its calls have ended, before `verify`."""
 
     async def verify(self, submission: Submission) -> Score:
         """Score the sealed episode."""

@@ -75,6 +75,8 @@ class HostedEpisode:
         self._sealed = self._closed = False
         self._verdict: Score | VerifierError | None = None
         self._verifying: anyio.Lock | None = None
+        self._sealing: anyio.Lock | None = None
+        self._is_world_sealed = False
 
     @property
     def is_sealed(self) -> bool:
@@ -200,14 +202,34 @@ class HostedEpisode:
         self._sealed = True
         for scope in tuple(self._in_flight):
             scope.cancel()
-        if not self._in_flight:
-            return
-        self._idle = self._idle or anyio.Event()
-        with anyio.move_on_after(self._deadlines.close, shield=True) as patience:
-            await self._idle.wait()
-        if patience.cancelled_caught and self._in_flight:
-            self._in_flight.clear()  # given up on: no later step waits for them again
-            self.record_fault(TaskError("a tool call ignored its cancellation at the seal"), "agent")
+        if self._in_flight:
+            self._idle = self._idle or anyio.Event()
+            with anyio.move_on_after(self._deadlines.close, shield=True) as patience:
+                await self._idle.wait()
+            if patience.cancelled_caught and self._in_flight:
+                self._in_flight.clear()  # given up on: no later step waits for them again
+                self.record_fault(TaskError("a tool call ignored its cancellation at the seal"), "agent")
+        if _has_own(type(self.environment), "seal"):
+            await self._seal_world()
+
+    async def _seal_world(self) -> None:
+        """Run the environment's own `seal`, once; whoever comes later waits for it, too."""
+        self._sealing = self._sealing or anyio.Lock()
+        seconds = self._deadlines.close
+        with anyio.CancelScope(shield=True):
+            async with self._sealing:
+                if self._is_world_sealed:
+                    return
+                self._is_world_sealed = True
+                try:
+                    with anyio.move_on_after(seconds) as scope:
+                        await self.environment.seal()
+                except Exception as error:
+                    logger.exception("the seal of task %r failed", self.environment.task.id)
+                    self.record_fault(error, "agent")
+                else:
+                    if scope.cancelled_caught:
+                        self.record_fault(TaskError(f"seal was not done after {seconds:g} s"), "agent")
 
     async def verify(self, submission: Submission) -> Score:
         """Seal and score; the first verdict stands.
