@@ -15,14 +15,23 @@ def run(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("-m", "--model", help="Who generates: hosted_vllm/NAME, openai/NAME, mock/solver …"),
+        typer.Option(
+            "-m", "--model", help="Who generates, in litellm's words: hosted_vllm/NAME, gpt-4o, mock/solver …"
+        ),
     ] = None,
     agent: Annotated[
         str | None,
         typer.Option("-a", "--agent", help="Who acts: tool_loop (the default with -m), react, single_turn, oracle …"),
     ] = None,
     base_url: Annotated[
-        str | None, typer.Option(help="The model server's address; else HOSTED_VLLM_API_BASE or OPENAI_BASE_URL.")
+        list[str] | None,
+        typer.Option(
+            help="The model server's address; repeat it for replicas. Else HOSTED_VLLM_API_BASE or OPENAI_BASE_URL."
+        ),
+    ] = None,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROLE=MODEL", help="A model that the environment asks itself: judge=gpt-4o."),
     ] = None,
     split: Annotated[str | None, typer.Option(help="Which tasks; the environment's first split by default.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N tasks of each environment.")] = None,
@@ -63,6 +72,30 @@ def run(
         bool,
         typer.Option("--json", help="Print one JSON object on stdout instead of tables.", rich_help_panel="Output"),
     ] = False,
+    lane: Annotated[
+        str | None,
+        typer.Option(
+            metavar="direct|litellm",
+            help="How model calls travel; chosen by the model's name by default.",
+            rich_help_panel="Models",
+        ),
+    ] = None,
+    fallback: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL", help="Ask this model when the first fails for good; repeatable.", rich_help_panel="Models"
+        ),
+    ] = None,
+    requests_per_minute: Annotated[
+        int | None,
+        typer.Option("--rpm", min=1, help="Most model calls begun in any 60 seconds.", rich_help_panel="Models"),
+    ] = None,
+    tokens_per_minute: Annotated[
+        int | None, typer.Option("--tpm", min=1, help="Most tokens in any 60 seconds.", rich_help_panel="Models")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0.0, help="US dollars the run's model may cost.", rich_help_panel="Models")
+    ] = None,
     temperature: Annotated[float | None, typer.Option(help="Sampling temperature.", rich_help_panel="Sampling")] = None,
     top_p: Annotated[float | None, typer.Option(help="Nucleus sampling.", rich_help_panel="Sampling")] = None,
     max_tokens: Annotated[
@@ -100,6 +133,14 @@ def run(
             rich_help_panel="Robustness",
         ),
     ] = False,
+    served: Annotated[
+        bool,
+        typer.Option(
+            "--served",
+            help="Give every environment a process of its own, and play over MCP.",
+            rich_help_panel="Robustness",
+        ),
+    ] = False,
     quiet: Annotated[
         bool, typer.Option("-q", "--quiet", help="No progress, only the result.", rich_help_panel="Output")
     ] = False,
@@ -116,7 +157,13 @@ def run(
         "environments": environments or None,
         "model": model,
         "agent": agent,
-        "base_url": base_url,
+        "base_url": base_url[0] if base_url and len(base_url) == 1 else base_url or None,
+        "lane": lane,
+        "fallbacks": fallback or None,
+        "requests_per_minute": requests_per_minute,
+        "tokens_per_minute": tokens_per_minute,
+        "budget": budget,
+        "roles": _roles(role or []),
         "split": split,
         "limit": limit,
         "repeats": repeats,
@@ -129,11 +176,23 @@ def run(
         "retries": _some(infrastructure=retries),
         "skip_bad": skip_bad or None,
         "in_process": in_process or None,
+        "served": served or None,
     }
     code = collect_command(
         {key: value for key, value in given.items() if value is not None}, config, output, resume, as_json, quiet
     )
     raise typer.Exit(code)
+
+
+def _roles(pairs: list[str]) -> dict[str, Any] | None:
+    """`ROLE=MODEL` pairs as settings."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, model = pair.partition("=")
+        if not equals or not name or not model:
+            raise ConfigError(f"--role {pair!r} is not ROLE=MODEL, for example --role judge=mock/say?text=yes")
+        found[name] = {"name": model}
+    return found or None
 
 
 def _some(**values: Any) -> dict[str, Any] | None:
