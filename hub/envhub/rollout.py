@@ -126,6 +126,8 @@ class Turn(Frozen):
     usage: Usage = Usage()
     cost: FiniteFloat | None = None
     """US dollars; None where no price is known."""
+    model: str | None = None
+    """The model that answered, where it was not the run's own: a fallback."""
     sampling: dict[str, JsonValue] = {}
     started: FiniteFloat = 0.0
     """Seconds since the rollout started."""

@@ -43,6 +43,7 @@ class OpenTurn:
             finish_reason=reply.finish_reason,
             usage=reply.usage,
             cost=reply.cost,
+            model=reply.model,
             sampling=self.sampling,  # pyright: ignore[reportArgumentType]  # JSON by construction, see Sampling
             started=self.started,
             seconds=self.seconds,

@@ -55,7 +55,7 @@ class Summary:
     prompt_tokens: int
     output_tokens: int
     cost: float | None
-    """US dollars; None where no turn has a price."""
+    """US dollars of all model calls, judges and simulated users included; None where none has a price."""
     seconds: float
     """The whole attempt; the stages follow."""
     queue_seconds: float

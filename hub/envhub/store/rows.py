@@ -42,6 +42,9 @@ def rollout_row(rollout: Rollout, row_id: int, seq: int, effective: int) -> list
         if turn.cost is not None:
             cost = turn.cost if cost is None else cost + turn.cost
     task, timings, score = rollout.task, rollout.timings, rollout.score
+    for call in (*rollout.role_calls, *(score.judge_calls if score is not None else ())):
+        if call.cost is not None:
+            cost = call.cost if cost is None else cost + call.cost
     passed = score.passed if score is not None else None
     fault = rollout.faults[0] if rollout.faults else None
     return [
