@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from envhub.cli import bench, catalog, doctor, mock_server, run, runs
+from envhub.cli import bench, catalog, doctor, mock_server, run, runs, score
 from envhub.cli.logs import log_to_terminal
 from envhub.errors import HubError, UsageError
 
@@ -24,6 +24,7 @@ app = typer.Typer(
 app.command("run", no_args_is_help=False)(run.run)
 app.command("runs")(runs.runs)
 app.command("show")(runs.show)
+app.command("score")(score.score)
 app.command("export")(runs.export)
 app.command("list")(catalog.list_environments)
 app.command("bench")(bench.bench)

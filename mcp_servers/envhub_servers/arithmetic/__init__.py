@@ -27,6 +27,8 @@ class ArithmeticConfig(EnvironmentConfig):
 class Arithmetic(Environment[ArithmeticConfig]):
     """Sums too long for the head, with a calculator."""
 
+    scores_transcripts = True
+
     def __init__(self, task: Task[Public, Secret], config: ArithmeticConfig, seed: int) -> None:
         super().__init__(task, config, seed)
         self.calculations = 0

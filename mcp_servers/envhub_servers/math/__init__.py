@@ -82,6 +82,8 @@ class MathConfig(EnvironmentConfig):
 class MathProblems(Environment[MathConfig]):
     """Problems with a checkable answer, from any data set."""
 
+    scores_transcripts = True
+
     @classmethod
     def splits(cls, config: EnvironmentConfig) -> tuple[str, ...]:
         """Those of the data set."""

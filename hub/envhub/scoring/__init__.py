@@ -1,0 +1,1 @@
+"""Scoring without playing: stored or foreign completions from JSON lines, and a run's rollouts once more."""

@@ -1,0 +1,69 @@
+"""The lines of an input, handed to whoever is free next; read in a thread, because a pipe may keep one waiting."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import anyio
+import anyio.to_thread
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """One line that is not blank."""
+
+    place: int
+    """0-based, among those that are not blank."""
+    number: int
+    """1-based, among all."""
+    raw: bytes
+
+
+class LineSource:
+    """Lines from pieces, up to a limit, until they end or it is stopped."""
+
+    def __init__(self, pieces: Iterator[list[bytes]], limit: int | None = None) -> None:
+        self._pieces, self._limit = pieces, limit
+        self._lines: deque[bytes] = deque()
+        self._number = self._taken = 0
+        self._is_over = False
+        self._reading = anyio.Lock()
+        self._scope: anyio.CancelScope | None = None
+
+    def stop(self) -> None:
+        """Hand out no more."""
+        self._is_over = True
+        if self._scope is not None:
+            self._scope.cancel()
+
+    async def next(self) -> SourceLine | None:
+        """The next line; None when there are no more.
+
+        Raises:
+            DataError: the input cannot be read any further.
+        """
+        while not self._is_over:
+            while self._lines:
+                raw = self._lines.popleft()
+                self._number += 1
+                if not raw.strip():
+                    continue
+                if self._taken == self._limit:
+                    self._is_over = True
+                    return None
+                self._taken += 1
+                return SourceLine(self._taken - 1, self._number, raw)
+            async with self._reading:
+                if not self._lines and not self._is_over:
+                    await self._read()
+        return None
+
+    async def _read(self) -> None:
+        lines: list[bytes] | None = None
+        with anyio.CancelScope() as self._scope:
+            lines = await anyio.to_thread.run_sync(next, self._pieces, None, abandon_on_cancel=True)
+        self._scope = None
+        if lines is None:
+            self._is_over = True
+        else:
+            self._lines.extend(lines)
