@@ -15,7 +15,7 @@ from yarl import URL
 
 from envhub.hosting.control import OpenedSeat
 from envhub.hosting.episode import CLOSED
-from envhub.hosting.remote.connection import GRACE_SECONDS, Connection, ServerFault, exchange
+from envhub.hosting.remote.connection import Connection, ServerFault, exchange
 from envhub.hosting.toolbox import SUBMIT
 from envhub.limits import Deadlines
 from envhub.messages import Message
@@ -39,7 +39,7 @@ class _Response(msgspec.Struct):
     """A JSON-RPC response; its result is decoded by the model it belongs to."""
 
     id: int | str | None = None
-    result: msgspec.Raw | None = None
+    result: msgspec.Raw = msgspec.Raw(b"")
     error: dict[str, Any] | None = None
 
 
@@ -98,18 +98,19 @@ class RemotePlane:
             self._url,
             body,
             {**_HEADERS, "Mcp-Name": name},
-            seconds=self._seconds + GRACE_SECONDS,
+            seconds=self._seconds + self._connection.grace_seconds,
             what=what,
         )
         try:
             response = _decoder.decode(raw) if raw[:1] == b"{" else _from_events(raw)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ServerFault(f"the environment server answered {what} (HTTP {status}) with no JSON: {error}") from None
-        if response.result is None:
+        result = bytes(response.result)
+        if not result:
             told = (response.error or {}).get("message", raw[:200].decode(errors="replace"))
             raise ServerFault(f"the environment server refused {what} (HTTP {status}): {told}")
         try:
-            return CallToolResult.model_validate_json(bytes(response.result))
+            return CallToolResult.model_validate_json(result)
         except ValidationError as error:
             raise ServerFault(
                 f"the environment server answered {what} with no tool result: {error.errors()[0]['msg']}"

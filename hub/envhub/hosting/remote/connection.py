@@ -16,7 +16,6 @@ MAX_ANSWER_BYTES = 64 * 2**20
 """A larger answer is refused: no page of tasks, snapshot or tool result comes near."""
 CONNECT_SECONDS = 10.0
 GRACE_SECONDS = 10.0
-"""What a call may take beyond the deadline the server keeps itself."""
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
@@ -28,7 +27,16 @@ class ServerFault(TaskError):
 class Connection:
     """One environment server, as its control plane and its agents reach it."""
 
-    def __init__(self, control_url: str, token: str, control: aiohttp.ClientSession, agents: aiohttp.ClientSession):
+    def __init__(
+        self,
+        control_url: str,
+        token: str,
+        control: aiohttp.ClientSession,
+        agents: aiohttp.ClientSession,
+        grace_seconds: float,
+    ) -> None:
+        self.grace_seconds = grace_seconds
+        """What a call may take beyond the deadline the server keeps itself."""
         self._base = URL("http://control" if control_url.startswith("unix:") else control_url)
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._control, self.agents = control, agents
@@ -46,7 +54,7 @@ class Connection:
         data = None if body is None else body.model_dump_json().encode()
         url = self._base.join(URL(path, encoded=True))
         status, raw = await exchange(
-            self._control, method, url, data, self._headers, seconds=seconds + GRACE_SECONDS, what=what
+            self._control, method, url, data, self._headers, seconds=seconds + self.grace_seconds, what=what
         )
         try:
             if status < 400:
@@ -108,7 +116,7 @@ async def _read(response: aiohttp.ClientResponse, what: str) -> bytes:
 
 
 @asynccontextmanager
-async def connect(control_url: str, token: str) -> AsyncGenerator[Connection]:
+async def connect(control_url: str, token: str, grace_seconds: float = GRACE_SECONDS) -> AsyncGenerator[Connection]:
     """Connection pools to a server's two planes; closed on the way out."""
     if control_url.startswith("unix:"):
         control_pool: aiohttp.BaseConnector = aiohttp.UnixConnector(path=control_url[len("unix:") :], limit=0)
@@ -124,4 +132,4 @@ async def connect(control_url: str, token: str) -> AsyncGenerator[Connection]:
             headers={"User-Agent": "envhub", "Accept-Encoding": "identity"},
         ) as agents,
     ):
-        yield Connection(control_url, token, control, agents)
+        yield Connection(control_url, token, control, agents, grace_seconds)

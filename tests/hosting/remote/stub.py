@@ -1,0 +1,169 @@
+"""A server of the contract written without the hub's own, which can be told to misbehave."""
+
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from aiohttp import web
+
+from envhub.hosting.remote.connection import Connection, connect
+from envhub.hosting.remote.host import RemoteHost
+from envhub.protocols import EnvironmentInfo
+
+TOKEN = "control-token-of-the-stub"
+TOOL: dict[str, Any] = {"name": "look", "description": "Look.", "inputSchema": {"type": "object", "properties": {}}}
+PUBLIC = {"id": "t/1", "prompt": "?", "more": 1}
+INFO: dict[str, Any] = {
+    "name": "stub",
+    "version": "1",
+    "digest": "sha256:0",
+    "contract": 0,
+    "splits": ["test"],
+    "seats": ["agent"],
+    "tools": [TOOL],
+    "tools_digest": "sha256:tools",
+    "limits": {},
+    "isolation": "process",
+    "scores_transcripts": True,
+}
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Stub:
+    """One environment of one task; `misbehave[step]` takes a step's place, as often as `times` says."""
+
+    def __init__(self) -> None:
+        self.misbehave: dict[str, Handler] = {}
+        self.times = 1_000_000
+        self.seen: list[str] = []
+        self.suspected = 0
+        self.url = ""
+        self._connection: Connection | None = None
+
+    async def connection(self) -> Connection:
+        """Always the same: it is never started again."""
+        assert self._connection is not None
+        return self._connection
+
+    def suspect(self, connection: Connection) -> None:
+        """Count who met it gone or silent."""
+        self.suspected += 1
+
+    def host(self) -> RemoteHost:
+        """Its client."""
+        return RemoteHost(EnvironmentInfo.model_validate(INFO), self)
+
+    def _step(self, name: str, answer: Callable[[Any], Any]) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            self.seen.append(name)
+            body = await request.read()
+            if name in self.misbehave and self.times > 0:
+                self.times -= 1
+                return await self.misbehave[name](request)
+            if name != "tool" and request.headers.get("Authorization") != f"Bearer {TOKEN}":
+                return web.json_response({"error": {"type": "CredentialError", "message": "no"}}, status=401)
+            return web.json_response(answer(json.loads(body) if body else None))
+
+        return handle
+
+    def application(self) -> web.Application:
+        """Both planes on one listener: enough for the client."""
+        status = {"id": "e1", "state": "sealed"}
+        app = web.Application()
+        app.router.add_get(
+            "/v1/tasks",
+            self._step(
+                "tasks",
+                lambda _: {
+                    "cards": [{"split": "test", "digest": "d", "public": {"id": "t/1", "prompt": "?", "more": 1}}]
+                },
+            ),
+        )
+        seat = {"name": "agent", "token": "t", "tools": ["look"], "messages": [{"role": "user", "content": "?"}]}
+        app.router.add_post(
+            "/v1/episodes",
+            self._step(
+                "open",
+                lambda _: {
+                    "id": "e1",
+                    "seats": [{**seat, "url": f"{self.url}/e/t/mcp"}],
+                    "seed": 0,
+                    "tools_digest": "sha256:tools",
+                    "expires_at": 0,
+                },
+            ),
+        )
+        app.router.add_post("/v1/episodes/e1/seal", self._step("seal", lambda _: status))
+        app.router.add_post(
+            "/v1/episodes/e1/verify", self._step("verify", lambda _: {"score": {"reward": 1.0}, "status": status})
+        )
+        app.router.add_delete("/v1/episodes/e1", self._step("close", lambda _: {**status, "state": "closed"}))
+        app.router.add_post("/v1/verify", self._step("batch", lambda _: {"verdicts": [{"score": {"reward": 0.5}}]}))
+        app.router.add_post(
+            "/e/t/mcp",
+            self._step(
+                "tool",
+                lambda body: {
+                    "jsonrpc": "2.0",
+                    "id": body["id"],
+                    "result": {"content": [{"type": "text", "text": "a wall"}], "resultType": "complete"},
+                },
+            ),
+        )
+        return app
+
+
+@asynccontextmanager
+async def stub_server(grace_seconds: float = 0.2) -> AsyncGenerator[Stub]:
+    """A stub on a free port."""
+    stub = Stub()
+    runner = web.AppRunner(stub.application(), access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        stub.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with connect(stub.url, TOKEN, grace_seconds) as connection:
+            stub._connection = connection  # pyright: ignore[reportPrivateUsage]
+            yield stub
+    finally:
+        with anyio.CancelScope(shield=True):
+            await runner.cleanup()
+
+
+async def garbage(request: web.Request) -> web.StreamResponse:
+    """Words that are no JSON."""
+    return web.Response(text="<html>it works!</html>")
+
+
+async def another_shape(request: web.Request) -> web.StreamResponse:
+    """JSON of another shape."""
+    return web.json_response({"jsonrpc": "2.0", "result": ["what", "is", "this"], "id": 1})
+
+
+async def silence(request: web.Request) -> web.StreamResponse:
+    """No answer, ever."""
+    await anyio.sleep_forever()
+    raise AssertionError
+
+
+async def hang_up(request: web.Request) -> web.StreamResponse:
+    """The connection is cut in the middle."""
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+async def flood(request: web.Request) -> web.StreamResponse:
+    """More than anybody asked for, without an end."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(b" " * 2**20)
+
+
+async def broken(request: web.Request) -> web.StreamResponse:
+    """A web server's own error page."""
+    return web.Response(status=500, text="Internal Server Error")
