@@ -1,15 +1,17 @@
 """From a model's name to an open model."""
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
 from envhub import Sampling
 from envhub.errors import ConfigError, CredentialError, UnknownNameError
 from envhub.messages import assistant
-from envhub.models.config import ModelConfig
+from envhub.models.config import Lane, ModelConfig
 from envhub.models.credentials import Credentials
-from envhub.models.direct import Endpoint
-from envhub.models.resolve import find_endpoint, open_model
+from envhub.models.endpoint import Endpoint
+from envhub.models.resolve import choose_lane, find_endpoint, needs_router, open_lane, open_model
 from tests.models.servers import ask, mock_server
 
 NONE = Credentials()
@@ -17,7 +19,9 @@ URL = "http://10.0.0.1:8000/v1"
 
 
 def endpoint(name: str, base_url: str | None = None, **values: str) -> Endpoint:
-    return find_endpoint(ModelConfig(name=name, base_url=base_url), Credentials(values))
+    found = find_endpoint(ModelConfig(name=name, base_url=base_url), Credentials(values))
+    assert found is not None
+    return found
 
 
 async def test_a_mock_needs_nothing() -> None:
@@ -60,33 +64,85 @@ def test_openai_needs_a_key_except_on_this_machine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "variable"), [("hosted_vllm/x", "HOSTED_VLLM_API_BASE"), ("openai/x", "OPENAI_BASE_URL")]
-)
-def test_a_server_nobody_named_is_asked_for(name: str, variable: str) -> None:
-    with pytest.raises(ConfigError, match=f"--base-url .* {variable}"):
-        endpoint(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "lane", "variable"),
     [
-        ("hosted_vlm/x", "did you mean 'hosted_vllm/x'"),
-        ("opnai/gpt", "did you mean 'openai/gpt'"),
-        ("anthropic/claude", "name it openai/claude and give its base URL"),
-        ("qwen3", "names no provider; did you mean 'hosted_vllm/qwen3' or 'openai/qwen3'"),
-        ("hosted_vllm/", "lacks the name"),
-        ("", "names no provider"),
+        ("hosted_vllm/x", None, "HOSTED_VLLM_API_BASE"),
+        ("hosted_vllm/x", "litellm", "HOSTED_VLLM_API_BASE"),
+        ("openai/x", "direct", "OPENAI_BASE_URL"),
     ],
 )
-def test_a_name_nobody_routes_is_met_with_what_is_routed(name: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as caught:
-        ModelConfig(name=name)
-    assert "hosted_vllm/NAME" in str(caught.value)
+async def test_a_server_nobody_named_is_asked_for(name: str, lane: Lane | None, variable: str) -> None:
+    with pytest.raises(ConfigError, match=f"--base-url .* {variable}"):
+        async with open_model(ModelConfig(name=name, lane=lane), Credentials({"OPENAI_API_KEY": "k" * 8})):
+            pass
+
+
+def test_openai_without_a_server_is_openais_own() -> None:
+    assert endpoint("openai/x", OPENAI_API_KEY="k" * 8).base_url == "https://api.openai.com/v1"
+    with pytest.raises(CredentialError, match=r"OPENAI_API_KEY.*; for another server .* give its base URL"):
+        endpoint("openai/x")
+
+
+def lane(name: str, base_url: str | None = None, forced: Lane | None = None) -> Lane:
+    config = ModelConfig(name=name, base_url=base_url, lane=forced)
+    return choose_lane(config, find_endpoint(config, Credentials({"OPENAI_API_KEY": "k" * 8})))
+
+
+def test_servers_of_the_openai_wire_take_the_direct_lane_and_all_others_litellms() -> None:
+    assert lane("hosted_vllm/x", URL) == lane("openai/x", URL) == "direct"
+    assert lane("openai/x") == lane("openai/x", "https://api.openai.com/v1") == "litellm"
+    assert lane("anthropic/x") == lane("gpt-4o-mini") == lane("azure/x", "https://h") == "litellm"
+
+
+def test_a_lane_can_be_forced() -> None:
+    assert lane("openai/x", URL, "litellm") == lane("hosted_vllm/x", URL, "litellm") == "litellm"
+    assert lane("openai/x", "https://api.openai.com/v1", "direct") == "direct"
+
+
+@pytest.mark.parametrize("name", ["anthropic/claude-sonnet-4-5", "gpt-4o-mini", "azure/x"])
+async def test_what_the_direct_lane_cannot_carry_is_refused_with_the_reason(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"speaks to hosted_vllm/NAME, and to openai/NAME with a base URL, alone"):
+        async with open_model(ModelConfig(name=name, lane="direct"), NONE):
+            pass
+
+
+async def test_a_mock_takes_no_lane() -> None:
+    with pytest.raises(ConfigError, match="takes no lane"):
+        async with open_model(ModelConfig(name="mock/echo", lane="direct"), NONE):
+            pass
+
+
+async def test_one_server_is_opened_at_another_address() -> None:
+    config = ModelConfig(name="hosted_vllm/served", base_url="http://127.0.0.1:9")
+    async with mock_server("mock/say?text=hi") as url, open_lane(config, url, NONE) as model:
+        assert (await model.generate(ask())).message == assistant("hi")
+
+
+def test_only_what_is_routed_needs_a_router() -> None:
+    assert not needs_router(ModelConfig(name="openai/x", base_url=URL, max_tries=2))
+    routed: list[dict[str, Any]] = [
+        {"replicas": (URL,)},
+        {"fallbacks": ("mock/echo",)},
+        {"requests_per_minute": 1},
+        {"tokens_per_minute": 1},
+        {"budget": 0.0},
+    ]
+    for more in routed:
+        assert needs_router(ModelConfig(name="openai/x", base_url=URL, **more))
 
 
 def test_a_mock_that_does_not_exist_is_refused_with_its_configuration() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'solver'"):
         ModelConfig(name="mock/sovler")
+
+
+def test_addresses_of_other_wires_are_taken_as_they_are() -> None:
+    assert ModelConfig(name="azure/x", base_url="https://h.openai.azure.com/").base_url == "https://h.openai.azure.com"
+    assert ModelConfig(name="anthropic/x", base_url="https://h/api").base_url == "https://h/api"
+    assert ModelConfig(name="hosted_vllm/x", replicas=("http://a", "http://b/")).replicas == (
+        "http://a/v1",
+        "http://b/v1",
+    )
 
 
 def test_a_configuration_checks_and_normalises_its_base_url() -> None:

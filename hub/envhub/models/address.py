@@ -7,10 +7,11 @@ from envhub.errors import ConfigError
 _LOOPBACK = frozenset({"localhost", "::1"})
 
 
-def normal_base_url(given: str) -> str:
+def normal_base_url(given: str, *, is_wire: bool = True) -> str:
     """A base URL in its one form: no trailing slash, and `/v1` where only a host was given.
 
-    A URL with a path of its own is taken as it is, since providers mount the wire at many places.
+    A URL with a path of its own is taken as it is, since providers mount the wire at many places; so is a server that
+    speaks another wire than OpenAI's (`is_wire` is false), whose client adds what belongs there.
 
     Raises:
         ConfigError: it is no http(s) URL with a host, or carries a password, a query or a fragment.
@@ -29,7 +30,10 @@ def normal_base_url(given: str) -> str:
         raise ConfigError(f"base URL {text!r} names no host; write it like http://127.0.0.1:8000/v1")
     if url.query_string or url.fragment:
         raise ConfigError(f"base URL {str(url.origin())!r} is followed by a query or fragment; leave it out")
-    path = url.path.rstrip("/").removesuffix("/chat/completions").rstrip("/")
+    path = url.path.rstrip("/")
+    if not is_wire:
+        return str(url.with_path(path)).rstrip("/")
+    path = path.removesuffix("/chat/completions").rstrip("/")
     return str(url.with_path(path or "/v1")).rstrip("/")
 
 

@@ -1,32 +1,23 @@
 """`ModelConfig`: which model, where, and how to call it; what is recorded of it, so no secret is in it."""
 
-import difflib
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
-from envhub.errors import ConfigError
 from envhub.frozen import Frozen
 from envhub.models.address import normal_base_url
 from envhub.models.mock_name import parse_mock_name
+from envhub.models.naming import WIRE, split_name
 from envhub.protocols import Sampling
 
 Lane = Literal["direct", "litellm"]
-
-PROVIDERS = ("hosted_vllm", "openai", "mock")
-"""The name prefixes this version routes."""
-
-_ROUTED = (
-    "this version routes hosted_vllm/NAME (vLLM and other servers of its kind), "
-    "openai/NAME with a base URL (any server of the OpenAI wire) and mock/KIND"
-)
 
 
 class ModelConfig(Frozen):
     """A model by its litellm name. The key comes from `Credentials` when the model is opened."""
 
     name: str
-    """`hosted_vllm/NAME`, `openai/NAME` or `mock/KIND?key=value`."""
+    """litellm's name (`hosted_vllm/NAME`, `openai/NAME`, `anthropic/NAME` …) or `mock/KIND?key=value`."""
     base_url: str | None = None
     """The server; None takes it from the provider's environment variable."""
     replicas: tuple[str, ...] = ()
@@ -48,9 +39,9 @@ class ModelConfig(Frozen):
     budget: float | None = Field(default=None, ge=0)
     """US dollars this model may cost in one run; None is no limit. Needs a known price."""
     price_prompt: float | None = Field(default=None, ge=0)
-    """US dollars per million prompt tokens; None is unknown."""
+    """US dollars per million prompt tokens; None takes litellm's price list."""
     price_output: float | None = Field(default=None, ge=0)
-    """US dollars per million output tokens; None is unknown."""
+    """US dollars per million output tokens; None takes litellm's price list."""
 
     @field_validator("fallbacks", mode="before")
     @classmethod
@@ -68,39 +59,23 @@ class ModelConfig(Frozen):
             parse_mock_name(rest)
         return name
 
-    @field_validator("replicas")
-    @classmethod
-    def _check_replicas(cls, replicas: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(normal_base_url(url) for url in replicas)
-
     @field_validator("base_url")
     @classmethod
-    def _check_base_url(cls, base_url: str | None) -> str | None:
-        return None if base_url is None else normal_base_url(base_url)
+    def _check_base_url(cls, base_url: str | None, info: ValidationInfo) -> str | None:
+        return None if base_url is None else _normal(base_url, info)
+
+    @field_validator("replicas")
+    @classmethod
+    def _check_replicas(cls, replicas: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        return tuple(_normal(url, info) for url in replicas)
 
     def cost(self, prompt_tokens: int, output_tokens: int) -> float | None:
-        """US dollars of a call; None where no price is known."""
+        """US dollars of a call at the prices given here; None where none is."""
         if self.price_prompt is None and self.price_output is None:
             return None
         return (prompt_tokens * (self.price_prompt or 0.0) + output_tokens * (self.price_output or 0.0)) / 1e6
 
 
-def split_name(name: str) -> tuple[str, str]:
-    """A model's name as (provider, the name its server knows).
-
-    Raises:
-        ConfigError: no such provider is routed, or a half is empty.
-    """
-    provider, slash, rest = name.partition("/")
-    if provider in PROVIDERS and rest:
-        return provider, rest
-    if provider in PROVIDERS:
-        raise ConfigError(f"model {name!r} lacks the name after {provider + '/'!r}; {_ROUTED}")
-    close = difflib.get_close_matches(provider, PROVIDERS, n=1, cutoff=0.5)
-    if close:
-        meant = f"; did you mean {close[0] + '/' + (rest or 'NAME')!r}?"
-    elif slash:
-        meant = f". Where {provider} offers an OpenAI-compatible endpoint, name it openai/{rest} and give its base URL."
-    else:
-        meant = f", which names no provider; did you mean 'hosted_vllm/{name}' or 'openai/{name}'?"
-    raise ConfigError(f"no model is routed for {name!r}{meant} {_ROUTED[0].upper()}{_ROUTED[1:]}.")
+def _normal(base_url: str, info: ValidationInfo) -> str:
+    provider = split_name(str(info.data["name"]))[0] if "name" in info.data else ""
+    return normal_base_url(base_url, is_wire=provider in WIRE)

@@ -9,7 +9,7 @@ import logging
 import resource
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -21,6 +21,8 @@ from envhub.errors import ModelError
 from envhub.models.address import is_loopback
 from envhub.models.answer import Answer, BadAnswer, as_reply, parse_answer
 from envhub.models.config import ModelConfig
+from envhub.models.endpoint import Endpoint, check_endpoint
+from envhub.models.prices import Price, find_price
 from envhub.models.refusal import refusal
 from envhub.models.retry import Backoff, TryFailed
 from envhub.models.wire import ToolSchemas, to_wire
@@ -43,19 +45,6 @@ _SPARE_FILES = 128
 _OURS = frozenset({"model", "messages", "tools", "stream", "n"})
 
 
-@dataclass(frozen=True)
-class Endpoint:
-    """A served model: where, under which name and with which key."""
-
-    served_name: str
-    base_url: str
-    key_name: str
-    """The variable that holds the key, for messages."""
-    api_key: str | None = field(default=None, repr=False)
-    is_vllm: bool = True
-    """Whether to ask for token ids and logprobs and to send reasoning back; strict servers refuse unknown fields."""
-
-
 class DirectModel:
     """A model behind the OpenAI wire. `open_direct` makes one."""
 
@@ -70,11 +59,12 @@ class DirectModel:
         self.name = config.name
         self.endpoint = endpoint
         self._config, self._session, self._backoff, self._redact = config, session, backoff, redact
+        self._price = find_price(config, endpoint.base_url)
         self._owner = f"{config.name} at {endpoint.base_url}"
         self._url = URL(endpoint.base_url + "/chat/completions")
         self._tools = ToolSchemas()
         self._encode = msgspec.json.Encoder().encode
-        self._max_tokens_field = "max_completion_tokens" if _is_openai(self._url) else "max_tokens"
+        self._max_tokens_field = "max_completion_tokens" if endpoint.is_openai else "max_tokens"
         self._base: dict[str, Any] = {"model": endpoint.served_name}
         if endpoint.is_vllm:
             self._base |= {"logprobs": True, "return_token_ids": True}
@@ -179,7 +169,7 @@ class DirectModel:
     def _reply(self, answer: Answer, version: str | None, turn: int, failures: int) -> ModelReply:
         try:
             reply, is_dropped = as_reply(
-                answer, turn=turn, version_header=version, price=self._config.cost, retries=failures
+                answer, turn=turn, version_header=version, price=_pricing(self._price, answer), retries=failures
             )
         except BadAnswer as error:
             raise TryFailed(str(error), status=200) from None
@@ -187,6 +177,16 @@ class DirectModel:
             self._has_warned = True
             logger.warning("%s gives other numbers of logprobs than of token ids; its logprobs are dropped", self.name)
         return reply
+
+    async def check(self, timeout_seconds: float) -> None:
+        """Ask the server for its list of models.
+
+        Raises:
+            UsageError: the server cannot be reached.
+            CredentialError: it refuses the key.
+            ConfigError: it does not serve the model.
+        """
+        await check_endpoint(self.name, self.endpoint, self.listed_models, timeout_seconds)
 
     async def listed_models(self, timeout_seconds: float) -> tuple[int, bytes]:
         """Status and body of the server's list of models: the cheapest request there is.
@@ -207,6 +207,18 @@ class DirectModel:
             raise TryFailed(f"no answer within {timeout_seconds:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise TryFailed(self._redact(_connection_problem(error))) from error
+
+
+def _pricing(price: Price | None, answer: Answer) -> Callable[[int, int], float | None]:
+    """What turns an answer's prompt and output tokens into dollars."""
+    if price is None:
+        return _unknown_cost
+    details = answer.usage.prompt_tokens_details if answer.usage is not None else None
+    return partial(price.cost, cached_tokens=(details.cached_tokens or 0) if details is not None else 0)
+
+
+def _unknown_cost(prompt_tokens: int, output_tokens: int) -> float | None:
+    return None
 
 
 def _connection_problem(error: Exception) -> str:
@@ -275,8 +287,3 @@ def most_connections(wanted: int) -> int:
     # Sockets beyond the limit of open files would fail every call; waiting for one is only slower.
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return wanted if files < 0 else min(wanted, max(files - _SPARE_FILES, files // 2))
-
-
-def _is_openai(url: URL) -> bool:
-    """Whether this is OpenAI's own service, whose newer models refuse `max_tokens`."""
-    return (url.host or "").endswith("openai.com")

@@ -1,65 +1,32 @@
 """One cheap request before a run: a wrong URL, key or name is one clear error now, not one per rollout later."""
 
-import difflib
+from typing import Protocol, runtime_checkable
 
-import msgspec
-from msgspec import Struct
-
-from envhub.errors import ConfigError, CredentialError, UsageError
-from envhub.models.direct import DirectModel
-from envhub.models.retry import TryFailed
 from envhub.protocols import Model
 
 TIMEOUT_SECONDS = 5.0
 
 
-class _Listed(Struct):
-    id: str
+@runtime_checkable
+class CheckedModel(Protocol):
+    """A model with servers that can be asked whether they serve it."""
 
+    async def check(self, timeout_seconds: float) -> None:
+        """Ask them.
 
-class _List(Struct):
-    data: list[_Listed]
+        Raises:
+            UsageError: a server cannot be reached.
+            CredentialError: it refuses the key.
+            ConfigError: it does not serve the model.
+        """
+        ...
 
 
 async def preflight(model: Model, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
-    """Ask a served model's server for its list of models. Other models need no server and pass.
+    """Check a model that has servers. Other models need none and pass.
 
     Raises:
-        UsageError: the server cannot be reached.
-        CredentialError: it refuses the key.
-        ConfigError: it does not serve the model.
+        UsageError, CredentialError, ConfigError: as `CheckedModel.check`.
     """
-    if not isinstance(model, DirectModel):
-        return
-    endpoint = model.endpoint
-    try:
-        status, body = await model.listed_models(timeout_seconds)
-    except TryFailed as error:
-        raise UsageError(
-            f"the server of {model.name!r} cannot be reached at {endpoint.base_url}: {error}\n"
-            "Check that it runs, that host and port are right, and that no proxy or firewall is between."
-        ) from error.__cause__
-    if status in (401, 403):
-        hint = f"check the key in {endpoint.key_name}" if endpoint.api_key else f"set {endpoint.key_name}"
-        raise CredentialError(f"{endpoint.base_url} refuses access to {model.name!r} (HTTP {status}): {hint}")
-    if 300 <= status < 400:
-        raise ConfigError(f"{endpoint.base_url} answers with a redirect (HTTP {status}); give the final base URL")
-    if status == 200 and body.lstrip()[:1] == b"<":
-        raise ConfigError(
-            f"{endpoint.base_url} answers with a web page, not as a model server does; "
-            "check the port, and that the base URL ends where /chat/completions begins"
-        )
-    served = _served(body) if status == 200 else ()
-    if served and endpoint.served_name not in served:
-        close = difflib.get_close_matches(endpoint.served_name, served, n=3, cutoff=0.4)
-        meant = f"; did you mean {' or '.join(repr(name) for name in close)}?" if close else "."
-        listing = f" It serves: {', '.join(sorted(served)[:12])}{' …' if len(served) > 12 else ''}."
-        raise ConfigError(f"{endpoint.base_url} serves no model {endpoint.served_name!r}{meant}{listing}")
-
-
-def _served(body: bytes) -> tuple[str, ...]:
-    """The names a list of models has; none where it is no such list, which any server may leave out."""
-    try:
-        return tuple(listed.id for listed in msgspec.json.decode(body, type=_List).data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ()
+    if isinstance(model, CheckedModel):
+        await model.check(timeout_seconds)

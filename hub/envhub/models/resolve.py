@@ -5,54 +5,123 @@ from contextlib import asynccontextmanager
 
 from envhub.errors import ConfigError, CredentialError
 from envhub.models.address import is_loopback, normal_base_url
-from envhub.models.config import PROVIDERS, ModelConfig, split_name
+from envhub.models.config import Lane, ModelConfig
 from envhub.models.credentials import Credentials
-from envhub.models.direct import Endpoint, open_direct
+from envhub.models.direct import open_direct
+from envhub.models.endpoint import Endpoint
 from envhub.models.mock import MockModel
+from envhub.models.naming import OPENAI_BASE_URL, WIRE, Identity, identify, split_name
 from envhub.protocols import Model
-
-__all__ = ["PROVIDERS", "ModelConfig", "find_endpoint", "open_model"]
-
-_BASE_URLS = {"hosted_vllm": ("HOSTED_VLLM_API_BASE",), "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE")}
-_KEYS = {"hosted_vllm": "HOSTED_VLLM_API_KEY", "openai": "OPENAI_API_KEY"}
 
 
 @asynccontextmanager
 async def open_model(config: ModelConfig, credentials: Credentials) -> AsyncGenerator[Model]:
-    """Open the model a configuration names; it is closed on the way out.
+    """Open the model a configuration names, with its replicas, limits and fallbacks; it is closed on the way out.
 
     Raises:
-        ConfigError: no server is known for it, or its mock name does not hold.
-        CredentialError: its key is missing.
+        ConfigError: nobody serves it, no server is known for it, or its lane cannot carry it.
+        CredentialError: its credentials are missing.
     """
-    if split_name(config.name)[0] == "mock":
-        yield MockModel(config)
+    if not needs_router(config):
+        async with open_lane(config, None, credentials) as model:
+            yield model
         return
-    endpoint = find_endpoint(config, credentials)
-    async with open_direct(config, endpoint, redact=credentials.redact) as model:
+    from envhub.models.router import open_router  # only where there is something to route
+
+    async with open_router(config, credentials, open_lane) as model:
         yield model
 
 
-def find_endpoint(config: ModelConfig, credentials: Credentials) -> Endpoint:
-    """Where a `hosted_vllm/…` or `openai/…` model is served, and with which key.
+def needs_router(config: ModelConfig) -> bool:
+    """Whether more than one server, or a limit, stands between a call and its lane."""
+    limits = (config.requests_per_minute, config.tokens_per_minute, config.budget)
+    return bool(config.replicas or config.fallbacks) or any(limit is not None for limit in limits)
+
+
+@asynccontextmanager
+async def open_lane(config: ModelConfig, base_url: str | None, credentials: Credentials) -> AsyncGenerator[Model]:
+    """Open one server of a model; `base_url` wins over the configuration's. Nothing is routed here.
+
+    Raises:
+        ConfigError, CredentialError: as `open_model`.
+    """
+    if split_name(config.name)[0] == "mock":
+        if config.lane is not None:
+            raise ConfigError(f"{config.name!r} answers in this process and takes no lane; leave {config.lane!r} out")
+        yield MockModel(config)
+        return
+    if base_url is not None:
+        config = config.model_copy(update={"base_url": base_url})
+    endpoint = find_endpoint(config, credentials)
+    if endpoint is not None and choose_lane(config, endpoint) == "direct":
+        async with open_direct(config, endpoint, redact=credentials.redact) as model:
+            yield model
+        return
+    if endpoint is None:
+        choose_lane(config, None)
+        identity = await identify(config.name, credentials, config.base_url)
+        endpoint = _bare_endpoint(config, identity, credentials)
+    else:
+        identity = Identity(split_name(config.name)[0], endpoint.served_name, key_name=endpoint.key_name)
+    from envhub.models.litellm_lane import open_litellm  # which needs httpx
+
+    address = config.base_url if endpoint is None else endpoint.base_url
+    async with open_litellm(config, identity, base_url=address, endpoint=endpoint, redact=credentials.redact) as model:
+        yield model
+
+
+def choose_lane(config: ModelConfig, endpoint: Endpoint | None) -> Lane:
+    """The lane a model's calls travel on; `endpoint` is where a server of the OpenAI wire is.
+
+    Raises:
+        ConfigError: the lane asked for cannot carry it.
+    """
+    if endpoint is None:
+        if config.lane == "direct":
+            raise ConfigError(
+                f"the direct lane cannot carry {config.name!r}: it speaks to hosted_vllm/NAME, and to openai/NAME "
+                "with a base URL, alone; leave the lane out, or take --lane litellm"
+            )
+        return "litellm"
+    if config.lane is not None:
+        return config.lane
+    # OpenAI's own service has quirks by model, which litellm knows.
+    return "litellm" if endpoint.is_openai else "direct"
+
+
+def find_endpoint(config: ModelConfig, credentials: Credentials) -> Endpoint | None:
+    """Where a `hosted_vllm/…` or `openai/…` model is served, and with which key; None for any other name.
 
     Raises:
         ConfigError: no base URL is given.
         CredentialError: the key is missing.
     """
     provider, served_name = split_name(config.name)
-    variables, key_name = _BASE_URLS[provider], _KEYS[provider]
-    given = config.base_url or credentials.get(*variables)
-    if given is None:
+    wire = WIRE.get(provider)
+    if wire is None:
+        return None
+    given = config.base_url or credentials.get(*wire.base_urls)
+    is_openai = provider == "openai"
+    if given is None and (not is_openai or config.lane == "direct"):
+        openais = f" ({OPENAI_BASE_URL} is OpenAI's own)" if is_openai else ""
         raise ConfigError(
             f"no server is known for {config.name!r}: give its base URL (--base-url http://127.0.0.1:8000/v1) "
-            f"or set {' or '.join(variables)}"
+            f"or set {' or '.join(wire.base_urls)}{openais}"
         )
-    base_url = normal_base_url(given)
-    api_key = credentials.key(key_name)
-    if api_key is None and provider == "openai" and not is_loopback(base_url):
+    base_url = OPENAI_BASE_URL if given is None else normal_base_url(given)
+    api_key = credentials.key(wire.key)
+    if api_key is None and is_openai and not is_loopback(base_url):
+        other = "" if given else "; for another server than OpenAI's own, give its base URL (--base-url)"
         raise CredentialError(
-            f"{config.name!r} at {base_url} needs a key: set the environment variable {key_name}, "
-            f"or put {key_name} into an untracked env.yaml or .env in the working directory"
+            f"{config.name!r} at {base_url} needs a key: set the environment variable {wire.key}, "
+            f"or put {wire.key} into an untracked env.yaml or .env in the working directory{other}"
         )
-    return Endpoint(served_name, base_url, key_name, api_key, is_vllm=provider == "hosted_vllm")
+    return Endpoint(served_name, base_url, wire.key, api_key, is_vllm=provider == "hosted_vllm")
+
+
+def _bare_endpoint(config: ModelConfig, identity: Identity, credentials: Credentials) -> Endpoint | None:
+    """Where a model of OpenAI's is served whose name has no provider (`gpt-4o-mini`); None for any other."""
+    if identity.provider not in WIRE:
+        return None
+    full = config.model_copy(update={"name": f"{identity.provider}/{identity.served_name}"})
+    return find_endpoint(full, credentials)

@@ -1,0 +1,299 @@
+"""The litellm lane: every provider litellm speaks to, with the direct lane's results, errors and retries."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any, cast
+
+import anyio
+import msgspec
+
+from envhub.errors import ModelError
+from envhub.models.answer import Answer, BadAnswer, as_reply
+from envhub.models.config import ModelConfig
+from envhub.models.direct import POLICY_VERSION_HEADER, open_direct
+from envhub.models.endpoint import Endpoint, check_endpoint
+from envhub.models.litellm_package import load_litellm
+from envhub.models.naming import OPENAI_BASE_URL, Identity
+from envhub.models.prices import find_price, is_own_service
+from envhub.models.retry import Backoff, TryFailed
+from envhub.models.wire import ToolSchemas, to_wire
+from envhub.protocols import ModelReply, ModelRequest, Sampling
+
+logger = logging.getLogger(__name__)
+
+_OURS = frozenset({"model", "messages", "tools", "stream", "n", "drop_params"})
+_VERSION_KEY = "llm_provider-" + POLICY_VERSION_HEADER.lower()
+_CLOSE_SECONDS = 5.0
+# Some clients refuse to be made without a key, also where the server wants none.
+_NO_KEY = "none"
+# How many models are open on an event loop: the last one closes the clients litellm keeps for it.
+_open_models: Counter[int] = Counter()
+
+
+class LitellmModel:
+    """A model behind `litellm.acompletion`. `open_litellm` makes one."""
+
+    def __init__(
+        self,
+        litellm: Any,
+        config: ModelConfig,
+        identity: Identity,
+        base_url: str | None,
+        endpoint: Endpoint | None,
+        backoff: Backoff,
+        redact: Callable[[str], str],
+    ) -> None:
+        from envhub.models.litellm_failure import failed_try  # needs litellm's own dependencies
+
+        self.name = config.name
+        self._litellm, self._config, self._identity, self._endpoint = litellm, config, identity, endpoint
+        self._backoff, self._redact, self._failed_try = backoff, redact, failed_try
+        self._owner = f"{config.name} at {base_url}" if base_url else config.name
+        self._is_vllm = endpoint is not None and endpoint.is_vllm
+        self._price = find_price(config, base_url)
+        has_prices = config.price_prompt is not None or config.price_output is not None
+        self._trusts_cost = not has_prices and is_own_service(identity.provider, base_url)
+        self._taken = _OURS | frozenset(_own_parameters())
+        self._silence = _silence()
+        self._places = anyio.Semaphore(config.max_connections, fast_acquire=True)
+        self._tools = ToolSchemas()
+        self._has_warned = False
+        arguments: dict[str, Any] = {
+            "model": config.name,
+            "num_retries": 0,
+            "max_retries": 0,
+            "drop_params": False,
+            **identity.arguments,
+        }
+        if base_url is not None:
+            arguments["base_url"] = base_url
+        if endpoint is not None:
+            arguments["api_key"] = endpoint.api_key or _NO_KEY
+        if self._is_vllm:
+            arguments |= {"logprobs": True, "return_token_ids": True}
+        self._sends_key = endpoint is None or endpoint.api_key is not None
+        self._sample(arguments, config.sampling)
+        self._arguments = arguments
+
+    def __repr__(self) -> str:
+        return f"LitellmModel({self._owner!r})"
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        """Answer one request, within its timeout, retries included.
+
+        Raises:
+            ContextLimitError: the conversation does not fit.
+            ModelError: the provider failed in every try, or refused.
+        """
+        deadline = anyio.current_time() + request.timeout_seconds
+        failures = 0
+        while True:
+            try:
+                async with self._places:
+                    response = await self._try(self._asked(request), deadline)
+                return self._reply(response, len(request.messages), failures)
+            except TryFailed as failed:
+                failures += 1
+                error = failed.as_error(self._owner, failures, self._redact)
+                if not failed.is_retryable or failures >= self._config.max_tries:
+                    raise error from None
+                wait = self._backoff.wait_seconds(failures, failed.retry_after_seconds)
+                if anyio.current_time() + wait >= deadline:
+                    raise error from None
+            logger.debug("%s; trying again in %.2f s", error, wait)
+            await anyio.sleep(wait)
+
+    def _asked(self, request: ModelRequest) -> dict[str, Any]:
+        """The arguments of one call. Made anew for each try: litellm may change what it is given."""
+        asked = dict(self._arguments)
+        wire = [to_wire(message, request.media, with_reasoning=self._is_vllm) for message in request.messages]
+        asked["messages"] = msgspec.to_builtins(wire)
+        if request.tools:
+            asked["tools"] = msgspec.json.decode(self._tools.encoded(request.tools))
+        if request.session and self._is_vllm:
+            asked["extra_headers"] = {"X-Session-ID": request.session}
+        self._sample(asked, request.sampling)
+        return asked
+
+    def _sample(self, asked: dict[str, Any], sampling: Sampling) -> None:
+        if sampling.temperature is not None:
+            asked["temperature"] = sampling.temperature
+        if sampling.top_p is not None:
+            asked["top_p"] = sampling.top_p
+        if sampling.max_tokens is not None:
+            asked["max_tokens"] = sampling.max_tokens
+        if sampling.stop is not None:
+            asked["stop"] = list(sampling.stop)
+        if sampling.seed is not None:
+            asked["seed"] = sampling.seed
+        if sampling.extra:
+            if taken := self._taken & sampling.extra.keys():
+                raise ModelError(
+                    f"sampling extra {sorted(taken)} is the hub's or litellm's own to set", retryable=False
+                )
+            asked.update(cast(dict[str, Any], sampling.extra))
+
+    async def _try(self, asked: dict[str, Any], deadline: float) -> Any:
+        """One try: litellm's response.
+
+        Raises:
+            TryFailed: it did not come to one.
+        """
+        left = deadline - anyio.current_time()
+        if left <= 0:
+            raise TryFailed("the call's time was over before it could be tried")
+        # What litellm takes for a call within a call of its own it neither logs nor bills; ours does both.
+        token = self._silence.set(True)
+        try:
+            # Many of litellm's transports bound each read, not the whole.
+            with anyio.fail_after(left):
+                return await self._litellm.acompletion(timeout=left, **asked)
+        except TimeoutError:
+            raise TryFailed(f"no answer within the {left:.3g} s the call had left") from None
+        except Exception as error:  # the one seam to litellm, which raises its own and its providers' errors
+            raise self._failed_try(
+                self._litellm, error, self._identity.key_name, sent_key=self._sends_key, left_seconds=left
+            ) from error
+        finally:
+            self._silence.reset(token)
+
+    def _reply(self, response: Any, turn: int, failures: int) -> ModelReply:
+        hidden = cast(dict[str, Any], getattr(response, "_hidden_params", None) or {})
+        headers = cast(Mapping[str, str], hidden.get("additional_headers") or {})
+        try:
+            answer = _answer(response)
+            reply, is_dropped = as_reply(
+                answer,
+                turn=turn,
+                version_header=headers.get(_VERSION_KEY),
+                price=self._pricing(answer, hidden.get("response_cost")),
+                retries=failures,
+            )
+        except BadAnswer as error:
+            raise TryFailed(str(error), status=200) from None
+        if is_dropped and not self._has_warned:
+            self._has_warned = True
+            logger.warning("%s gives other numbers of logprobs than of token ids; its logprobs are dropped", self.name)
+        return reply
+
+    def _pricing(self, answer: Answer, litellms: float | None) -> Callable[[int, int], float | None]:
+        """What turns an answer's tokens into dollars: litellm's own count of it where it holds, else the price list.
+
+        litellm says 0 both of what is free and of what it does not know.
+        """
+        if self._trusts_cost and litellms is not None and (litellms > 0 or self._price is not None):
+            return lambda prompt_tokens, output_tokens: litellms
+        price = self._price
+        if price is None:
+            return lambda prompt_tokens, output_tokens: None
+        details = answer.usage.prompt_tokens_details if answer.usage is not None else None
+        cached = (details.cached_tokens or 0) if details is not None else 0
+        return lambda prompt_tokens, output_tokens: price.cost(prompt_tokens, output_tokens, cached)
+
+    async def check(self, timeout_seconds: float) -> None:
+        """Ask a server of the OpenAI wire for its list of models; other providers are met at the first call.
+
+        Raises:
+            UsageError: the server cannot be reached.
+            CredentialError: it refuses the key.
+            ConfigError: it does not serve the model.
+        """
+        endpoint = self._endpoint
+        if endpoint is not None:
+            async with open_direct(self._config, endpoint, redact=self._redact) as direct:
+                await check_endpoint(self.name, endpoint, direct.listed_models, timeout_seconds)
+
+
+def _answer(response: Any) -> Answer:
+    """litellm's response in the form of the wire.
+
+    Raises:
+        BadAnswer: it is none, or was broken off.
+    """
+    try:
+        answer = msgspec.convert(response, Answer, from_attributes=True)
+        first = response.choices[0]
+    except (msgspec.ValidationError, AttributeError, IndexError, TypeError) as error:
+        raise BadAnswer(f"the answer is not a chat completion ({error})") from None
+    choice, own = answer.choices[0], cast(dict[str, Any], getattr(first, "provider_specific_fields", None) or {})
+    said = cast(dict[str, Any], getattr(first.message, "provider_specific_fields", None) or {})
+    # litellm maps what it does not know to `stop`, and keeps what the provider said.
+    choice.finish_reason = own.get("native_finish_reason", choice.finish_reason)
+    if choice.finish_reason in ("abort", "error"):
+        raise BadAnswer("the server broke off the answer")
+    choice.token_ids = own.get("token_ids", choice.token_ids)
+    choice.message.refusal = said.get("refusal", choice.message.refusal)
+    usage = answer.usage
+    if usage is not None and choice.token_ids and not usage.prompt_tokens and not usage.completion_tokens:
+        answer.usage = None  # litellm writes zeros where the server counted nothing
+    return answer
+
+
+def _own_parameters() -> list[str]:
+    """The arguments of a call that steer litellm and reach no provider."""
+    from litellm.types import utils  # loaded by now
+
+    return list(utils.all_litellm_params)
+
+
+def _silence() -> ContextVar[bool]:
+    """The switch by which litellm leaves out its callbacks and their queue; a blank one where it has none."""
+    try:
+        from litellm._internal_context import is_internal_call  # pyright: ignore[reportPrivateUsage]
+    except ImportError:
+        return ContextVar("silence", default=False)
+    return is_internal_call
+
+
+@asynccontextmanager
+async def open_litellm(
+    config: ModelConfig,
+    identity: Identity,
+    *,
+    base_url: str | None = None,
+    endpoint: Endpoint | None = None,
+    backoff: Backoff | None = None,
+    redact: Callable[[str], str] = str,
+) -> AsyncGenerator[LitellmModel]:
+    """Open a model of litellm's; its connections are closed on the way out.
+
+    `base_url` is None for the provider's own address; `endpoint` says the same of a server of the OpenAI wire.
+
+    Raises:
+        ConfigError: litellm is not installed.
+    """
+    litellm = await load_litellm(f"model {config.name!r}")
+    loop = id(asyncio.get_running_loop())
+    _open_models[loop] += 1
+    try:
+        yield LitellmModel(litellm, config, identity, base_url, endpoint, backoff or Backoff(), redact)
+    finally:
+        _open_models[loop] -= 1
+        if not _open_models[loop]:
+            del _open_models[loop]
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSE_SECONDS):
+                await _close_clients(litellm, loop)
+
+
+async def _close_clients(litellm: Any, loop: int) -> None:
+    """Close the HTTP clients litellm keeps for this event loop: it has no other end for them than the process's."""
+    cache = litellm.in_memory_llm_clients_cache
+    clients = cast(dict[str, Any], cache.cache_dict)
+    for key in [key for key in clients if key.endswith(f"-{loop}")]:
+        client = clients.pop(key)
+        cast(dict[str, Any], cache.ttl_dict).pop(key, None)
+        close = getattr(client, "close", None) or getattr(client, "aclose", None)
+        if close is not None:
+            try:
+                closing = close()
+                if asyncio.iscoroutine(closing):
+                    await closing
+            except Exception:  # a client that is closed already, or was never connected
+                logger.debug("a client of litellm's did not close", exc_info=True)
+
+
+__all__ = ["OPENAI_BASE_URL", "LitellmModel", "open_litellm"]

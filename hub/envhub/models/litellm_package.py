@@ -1,0 +1,82 @@
+"""The litellm package: found without an import, imported quietly and only where a call goes through it."""
+
+import importlib
+import importlib.util
+import logging
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+
+from envhub.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+INSTALL = "pip install 'envhub[litellm]'"
+
+# Read by litellm while it is imported: no price map from the network, and no `.env` behind our back.
+_IMPORT_ENVIRONMENT = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
+_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
+
+
+def find_litellm() -> Path | None:
+    """The folder litellm is installed in; None where it is not. Nothing is imported."""
+    spec = importlib.util.find_spec("litellm")
+    places = None if spec is None else spec.submodule_search_locations
+    return Path(places[0]) if places else None
+
+
+async def load_litellm(why: str) -> Any:
+    """Import litellm in a worker thread: two seconds, in which the loop goes on. `why` begins the error's sentence.
+
+    Raises:
+        ConfigError: it is not installed, or does not import.
+    """
+    if (loaded := sys.modules.get("litellm")) is not None and hasattr(loaded, "acompletion"):
+        return loaded
+    if find_litellm() is None:
+        raise ConfigError(f"{why} goes through litellm, which is not installed: {INSTALL}")
+    try:
+        return await anyio.to_thread.run_sync(_import)
+    except ImportError as error:
+        raise ConfigError(f"{why} goes through litellm, which does not import: {error}; try {INSTALL}") from error
+
+
+def _import() -> Any:
+    before = {name: os.environ.get(name) for name in _IMPORT_ENVIRONMENT}
+    os.environ.update(_IMPORT_ENVIRONMENT)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            litellm: Any = importlib.import_module("litellm")
+            _quieten(litellm)
+            _warm(litellm)
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+    return litellm
+
+
+def _warm(litellm: Any) -> None:
+    """Half of it is imported by the first call: one to nobody, here, takes no time from the loop and warns no one."""
+    messages = [{"role": "user", "content": "none"}]
+    nobody = {"api_key": "none", "base_url": "http://127.0.0.1:9/v1", "mock_response": "none", "no-log": True}
+    try:
+        litellm.completion("openai/none", messages, **nobody)
+        assert litellm.AsyncOpenAI(api_key="none").chat.completions is not None  # 0.3 s, and loaded when touched
+    except Exception:  # litellm's; the first real call says the same with more to go by
+        logger.debug("litellm did not warm up", exc_info=True)
+
+
+def _quieten(litellm: Any) -> None:
+    """It prints advice, and logs requests with their prompts to handlers of its own."""
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    for name in _LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
