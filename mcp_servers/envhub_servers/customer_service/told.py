@@ -1,0 +1,32 @@
+"""Whether the user was told an amount of money."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+_AMOUNT = re.compile(
+    r"(?P<sign>\$|\bUSD)?\s?(?<![\d.,])(?P<whole>\d{1,3}(?:,\d{3})+|\d{1,9})(?P<cents>\.\d{2})?(?![\d]|[.,]\d)"
+    r"(?P<unit>\s?(?:dollars|USD|\$))?"
+)
+MOST_AMOUNTS = 10
+"""In one message: who names more tells nothing."""
+
+
+def told_share(amounts: Sequence[int], said: Iterable[str]) -> float:
+    """The share of amounts, in cents, that were named in what was said; 1 where there are none to name."""
+    if not amounts:
+        return 1.0
+    named: set[int] = set()
+    for text in said:
+        found = amounts_in(text)
+        if len(found) <= MOST_AMOUNTS:
+            named |= found
+    return sum(amount in named for amount in amounts) / len(amounts)
+
+
+def amounts_in(text: str) -> set[int]:
+    """The amounts of money in a text, in cents: numbers with a dollar sign, a unit or cents."""
+    return {
+        int(found["whole"].replace(",", "")) * 100 + int((found["cents"] or ".00")[1:])
+        for found in _AMOUNT.finditer(text)
+        if found["sign"] or found["unit"] or found["cents"]
+    }
