@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import anyio
 from pydantic import Field, JsonValue
 
 from envhub.errors import ModelError
@@ -69,6 +70,7 @@ class ModelUser:
         # Many chat templates want the first word from the user.
         self._said = [user(_BEGIN), assistant(opening)]
         self._replies = 0
+        self._turn = anyio.Lock()
         self.is_done = False
 
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
@@ -77,6 +79,10 @@ class ModelUser:
         Raises:
             ModelError: the model failed, or said nothing.
         """
+        async with self._turn:  # who talks over the user is answered one after the other
+            return await self._answer(messages)
+
+    async def _answer(self, messages: Sequence[Message]) -> Sequence[Message] | None:
         if self.is_done or self._replies >= self._most:
             self.is_done = True
             return None
