@@ -1,0 +1,101 @@
+"""Serving until a signal, or until whoever started the server has gone."""
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from envhub.errors import HubError
+from envhub.hosting.launch import ServerReady
+from envhub.loop import run_async
+from envhub_servers.serving.serve import Service, serve
+
+logger = logging.getLogger(__name__)
+
+INTERRUPTED = 130
+Gone = Callable[[], Awaitable[None]]
+
+
+def serve_to_the_end(service: Service, ready: Callable[[ServerReady], None], gone: Gone | None = None) -> int:
+    """Serve; the exit code: 130 after Ctrl-C, 0 after SIGTERM or when `gone` returned.
+
+    Raises:
+        HubError: the environment cannot be served.
+    """
+    return run_async(_serve, service, ready, gone)
+
+
+async def _serve(service: Service, ready: Callable[[ServerReady], None], gone: Gone | None) -> int:
+    ending = _Ending()
+    failure: HubError | None = None
+    is_clean = True
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ending.heed_signals)
+        if gone is not None:
+            tasks.start_soon(ending.heed, gone)
+        try:
+            # Told to leave before it is up, it is cancelled; afterwards it closes its episodes first.
+            with ending.starting:
+                is_clean = await serve(service, ending.once_up(ready), ending.wait)
+        except HubError as error:
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    if not is_clean:
+        logger.warning("some episodes were not closed in time; leaving them")
+        _leave_at_once(ending.code)
+    return ending.code
+
+
+class _Ending:
+    """Why and when to leave."""
+
+    def __init__(self) -> None:
+        self.code = 0
+        self.starting = anyio.CancelScope()
+        self._is_up = False
+        self._told = anyio.Event()
+
+    def once_up(self, ready: Callable[[ServerReady], None]) -> Callable[[ServerReady], None]:
+        """From here on the server leaves in order."""
+
+        def up(said: ServerReady) -> None:
+            self._is_up = True
+            ready(said)
+
+        return up
+
+    async def wait(self) -> None:
+        """Until told to leave."""
+        await self._told.wait()
+
+    def tell(self) -> None:
+        """Leave."""
+        self._told.set()
+        if not self._is_up:
+            self.starting.cancel()
+
+    async def heed(self, gone: Gone) -> None:
+        """Leave when `gone` returns."""
+        await gone()
+        self.tell()
+
+    async def heed_signals(self) -> None:
+        """Leave at the first signal, at once at the second."""
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for received in signals:
+                self.code = INTERRUPTED if received == signal.SIGINT else 0
+                if self._told.is_set():
+                    _leave_at_once(self.code)
+                self.tell()
+
+
+def _leave_at_once(code: int) -> None:
+    """End the process where something in it would not end by itself."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

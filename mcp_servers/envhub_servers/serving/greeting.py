@@ -1,0 +1,158 @@
+"""Starting a server for the hub, over stdin and stdout, or for people, who read where it is."""
+
+import os
+import shlex
+import shutil
+import stat
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import anyio
+import typer
+from pydantic import ValidationError
+
+from envhub.cli.run import assignments
+from envhub.errors import ConfigError, UsageError
+from envhub.hosting.control import Failure, problem_of
+from envhub.hosting.launch import TOKEN_VARIABLE, ServeOrder, ServerReady
+from envhub.models.config import ModelConfig
+from envhub_servers.serving.ending import serve_to_the_end
+from envhub_servers.serving.serve import Service, new_token
+
+MAX_ORDER_BYTES = 16 * 2**20
+REFUSED = 2
+
+
+def serve_ordered() -> int:
+    """Serve what a line on stdin orders, and leave when stdin ends; the exit code."""
+    try:
+        order = _order()
+        if order is None:
+            return 0
+        service = Service(
+            environment=order.environment,
+            control_token=order.control_token,
+            config=order.config,
+            roles=order.roles,
+            control=f"unix:{order.control_socket}" if order.control_socket else "127.0.0.1:0",
+            agent_host=order.agent_host,
+            agent_port=order.agent_port,
+            ttl_seconds=order.ttl_seconds,
+        )
+        return serve_to_the_end(service, _say, _end_of_stdin)
+    except UsageError as error:
+        _say(Failure(error=problem_of(error)))
+        return REFUSED
+
+
+def _order() -> ServeOrder | None:
+    """The order; None where there is only an end.
+
+    Raises:
+        ConfigError: it is none. What it held is not repeated: it may be secret.
+    """
+    line = b""
+    while not line.endswith(b"\n"):
+        # Unbuffered, so that nothing is left behind where the event loop does not see it.
+        piece = os.read(sys.stdin.fileno(), 65536)
+        line += piece
+        if not piece or len(line) > MAX_ORDER_BYTES:
+            break
+    if not line.strip():
+        return None
+    try:
+        return ServeOrder.model_validate_json(line)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False, include_context=False)
+        told = "; ".join(f"{'.'.join(map(str, problem['loc'])) or 'order'}: {problem['msg']}" for problem in problems)
+        raise ConfigError(f"the line on stdin orders nothing: {told}") from None
+
+
+def _say(line: ServerReady | Failure) -> None:
+    typer.echo(line.model_dump_json())
+
+
+async def _end_of_stdin() -> None:
+    """Until whoever holds the other end of stdin has closed it, or is gone."""
+    number = sys.stdin.fileno()
+    os.set_blocking(number, False)
+    while True:
+        await anyio.wait_readable(number)
+        try:
+            if not os.read(number, 65536):
+                return
+        except BlockingIOError:
+            continue
+        except OSError:
+            return
+
+
+def serve_for_people(
+    name: str,
+    *,
+    settings: list[str],
+    roles: list[str],
+    control: str | None,
+    agent_host: str,
+    agent_port: int,
+    public_url: str | None,
+    ttl_seconds: float,
+    as_json: bool,
+) -> int:
+    """Serve what the command line says; the exit code.
+
+    Raises:
+        HubError: it cannot be served.
+    """
+    with ExitStack() as stack:
+        given = os.environ.pop(TOKEN_VARIABLE, None)  # what the environment starts is not to inherit it
+        directory: Path | None = None
+        if control is None or given is None:
+            directory = _private_directory()
+            stack.callback(shutil.rmtree, directory, ignore_errors=True)
+        token, token_file = given or new_token(), None
+        if given is None and directory is not None:
+            token_file = directory / "control.token"
+            token_file.touch(mode=0o600)
+            token_file.write_text(token)
+        service = Service(
+            environment=name,
+            control_token=token,
+            config=assignments(settings, "--set"),
+            roles={role: ModelConfig(name=str(model)) for role, model in assignments(roles, "--role").items()},
+            control=control or f"unix:{directory}/control.sock",
+            agent_host=agent_host,
+            agent_port=agent_port,
+            public_url=public_url.rstrip("/") if public_url else None,
+            ttl_seconds=ttl_seconds,
+        )
+        return serve_to_the_end(service, lambda ready: _announce(ready, token_file, as_json))
+
+
+def _announce(ready: ServerReady, token_file: Path | None, as_json: bool) -> None:
+    """Say where the server is; of the credential only where it is kept."""
+    if as_json:
+        typer.echo(ready.model_dump_json())
+        return
+    credential = f"$(cat {shlex.quote(str(token_file))})" if token_file else f"${TOKEN_VARIABLE}"
+    if ready.control_url.startswith("unix:"):
+        path = ready.control_url.removeprefix("unix:")
+        curl = f"curl --unix-socket {shlex.quote(path)} http://control"
+    else:
+        curl = f"curl {ready.control_url}"
+    typer.echo(
+        f"serving {ready.name} (Ctrl-C stops it)\n"
+        f"  agents:  {ready.agent_url}/e/TOKEN/mcp, a token for each episode's seat\n"
+        f"  control: {ready.control_url}\n"
+        + (f"  control credential: {token_file}\n" if token_file else "")
+        + f'  what it is: {curl}/v1/environment -H "Authorization: Bearer {credential}"'
+    )
+
+
+def _private_directory() -> Path:
+    """A folder for a socket and a credential, which no other user can look into."""
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or os.devnull)
+    is_private = runtime.is_dir() and not runtime.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    return Path(tempfile.mkdtemp(prefix="envhub-", dir=runtime if is_private else None))

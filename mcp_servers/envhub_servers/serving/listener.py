@@ -1,0 +1,167 @@
+"""A listening socket with an ASGI application behind it, for as long as its context lasts."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from uvicorn import Config, Server
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from envhub.errors import ConfigError
+from envhub_servers.serving.http import CONNECTION, Application
+
+MAX_SOCKET_PATH = 107
+"""Bytes of a unix socket's path; the kernel's bound is 108 with the closing zero."""
+MAX_HEADER_BYTES = 64 * 2**10
+KEEP_ALIVE_SECONDS = 75
+"""An idle connection is kept this long: an agent thinks between two calls."""
+DRAIN_SECONDS = 2
+_BACKLOG = 2048
+
+
+class _Protocol(HttpToolsProtocol):
+    """HTTP on one connection, which tells those who work for it when the client leaves.
+
+    The MCP SDK does not notice that in JSON mode; polling for it would cost every call, and notice late.
+    """
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.app_state = {**self.app_state, CONNECTION: self}
+        self._watching: set[anyio.CancelScope] = set()
+        self._unparsed: int | None = 0
+
+    def watch(self, scope: anyio.CancelScope) -> None:
+        """Cancel the scope when the client leaves."""
+        self._watching.add(scope)
+        if self.transport.is_closing():
+            scope.cancel()
+        # Reading pauses over large bodies, and who does not read is not told.
+        self.flow.resume_reading()
+
+    def forget(self, scope: anyio.CancelScope) -> None:
+        """Stop watching for it."""
+        self._watching.discard(scope)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        for scope in self._watching:
+            scope.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes of a request; endless headers are cut off."""
+        if self._unparsed is not None:
+            self._unparsed += len(data)
+        super().data_received(data)
+        # Where the headers, or the whole message, were in `data`, this is None or 0 by now.
+        if self._unparsed is not None and self._unparsed > MAX_HEADER_BYTES:
+            self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        """What follows is a body, bounded by who reads it."""
+        self._unparsed = None
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The next bytes are headers again."""
+        self._unparsed = 0
+        super().on_message_complete()
+
+
+class _Server(Server):
+    """A server whose owner handles the signals."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave them alone."""
+        yield
+
+
+def bind_tcp(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one.
+
+    Raises:
+        ConfigError: the address cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    bound.setblocking(False)
+    return bound
+
+
+def bind_unix(path: str) -> socket.socket:
+    """A socket file that only this user can connect to.
+
+    Raises:
+        ConfigError: the path is too long, in use, or cannot be written.
+    """
+    if len(os.fsencode(path)) > MAX_SOCKET_PATH:
+        raise ConfigError(
+            f"the control socket's path {path!r} is longer than {MAX_SOCKET_PATH} bytes; "
+            "give a shorter one with --control unix:PATH"
+        )
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        _remove_dead(path)
+        before = os.umask(0o177)
+        try:
+            bound.bind(path)
+        finally:
+            os.umask(before)
+    except OSError as error:
+        bound.close()
+        raise ConfigError(f"cannot listen on unix:{path}: {error.strerror or error}") from error
+    bound.setblocking(False)
+    return bound
+
+
+def _remove_dead(path: str) -> None:
+    """Remove the socket file of a server that is gone; one that answers stays."""
+    if not Path(path).is_socket():
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            Path(path).unlink()
+
+
+@asynccontextmanager
+async def listening(application: Application, bound: socket.socket) -> AsyncGenerator[None]:
+    """Serve an application on a bound socket; open connections get a moment to end."""
+    config = Config(
+        application,  # pyright: ignore[reportArgumentType]  # ASGI, in our own words for it
+        http=_Protocol,
+        ws="none",
+        loop="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+    )
+    server = _Server(config)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(server.serve, [bound])
+        while not server.started:  # noqa: ASYNC110  # uvicorn has no event to wait for; it takes one turn of the loop
+            await asyncio.sleep(0)
+        try:
+            yield
+        finally:
+            server.should_exit = True

@@ -1,0 +1,120 @@
+"""The MCP server of an environment: one object for all its episodes; each request says in its scope whose it is."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from mcp.server.caching import CacheHint
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    ServerCapabilities,
+)
+
+from envhub.protocols import EnvironmentInfo
+from envhub_servers.serving.episode import Call, ServedSeat
+from envhub_servers.serving.http import Scope, connection_of
+
+logger = logging.getLogger(__name__)
+
+SEAT = "envhub.seat"
+"""Where a request's scope holds the seat its token opened."""
+SESSION_HEADER = "mcp-session-id"
+
+Context = ServerRequestContext[Any, Any]
+_GREETINGS = ("initialize", "server/discover")
+_HINT = CacheHint(ttl_ms=60_000, scope="private")
+
+
+class EnvironmentServer(Server[Any]):
+    """Answers for the seat in the request's scope: its tools, its task, nothing of anyone else's."""
+
+    def __init__(self, info: EnvironmentInfo) -> None:
+        schemas = {tool.name: tool.input_schema for tool in info.tools}
+        super().__init__(
+            info.name,
+            version=info.version,
+            get_tool_input_schema=schemas.get,
+            cache_hints={
+                "tools/list": _HINT,
+                "prompts/list": _HINT,
+                "resources/list": _HINT,
+                "resources/templates/list": _HINT,
+            },
+            on_list_tools=_list_tools,
+            on_call_tool=_call_tool,
+            on_list_prompts=_list_prompts,
+            on_list_resources=_list_resources,
+            on_list_resource_templates=_list_resource_templates,
+        )
+        # The SDK's tracing middleware is left out: spans would carry what episodes must not share.
+        self.middleware = [_in_the_name_of_the_seat]
+
+    def get_capabilities(self, *arguments: Any, **more: Any) -> ServerCapabilities:
+        """Tools alone: prompts and resources are answered, being asked for anyway, but not advertised."""
+        found = super().get_capabilities(*arguments, **more)
+        return found.model_copy(update={"prompts": None, "resources": None})
+
+
+def scope_of(context: Context) -> Scope:
+    """The scope of the HTTP request a message came by."""
+    assert context.request is not None, "the environment is served over HTTP alone"
+    return context.request.scope
+
+
+def _seat(context: Context) -> ServedSeat:
+    return scope_of(context)[SEAT]
+
+
+def _call_key(context: Context, request_id: object) -> tuple[str | None, str]:
+    """Names a call as its client may name it later: the session, and the request's id in it."""
+    assert context.request is not None
+    return context.request.headers.get(SESSION_HEADER), str(request_id)
+
+
+async def _list_tools(context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+    return ListToolsResult(tools=list(_seat(context).plane.tools))
+
+
+async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
+    call = Call(_call_key(context, context.request_id))
+    connection = connection_of(scope_of(context))
+    if connection is None:
+        return await _seat(context).call(params.name, params.arguments or {}, call)
+    connection.watch(call.scope)
+    try:
+        return await _seat(context).call(params.name, params.arguments or {}, call)
+    finally:
+        connection.forget(call.scope)
+
+
+async def _list_prompts(context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
+    return ListPromptsResult(prompts=[])
+
+
+async def _list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+    return ListResourcesResult(resources=[])
+
+
+async def _list_resource_templates(
+    context: Context, params: PaginatedRequestParams | None
+) -> ListResourceTemplatesResult:
+    return ListResourceTemplatesResult(resource_templates=[])
+
+
+async def _in_the_name_of_the_seat(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Tell each seat its own task, and let a cancellation name its own calls alone."""
+    if ctx.method == "notifications/cancelled" and isinstance(ctx.params, Mapping):
+        # The SDK cancels the call itself; marking it as well lets the next one wait for its clean-up.
+        _seat(ctx).cancel(_call_key(ctx, ctx.params.get("requestId")))
+    result = await call_next(ctx)
+    if ctx.method in _GREETINGS and isinstance(result, dict):
+        return {**result, "instructions": _seat(ctx).task_text}
+    return result

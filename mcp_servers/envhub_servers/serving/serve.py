@@ -1,0 +1,156 @@
+"""Serving one environment until told to leave."""
+
+import logging
+import os
+import secrets
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio
+from pydantic import JsonValue
+
+from envhub.errors import ConfigError
+from envhub.hosting.launch import RoleEndpoint, ServerReady
+from envhub.hosting.opening import configured, open_in_process
+from envhub.models.config import ModelConfig
+from envhub.models.credentials import Credentials, load_credentials
+from envhub.models.direct import Endpoint, open_direct
+from envhub.models.resolve import open_model
+from envhub.plugins import find_environment
+from envhub.protocols import EnvironmentHost, Model
+from envhub_servers.serving.agent_plane import AgentPlane, new_user
+from envhub_servers.serving.control_plane import ControlPlane
+from envhub_servers.serving.episodes import Episodes
+from envhub_servers.serving.http import Guard
+from envhub_servers.serving.listener import bind_tcp, bind_unix, listening
+from envhub_servers.serving.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS = 8.0
+"""Closing every episode may take this long; who started the server may not wait much longer."""
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_ROLE_KEY = "ENVHUB_ROLE_KEY"
+
+
+@dataclass(frozen=True)
+class Service:
+    """What to serve, where, and for whom."""
+
+    environment: str
+    control_token: str = field(repr=False)
+    config: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    roles: Mapping[str, ModelConfig | RoleEndpoint] = field(default_factory=dict[str, "ModelConfig | RoleEndpoint"])
+    control: str = "127.0.0.1:0"
+    """`unix:PATH` or `HOST:PORT`."""
+    agent_host: str = "127.0.0.1"
+    agent_port: int = 0
+    public_url: str | None = None
+    """The agent plane as agents reach it, where that is not what it listens on."""
+    ttl_seconds: float = 7200.0
+
+
+async def serve(service: Service, ready: Callable[[ServerReady], None], stopped: Callable[[], Awaitable[None]]) -> bool:
+    """Serve until `stopped` returns; whether every episode was closed in time.
+
+    Raises:
+        UsageError: the environment, its configuration, a role or an address does not hold.
+    """
+    is_clean = False
+    async with AsyncExitStack() as stack:
+        host = await _host(service, stack)
+        agents = bind_tcp(service.agent_host, service.agent_port)
+        stack.callback(agents.close)
+        control, control_url = _bind_control(service.control)
+        stack.callback(_release, control)
+        agent_url = service.public_url or f"http://{_authority(service.agent_host, agents)}"
+        metrics = Metrics()
+        plane = AgentPlane(host.info, Guard(_hosts(service, agent_url)))
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        episodes = Episodes(
+            host,
+            tasks,
+            metrics,
+            base_url=agent_url,
+            ttl_seconds=service.ttl_seconds,
+            new_user=new_user,
+            retire=plane.retire,
+        )
+        guard = None if control_url.startswith("unix:") else Guard((*_LOOPBACK, service.control.rpartition(":")[0]))
+        controls = ControlPlane(host, episodes, metrics, service.control_token, guard)
+        await stack.enter_async_context(plane.serving(episodes))
+        await stack.enter_async_context(listening(plane, agents))
+        await stack.enter_async_context(listening(controls, control))
+        ready(ServerReady(name=host.info.name, control_url=control_url, agent_url=agent_url, pid=os.getpid()))
+        try:
+            await stopped()
+        finally:
+            with anyio.CancelScope(shield=True):
+                is_clean = await episodes.stop(STOP_SECONDS)
+    return is_clean
+
+
+async def _host(service: Service, stack: AsyncExitStack) -> EnvironmentHost:
+    found = find_environment(service.environment)
+    config = configured(found, service.config)
+    roles = found.environment.roles(config)
+    unknown = sorted(service.roles.keys() - set(roles))
+    if unknown:
+        raise ConfigError(
+            f"environment {found.name!r} asks no model as its {', '.join(unknown)}; "
+            f"the roles it has, so configured: {', '.join(roles) or 'none'}"
+        )
+    models = {role: await stack.enter_async_context(_model(asked)) for role, asked in service.roles.items()}
+    return await stack.enter_async_context(open_in_process(found.name, found.environment, config, models))
+
+
+@asynccontextmanager
+async def _model(asked: ModelConfig | RoleEndpoint) -> AsyncGenerator[Model]:
+    if isinstance(asked, ModelConfig):
+        async with open_model(asked, load_credentials(os.environ, Path.cwd())) as model:
+            yield model
+        return
+    endpoint = Endpoint(asked.served_name, asked.base_url, _ROLE_KEY, asked.api_key, is_vllm=True)
+    redact = Credentials({_ROLE_KEY: asked.api_key}).redact
+    async with open_direct(ModelConfig(name=asked.model), endpoint, redact=redact) as model:
+        yield model
+
+
+def _bind_control(address: str) -> tuple[socket.socket, str]:
+    if address.startswith("unix:"):
+        path = str(Path(address.removeprefix("unix:")).absolute())
+        return bind_unix(path), f"unix:{path}"
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"--control {address!r} is neither unix:PATH nor HOST:PORT")
+    bound = bind_tcp(host.strip("[]"), int(port))
+    return bound, f"http://{_authority(host.strip('[]'), bound)}"
+
+
+def _release(bound: socket.socket) -> None:
+    """Close a control socket, and remove its file."""
+    if bound.fileno() >= 0 and bound.family == socket.AF_UNIX:
+        Path(bound.getsockname()).unlink(missing_ok=True)
+    bound.close()
+
+
+def _authority(host: str, bound: socket.socket) -> str:
+    port = bound.getsockname()[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _hosts(service: Service, agent_url: str) -> tuple[str, ...]:
+    """The names agents may call this server by; the first is used for what it asks of itself."""
+    public = urlsplit(agent_url).hostname
+    if public is None:
+        raise ConfigError(f"--public-url {agent_url!r} is no http URL")
+    return ("127.0.0.1", service.agent_host, public, "localhost", "::1")
+
+
+def new_token() -> str:
+    """A control credential."""
+    return secrets.token_urlsafe(32)
