@@ -58,7 +58,8 @@ def score(
 
     Exit codes: 0 every line scored, 1 some not, 2 usage, 130 interrupted.
     """
-    from envhub.cli.scoring import Order, rescore_run, score_file
+    from envhub.cli.rescoring import rescore_run
+    from envhub.cli.scoring import Order, score_file
 
     order = Order(
         source=source,

@@ -193,8 +193,3 @@ def open_scorer(order: Order, environments: tuple[str, ...], **more: Any) -> Abs
     }
     request = build_request({key: value for key, value in asked.items() if value}, "command line")
     return open_plan(make_plan(request), load_credentials(os.environ, Path.cwd()))
-
-
-def rescore_run(order: Order, root: Path) -> int:
-    """Score a run's rollouts again into a new run; the exit code."""
-    raise NotImplementedError
