@@ -1,0 +1,54 @@
+"""A waiting line: first come, first served, without polling."""
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+
+import anyio
+
+
+class _Place:
+    """One waiter; the event is renewed each time it looks."""
+
+    __slots__ = ("event",)
+
+    def __init__(self) -> None:
+        self.event = anyio.Event()
+
+
+class Line:
+    """Waiters in order of arrival; only the first one looks whether it may go."""
+
+    __slots__ = ("_places",)
+
+    def __init__(self) -> None:
+        # Ordered, so that a cancelled waiter leaves from the middle, and the first is found, in constant time.
+        self._places: OrderedDict[_Place, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    async def wait(self, seconds_left: Callable[[], float]) -> None:
+        """Come back once first in line and `seconds_left()` is 0.
+
+        It is asked again after as long as it says, and whenever `changed` is called. What it raises ends the wait. The
+        caller must take what it waited for before it awaits anything else.
+        """
+        place = _Place()
+        self._places[place] = None
+        try:
+            while True:
+                seconds = seconds_left() if next(iter(self._places)) is place else math.inf
+                if seconds <= 0:
+                    return
+                place.event = anyio.Event()
+                with anyio.move_on_after(seconds):
+                    await place.event.wait()
+        finally:
+            del self._places[place]
+            self.changed()
+
+    def changed(self) -> None:
+        """Let the first waiter look again."""
+        if self._places:
+            next(iter(self._places)).event.set()

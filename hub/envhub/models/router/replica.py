@@ -1,0 +1,195 @@
+"""One of the servers of a model: how busy it is, and whether it is up, down or on trial."""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from envhub.errors import ModelError
+from envhub.models.router.cooling import Cooling
+from envhub.protocols import Model
+
+logger = logging.getLogger(__name__)
+
+Health = Literal["up", "down", "trial"]
+
+MISFIT_STATUSES = frozenset({401, 403, 404})
+"""A server that refuses the key or does not know the model, where another of the same model takes the call."""
+
+_LATENCIES = 64
+_REST_SECONDS = 1.0
+"""How long a server that answers 429 is avoided where it does not say."""
+
+
+@dataclass(frozen=True)
+class ReplicaStatus:
+    """One server as it stands."""
+
+    model: str
+    place: str
+    """Its base URL, or the model's name where it has none of its own."""
+    in_flight: int
+    calls: int
+    """Tries begun."""
+    errors: int
+    """Tries that failed by the server's fault."""
+    is_cooling: bool
+    """Whether it is left alone, or on trial after that."""
+    latency_seconds: float | None
+    """The median of its last answers; None before the first."""
+    problem: str | None
+    """What it said when it was taken out; None where it is up."""
+
+
+class Replica:
+    """A lane to one server, with what is known of the server's health.
+
+    It is *up* until too many calls in a row fail, then *down* and left alone; after a rest it is checked, and if it
+    passes it is on *trial*: one call decides.
+    """
+
+    def __init__(
+        self,
+        lane: Model,
+        place: str,
+        cooling: Cooling,
+        now: Callable[[], float],
+        on_change: Callable[[], None],
+        *,
+        is_alone: bool = False,
+    ) -> None:
+        """`on_change` is told when its health changes; `is_alone`: no other server tells its faults from ours."""
+        self.lane, self.place = lane, place
+        self.health: Health = "up"
+        self.in_flight = 0
+        self.calls = 0
+        self.errors = 0
+        self.rest_until = 0.0
+        """Until when others are preferred, since it asked for a pause."""
+        self.due = 0.0
+        """When it is down: when to look at it again."""
+        self.down_since = 0.0
+        self.problem: ModelError | None = None
+        self._cooling, self._now, self._on_change, self._is_alone = cooling, now, on_change, is_alone
+        self._failures = 0
+        self._times_taken_out = 0
+        # Calls begun before the last change of health say nothing about it if they fail.
+        self._epoch = 0
+        self._trial_calls = 0
+        self._trial_since: float | None = None
+        self._latencies: deque[float] = deque(maxlen=_LATENCIES)
+
+    def __repr__(self) -> str:
+        return f"Replica({self.place!r}, {self.health})"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes another call."""
+        return self.health == "up" or (self.health == "trial" and self._trial_calls < self._allowance()[0])
+
+    @property
+    def opens_in(self) -> float | None:
+        """Seconds until its trial takes more calls, should none end before; None where time alone changes nothing."""
+        return self._allowance()[1] if self.health == "trial" and self._trial_since is not None else None
+
+    def _allowance(self) -> tuple[int, float]:
+        """How many calls a trial may have by now, and how long until it may have more."""
+        if self._trial_since is None:
+            return 1, 0.0
+        step = self._cooling.step_seconds
+        steps, elapsed = divmod(self._now() - self._trial_since, step)
+        return 1 << min(int(steps), 30), step - elapsed
+
+    def begin(self) -> int:
+        """A call is about to be sent; what to hand back when it ends."""
+        self.in_flight += 1
+        self.calls += 1
+        if self.health == "trial":
+            self._trial_calls += 1
+            if self._trial_since is None:
+                self._trial_since = self._now()
+        return self._epoch
+
+    def end_answered(self, seconds: float) -> None:
+        """A call was answered."""
+        self.in_flight -= 1
+        self._latencies.append(seconds)
+        self._lives()
+
+    def end_failed(self, epoch: int, error: ModelError, *, is_fair: bool = True) -> None:
+        """A call failed; the error says whose fault that is. `is_fair`: it had the time it needs."""
+        self.in_flight -= 1
+        status = error.status
+        if error.retry_after_seconds is not None or status == 429:
+            self.rest_until = self._now() + (error.retry_after_seconds or _REST_SECONDS)
+        if status in MISFIT_STATUSES and not self._is_alone:
+            # Its own fault or the caller's: what another server says decides (`take_out`).
+            if self.health == "trial" and epoch == self._epoch:
+                self.take_out(error)
+            return
+        if status is not None and status < 500 and not (status == 200 and error.retryable):
+            self._lives()
+            return
+        if status is None and not error.retryable:
+            return  # ours or the caller's: nothing was sent
+        self.errors += 1
+        if epoch != self._epoch or not is_fair:
+            return
+        self._failures += 1
+        if self.health == "trial" or self._failures >= self._cooling.failures:
+            self.take_out(error)
+
+    def end_cancelled(self, epoch: int) -> None:
+        """A call was given up by its caller."""
+        self.in_flight -= 1
+        if self.health == "trial" and epoch == self._epoch:
+            self._trial_calls -= 1
+            if not self._trial_calls:
+                self._trial_since = None
+
+    def take_out(self, error: ModelError) -> None:
+        """Leave it alone for a while, longer each time in a row."""
+        now = self._now()
+        if self._times_taken_out == 0:
+            self.down_since = now
+        self._times_taken_out += 1
+        seconds = self._cooling.rest_seconds(self._times_taken_out)
+        # Once an outage: a server that is gone for an hour is checked hundreds of times.
+        level = logging.WARNING if self._times_taken_out == 1 else logging.DEBUG
+        logger.log(level, "%s takes no calls for now: %s; looking again in %.3g s", self.place, error, seconds)
+        self.due, self.problem = now + seconds, error
+        self._change("down")
+
+    def put_on_trial(self) -> None:
+        """It looks well: let one call decide."""
+        self._trial_calls, self._trial_since = 0, None
+        self._change("trial")
+
+    def _lives(self) -> None:
+        self._failures = 0
+        if self.health == "up":
+            return
+        logger.warning("%s takes calls again, after %.3g s", self.place, self._now() - self.down_since)
+        self._times_taken_out, self.problem = 0, None
+        self._change("up")
+
+    def _change(self, health: Health) -> None:
+        self.health = health
+        self._failures = 0
+        self._epoch += 1
+        self._on_change()
+
+    def status(self, model: str) -> ReplicaStatus:
+        """How it stands."""
+        return ReplicaStatus(
+            model=model,
+            place=self.place,
+            in_flight=self.in_flight,
+            calls=self.calls,
+            errors=self.errors,
+            is_cooling=self.health != "up",
+            latency_seconds=median(self._latencies) if self._latencies else None,
+            problem=None if self.problem is None else str(self.problem),
+        )
