@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from envhub.cli import bench, catalog, doctor, mock_server, run, runs, score
+from envhub.cli import bench, catalog, doctor, export, mock_server, run, runs, score
 from envhub.cli.logs import log_to_terminal
 from envhub.errors import HubError, UsageError
 
@@ -25,7 +25,7 @@ app.command("run", no_args_is_help=False)(run.run)
 app.command("runs")(runs.runs)
 app.command("show")(runs.show)
 app.command("score")(score.score)
-app.command("export")(runs.export)
+app.command("export")(export.export)
 app.command("list")(catalog.list_environments)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)

@@ -1,4 +1,4 @@
-"""`hub runs`, `hub show` and `hub export`: looking at what is kept."""
+"""`hub runs` and `hub show`: looking at what is kept."""
 
 import json
 import sys
@@ -80,29 +80,6 @@ def show(
             console.print(f"… and {left_out} more (--limit 0 lists all)", style="dim", highlight=False)
         console.print()
         print_summary(console, summary)
-
-
-def export(
-    run: RunArgument,
-    to: Annotated[str, typer.Option("--to", help="The format: jsonl.")] = "jsonl",
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="The file; stdout by default.")] = None,
-    all_attempts: Annotated[
-        bool, typer.Option("--all-attempts", help="Also the attempts that others took the place of.")
-    ] = False,
-    tokens: Annotated[bool, typer.Option(help="With token ids and logprobs (base64 of int32 and float32).")] = True,
-    root: RootOption = RUNS,
-) -> None:
-    """Write a run's rollouts to a file, a full record per line."""
-    from envhub.store import open_run
-    from envhub.store.export import export_jsonl
-
-    if to != "jsonl":
-        raise UnknownNameError("export format", to, ["jsonl"])
-    with open_run(find_run(run, root)) as reader:
-        target = sys.stdout if output is None else output
-        count = export_jsonl(reader, target, effective=not all_attempts, with_tokens=tokens)
-    if output is not None:
-        typer.echo(f"{count} rollouts written to {output}", err=True)
 
 
 def find_rollout(reader: "RunReader", name: str, attempt: int | None) -> "Rollout":

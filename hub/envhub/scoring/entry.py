@@ -14,8 +14,8 @@ from envhub.errors import HubError
 from envhub.messages import Message, assistant
 from envhub.rollout import Outcome, Rollout
 from envhub.scoring.chat import ChatMessage, read_chat, submitted
-from envhub.scoring.transcripts import submission_of
 from envhub.submission import Submission
+from envhub.transcript import submission_of
 
 BAD_ROW = "bad_row"
 """The outcome of a line that cannot be scored because of what stands in it."""

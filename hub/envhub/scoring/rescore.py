@@ -18,8 +18,8 @@ from envhub.protocols import EnvironmentHost
 from envhub.rollout import Outcome, Rollout
 from envhub.score import Score
 from envhub.scoring.tasks import TaskIndex
-from envhub.scoring.transcripts import submission_of
 from envhub.store import RunReader, RunWriter, open_writer
+from envhub.transcript import submission_of
 
 ORACLE = "played the reference solution"
 _RESCORED = (Outcome.SCORED, Outcome.VERIFIER_FAILED)
