@@ -25,7 +25,20 @@ from envhub.protocols import ModelReply, ModelRequest, Sampling
 
 logger = logging.getLogger(__name__)
 
-_OURS = frozenset({"model", "messages", "tools", "stream", "n", "drop_params"})
+_OURS = frozenset(
+    {
+        "model",
+        "messages",
+        "tools",
+        "stream",
+        "n",
+        "drop_params",
+        "base_url",
+        "timeout",
+        "deployment_id",
+        "extra_headers",
+    }
+)
 _VERSION_KEY = "llm_provider-" + POLICY_VERSION_HEADER.lower()
 _CLOSE_SECONDS = 5.0
 # Some clients refuse to be made without a key, also where the server wants none.
