@@ -1,7 +1,7 @@
 """Finding environments and agents by name, through entry points: ours and anyone's use the same door.
 
 Bare names are the hub's own; an installed distribution's are `namespace/name`. An environment may also be given as a
-file (`./dice.py`, `./dice.py:Dice`), which is the caller's own code.
+file (`./dice.py`, `./dice.py:Dice`), which is the caller's own code, or as an `env.toml` or the folder that holds one.
 """
 
 import importlib.util
@@ -15,9 +15,12 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from envhub.environment import AnyEnvironment, Environment
 from envhub.errors import ConfigError, UnknownNameError
+from envhub.manifest import FILE_NAME, load_manifest
 from envhub.preset import Preset
 
 ENVIRONMENTS, AGENTS = "envhub.environments", "envhub.agents"
+ADAPTERS = "envhub.adapters"
+"""Each makes an environment class of a manifest: called with the `Manifest` and the path of its file."""
 OURS = "envhub"
 
 
@@ -81,9 +84,13 @@ def find_environment(name: str) -> FoundEnvironment:
     """
     if name.endswith(".py") or ".py:" in name:
         return _from_file(name)
+    if name.endswith(".toml"):
+        return _from_manifest(Path(name))
     known = plugins(ENVIRONMENTS)
     plugin = known.get(name)
     if plugin is None:
+        if (folder := Path(name)).is_dir():
+            return _from_manifest(folder / FILE_NAME)
         raise UnknownNameError("environment", name, known, "A file of your own is given by its path: ./my_env.py")
     target = _load(plugin)
     if isinstance(target, Preset):
@@ -144,6 +151,17 @@ def _load(plugin: Plugin) -> Any:
             f"{plugin.name!r} of distribution {plugin.distribution!r} ({plugin.entry.value}) could not be imported: "
             f"{type(error).__name__}: {error}"
         ) from error
+
+
+def _from_manifest(file: Path) -> FoundEnvironment:
+    if not file.is_file():
+        raise ConfigError(f"there is no file {str(file)!r}; a registered environment is given by name, see `hub list`")
+    manifest = load_manifest(file)
+    adapter = plugins(ADAPTERS).get("mcp_server")
+    if adapter is None:
+        raise ConfigError(f"{file}: nothing installed can serve a [server]; reinstall envhub")
+    environment = cast(AnyEnvironment, _load(adapter)(manifest, file.resolve()))
+    return FoundEnvironment(manifest.name, environment, {}, manifest.description, True)
 
 
 def _from_file(name: str) -> FoundEnvironment:

@@ -44,7 +44,7 @@ class Stage(Environment[StageConfig]):
         self.config.journal.append("setup")
 
     @tool
-    async def wait(self) -> str:
+    async def wait(self) -> None:
         """Wait."""
         self.config.journal.append("wait")
         try:

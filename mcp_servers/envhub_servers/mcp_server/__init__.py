@@ -1,0 +1,27 @@
+"""Any MCP server as an environment: a server, a file of tasks and a verifier, declared in an `env.toml`.
+
+The server and the verifier run in processes of their own; nothing of theirs is imported here.
+"""
+
+from pathlib import Path
+
+from envhub.environment import AnyEnvironment
+from envhub.manifest import Manifest
+from envhub_servers.mcp_server.environment import McpServer
+
+__all__ = ["McpServer", "adapt"]
+
+
+def adapt(manifest: Manifest, file: Path) -> AnyEnvironment:
+    """The environment class of one manifest; `file` is the path of its `env.toml`."""
+    attributes = {
+        "__module__": __name__,
+        "__doc__": manifest.description or f"The MCP server of {manifest.name}.",
+        "manifest": manifest,
+        "folder": file.parent,
+        "file": file,
+        "version": manifest.version,
+        "submits": manifest.submit,
+        "scores_transcripts": manifest.verifier.transcripts,
+    }
+    return type("McpServer", (McpServer,), attributes)
