@@ -5,7 +5,7 @@ The wire: https://modelcontextprotocol.io/specification/2026-07-28/basic/transpo
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from mcp_types import CallToolResult, Tool
@@ -59,6 +59,8 @@ class RemotePlane:
         reply: Callable[[str, Sequence[Message]], Awaitable[Sequence[Message] | None]],
     ) -> None:
         self.token, self.messages, self.tools = seat.token, seat.messages, tools
+        self.url = seat.url
+        """The seat's MCP endpoint: all that another client needs."""
         self._name, self._url = seat.name, URL(seat.url)
         self._known = {tool.name for tool in tools}
         self._connection, self._seconds = connection, deadlines.tool_call
@@ -110,7 +112,7 @@ class RemotePlane:
             told = (response.error or {}).get("message", raw[:200].decode(errors="replace"))
             raise ServerFault(f"the environment server refused {what} (HTTP {status}): {told}")
         try:
-            return CallToolResult.model_validate_json(result)
+            return _unmarked(CallToolResult.model_validate_json(result))
         except ValidationError as error:
             raise ServerFault(
                 f"the environment server answered {what} with no tool result: {error.errors()[0]['msg']}"
@@ -119,6 +121,14 @@ class RemotePlane:
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
         """The environment's next user messages, or None when the conversation is over."""
         return None if self._is_over else await self._reply(self._name, messages)
+
+
+def _unmarked(result: CallToolResult) -> CallToolResult:
+    """The result without the protocol's own marks (who served it), which say nothing of the call."""
+    if result.meta is not None:
+        kept = {key: value for key, value in result.meta.items() if not key.startswith("io.modelcontextprotocol/")}
+        result.meta = cast(Any, kept) or None
+    return result
 
 
 def _from_events(raw: bytes) -> _Response:

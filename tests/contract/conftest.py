@@ -1,0 +1,39 @@
+"""The environments of the contract suite: every shipped one, and one that does everything a tool can do."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+WORKBENCH = str(Path(__file__).parent / "workbench.py")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An environment, and how to configure it so that it has tasks anywhere."""
+
+    target: str
+    settings: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    split: str | None = None
+
+
+SUBJECTS = ("workbench", "arithmetic", "math")
+
+
+@pytest.fixture(params=SUBJECTS)
+def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
+    """One environment after the other."""
+    return make_subject(request.param, tmp_path)
+
+
+def make_subject(name: str, folder: Path) -> Subject:
+    """The environment of this name, with data of its own where it needs some."""
+    if name == "workbench":
+        return Subject(WORKBENCH)
+    if name == "math":
+        rows = [{"problem": f"{n}*7", "answer": str(n * 7), "solution": rf"So \boxed{{{n * 7}}}"} for n in range(1, 4)]
+        (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return Subject("math", {"data": str(folder / "test.jsonl")})
+    return Subject(name, {"size": 3} if name == "arithmetic" else {})
