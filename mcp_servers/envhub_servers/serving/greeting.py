@@ -23,6 +23,8 @@ from envhub_servers.serving.serve import Service, new_token
 
 MAX_ORDER_BYTES = 16 * 2**20
 REFUSED = 2
+_HEADER_FILE = "control.header"
+"""Beside the credential: it, as curl's `-H @FILE` takes it."""
 
 
 def serve_ordered() -> int:
@@ -115,8 +117,8 @@ def serve_for_people(
         token, token_file = given or new_token(), None
         if given is None and directory is not None:
             token_file = directory / "control.token"
-            token_file.touch(mode=0o600)
-            token_file.write_text(token)
+            _write_private(token_file, token)
+            _write_private(directory / _HEADER_FILE, f"Authorization: Bearer {token}")
         service = Service(
             environment=name,
             control_token=token,
@@ -136,7 +138,10 @@ def _announce(ready: ServerReady, token_file: Path | None, as_json: bool) -> Non
     if as_json:
         typer.echo(ready.model_dump_json())
         return
-    credential = f"$(cat {shlex.quote(str(token_file))})" if token_file else f"${TOKEN_VARIABLE}"
+    # curl reads the header from a file, or from the shell: what stands on a command line is everyone's to read.
+    kept = f'@<(echo "Authorization: Bearer ${TOKEN_VARIABLE}")'
+    if token_file is not None:
+        kept = shlex.quote(f"@{token_file.with_name(_HEADER_FILE)}")
     if ready.control_url.startswith("unix:"):
         path = ready.control_url.removeprefix("unix:")
         curl = f"curl --unix-socket {shlex.quote(path)} http://control"
@@ -147,8 +152,13 @@ def _announce(ready: ServerReady, token_file: Path | None, as_json: bool) -> Non
         f"  agents:  {ready.agent_url}/e/TOKEN/mcp, a token for each episode's seat\n"
         f"  control: {ready.control_url}\n"
         + (f"  control credential: {token_file}\n" if token_file else "")
-        + f'  what it is: {curl}/v1/environment -H "Authorization: Bearer {credential}"'
+        + f"  try it:  {curl}/v1/environment -H {kept}"
     )
+
+
+def _write_private(file: Path, text: str) -> None:
+    file.touch(mode=0o600)
+    file.write_text(text)
 
 
 def _private_directory() -> Path:

@@ -1,0 +1,60 @@
+"""Lines over this process's stdin and stdout, without a thread and without holding up the event loop."""
+
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+
+import anyio
+
+_PIECE = 65536
+_SURE = 4096
+"""What a pipe that can be written to takes without blocking: PIPE_BUF."""
+
+
+class LineTooLong(Exception):
+    """A line over its bound; it was read to its end and dropped."""
+
+
+async def read_lines(number: int, limit: int) -> AsyncGenerator[bytes | LineTooLong]:
+    """The lines of a file descriptor to its end, without their newlines; empty ones are left out."""
+    rest = bytearray()
+    is_dropping = False
+    while True:
+        await _when(anyio.wait_readable, number)
+        piece = os.read(number, _PIECE)
+        if not piece:
+            break
+        rest += piece
+        *lines, last = bytes(rest).split(b"\n") if b"\n" in piece else [bytes(rest)]
+        for line in lines:
+            if is_dropping or len(line) > limit:
+                is_dropping = False
+                yield LineTooLong()
+            elif line.strip():
+                yield line
+        if lines:
+            rest = bytearray(last)
+        if len(rest) > limit:
+            is_dropping = True
+            rest.clear()
+    if rest.strip() and not is_dropping:
+        yield bytes(rest)
+
+
+async def write_line(number: int, line: bytes) -> None:
+    """Write a line; the caller sees to it that there is one at a time.
+
+    Raises:
+        OSError: nobody reads any more.
+    """
+    left = memoryview(line + b"\n")
+    while left:
+        await _when(anyio.wait_writable, number)
+        left = left[os.write(number, left[:_SURE]) :]
+
+
+async def _when(ready: Callable[[int], Awaitable[None]], number: int) -> None:
+    """Wait for a pipe or a terminal; a plain file, which cannot be waited for, is always ready."""
+    try:
+        await ready(number)
+    except PermissionError:
+        return
