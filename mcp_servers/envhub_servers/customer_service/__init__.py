@@ -42,7 +42,8 @@ class CustomerService(Environment[CustomerServiceConfig]):
         super().__init__(task, config, seed)
         assert isinstance(task.secret, CaseSecret)
         self.secret = task.secret
-        self.database = task.secret.database.model_copy(deep=True)
+        # A world of its own; a quarter of the time of a deep copy.
+        self.database = Database.model_validate(task.secret.database.model_dump())
         self.said: list[str] = []
         """What the user has heard from the agent."""
         self.writes = self.writes_without_a_yes = 0

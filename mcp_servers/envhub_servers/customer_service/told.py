@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 _AMOUNT = re.compile(
-    r"(?P<sign>\$|\bUSD)?\s?(?<![\d.,])(?P<whole>\d{1,3}(?:,\d{3})+|\d{1,9})(?P<cents>\.\d{2})?(?![\d]|[.,]\d)"
+    r"(?P<sign>\$|\bUSD)?\s?(?<![\d.,])(?P<whole>\d{1,3}(?:,\d{3})+|\d{1,9})(?P<cents>\.\d{1,2})?(?![\d]|[.,]\d)"
     r"(?P<unit>\s?(?:dollars|USD|\$))?"
 )
 MOST_AMOUNTS = 10
@@ -26,7 +26,7 @@ def told_share(amounts: Sequence[int], said: Iterable[str]) -> float:
 def amounts_in(text: str) -> set[int]:
     """The amounts of money in a text, in cents: numbers with a dollar sign, a unit or cents."""
     return {
-        int(found["whole"].replace(",", "")) * 100 + int((found["cents"] or ".00")[1:])
+        int(found["whole"].replace(",", "")) * 100 + int((found["cents"] or ".")[1:].ljust(2, "0"))
         for found in _AMOUNT.finditer(text)
         if found["sign"] or found["unit"] or found["cents"]
     }
