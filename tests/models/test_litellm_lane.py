@@ -238,6 +238,21 @@ async def test_a_call_leaves_no_task_and_no_client_behind() -> None:
     assert [task for task in asyncio.all_tasks() if "litellm" in repr(task.get_coro())] == []
 
 
+@pytest.mark.parametrize("name", ["hosted_vllm/served", "openai/served"])
+async def test_calls_share_connections_whatever_time_each_has(name: str) -> None:
+    peers: set[str] = set()
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        peers.add(request.transport.get_extra_info("peername"))
+        return await say()(request)
+
+    async with Script(handle).serve() as url, lane_to(url, name) as model:
+        for seconds in (3.0, 4.0, 5.0):
+            await model.generate(ask(timeout_seconds=seconds))
+    assert len(peers) == 1
+
+
 async def test_a_model_outlives_another_that_is_closed() -> None:
     async with mock_server() as url, lane_to(url, "hosted_vllm/served") as model:
         async with lane_to(url, "hosted_vllm/served") as other:

@@ -1,4 +1,4 @@
-"""The direct lane against a real vLLM, where ENVHUB_VLLM_URL names one."""
+"""Both lanes against a real vLLM, where ENVHUB_VLLM_URL names one."""
 
 import os
 from collections.abc import AsyncGenerator
@@ -8,17 +8,19 @@ import msgspec
 import pytest
 from mcp_types import Tool
 
-from envhub import Message, Sampling
+from envhub import Message, ModelReply, Sampling
 from envhub.errors import ContextLimitError
 from envhub.messages import user
-from envhub.models.config import ModelConfig
+from envhub.models.config import Lane, ModelConfig
 from envhub.models.credentials import Credentials
 from envhub.models.direct import DirectModel
 from envhub.models.preflight import preflight
 from envhub.models.resolve import open_model
+from envhub.protocols import Model
 from tests.models.servers import ask
 
 pytestmark = pytest.mark.live
+LANES: tuple[Lane, ...] = ("direct", "litellm")
 
 ADD = Tool(
     name="add",
@@ -32,7 +34,7 @@ ADD = Tool(
 
 
 @asynccontextmanager
-async def live() -> AsyncGenerator[DirectModel]:
+async def live(lane: Lane) -> AsyncGenerator[Model]:
     """The first model the server lists."""
     url = os.environ.get("ENVHUB_VLLM_URL")
     if not url:
@@ -44,15 +46,15 @@ async def live() -> AsyncGenerator[DirectModel]:
         assert isinstance(model, DirectModel)
         _, listed = await model.listed_models(5.0)
     served = msgspec.json.decode(listed)["data"][0]["id"]
-    config = ModelConfig(name=f"hosted_vllm/{served}", base_url=url, sampling=sampling)
+    config = ModelConfig(name=f"hosted_vllm/{served}", base_url=url, sampling=sampling, lane=lane)
     async with open_model(config, credentials) as model:
-        assert isinstance(model, DirectModel)
         await preflight(model)
         yield model
 
 
-async def test_a_real_engine_gives_ids_and_logprobs_of_one_length_and_extends_the_turn_before() -> None:
-    async with live() as model:
+@pytest.mark.parametrize("lane", LANES)
+async def test_a_real_engine_gives_ids_and_logprobs_of_one_length_and_extends_the_turn_before(lane: Lane) -> None:
+    async with live(lane) as model:
         conversation = [user("Add 5 and 12.")]
         first = await model.generate(ask(*conversation, tools=[ADD], timeout_seconds=60))
         answers = [Message(role="tool", content="17", tool_call_id=call.id) for call in first.message.tool_requests]
@@ -66,14 +68,38 @@ async def test_a_real_engine_gives_ids_and_logprobs_of_one_length_and_extends_th
         assert len(reply.prompt_token_ids) == reply.usage.prompt_tokens
 
 
-async def test_a_real_engine_calls_a_tool_when_it_must() -> None:
-    async with live() as model:
+@pytest.mark.parametrize("lane", LANES)
+async def test_a_real_engine_calls_a_tool_when_it_must(lane: Lane) -> None:
+    async with live(lane) as model:
         required = Sampling(extra={"tool_choice": "required"})
         reply = await model.generate(ask(user("Add 5 and 12."), tools=[ADD], sampling=required, timeout_seconds=60))
     assert reply.message.tool_requests[0].name == "add"
 
 
-async def test_a_real_engine_says_when_the_conversation_does_not_fit() -> None:
-    async with live() as model:
+@pytest.mark.parametrize("lane", LANES)
+async def test_a_real_engine_says_when_the_conversation_does_not_fit(lane: Lane) -> None:
+    async with live(lane) as model:
         with pytest.raises(ContextLimitError):
             await model.generate(ask(user("hello there " * 300_000), timeout_seconds=60))
+
+
+async def test_a_real_engine_says_the_same_on_both_lanes() -> None:
+    conversation = [user("Add 5 and 12.")]
+    for _ in range(2):
+        replies: list[ModelReply] = []
+        for lane in LANES:
+            async with live(lane) as model:
+                replies.append(await model.generate(ask(*conversation, tools=[ADD], timeout_seconds=60)))
+        direct, litellm = replies
+        # The engine makes up the ids of its calls anew each time.
+        assert [(call.name, call.arguments) for call in litellm.message.tool_requests] == [
+            (call.name, call.arguments) for call in direct.message.tool_requests
+        ]
+        assert (litellm.message.text, litellm.finish_reason) == (direct.message.text, direct.finish_reason)
+        assert litellm.prompt_token_ids == direct.prompt_token_ids
+        assert litellm.output_token_ids == direct.output_token_ids
+        assert (litellm.usage.prompt_tokens, litellm.usage.output_tokens) == (
+            direct.usage.prompt_tokens,
+            direct.usage.output_tokens,
+        )
+        conversation += [direct.message, user("Go on.")]

@@ -14,10 +14,10 @@ import msgspec
 from envhub.errors import ModelError
 from envhub.models.answer import Answer, BadAnswer, as_reply
 from envhub.models.config import ModelConfig
-from envhub.models.direct import POLICY_VERSION_HEADER, open_direct
+from envhub.models.direct import CONNECT_SECONDS, POLICY_VERSION_HEADER, open_direct
 from envhub.models.endpoint import Endpoint, check_endpoint
 from envhub.models.litellm_package import load_litellm
-from envhub.models.naming import OPENAI_BASE_URL, Identity
+from envhub.models.naming import Identity
 from envhub.models.prices import find_price, is_own_service
 from envhub.models.retry import Backoff, TryFailed
 from envhub.models.wire import ToolSchemas, to_wire
@@ -41,6 +41,7 @@ _OURS = frozenset(
 )
 _VERSION_KEY = "llm_provider-" + POLICY_VERSION_HEADER.lower()
 _CLOSE_SECONDS = 5.0
+_LONGEST_SECONDS = 24 * 3600.0
 # Some clients refuse to be made without a key, also where the server wants none.
 _NO_KEY = "none"
 # How many models are open on an event loop: the last one closes the clients litellm keeps for it.
@@ -80,6 +81,7 @@ class LitellmModel:
             "num_retries": 0,
             "max_retries": 0,
             "drop_params": False,
+            "timeout": _timeout(),
             **identity.arguments,
         }
         if base_url is not None:
@@ -113,7 +115,7 @@ class LitellmModel:
                 failures += 1
                 error = failed.as_error(self._owner, failures, self._redact)
                 if not failed.is_retryable or failures >= self._config.max_tries:
-                    raise error from None
+                    raise error from None  # what it was made of holds the request, and perhaps the key
                 wait = self._backoff.wait_seconds(failures, failed.retry_after_seconds)
                 if anyio.current_time() + wait >= deadline:
                     raise error from None
@@ -162,9 +164,8 @@ class LitellmModel:
         # What litellm takes for a call within a call of its own it neither logs nor bills; ours does both.
         token = self._silence.set(True)
         try:
-            # Many of litellm's transports bound each read, not the whole.
             with anyio.fail_after(left):
-                return await self._litellm.acompletion(timeout=left, **asked)
+                return await self._litellm.acompletion(**asked)
         except TimeoutError:
             raise TryFailed(f"no answer within the {left:.3g} s the call had left") from None
         except Exception as error:  # the one seam to litellm, which raises its own and its providers' errors
@@ -262,6 +263,16 @@ def _silence() -> ContextVar[bool]:
     return is_internal_call
 
 
+def _timeout() -> Any:
+    """One bound for all calls: litellm makes a client, with connections of its own, for each new one it is given.
+
+    How long a call may really take is ours to watch; many of its transports would bound each read alone.
+    """
+    import httpx  # which litellm brings
+
+    return httpx.Timeout(_LONGEST_SECONDS, connect=CONNECT_SECONDS)
+
+
 @asynccontextmanager
 async def open_litellm(
     config: ModelConfig,
@@ -307,6 +318,3 @@ async def _close_clients(litellm: Any, loop: int) -> None:
                     await closing
             except Exception:  # a client that is closed already, or was never connected
                 logger.debug("a client of litellm's did not close", exc_info=True)
-
-
-__all__ = ["OPENAI_BASE_URL", "LitellmModel", "open_litellm"]
