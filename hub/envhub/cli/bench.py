@@ -12,6 +12,13 @@ def bench(
     concurrency: Annotated[
         list[int] | None, typer.Option("-c", "--concurrency", min=1, help="Levels to measure: 32, 256 and 2000.")
     ] = None,
+    lane: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only these: floor, direct, served, 'two litellm calls', litellm. All by default; the last two "
+            "need the extra litellm."
+        ),
+    ] = None,
     memory: Annotated[bool, typer.Option(help="Also measure how memory grows over 20,000 rollouts.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -22,7 +29,7 @@ def bench(
     from envhub.cli.bench_tables import print_overhead
     from envhub.cli.console import remarks, results
     from envhub.errors import UnknownNameError
-    from envhub.observe.overhead import measure_overhead
+    from envhub.observe.overhead import LANES, measure_overhead
 
     if name != "overhead":
         raise UnknownNameError("benchmark", name, ["overhead"])
@@ -30,6 +37,7 @@ def bench(
     report = measure_overhead(
         concurrency or [32, 256, 2000],
         rollouts,
+        lanes=lane or list(LANES),
         with_memory=memory,
         say=lambda text: console.print(text, style="dim"),
     )

@@ -13,7 +13,7 @@ def print_overhead(console: Console, report: OverheadReport) -> None:
     for title in ("in flight", "CPU ms per rollout", "rollouts/s", "rollouts"):
         table.add_column(title, justify="right")
     for row in report.rows:
-        style = "dim" if row.lane == "floor" else ""
+        style = "dim" if row.lane in ("floor", "two litellm calls") else ""
         table.add_row(
             row.lane,
             str(row.concurrency),
@@ -23,6 +23,8 @@ def print_overhead(console: Console, report: OverheadReport) -> None:
             style=style,
         )
     console.print(table)
+    if not report.parts:
+        return
     console.print()
     where = Table(box=None, pad_edge=False, header_style="bold")
     where.add_column("CPU ms per rollout")

@@ -14,11 +14,21 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from envhub.errors import HubError
+from envhub.errors import HubError, UnknownNameError
 
 REPETITIONS = 3
 START_SECONDS = 30
 CELL_SECONDS = 900
+LANES = {
+    "floor": "a bare aiohttp loop: the same calls, a record, a commit",
+    "direct": "the hub, environment in its process, calls on the direct lane",
+    "served": "the same, environment in a process of its own (which counts), played over MCP",
+    "two litellm calls": "two bare litellm.acompletion calls, nothing else",
+    "litellm": "the hub, environment in its process, calls through litellm",
+}
+"""What can be measured; floors stand before what they are the floor of."""
+LITELLM_MOST = 256
+"""In flight: litellm's own calls take seconds each beyond it, and measure nothing of ours."""
 MEMORY_ROLLOUTS = 20_000
 MEMORY_CONCURRENCY = 256
 
@@ -28,7 +38,7 @@ class Row:
     """One cell of the table."""
 
     lane: str
-    """`direct`, or `floor` for the bare loop."""
+    """A name of `LANES`."""
     concurrency: int
     cpu_ms_per_rollout: float
     rollouts_per_second: float
@@ -51,31 +61,47 @@ class OverheadReport:
 
 
 def measure_overhead(
-    levels: Sequence[int], rollouts: int, *, with_memory: bool, say: Callable[[str], None]
+    levels: Sequence[int],
+    rollouts: int,
+    *,
+    lanes: Sequence[str] = tuple(LANES),
+    with_memory: bool,
+    say: Callable[[str], None],
 ) -> OverheadReport:
-    """Measure the floor and the direct lane at each level of concurrency.
+    """Measure lanes and their floors at each level of concurrency.
 
     Raises:
+        UnknownNameError: there is no such lane.
         HubError: the mock server or a cell did not come up.
     """
+    for lane in lanes:
+        if lane not in LANES:
+            raise UnknownNameError("lane", lane, LANES)
     rows: list[Row] = []
     parts: dict[int, dict[str, float]] = {}
     growth: float | None = None
     with _mock_server() as url:
         for level in levels:
             count = max(rollouts, level * 2)
-            tries: dict[str, list[dict[str, float]]] = {"floor": [], "direct": []}
+            counts = {
+                lane: max(count // 3, level) if "litellm" in lane else count
+                for lane in lanes
+                if level <= LITELLM_MOST or "litellm" not in lane
+            }
+            tries: dict[str, list[dict[str, float]]] = {lane: [] for lane in counts}
             for repetition in range(1, REPETITIONS + 1):
                 say(f"{level} in flight, {count} rollouts, {repetition} of {REPETITIONS} …")
                 for lane, results in tries.items():
-                    results.append(_cell(lane, url, level, count))
-            for lane, results in tries.items():
-                best = min(results, key=lambda result: result["cpu_ms"])
-                rows.append(Row(lane, level, best["cpu_ms"], best["per_second"], count))
-            say(f"where the time goes at {level} in flight …")
-            parts[level] = _cell("parts", url, level, count)
-            rest = rows[-1].cpu_ms_per_rollout - sum(parts[level].values())
-            parts[level]["scheduling, recording and the rest"] = round(rest, 4)
+                    results.append(_cell(lane, url, level, counts[lane]))
+            best = {lane: min(results, key=lambda result: result["cpu_ms"]) for lane, results in tries.items()}
+            rows += [
+                Row(lane, level, result["cpu_ms"], result["per_second"], counts[lane]) for lane, result in best.items()
+            ]
+            if "direct" in best:
+                say(f"where the time goes at {level} in flight …")
+                parts[level] = _cell("parts", url, level, count)
+                rest = best["direct"]["cpu_ms"] - sum(parts[level].values())
+                parts[level]["scheduling, recording and the rest"] = round(rest, 4)
         if with_memory:
             say(f"memory over {MEMORY_ROLLOUTS} rollouts …")
             growth = _cell("memory", url, MEMORY_CONCURRENCY, MEMORY_ROLLOUTS)["growth_mb"]

@@ -5,7 +5,7 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from envhub.engine.run import collect
 from envhub.loop import run_async
 from envhub.messages import Message, assistant, user
 from envhub.models.credentials import Credentials
+from envhub.observe.cpu import cpu_seconds
 from envhub.protocols import ModelRequest
 from envhub.rollout import Rollout
 from envhub.store import open_writer
@@ -29,11 +30,12 @@ from envhub.submission import Submission
 
 WARM_UP = 300
 WANTED = {"logprobs": True, "return_token_ids": True}
+_CALCULATE = {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]}
 PROMPT = "What is 123456 + 654321? Use the calculator, then answer with the number alone."
 
 
-def plan_for(url: str, concurrency: int, rollouts: int) -> Plan:
-    """The benchmark's run: arithmetic, the tool loop, the direct lane."""
+def plan_for(url: str, concurrency: int, rollouts: int, **more: Any) -> Plan:
+    """The benchmark's run: arithmetic, the tool loop, the direct lane unless something else is said."""
     return make_plan(
         RunRequest(
             environments=("arithmetic",),
@@ -42,6 +44,7 @@ def plan_for(url: str, concurrency: int, rollouts: int) -> Plan:
             concurrency=concurrency,
             limit=rollouts,
             set={"size": rollouts},
+            **more,
         )
     )
 
@@ -52,10 +55,13 @@ class Count:
     def __init__(self, mark: int = 0) -> None:
         self.committed_count, self.scored = 0, 0
         self.mark_bytes: int | None = None
+        self.began = (0.0, 0.0)
+        """Wall and CPU seconds when the run was about to play: with everything up, servers included."""
         self._mark = mark
 
     def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
-        """Nothing to show."""
+        """Note when."""
+        self.began = (time.perf_counter(), cpu_seconds())
 
     def committed(self, rollouts: Sequence[Rollout]) -> None:
         """Count, and weigh the process once at the mark."""
@@ -70,11 +76,11 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
-async def run_once(url: str, concurrency: int, rollouts: int, count: Count) -> None:
+async def run_once(url: str, concurrency: int, rollouts: int, count: Count, **more: Any) -> None:
     """One durable run into a directory that goes away."""
     with tempfile.TemporaryDirectory() as folder:
         await collect(
-            plan_for(url, concurrency, rollouts),
+            plan_for(url, concurrency, rollouts, **more),
             Path(folder) / "run",
             given="",
             resume=False,
@@ -89,8 +95,50 @@ async def run_once(url: str, concurrency: int, rollouts: int, count: Count) -> N
 async def direct(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
     """The whole thing: engine, direct lane, tools, verifier, store."""
     await run_once(url, min(concurrency, 32), WARM_UP, Count())
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall, cpu = time.perf_counter(), cpu_seconds()
     await run_once(url, concurrency, rollouts, Count())
+    return _figures(wall, cpu, rollouts)
+
+
+async def served(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
+    """The same with the environment in a process of its own, whose CPU counts; its start does not."""
+    count = Count()
+    await run_once(url, concurrency, rollouts, count, served=True)
+    return _figures(*count.began, rollouts)
+
+
+async def through_litellm(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
+    """The same with the model calls carried by litellm."""
+    await run_once(url, min(concurrency, 32), WARM_UP, Count(), lane="litellm")
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    await run_once(url, concurrency, rollouts, Count(), lane="litellm")
+    return _figures(wall, cpu, rollouts)
+
+
+async def bare_litellm(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
+    """Two bare calls of `litellm.acompletion` and nothing else: the floor of that lane."""
+    from envhub.models.litellm_package import load_litellm
+
+    litellm: Any = await load_litellm("the benchmark")
+    tools = [{"type": "function", "function": {"name": "calculate", "parameters": _CALCULATE}}]
+
+    async def ask(messages: list[dict[str, Any]]) -> Any:
+        return await litellm.acompletion(
+            model="hosted_vllm/mock/solver", base_url=url, api_key="none", messages=messages, tools=tools, **WANTED
+        )
+
+    async def play(number: int) -> None:
+        messages: list[dict[str, Any]] = [{"role": "user", "content": PROMPT}]
+        message = (await ask(messages)).choices[0].message
+        call = message.tool_calls[0]
+        asked = {"id": call.id, "type": "function", "function": call.function.model_dump()}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [asked]})
+        messages.append({"role": "tool", "tool_call_id": call.id, "content": "777777"})
+        await ask(messages)
+
+    await _spread(play, range(WARM_UP), 32)
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    await _spread(play, range(rollouts), concurrency)
     return _figures(wall, cpu, rollouts)
 
 
@@ -121,7 +169,7 @@ async def floor(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector) as session:
             await _floor_rollouts(session, database, url, min(concurrency, 32), WARM_UP, "warm")
-            wall, cpu = time.perf_counter(), time.process_time()
+            wall, cpu = time.perf_counter(), cpu_seconds()
             await _floor_rollouts(session, database, url, concurrency, rollouts, "real")
             figures = _figures(wall, cpu, rollouts)
         database.close()
@@ -233,7 +281,7 @@ async def _cpu(work: Callable[[Item], Awaitable[None]], items: Sequence[Item], c
     return round((time.process_time() - cpu) / len(items) * 1000, 4)
 
 
-async def _spread(work: Callable[[Item], Awaitable[None]], items: Sequence[Item], concurrency: int) -> None:
+async def _spread(work: Callable[[Any], Awaitable[None]], items: Iterable[Any], concurrency: int) -> None:
     source = iter(items)
 
     async def worker() -> None:
@@ -247,14 +295,22 @@ async def _spread(work: Callable[[Item], Awaitable[None]], items: Sequence[Item]
 
 def _figures(wall: float, cpu: float, rollouts: int) -> dict[str, float]:
     return {
-        "cpu_ms": round((time.process_time() - cpu) / rollouts * 1000, 4),
+        "cpu_ms": round((cpu_seconds() - cpu) / rollouts * 1000, 4),
         "per_second": round(rollouts / (time.perf_counter() - wall), 1),
     }
 
 
 def main() -> None:
     """`python -m envhub.observe.overhead_cell LANE URL CONCURRENCY ROLLOUTS`."""
-    cells = {"direct": direct, "floor": floor, "parts": parts, "memory": memory}
+    cells = {
+        "direct": direct,
+        "served": served,
+        "litellm": through_litellm,
+        "two litellm calls": bare_litellm,
+        "floor": floor,
+        "parts": parts,
+        "memory": memory,
+    }
     lane, url, concurrency, rollouts = sys.argv[1:]
     sys.stdout.write(json.dumps(run_async(cells[lane], url, int(concurrency), int(rollouts))) + "\n")
 
