@@ -1,6 +1,5 @@
 """Serving until a signal, or until whoever started the server has gone."""
 
-import logging
 import os
 import signal
 import sys
@@ -12,8 +11,6 @@ from envhub.errors import HubError
 from envhub.hosting.launch import ServerReady
 from envhub.loop import run_async
 from envhub_servers.serving.serve import Service, serve
-
-logger = logging.getLogger(__name__)
 
 INTERRUPTED = 130
 Gone = Callable[[], Awaitable[None]]
@@ -31,7 +28,6 @@ def serve_to_the_end(service: Service, ready: Callable[[ServerReady], None], gon
 async def _serve(service: Service, ready: Callable[[ServerReady], None], gone: Gone | None) -> int:
     ending = _Ending()
     failure: HubError | None = None
-    is_clean = True
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ending.heed_signals)
         if gone is not None:
@@ -39,15 +35,12 @@ async def _serve(service: Service, ready: Callable[[ServerReady], None], gone: G
         try:
             # Told to leave before it is up, it is cancelled; afterwards it closes its episodes first.
             with ending.starting:
-                is_clean = await serve(service, ending.once_up(ready), ending.wait)
+                await serve(service, ending.once_up(ready), ending.wait, ending.leave_at_once)
         except HubError as error:
             failure = error
         tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
-    if not is_clean:
-        logger.warning("some episodes were not closed in time; leaving them")
-        _leave_at_once(ending.code)
     return ending.code
 
 
@@ -90,12 +83,11 @@ class _Ending:
             async for received in signals:
                 self.code = INTERRUPTED if received == signal.SIGINT else 0
                 if self._told.is_set():
-                    _leave_at_once(self.code)
+                    self.leave_at_once()
                 self.tell()
 
-
-def _leave_at_once(code: int) -> None:
-    """End the process where something in it would not end by itself."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    def leave_at_once(self) -> None:
+        """End the process where something in it would not end by itself."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(self.code)

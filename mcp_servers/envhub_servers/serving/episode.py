@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 MOST_CALLS = 64
 """Tool calls of one seat in flight at once; a further one is refused."""
 TOO_MANY = f"Too many calls at once: at most {MOST_CALLS} may be in flight."
+_LONGEST_NAME = 128
+"""Of a tool's name as events tell it; what is called may be of any length."""
 _LEFT = "The call was cancelled."
 
 
@@ -78,7 +80,8 @@ class ServedSeat:
             await episode.settle()
         self.calls.add(call)
         episode.in_flight.add(call)
-        episode.events.add("call_started", seat=self.name, tool=name)
+        said = name[:_LONGEST_NAME]
+        episode.events.add("call_started", seat=self.name, tool=said)
         started, outcome = time.perf_counter(), "cancelled"
         try:
             with call.scope:
@@ -91,7 +94,7 @@ class ServedSeat:
             self.calls.discard(call)
             episode.ended(call)
             episode.metrics.called(outcome, seconds)
-            episode.events.add("call_ended", seat=self.name, tool=name, seconds=seconds, outcome=outcome)
+            episode.events.add("call_ended", seat=self.name, tool=said, seconds=seconds, outcome=outcome)
             episode.note_seal()
 
 

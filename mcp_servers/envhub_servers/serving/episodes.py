@@ -1,9 +1,11 @@
 """The episodes of a server: each a task of its own from open to close, signalled by requests."""
 
+import hashlib
 import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -17,8 +19,9 @@ from envhub_servers.serving.metrics import Metrics
 logger = logging.getLogger(__name__)
 
 REMEMBERED = 10_000
-"""Closed episodes whose last status is kept."""
+"""Closed episodes that are known to have been."""
 
+Value = TypeVar("Value")
 NewUser = Callable[[str, str], object]
 
 
@@ -35,6 +38,7 @@ class _Opening:
 
     def __init__(self, request: OpenEpisode) -> None:
         self.request = request
+        self.key, self.fingerprint = request.idempotency_key, _fingerprint(request)
         self.scope = anyio.CancelScope()
         self.episode_id: str | None = None
         self._done = anyio.Event()
@@ -80,8 +84,11 @@ class Episodes:
         self._open: dict[str, ServedEpisode] = {}
         self._seats: dict[bytes, ServedSeat] = {}
         self._openings: set[_Opening] = set()
-        self._keys: OrderedDict[str, _Opening] = OrderedDict()
-        self._closed: OrderedDict[str, EpisodeStatus] = OrderedDict()
+        self._keys: dict[str, _Opening] = {}
+        self._spent: OrderedDict[str, str] = OrderedDict()
+        """Keys of closed episodes, with their ids."""
+        self._closed: OrderedDict[str, float] = OrderedDict()
+        """Closed episodes, with the time they would have expired."""
         self._ended = anyio.Event()
         self._is_stopping = False
 
@@ -104,8 +111,9 @@ class Episodes:
         raise Unknown(f"no episode has the id {episode_id[:64]!r}; a server started again knows none of before")
 
     def closed(self, episode_id: str) -> EpisodeStatus | None:
-        """The last status of a closed episode, where it is remembered."""
-        return self._closed.get(episode_id)
+        """What is still known of a closed episode."""
+        expired = self._closed.get(episode_id)
+        return None if expired is None else EpisodeStatus(id=episode_id, state="closed", expires_at=expired)
 
     async def open(self, request: OpenEpisode) -> OpenedEpisode:
         """Open an episode, or answer with the one its idempotency key opened.
@@ -128,23 +136,20 @@ class Episodes:
             raise
 
     def _keyed(self, request: OpenEpisode) -> _Opening | None:
-        if request.idempotency_key is None:
+        key = request.idempotency_key
+        if key is None:
             return None
-        opening = self._keys.get(request.idempotency_key)
-        if opening is None:
-            return None
-        if opening.request != request:
-            raise Conflict(f"idempotency key {request.idempotency_key!r} was used for another request")
-        if opening.episode_id is not None and opening.episode_id not in self._open:
-            raise Conflict(f"episode {opening.episode_id!r} of idempotency key {request.idempotency_key!r} is closed")
+        if key in self._spent:
+            raise Conflict(f"episode {self._spent[key]!r} of idempotency key {key!r} is closed")
+        opening = self._keys.get(key)
+        if opening is not None and opening.fingerprint != _fingerprint(request):
+            raise Conflict(f"idempotency key {key!r} was used for another request")
         return opening
 
     def _start(self, request: OpenEpisode) -> _Opening:
         opening = _Opening(request)
-        if request.idempotency_key is not None:
-            self._keys[request.idempotency_key] = opening
-            while len(self._keys) > REMEMBERED + len(self._open):
-                self._keys.popitem(last=False)
+        if opening.key is not None:
+            self._keys[opening.key] = opening
         self._openings.add(opening)
         self._tasks.start_soon(self._live, opening)
         return opening
@@ -163,9 +168,10 @@ class Episodes:
             opening.settle(TaskError("the episode was given up while it was set up"))
             self._openings.discard(opening)
             self._ended.set()
-            key = opening.request.idempotency_key
-            if opening.episode_id is None and key is not None and self._keys.get(key) is opening:
-                del self._keys[key]  # the next try may fare better
+            if opening.key is not None:
+                del self._keys[opening.key]
+                if opening.episode_id is not None:  # else the next try may fare better
+                    _remember(self._spent, opening.key, opening.episode_id)
 
     async def _open_and_keep(self, opening: _Opening) -> None:
         request, host = opening.request, self._host
@@ -206,15 +212,12 @@ class Episodes:
 
     async def _close(self, served: ServedEpisode) -> None:
         await served.close()
-        assert served.last_status is not None
         episode_id = served.episode.id
         del self._open[episode_id]
         for digest in served.seats:
             del self._seats[digest]
         self._metrics.open -= 1
-        self._closed[episode_id] = served.last_status
-        while len(self._closed) > REMEMBERED:
-            self._closed.popitem(last=False)
+        _remember(self._closed, episode_id, served.expires_at)
         await self._retire(served)
 
     async def seal(self, episode_id: str) -> ServedEpisode:
@@ -234,7 +237,7 @@ class Episodes:
         Raises:
             HubError: there is no such episode, or its clean-up failed.
         """
-        remembered = self._closed.get(episode_id)
+        remembered = self.closed(episode_id)
         if remembered is not None:
             return remembered
         served = self.find(episode_id)
@@ -258,3 +261,15 @@ class Episodes:
                 self._ended = anyio.Event()
                 await self._ended.wait()
         return not patience.cancelled_caught
+
+
+def _fingerprint(request: OpenEpisode) -> bytes:
+    """Tells requests apart that carry one key; a request itself may hold a large state."""
+    return b"" if request.idempotency_key is None else hashlib.sha256(request.model_dump_json().encode()).digest()
+
+
+def _remember(kept: OrderedDict[str, Value], key: str, value: Value) -> None:
+    """Keep a value; the oldest goes when there are too many."""
+    kept[key] = value
+    while len(kept) > REMEMBERED:
+        kept.popitem(last=False)

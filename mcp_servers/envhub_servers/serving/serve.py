@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 STOP_SECONDS = 8.0
 """Closing every episode may take this long; who started the server may not wait much longer."""
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_LOCAL_URLS = ("http://127.0.0.1:", "http://localhost:", "http://[::1]:")
+_WILDCARDS = ("0.0.0.0", "::")
 _ROLE_KEY = "ENVHUB_ROLE_KEY"
 
 
@@ -54,44 +56,72 @@ class Service:
     ttl_seconds: float = 7200.0
 
 
-async def serve(service: Service, ready: Callable[[ServerReady], None], stopped: Callable[[], Awaitable[None]]) -> bool:
-    """Serve until `stopped` returns; whether every episode was closed in time.
+@dataclass(frozen=True)
+class Serving:
+    """A server that is up."""
+
+    ready: ServerReady
+    episodes: Episodes
+
+
+async def serve(
+    service: Service,
+    ready: Callable[[ServerReady], None],
+    stopped: Callable[[], Awaitable[None]],
+    give_up: Callable[[], None],
+) -> None:
+    """Serve until `stopped` returns; `give_up` is called where episodes do not close in time.
 
     Raises:
         UsageError: the environment, its configuration, a role or an address does not hold.
     """
-    is_clean = False
     async with AsyncExitStack() as stack:
         host = await _host(service, stack)
+        serving = await stack.enter_async_context(serving_host(host, service, give_up))
+        ready(serving.ready)
+        await stopped()
+
+
+@asynccontextmanager
+async def serving_host(
+    host: EnvironmentHost, service: Service, give_up: Callable[[], None] = lambda: None
+) -> AsyncGenerator[Serving]:
+    """Serve a host on both planes; on the way out every episode is closed.
+
+    Raises:
+        UsageError: an address does not hold.
+    """
+    async with AsyncExitStack() as stack:
         agents = bind_tcp(service.agent_host, service.agent_port)
         stack.callback(agents.close)
         control, control_url = _bind_control(service.control)
-        stack.callback(_release, control)
+        stack.callback(_release, control, control_url)
         agent_url = service.public_url or f"http://{_authority(service.agent_host, agents)}"
         metrics = Metrics()
         plane = AgentPlane(host.info, Guard(_hosts(service, agent_url)))
-        tasks = await stack.enter_async_context(anyio.create_task_group())
         episodes = Episodes(
             host,
-            tasks,
+            await stack.enter_async_context(anyio.create_task_group()),
             metrics,
             base_url=agent_url,
             ttl_seconds=service.ttl_seconds,
             new_user=new_user,
             retire=plane.retire,
         )
-        guard = None if control_url.startswith("unix:") else Guard((*_LOOPBACK, service.control.rpartition(":")[0]))
+        # Browsers, which names are rebound for, cannot reach a unix socket; elsewhere the credential decides.
+        guard = Guard(_LOOPBACK) if control_url.startswith(_LOCAL_URLS) else None
         controls = ControlPlane(host, episodes, metrics, service.control_token, guard)
         await stack.enter_async_context(plane.serving(episodes))
         await stack.enter_async_context(listening(plane, agents))
         await stack.enter_async_context(listening(controls, control))
-        ready(ServerReady(name=host.info.name, control_url=control_url, agent_url=agent_url, pid=os.getpid()))
+        ready = ServerReady(name=host.info.name, control_url=control_url, agent_url=agent_url, pid=os.getpid())
         try:
-            await stopped()
+            yield Serving(ready, episodes)
         finally:
             with anyio.CancelScope(shield=True):
-                is_clean = await episodes.stop(STOP_SECONDS)
-    return is_clean
+                if not await episodes.stop(STOP_SECONDS):
+                    logger.warning("some episodes were not closed within %g s; leaving them", STOP_SECONDS)
+                    give_up()
 
 
 async def _host(service: Service, stack: AsyncExitStack) -> EnvironmentHost:
@@ -131,11 +161,11 @@ def _bind_control(address: str) -> tuple[socket.socket, str]:
     return bound, f"http://{_authority(host.strip('[]'), bound)}"
 
 
-def _release(bound: socket.socket) -> None:
+def _release(bound: socket.socket, url: str) -> None:
     """Close a control socket, and remove its file."""
-    if bound.fileno() >= 0 and bound.family == socket.AF_UNIX:
-        Path(bound.getsockname()).unlink(missing_ok=True)
     bound.close()
+    if url.startswith("unix:"):
+        Path(url.removeprefix("unix:")).unlink(missing_ok=True)
 
 
 def _authority(host: str, bound: socket.socket) -> str:
@@ -145,10 +175,14 @@ def _authority(host: str, bound: socket.socket) -> str:
 
 def _hosts(service: Service, agent_url: str) -> tuple[str, ...]:
     """The names agents may call this server by; the first is used for what it asks of itself."""
-    public = urlsplit(agent_url).hostname
-    if public is None:
+    if service.public_url is None and service.agent_host in _WILDCARDS:
+        raise ConfigError(
+            f"agents cannot reach {service.agent_host}: say how they do, with --public-url http://HOST:PORT"
+        )
+    public = urlsplit(agent_url)
+    if public.hostname is None or public.scheme not in ("http", "https"):
         raise ConfigError(f"--public-url {agent_url!r} is no http URL")
-    return ("127.0.0.1", service.agent_host, public, "localhost", "::1")
+    return (*_LOOPBACK, service.agent_host, public.hostname)
 
 
 def new_token() -> str:
