@@ -1,7 +1,7 @@
 """Real HTTP servers on the loopback for the tests of the direct lane: well-behaved, scripted, and rude ones."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -97,10 +97,12 @@ async def raw_server(*answers: bytes) -> AsyncGenerator[str]:
         nonlocal count
         answer = answers[min(count, len(answers) - 1)]
         count += 1
-        async with stream:
-            await stream.receive()
-            if answer:
-                await stream.send(answer)
+        # A client that is done may leave at any time.
+        with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+            async with stream:
+                await stream.receive()
+                if answer:
+                    await stream.send(answer)
 
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, handle)
