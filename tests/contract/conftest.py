@@ -19,7 +19,7 @@ class Subject:
     split: str | None = None
 
 
-SUBJECTS = ("workbench", "arithmetic", "math")
+SUBJECTS = ("workbench", "arithmetic", "math", "customer_service")
 
 
 @pytest.fixture(params=SUBJECTS)

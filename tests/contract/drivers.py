@@ -193,7 +193,7 @@ OURS: dict[str, Opener] = {
     "in process": direct,
     "http auto": sdk("auto"),
     "http legacy": sdk("legacy"),
-    # "stdio": stdio,
+    "stdio": stdio,
 }
 OTHERS: dict[str, Opener] = {
     "sdk 1.x": program(CLIENTS / "mcp1" / "bin" / "python", HERE / "clients" / "mcp1_client.py", "URL"),
