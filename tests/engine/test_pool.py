@@ -10,7 +10,7 @@ from envhub.engine.item import Item
 from envhub.engine.play import Attempt
 from envhub.engine.pool import LocalPool, StopSignal
 from envhub.engine.request import Retries
-from envhub.errors import VerifierError
+from envhub.errors import BudgetError, VerifierError
 from envhub_agents.null import Null
 from envhub_agents.oracle import Oracle
 from envhub_agents.tool_loop import ToolLoop
@@ -150,3 +150,12 @@ async def test_every_item_is_played_once(attempt: Player, concurrency: int) -> N
     items = [attempt(Null()).item] * 20
     await LocalPool(concurrency, Retries(), StopSignal()).collect(stream(items), sink)
     assert len(sink.rollouts) == 20
+
+
+async def test_a_spent_budget_stops_the_run_and_says_why(attempt: Player) -> None:
+    item = attempt(ToolLoop(), TellModel([BudgetError("the budget of $1 is spent")])).item
+    stop = StopSignal()
+    kept = await collect([item] * 40, Retries(), stop=stop)
+    assert stop.reason == "the budget of $1 is spent"
+    assert 1 <= len(kept.rollouts) <= 4  # what was in flight
+    assert {rollout.outcome for rollout in kept.rollouts} == {Outcome.MODEL_FAILED}

@@ -50,6 +50,9 @@ class Watching:
     def committed(self, rollouts: Sequence[Rollout]) -> None:
         """Nothing to note."""
 
+    def stopped(self, reason: str) -> None:
+        """Nothing to note."""
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> Path:

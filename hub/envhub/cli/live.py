@@ -90,6 +90,10 @@ class LiveView:
                 self._tokens += turn.usage.output_tokens
                 self._cost += turn.cost or 0.0
 
+    def stopped(self, reason: str) -> None:
+        """The run ends before everything planned was played."""
+        self.note(f"stopped: {reason}")
+
     async def refresh(self) -> None:
         """Draw until cancelled."""
         while not self._is_quiet:

@@ -11,7 +11,7 @@ import anyio
 from envhub.engine.item import Item
 from envhub.engine.play import Attempt
 from envhub.engine.request import Retries
-from envhub.errors import StoreError
+from envhub.errors import BudgetError, StoreError
 from envhub.rollout import Rollout
 
 logger = logging.getLogger(__name__)
@@ -42,10 +42,14 @@ class StopSignal:
 
     def __init__(self) -> None:
         self.is_set = False
+        self.reason: str | None = None
+        """Why, where the run itself asked."""
         self._event: anyio.Event | None = None
 
-    def set(self) -> None:
-        """Ask."""
+    def set(self, reason: str | None = None) -> None:
+        """Ask; the first reason stands."""
+        if not self.is_set:
+            self.reason = reason
         self.is_set = True
         if self._event is not None:
             self._event.set()
@@ -106,6 +110,10 @@ class LocalPool:
                     await sink.add(rollout or attempt.cancelled(), attempt.media)
                 raise
             kind = rollout.outcome.kind
+            spent = next((fault for fault in rollout.faults if fault.type == BudgetError.__name__), None)
+            if spent is not None and not self._stop.is_set:
+                # Every later sample would meet the same refusal; with more money, `--resume` tries them again.
+                self._stop.set(spent.message)
             broken = [fault for fault in rollout.faults if fault.phase != "close"]
             if not left.get(kind) or self._stop.is_set or not all(fault.retryable for fault in broken):
                 return

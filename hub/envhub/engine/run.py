@@ -28,6 +28,10 @@ class Observer(Protocol):
         """These records are durable."""
         ...
 
+    def stopped(self, reason: str) -> None:
+        """The run ends before everything planned was played."""
+        ...
+
 
 class _Sink:
     """Hands records to the run's writer, and shows live states."""
@@ -82,6 +86,8 @@ async def collect(
                     await pool.collect(items, _Sink(writer))
                 if stop.is_set:
                     writer.set_status("interrupted")
+                if stop.reason is not None:
+                    observer.stopped(stop.reason)
     except BaseExceptionGroup as group:
         raise first_error(group) from group
 

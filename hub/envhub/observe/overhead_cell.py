@@ -70,6 +70,9 @@ class Count:
         if self.mark_bytes is None and self.committed_count >= self._mark:
             self.mark_bytes = resident_bytes()
 
+    def stopped(self, reason: str) -> None:
+        """A benchmark has no budget."""
+
 
 def resident_bytes() -> int:
     """This process's resident memory."""
