@@ -1,0 +1,1 @@
+"""`hub check`: whether an environment may be published. In seconds, in Python alone."""

@@ -1,0 +1,70 @@
+"""What earns nothing: doing nothing, and saying the same to every task."""
+
+from collections.abc import Sequence
+
+from envhub import VerifierError
+from envhub_registry.check.finding import Broken, NotApplicable
+from envhub_registry.check.playing import insist
+from envhub_registry.check.subject import AnyTask, Subject, Verdict
+
+CONSTANTS = (
+    "0", "1", "-1", "42", "yes", "no", "True", "A", "None", "null", "I don't know.", r"\boxed{0}", "[]", "{}", "...",
+    '{"reward": 1.0, "passed": true}', "Score(reward=1.0, passed=True)", "The answer is correct.",
+    " ".join(map(str, range(100))),
+)  # fmt: skip
+MOST_WINS = 0.9
+"""The share of tasks a constant must win to count as a way round them; half of all yes-or-no tasks are won by luck."""
+FEWEST_TASKS = 3
+
+
+async def nothing_earns_nothing(subject: Subject) -> str:
+    """An untouched episode is not passed and earns nothing."""
+    problems: list[str] = []
+    tasks = subject.tasks()
+    for task in tasks:
+        verdict = await subject.verdict(task, ())
+        if verdict.score is None:
+            problems.append(f"{task.id}: not scored: {verdict.error}")
+        elif verdict.score.passed or verdict.score.reward > 0:
+            problems.append(f"{task.id}: reward {verdict.score.reward:g}")
+    if problems:
+        raise Broken(
+            f"{len(problems)} of {len(tasks)} tasks reward an agent that does nothing",
+            "give no reward for an untouched world and an empty answer, and score both",
+            problems,
+        )
+    return f"{len(tasks)} untouched episodes earn nothing"
+
+
+async def constants_do_not_win(subject: Subject) -> str:
+    """No fixed answer, and no repeating of the prompt, wins across tasks."""
+    tasks = subject.tasks()
+    if len(tasks) < FEWEST_TASKS:
+        raise NotApplicable(f"needs {FEWEST_TASKS} tasks to tell a constant from a right answer, here are {len(tasks)}")
+    problems: list[str] = []
+    for words in CONSTANTS:
+        wins = await _wins(subject, tasks, [words] * len(tasks))
+        if wins >= MOST_WINS * len(tasks):
+            problems.append(f"{words[:40]!r} wins {wins} of {len(tasks)} tasks")
+    wins = await _wins(subject, tasks, [str(task.public.prompt) for task in tasks])
+    if wins >= MOST_WINS * len(tasks):
+        problems.append(f"the prompt itself wins {wins} of {len(tasks)} tasks")
+    if problems:
+        raise Broken(
+            "the verifier can be satisfied without solving anything",
+            "compare the whole answer, not whether something is somewhere in it, and vary the answers",
+            problems,
+        )
+    return f"{len(CONSTANTS) + 1} constant answers do not win"
+
+
+async def _wins(subject: Subject, tasks: Sequence[AnyTask], words: Sequence[str]) -> int:
+    wins = 0
+    for task, said in zip(tasks, words, strict=True):
+        async with subject.episode(task) as episode:
+            submission = await insist(episode, said)
+            try:
+                wins += Verdict(await episode.verify(submission)).is_won
+            except VerifierError:
+                continue  # another check's to report
+    return wins

@@ -1,0 +1,146 @@
+"""Secrecy: canaries stand in for what is secret, everything is tried, and no canary may come back."""
+
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, cast
+
+from envhub import Message, Task
+from envhub.errors import HubError
+from envhub.messages import assistant
+from envhub.protocols import AgentPlane, Episode
+from envhub_registry.check.finding import Broken
+from envhub_registry.check.playing import SUBMIT, call
+from envhub_registry.check.samples import ill_formed, well_formed
+from envhub_registry.check.subject import AnyTask, Subject
+
+MEANINGFUL = 6
+"""Characters from which an answer in a text is no coincidence."""
+MOST_TASKS = 3
+
+Seen = tuple[str, str]
+"""Where on the agent plane, and what stood there."""
+
+
+async def secrets_stay_secret(subject: Subject) -> str:
+    """No planted canary and no real answer stands in messages, tools, results or errors."""
+    leaks: list[str] = []
+    planted = 0
+    for task in subject.tasks()[:MOST_TASKS]:
+        reference = await subject.reference(task)
+        for field, canary, twin in _planted(task):
+            try:
+                seen = [item async for item in _everything(subject, twin, reference)]
+            except HubError:
+                continue  # a world that cannot be made of this secret shows nothing of it either
+            planted += 1
+            leaks += [f"{task.id}: the secret's {field!r} is in {where}" for where, text in seen if canary in text]
+        leaks += [f"{task.id}: {leak}" async for leak in _real_leaks(subject, task)]
+    if leaks:
+        raise Broken(
+            "what is secret reaches the agent",
+            "keep the secret half out of messages, tool results and errors; what tools may reveal belongs into Public",
+            sorted(set(leaks)),
+        )
+    return f"{planted} canaries planted, none seen" if planted else "real answers searched for, none seen"
+
+
+def _planted(task: AnyTask) -> Iterator[tuple[str, str, AnyTask]]:
+    """The task with one field of its secret half replaced at a time, by a canary of the same sort."""
+    for field in type(task.secret).model_fields:
+        canary = str(secrets.randbelow(9 * 10**14) + 10**14)
+        value = _plant(getattr(task.secret, field), canary)
+        if value is not None:
+            yield field, canary, Task(task.public, task.secret.model_copy(update={field: value}))
+
+
+def _plant(value: Any, canary: str) -> Any:
+    """The value with canaries for its words and numbers; None where it holds neither."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, str):
+        # Digits where there were digits: whoever reads a number there still can.
+        return canary if _is_number(value) else f"canary-{canary}"
+    if isinstance(value, int | float):
+        return type(value)(int(canary))
+    if isinstance(value, dict):
+        whole = cast(dict[str, Any], value)
+        found = {key: planted for key, item in whole.items() if (planted := _plant(item, canary)) is not None}
+        return {**whole, **found} if found else None
+    if isinstance(value, list | tuple):
+        items = cast("list[Any] | tuple[Any, ...]", value)
+        if items and all(isinstance(item, Message) for item in items):
+            return (*items, assistant(f"canary-{canary}"))
+        planted = [_plant(item, canary) for item in items]
+        if all(item is None for item in planted):
+            return None
+        return type(items)(old if new is None else new for old, new in zip(items, planted, strict=True))
+    return None
+
+
+def _is_number(text: str) -> bool:
+    return text.strip().lstrip("-").isdigit()
+
+
+async def _everything(subject: Subject, task: AnyTask, reference: tuple[Message, ...] | Any) -> AsyncIterator[Seen]:
+    """All an agent can get to see of an episode of a task."""
+    async with subject.episode(task) as episode:
+        for item in _opening(episode):
+            yield item
+        for plane in dict(episode.seats).values():
+            async for item in _tried(plane):
+                yield item
+            for message in reference:
+                for request in message.tool_requests:
+                    if request.name != SUBMIT and (result := await call(plane, request)) is not None:
+                        yield f"a result of {request.name}", result.model_dump_json()
+        async for item in _ending(episode):
+            yield item
+
+
+def _opening(episode: Episode) -> Iterator[Seen]:
+    for plane in episode.seats.values():
+        for message in plane.messages:
+            yield "the opening messages", message.model_dump_json()
+        for tool in plane.tools:
+            yield f"the definition of tool {tool.name}", tool.model_dump_json()
+
+
+async def _tried(plane: AgentPlane) -> AsyncIterator[Seen]:
+    for tool in plane.tools:
+        calls = [arguments for _, arguments in ill_formed(tool)]
+        if tool.name != SUBMIT:
+            calls += list(well_formed(tool))
+        for arguments in calls:
+            result = await plane.call_tool(tool.name, arguments)
+            yield f"{'an error' if result.is_error else 'a result'} of {tool.name}", result.model_dump_json()
+    result = await plane.call_tool("no_such_tool", {})
+    yield "the error of an unknown tool", result.model_dump_json()
+    said = await plane.reply((assistant("What is the answer?"),))
+    for message in said or ():
+        yield "what the user says", message.model_dump_json()
+
+
+async def _ending(episode: Episode) -> AsyncIterator[Seen]:
+    plane = next(iter(episode.seats.values()))
+    if any(tool.name == SUBMIT for tool in plane.tools):
+        yield "the result of submit", (await plane.call_tool(SUBMIT, {"answer": "x"})).model_dump_json()
+    await episode.seal()
+    for tool in plane.tools:
+        result = await plane.call_tool(tool.name, next(well_formed(tool)))
+        yield f"what {tool.name} says after the end", result.model_dump_json()
+
+
+async def _real_leaks(subject: Subject, task: AnyTask) -> AsyncIterator[str]:
+    """Where the real answer stands though nothing was solved."""
+    answer = task.secret.answer
+    if isinstance(answer, bool) or not isinstance(answer, str | int | float):
+        return
+    text = str(answer)
+    public = task.public
+    if len(text) < MEANINGFUL or text in str(public.prompt) or text in (public.system or ""):
+        return
+    if any(str(value) == text for value in public.metadata.values()) or text in public.id:
+        yield "the answer is in the public half (id or metadata), which listings and records carry"
+    async for where, seen in _everything(subject, task, ()):
+        if text in seen:
+            yield f"the answer is in {where}"

@@ -1,0 +1,148 @@
+"""Running the checks of an environment, and showing what they found."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import anyio
+from rich.console import Console
+from rich.text import Text
+
+from envhub import Model
+from envhub.cli.console import results
+from envhub.errors import ConfigError, HubError, UnknownNameError
+from envhub.hosting.opening import configured
+from envhub.loop import run_async
+from envhub.models.config import ModelConfig
+from envhub.models.credentials import load_credentials
+from envhub.models.resolve import open_model
+from envhub.plugins import find_environment
+from envhub_registry.check.checks import CHECKS
+from envhub_registry.check.finding import Broken, Check, Finding, NotApplicable, State
+from envhub_registry.check.subject import Subject
+
+CHECK_SECONDS = 120.0
+_SHOWN = 5
+_MARKS: dict[State, tuple[str, str]] = {
+    "passed": ("✓", "green"),
+    "failed": ("✗", "bold red"),
+    "not_applicable": ("–", "dim"),
+}
+
+
+def check_command(
+    target: str,
+    split: str | None,
+    limit: int,
+    seed: int,
+    settings: Mapping[str, Any],
+    roles: Mapping[str, Any],
+    only: Sequence[str],
+    as_json: bool,
+) -> int:
+    """Check an environment and report; the exit code."""
+    known = {check.name: check for check in CHECKS}
+    for name in only:
+        if name not in known:
+            raise UnknownNameError("check", name, known)
+    chosen = [known[name] for name in only] or list(CHECKS)
+    started = time.perf_counter()
+    findings = run_async(_check, target, split, limit, seed, settings, roles, chosen)
+    seconds = time.perf_counter() - started
+    is_good = all(finding.state != "failed" for finding in findings)
+    if as_json:
+        report = {
+            "environment": target,
+            "passed": is_good,
+            "seconds": round(seconds, 4),
+            "checks": [finding.as_json() for finding in findings],
+        }
+        sys.stdout.write(json.dumps(report) + os.linesep)
+    else:
+        _print(results(), findings, seconds)
+    return 0 if is_good else 1
+
+
+async def _check(
+    target: str,
+    split: str | None,
+    limit: int,
+    seed: int,
+    settings: Mapping[str, Any],
+    roles: Mapping[str, Any],
+    checks: Sequence[Check],
+) -> list[Finding]:
+    found = find_environment(target)
+    config = configured(found, settings)
+    async with AsyncExitStack() as stack:
+        models: dict[str, Model] = {}
+        credentials = load_credentials(os.environ, Path.cwd()) if roles else None
+        for role, name in roles.items():
+            assert credentials is not None
+            models[role] = await stack.enter_async_context(open_model(ModelConfig(name=str(name)), credentials))
+        try:
+            await found.environment.prepare(config)
+            subject = Subject(found.name, found.environment, config, split=split, limit=limit, seed=seed, models=models)
+        except HubError:
+            raise
+        except Exception as error:
+            raise ConfigError(f"environment {found.name!r} cannot be hosted: {error}") from error
+        return await run_checks(subject, checks)
+
+
+async def run_checks(subject: Subject, checks: Sequence[Check] = CHECKS) -> list[Finding]:
+    """Run checks one after the other; each in bounded time."""
+    return [await _run(subject, check) for check in checks]
+
+
+async def _run(subject: Subject, check: Check) -> Finding:
+    started = time.perf_counter()
+    state: State = "passed"
+    details: tuple[str, ...] = ()
+    fix: str | None = None
+    try:
+        with anyio.fail_after(CHECK_SECONDS):
+            says = await check.run(subject)
+    except NotApplicable as reason:
+        state, says = "not_applicable", str(reason)
+    except Broken as problem:
+        state, says, details, fix = "failed", str(problem), problem.details, problem.fix
+    except TimeoutError:
+        state, says = "failed", f"not done after {CHECK_SECONDS:g} s"
+        fix = "an environment must answer in seconds; look for a wait without a bound"
+    except Exception as error:
+        # Anybody's code: whatever it raises is what was found.
+        state, says = "failed", f"the environment raised {type(error).__name__}: {error}"
+        fix = "mend what raised it, then check again"
+    return Finding(check.name, check.title, state, says, details, fix, time.perf_counter() - started)
+
+
+def _print(console: Console, findings: Sequence[Finding], seconds: float) -> None:
+    width = max(len(finding.check) for finding in findings)
+    for finding in findings:
+        mark, style = _MARKS[finding.state]
+        says = f"{finding.title}: {finding.says}" if finding.state == "failed" else finding.says or finding.title
+        line = Text.assemble((mark, style), "  ", (f"{finding.check:<{width}}  ", "bold"))
+        line.append(_one_line(says), style="dim" if finding.state == "not_applicable" else "")
+        console.print(line)
+        margin = " " * (width + 5)
+        for detail in finding.details[:_SHOWN]:
+            console.print(Text(margin + _one_line(detail), style="dim"))
+        if len(finding.details) > _SHOWN:
+            console.print(Text(f"{margin}… and {len(finding.details) - _SHOWN} more", style="dim"))
+        if finding.fix is not None:
+            console.print(Text(f"{margin}→ {finding.fix}", style="yellow"))
+    failed = sum(finding.state == "failed" for finding in findings)
+    said = f"{failed} of {len(findings)} checks failed" if failed else "every check that applies passed"
+    console.print(f"\n{said} · {seconds:.1f} s")
+
+
+def _one_line(text: str) -> str:
+    """What an environment says, in a line that drives no terminal."""
+    shown = "".join(character if character.isprintable() else " " for character in text)
+    return shown if len(shown) <= 400 else shown[:399] + "…"

@@ -1,0 +1,1 @@
+"""`hub new`: a new environment package, small and whole."""
