@@ -46,6 +46,7 @@ class Connection:
         self.era: DiscoverResult | str = era
         """How to greet: `auto` to find out, then what was found (`legacy`, or what the server discovered)."""
         self._streams, self._call_seconds = streams, call_seconds
+        self._alive_seconds = min(_ALIVE_SECONDS, call_seconds)
         self._session: ClientSession | None = None
         self._leave, self._gone = anyio.Event(), anyio.Event()
         self._is_busy = False
@@ -141,9 +142,9 @@ class Connection:
         if self._is_busy:
             self._live()
             return None
-        with anyio.move_on_after(_ALIVE_SECONDS):
+        with anyio.move_on_after(self._alive_seconds):
             return await self.list_tools()
-        raise TaskError(self.wire.describe(f"the server did not list its tools within {_ALIVE_SECONDS:g} s"))
+        raise TaskError(self.wire.describe(f"the server did not list its tools within {self._alive_seconds:g} s"))
 
     async def finish(self) -> None:
         """Leave; back when the server is gone."""
@@ -152,7 +153,7 @@ class Connection:
             await self._gone.wait()
 
     async def _require_alive(self, what: str) -> None:
-        with anyio.move_on_after(_ALIVE_SECONDS):
+        with anyio.move_on_after(self._alive_seconds):
             await self.list_tools()
             self._is_busy = False
             return

@@ -13,7 +13,6 @@ from envhub.rows import Row, RowSource
 from envhub.task import BadRow, Public, Secret, Task
 
 KEYS = ("id", "prompt", "system", "source", "metadata", "answer", "secret", "reference", "files")
-_PROMPT: TypeAdapter[str | tuple[Message, ...]] = TypeAdapter(str | tuple[Message, ...])
 
 
 class RowPublic(Public):
@@ -59,8 +58,7 @@ def _task(task_id: str, row: Row, folder: Path) -> Task[Public, Secret]:
         raise row.missing(("prompt",), "prompt")
     try:
         public = RowPublic.model_validate(
-            {"id": task_id, "prompt": _PROMPT.validate_python(values["prompt"])}
-            | {key: values[key] for key in ("system", "source", "metadata") if key in values}
+            {"id": task_id} | {key: values[key] for key in ("prompt", "system", "source", "metadata") if key in values}
         )
         files = values.get("files", {})
         if isinstance(files, str) and not (folder / files).is_dir():

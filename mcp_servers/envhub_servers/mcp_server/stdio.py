@@ -49,21 +49,23 @@ async def stdio(launch: Launch, wire: Wire) -> AsyncGenerator[tuple[FromServer, 
     logged = anyio.Event()
     assert process.stdout is not None
     assert process.stderr is not None
-    async with anyio.create_task_group() as group:
-        try:
-            group.start_soon(_log, process.stderr, wire, logged)
-            group.start_soon(_read, process, wire, to_session, logged)
-            group.start_soon(_write, process, wire, from_session, to_session)
-            yield from_server, to_server
-        finally:
-            wire.breaks("was stopped")
-            with anyio.CancelScope(shield=True):
-                from_server.close()
-                to_server.close()
-                await _stop(process, launch)
-            group.cancel_scope.cancel()
-    for stream in (to_session, from_session):
-        stream.close()
+    try:
+        async with anyio.create_task_group() as group:
+            try:
+                group.start_soon(_log, process.stderr, wire, logged)
+                group.start_soon(_read, process, wire, to_session, logged)
+                group.start_soon(_write, process, wire, from_session, to_session)
+                yield from_server, to_server
+            finally:
+                wire.breaks("was stopped")
+                with anyio.CancelScope(shield=True):
+                    from_server.close()
+                    to_server.close()
+                    await _stop(process, launch)
+                group.cancel_scope.cancel()
+    finally:
+        to_session.close()
+        from_session.close()
 
 
 async def _stop(process: Process, launch: Launch) -> None:

@@ -76,7 +76,7 @@ async def ask_command(section: VerifierSection, folder: Path, home: Path, mark: 
                 group.start_soon(_tell, process, asked)
                 group.start_soon(answer.read, process.stdout)
                 group.start_soon(log.read, process.stderr)
-                while not (await has_ended(process, 1.0) or answer.is_full):
+                while not (await has_ended(process, 0.2) or answer.is_full):
                     pass
                 # What it started may hold its pipes open; nobody waits for that.
                 with anyio.move_on_after(_FAREWELL_SECONDS):
