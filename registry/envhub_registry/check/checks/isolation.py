@@ -27,9 +27,12 @@ async def episodes_do_not_bleed(subject: Subject) -> str:
         tasks *= 2
     references = [await subject.reference(task) for task in tasks]
     shared = _shared_state(subject)
-    alone = [(await _observe(subject, [task], [script]))[0] for task, script in zip(tasks, references, strict=True)]
-    again = [(await _observe(subject, [task], [script]))[0] for task, script in zip(tasks, references, strict=True)]
-    together = await _observe(subject, tasks, references)
+    places = range(len(tasks))
+    alone, again = [
+        [(await _observe(subject, [tasks[place]], [references[place]], [place]))[0] for place in places]
+        for _ in range(2)
+    ]
+    together = await _observe(subject, tasks, references, places)
     if leaks := _foreign_marks(together):
         raise Broken("an episode shows what was said in another", _FIX, leaks)
     if alone != again:
@@ -52,10 +55,7 @@ async def _observe(subject: Subject, tasks: Sequence[AnyTask], scripts: Sequence
     host = subject.host_of(list({task.id: task for task in tasks}.values()))
     async with AsyncExitStack() as stack:
         episodes = [await stack.enter_async_context(subject.episode(task, host)) for task in tasks]
-        calls = [
-            _calls(subject, episode, script, place)
-            for place, (episode, script) in enumerate(zip(episodes, scripts, strict=True))
-        ]
+        calls = [_calls(episode, place) for episode, place in zip(episodes, places, strict=True)]
         for step in range(max(map(len, calls))):
             for episode, mine, seen in zip(episodes, calls, observed, strict=True):
                 if step < len(mine):
@@ -67,9 +67,7 @@ async def _observe(subject: Subject, tasks: Sequence[AnyTask], scripts: Sequence
     return observed
 
 
-def _calls(
-    subject: Subject, episode: Episode, script: Sequence[Message], place: int
-) -> list[tuple[str, str, dict[str, Any]]]:
+def _calls(episode: Episode, place: int) -> list[tuple[str, str, dict[str, Any]]]:
     """Every tool once with a mark of the episode's own in its free strings."""
     return [
         (seat, tool.name, next(well_formed(tool, _mark(place))))

@@ -8,7 +8,7 @@ from envhub import Message, Task
 from envhub.errors import HubError
 from envhub.messages import assistant
 from envhub.protocols import AgentPlane, Episode
-from envhub_registry.check.finding import Broken
+from envhub_registry.check.finding import Broken, NotApplicable
 from envhub_registry.check.playing import SUBMIT, call
 from envhub_registry.check.samples import ill_formed, well_formed
 from envhub_registry.check.subject import AnyTask, Subject
@@ -24,7 +24,7 @@ Seen = tuple[str, str]
 async def secrets_stay_secret(subject: Subject) -> str:
     """No planted canary and no real answer stands in messages, tools, results or errors."""
     leaks: list[str] = []
-    planted = 0
+    planted = answers = 0
     for task in subject.tasks()[:MOST_TASKS]:
         reference = await subject.reference(task)
         for field, canary, twin in _planted(task):
@@ -34,6 +34,7 @@ async def secrets_stay_secret(subject: Subject) -> str:
                 continue  # a world that cannot be made of this secret shows nothing of it either
             planted += 1
             leaks += [f"{task.id}: the secret's {field!r} is in {where}" for where, text in seen if canary in text]
+        answers += task.secret.answer is not None
         leaks += [f"{task.id}: {leak}" async for leak in _real_leaks(subject, task)]
     if leaks:
         raise Broken(
@@ -41,6 +42,8 @@ async def secrets_stay_secret(subject: Subject) -> str:
             "keep the secret half out of messages, tool results and errors; what tools may reveal belongs into Public",
             sorted(set(leaks)),
         )
+    if not planted and not answers:
+        raise NotApplicable("the secret half of its tasks is empty")
     return f"{planted} canaries planted, none seen" if planted else "real answers searched for, none seen"
 
 

@@ -1,0 +1,48 @@
+"""The names of a new environment: as it is registered, imported and distributed."""
+
+import importlib.util
+import keyword
+import re
+import sys
+from dataclasses import dataclass
+
+from envhub.errors import ConfigError
+
+_PART = re.compile(r"[a-z][a-z0-9_-]{0,49}")
+LOCAL = "local"
+"""The namespace of an environment that was given none: bare names are the hub's own."""
+
+
+@dataclass(frozen=True)
+class PackageNames:
+    """One environment's names."""
+
+    registered: str
+    """`namespace/name`, as `hub run` takes it once installed."""
+    distribution: str
+    module: str
+    title: str
+    """The class: `my-env` is `MyEnv`."""
+
+
+def names_of(name: str) -> PackageNames:
+    """Every name that follows from `my_env` or `namespace/my_env`.
+
+    Raises:
+        ConfigError: it is no name, or Python has another use for it.
+    """
+    namespace, slash, last = name.rpartition("/")
+    for part in (namespace, last) if slash else (last,):
+        if not _PART.fullmatch(part):
+            raise ConfigError(
+                f"{name!r} is no name for an environment: write my_env or namespace/my_env, "
+                "with small letters, digits, - and _, beginning with a letter"
+            )
+    module = last.replace("-", "_")
+    if keyword.iskeyword(module) or module in sys.stdlib_module_names or module == "envhub":
+        raise ConfigError(f"{last!r} means something else to Python; choose another name")
+    if importlib.util.find_spec(module) is not None:
+        raise ConfigError(f"there is a package {module!r} installed here already; choose another name")
+    title = "".join(part.capitalize() for part in module.split("_") if part)
+    distribution = f"{namespace}-{last}" if slash else last
+    return PackageNames(f"{namespace or LOCAL}/{last}", distribution.replace("_", "-"), module, title)

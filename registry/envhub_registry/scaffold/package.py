@@ -1,0 +1,78 @@
+"""Writing a new environment package: all of it, or nothing."""
+
+import shutil
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from envhub.errors import ConfigError
+from envhub_registry.scaffold.names import PackageNames, names_of
+
+FILES = {
+    "pyproject.toml": "pyproject.toml.template",
+    "README.md": "README.md.template",
+    "src/{module}.py": "environment.py.template",
+    "tests/test_{module}.py": "test_environment.py.template",
+    ".gitignore": "gitignore.template",
+}
+
+
+@dataclass(frozen=True)
+class NewPackage:
+    """What was made."""
+
+    names: PackageNames
+    directory: Path
+    files: tuple[str, ...]
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What to try first."""
+        path = self.directory / "src" / f"{self.names.module}.py"
+        return (f"hub check {path}", f"hub run {path} -m mock/solver", f"cd {self.directory} && python -m pytest")
+
+    def as_json(self) -> dict[str, Any]:
+        """The object `hub new --json` prints."""
+        return {
+            "name": self.names.registered,
+            "directory": str(self.directory),
+            "files": list(self.files),
+            "commands": list(self.commands),
+        }
+
+
+def make_package(name: str, directory: Path | None = None) -> NewPackage:
+    """Make a package in a folder that is not there yet, or is empty.
+
+    Raises:
+        ConfigError: the name does not hold, or the folder has something in it or cannot be made.
+    """
+    names = names_of(name)
+    target = directory or Path(names.module)
+    try:
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise ConfigError(f"{target} is there already, and nothing is overwritten; name another folder with --dir")
+        was_there = target.exists()
+        try:
+            files = tuple(
+                _write(target, form.format(module=names.module), source, names) for form, source in FILES.items()
+            )
+        except OSError:
+            if not was_there:
+                shutil.rmtree(target, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write {target}: {error.strerror or error}; name another folder with --dir"
+        ) from error
+    return NewPackage(names, target, files)
+
+
+def _write(target: Path, file: str, source: str, names: PackageNames) -> str:
+    text = (resources.files("envhub_registry.scaffold") / "template" / source).read_text(encoding="utf-8")
+    path = target / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(Template(text).substitute(vars(names)), encoding="utf-8")
+    return file
