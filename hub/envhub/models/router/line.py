@@ -42,8 +42,11 @@ class Line:
                 if seconds <= 0:
                     return
                 place.event = anyio.Event()
-                with anyio.move_on_after(seconds):
+                if seconds == math.inf:
                     await place.event.wait()
+                else:
+                    with anyio.move_on_after(seconds):
+                        await place.event.wait()
         finally:
             del self._places[place]
             self.changed()
