@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from envhub import Environment, Message, VerifierError
+from envhub import Environment, Message, Submission, VerifierError
 from envhub.protocols import Episode
 from envhub_registry.check.finding import Broken, NotApplicable
 from envhub_registry.check.playing import SUBMIT, play
@@ -49,7 +49,9 @@ async def episodes_do_not_bleed(subject: Subject) -> str:
 _FIX = "keep state on `self`, made in `setup`; nothing an episode changes may live in the class or the module"
 
 
-async def _observe(subject: Subject, tasks: Sequence[AnyTask], scripts: Sequence[Sequence[Message]]) -> list[Observed]:
+async def _observe(
+    subject: Subject, tasks: Sequence[AnyTask], scripts: Sequence[Sequence[Message]], places: Sequence[int]
+) -> list[Observed]:
     """Play episodes in step: a call of the first, a call of the second, and so on round."""
     observed: list[Observed] = [[] for _ in tasks]
     host = subject.host_of(list({task.id: task for task in tasks}.values()))
@@ -61,9 +63,10 @@ async def _observe(subject: Subject, tasks: Sequence[AnyTask], scripts: Sequence
                 if step < len(mine):
                     seat, name, arguments = mine[step]
                     seen.append((await episode.seats[seat].call_tool(name, arguments)).model_dump_json())
-        for episode, script, seen in zip(episodes, scripts, observed, strict=True):
+        played = [await play(episode, script) for episode, script in zip(episodes, scripts, strict=True)]
+        for episode, submission, seen in zip(episodes, played, observed, strict=True):
             seen.append(to_json(await subject.snapshot(episode)).decode())
-            seen.append(await _score(episode, script))
+            seen.append(await _score(episode, submission))
     return observed
 
 
@@ -77,8 +80,7 @@ def _calls(episode: Episode, place: int) -> list[tuple[str, str, dict[str, Any]]
     ]
 
 
-async def _score(episode: Episode, script: Sequence[Message]) -> str:
-    submission = await play(episode, script)
+async def _score(episode: Episode, submission: Submission) -> str:
     try:
         score = await episode.verify(submission)
     except VerifierError as error:
