@@ -118,6 +118,21 @@ async def test_answers_are_read_the_same(name: str, answer: dict[str, Any]) -> N
     assert litellm == direct
 
 
+@pytest.mark.parametrize("name", NAMES)
+async def test_what_litellm_reads_its_own_way_stays_known(name: str) -> None:
+    """The list in docs/models.md: whoever finds one of these gone may shorten it."""
+    answer = {"choices": [choice(message={"role": "assistant", "content": "<think>hm</think>hi"})]}
+    direct, litellm = await replies(Script(body(answer)).serve, name, ask())
+    assert (direct.message.text, direct.message.reasoning) == ("<think>hm</think>hi", None)
+    assert (litellm.message.text, litellm.message.reasoning) == ("hi", "hm")
+    nameless = called("{}")["choices"][0] | {"finish_reason": "stop"}
+    del nameless["message"]["tool_calls"][0]["id"]
+    direct, litellm = await replies(Script(body({"choices": [nameless]})).serve, name, ask())
+    assert (direct.message.tool_requests[0].id, direct.finish_reason) == ("call-1-0", "stop")
+    assert litellm.message.tool_requests[0].id != ""
+    assert litellm.finish_reason == "tool_calls"
+
+
 async def test_the_policy_version_of_the_header_wins() -> None:
     answer = body(ANSWERS["policy version"], headers={"X-Policy-Version": "5"})
     versions = [reply.policy_version for reply in await replies(Script(answer).serve, "hosted_vllm/served", ask())]

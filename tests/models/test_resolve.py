@@ -11,7 +11,7 @@ from envhub.messages import assistant
 from envhub.models.config import Lane, ModelConfig
 from envhub.models.credentials import Credentials
 from envhub.models.endpoint import Endpoint
-from envhub.models.resolve import choose_lane, find_endpoint, needs_router, open_lane, open_model
+from envhub.models.resolve import addressed, choose_lane, find_endpoint, needs_router, open_lane, open_model
 from tests.models.servers import ask, mock_server
 
 NONE = Credentials()
@@ -116,6 +116,25 @@ async def test_one_server_is_opened_at_another_address() -> None:
     config = ModelConfig(name="hosted_vllm/served", base_url="http://127.0.0.1:9")
     async with mock_server("mock/say?text=hi") as url, open_lane(config, url, NONE) as model:
         assert (await model.generate(ask())).message == assistant("hi")
+
+
+def test_a_routed_model_and_its_fallbacks_know_the_address_the_environment_gives() -> None:
+    config = ModelConfig(name="hosted_vllm/x", fallbacks=("openai/y", "mock/echo", "azure/z"))  # pyright: ignore[reportArgumentType]
+    found = addressed(config, Credentials({"HOSTED_VLLM_API_BASE": "http://a", "OPENAI_BASE_URL": "http://b/v1/"}))
+    assert [found.base_url, *(fallback.base_url for fallback in found.fallbacks)] == [
+        "http://a/v1",
+        "http://b/v1",
+        None,
+        None,
+    ]
+
+
+async def test_a_budget_is_not_kept_at_openais_prices_on_somebody_elses_server() -> None:
+    config = ModelConfig(name="openai/gpt-4o-mini", budget=1.0)
+    keys = Credentials({"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "k" * 8})
+    with pytest.raises(ConfigError, match="budget needs the price"):
+        async with open_model(config, keys):
+            pass
 
 
 def test_only_what_is_routed_needs_a_router() -> None:

@@ -1,8 +1,6 @@
 """The litellm lane: every provider litellm speaks to, with the direct lane's results, errors and retries."""
 
-import asyncio
 import logging
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -16,6 +14,7 @@ from envhub.models.answer import Answer, BadAnswer, as_reply
 from envhub.models.config import ModelConfig
 from envhub.models.direct import CONNECT_SECONDS, POLICY_VERSION_HEADER, open_direct
 from envhub.models.endpoint import Endpoint, check_endpoint
+from envhub.models.litellm_clients import keep_clients
 from envhub.models.litellm_package import load_litellm
 from envhub.models.naming import Identity
 from envhub.models.prices import find_price, is_own_service
@@ -40,12 +39,9 @@ _OURS = frozenset(
     }
 )
 _VERSION_KEY = "llm_provider-" + POLICY_VERSION_HEADER.lower()
-_CLOSE_SECONDS = 5.0
 _LONGEST_SECONDS = 24 * 3600.0
 # Some clients refuse to be made without a key, also where the server wants none.
 _NO_KEY = "none"
-# How many models are open on an event loop: the last one closes the clients litellm keeps for it.
-_open_models: Counter[int] = Counter()
 
 
 class LitellmModel:
@@ -291,30 +287,5 @@ async def open_litellm(
         ConfigError: litellm is not installed.
     """
     litellm = await load_litellm(f"model {config.name!r}")
-    loop = id(asyncio.get_running_loop())
-    _open_models[loop] += 1
-    try:
+    async with keep_clients(litellm):
         yield LitellmModel(litellm, config, identity, base_url, endpoint, backoff or Backoff(), redact)
-    finally:
-        _open_models[loop] -= 1
-        if not _open_models[loop]:
-            del _open_models[loop]
-            with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSE_SECONDS):
-                await _close_clients(litellm, loop)
-
-
-async def _close_clients(litellm: Any, loop: int) -> None:
-    """Close the HTTP clients litellm keeps for this event loop: it has no other end for them than the process's."""
-    cache = litellm.in_memory_llm_clients_cache
-    clients = cast(dict[str, Any], cache.cache_dict)
-    for key in [key for key in clients if key.endswith(f"-{loop}")]:
-        client = clients.pop(key)
-        cast(dict[str, Any], cache.ttl_dict).pop(key, None)
-        close = getattr(client, "close", None) or getattr(client, "aclose", None)
-        if close is not None:
-            try:
-                closing = close()
-                if asyncio.iscoroutine(closing):
-                    await closing
-            except Exception:  # a client that is closed already, or was never connected
-                logger.debug("a client of litellm's did not close", exc_info=True)

@@ -28,8 +28,20 @@ async def open_model(config: ModelConfig, credentials: Credentials) -> AsyncGene
         return
     from envhub.models.router import open_router  # only where there is something to route
 
-    async with open_router(config, credentials, open_lane) as model:
+    async with open_router(addressed(config, credentials), credentials, open_lane) as model:
         yield model
+
+
+def addressed(config: ModelConfig, credentials: Credentials) -> ModelConfig:
+    """The configuration, and its fallbacks, with the address the environment gives: prices depend on it."""
+    wire = WIRE.get(split_name(config.name)[0])
+    given = config.base_url or (credentials.get(*wire.base_urls) if wire is not None else None)
+    return config.model_copy(
+        update={
+            "base_url": normal_base_url(given) if wire is not None and given is not None else given,
+            "fallbacks": tuple(addressed(fallback, credentials) for fallback in config.fallbacks),
+        }
+    )
 
 
 def needs_router(config: ModelConfig) -> bool:

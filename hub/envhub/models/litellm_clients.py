@@ -1,0 +1,48 @@
+"""The HTTP clients litellm keeps: one set for each event loop, with no end but the process's unless we give it one."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import anyio
+
+logger = logging.getLogger(__name__)
+
+_CLOSE_SECONDS = 5.0
+# How many models use the clients of an event loop: the last one closes them.
+_users: Counter[int] = Counter()
+
+
+@asynccontextmanager
+async def keep_clients(litellm: Any) -> AsyncGenerator[None]:
+    """Use litellm's clients of this event loop; they are closed when nobody of ours uses them any more."""
+    loop = id(asyncio.get_running_loop())
+    _users[loop] += 1
+    try:
+        yield
+    finally:
+        _users[loop] -= 1
+        if not _users[loop]:
+            del _users[loop]
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSE_SECONDS):
+                await _close(litellm, loop)
+
+
+async def _close(litellm: Any, loop: int) -> None:
+    """Close the clients of an event loop, by the mark litellm's cache gives their keys."""
+    cache = litellm.in_memory_llm_clients_cache
+    clients = cast(dict[str, Any], cache.cache_dict)
+    for key in [key for key in clients if key.endswith(f"-{loop}")]:
+        client = clients.pop(key)
+        cast(dict[str, Any], cache.ttl_dict).pop(key, None)
+        close = getattr(client, "close", None) or getattr(client, "aclose", None)
+        if close is not None:
+            try:
+                closing = close()
+                if asyncio.iscoroutine(closing):
+                    await closing
+            except Exception:  # a client that is closed already, or was never connected
+                logger.debug("a client of litellm's did not close", exc_info=True)
