@@ -142,7 +142,9 @@ def load_manifest(file: Path) -> Manifest:
         return Manifest.model_validate_json(_as_json(values), strict=True)
     except ValidationError as error:
         lines = _lines(text)
-        raise ConfigError("\n".join(_problem(file, lines, problem) for problem in _problems(error))) from None
+        problems: list[Any] = error.errors(include_url=False)
+        placed = sorted((_line(lines, problem), _said(problem)) for problem in problems)
+        raise ConfigError("\n".join(f"{file}:{line}: {said}" for line, said in placed)) from None
 
 
 def _as_json(values: dict[str, Any]) -> str:
@@ -150,26 +152,29 @@ def _as_json(values: dict[str, Any]) -> str:
     return json.dumps(values, default=str)
 
 
-def _problems(error: ValidationError) -> list[Any]:
-    return error.errors(include_url=False)
+def _place(problem: Any) -> list[str]:
+    return [str(step) for step in problem["loc"] if step != "[key]"]
 
 
-def _problem(file: Path, lines: dict[str, int], problem: Any) -> str:
-    place = [str(step) for step in problem["loc"] if step != "[key]"]
+def _line(lines: dict[str, int], problem: Any) -> int:
+    """The line of a problem's key, or of the section around it."""
+    return next((lines[found] for found in _outwards(_place(problem)) if found in lines), 1)
+
+
+def _said(problem: Any) -> str:
+    place = _place(problem)
     key = ".".join(place)
-    line = next((lines[found] for found in _outwards(place) if found in lines), 1)
-    where = f"{file}:{line}: "
     if problem["type"] == "extra_forbidden":
         known = _fields_at(place[:-1])
         close = difflib.get_close_matches(place[-1], known, n=1, cutoff=0.5)
         meant = f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(known)}"
-        return f"{where}there is no key {key!r}{meant}"
+        return f"there is no key {key!r}{meant}"
     if problem["type"] == "missing":
         is_section = "." not in key and key in ("server", "tasks", "verifier")
-        return f"{where}{'the section [' + key + ']' if is_section else f'the key {key!r}'} is missing"
+        return f"the section [{key}] is missing" if is_section else f"the key {key!r} is missing"
     said = str(problem["msg"]).removeprefix("Value error, ")
     shown = "" if isinstance(problem["input"], dict) else f" = {problem['input']!r:.100}"
-    return f"{where}{key}{shown}: {said}"
+    return f"{key}{shown}: {said}"
 
 
 def _fields_at(place: Sequence[str]) -> list[str]:
