@@ -1,0 +1,12 @@
+"""The verifier: one JSON object on stdin, one JSON score on stdout, nothing else."""
+
+import json
+import sys
+from pathlib import Path
+
+asked = json.load(sys.stdin)
+file = Path(asked["workdir"], "list.json")
+found = json.loads(file.read_text()) if file.is_file() else {}
+wanted = asked["task"]["answer"]
+score = {"reward": float(found == wanted), "passed": found == wanted, "feedback": f"wanted {wanted}, found {found}"}
+sys.stdout.write(json.dumps(score))
