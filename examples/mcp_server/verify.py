@@ -6,7 +6,7 @@ from pathlib import Path
 
 asked = json.load(sys.stdin)
 file = Path(asked["workdir"], "list.json")
-found = json.loads(file.read_text()) if file.is_file() else {}
+found: dict[str, int] = json.loads(file.read_text()) if file.is_file() else {}
 wanted = asked["task"]["answer"]
 score = {"reward": float(found == wanted), "passed": found == wanted, "feedback": f"wanted {wanted}, found {found}"}
 sys.stdout.write(json.dumps(score))

@@ -50,7 +50,9 @@ def make(
     (folder / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in tasks or [TASK]))
     (folder / "verify.py").write_text(verify)
     given = server or {}
-    section = given if "url" in given else {"command": [sys.executable, str(SERVER), *arguments], **given}
+    section = (
+        given if given.keys() & {"url", "image"} else {"command": [sys.executable, str(SERVER), *arguments], **given}
+    )
     manifest = {
         "name": "me/notes",
         "tasks": {"test": "tasks.jsonl"},

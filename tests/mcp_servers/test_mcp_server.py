@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from envhub import BadRow, Deadlines, Submission, TaskError
 from envhub.errors import ConfigError
+from envhub.hosting.opening import open_in_process
 from envhub.messages import assistant
+from envhub.plugins import find_environment
 from tests.mcp_servers.foreign import CANARY, SERVER, TASK, VERIFY, call, hosted, is_alive, make, opened, playing, text
 
 HUB = [sys.executable, "-c", "from envhub.cli.main import main; main()"]
@@ -219,6 +222,69 @@ async def test_no_more_servers_run_than_allowed(tmp_path: Path) -> None:
         with pytest.raises(TaskError, match="setup of task 'one' was not done"):
             async with opened(host, setup=0.3):
                 pass
+
+
+MODERN = """
+from mcp.server import MCPServer
+
+server = MCPServer("words")
+
+
+@server.tool()
+def count(text: str) -> int:
+    return len(text.split())
+
+
+server.run("stdio")
+"""
+
+
+async def test_a_server_of_the_newer_protocol_is_spoken_to_in_it(tmp_path: Path) -> None:
+    file = make(tmp_path / "words", server={"command": ["{python}", "{folder}/server.py"]})
+    file.with_name("server.py").write_text(MODERN)
+    environment: Any = find_environment(str(file)).environment
+    async with open_in_process("words", environment, environment.config_type()) as host, opened(host) as episode:
+        assert environment.era.supported_versions == ["2026-07-28"]
+        result = await call(episode, "count", text="one two three")
+        assert (text(result), result.structured_content) == ("3", {"result": 3})
+        assert (await call(episode, "count", text=3)).is_error
+    assert episode.faults == []
+
+
+@pytest.fixture
+def image() -> str:
+    """A container image with `python3`, named by ENVHUB_TEST_IMAGE; skipped aloud where no engine has it."""
+    name = os.environ.get("ENVHUB_TEST_IMAGE", "python:3.11-slim")
+    try:
+        asked = subprocess.run(["docker", "image", "inspect", name], capture_output=True, text=True, check=False)
+    except OSError as error:
+        pytest.skip(f"there is no container engine: {error}")
+    if asked.returncode:
+        pytest.skip(f"no container engine has the image {name!r}: {asked.stderr.strip()}")
+    return name
+
+
+async def test_a_server_in_a_container_sees_its_scratch_folder_alone(tmp_path: Path, image: str) -> None:
+    code = SERVER.read_text()
+    file = make(tmp_path / "notes", server={"image": image, "args": ["python3", "-c", code]})
+    async with hosted(file) as host, opened(host) as episode:
+        seen = json.loads(text(await call(episode, "look")))
+        assert seen["cwd"] == "/work"
+        assert not (await call(episode, "notes_write", path="note.txt", text=CANARY)).is_error
+        assert (await episode.verify(Submission())).reward == 1.0
+    assert episode.faults == []
+    left = await anyio.run_process(["docker", "ps", "--all", "--quiet", "--filter", "label=envhub.episode"])
+    assert left.stdout == b""
+
+
+async def test_without_a_container_engine_an_image_is_refused_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = make(tmp_path / "notes", server={"image": "some/image"})
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ConfigError, match="needs a container engine, and there is no `docker` on the PATH; install"):
+        async with hosted(file):
+            pass
 
 
 @pytest.fixture

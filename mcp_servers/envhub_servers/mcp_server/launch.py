@@ -48,7 +48,7 @@ def launch_of(manifest: Manifest, folder: Path, scratch: Scratch, public: Public
     own = {name: fill(value) for name, value in server.env.items()}
     if server.image is not None:
         argv, afterwards = _container(server.image, [fill(word) for word in server.args], own, scratch)
-        return Launch(argv, clean_env(scratch), scratch.workdir, scratch.mark, server.stop_seconds, afterwards)
+        return Launch(argv, _engine_env(), scratch.workdir, scratch.mark, server.stop_seconds, afterwards)
     assert server.command is not None
     argv = tuple(fill(word) for word in server.command)
     return Launch(argv, clean_env(scratch) | own, scratch.workdir, scratch.mark, server.stop_seconds)
@@ -63,6 +63,12 @@ def clean_env(scratch: Scratch) -> dict[str, str]:
         "TMPDIR": str(scratch.temporary),
         MARK: scratch.mark,
     }
+
+
+def _engine_env() -> dict[str, str]:
+    """Variables of the container engine's own client, which needs to find its engine; the container gets none of them."""
+    wanted = ("PATH", "HOME", "XDG_RUNTIME_DIR")
+    return {key: value for key, value in os.environ.items() if key in wanted or key.startswith("DOCKER_")}
 
 
 def check_engine(image: str) -> str:
