@@ -37,6 +37,16 @@ class Plugin:
         """Whether it comes with the hub."""
         return self.distribution == OURS
 
+    @property
+    def summary(self) -> str:
+        """What its distribution says of itself."""
+        return (self.entry.dist.metadata["Summary"] if self.entry.dist else None) or ""
+
+    @property
+    def version(self) -> str:
+        """Its distribution's version."""
+        return self.entry.dist.version if self.entry.dist else ""
+
 
 @dataclass(frozen=True)
 class FoundEnvironment:

@@ -18,6 +18,12 @@ def list_environments(
 
     environments: list[dict[str, str]] = []
     for name, plugin in plugins(ENVIRONMENTS).items():
+        if not plugin.is_shipped:  # its code is for a process of its own
+            summary, version = plugin.summary, plugin.version
+            environments.append(
+                {"name": name, "version": version, "distribution": plugin.distribution, "summary": summary}
+            )
+            continue
         try:
             found = find_environment(name)
             summary, version = found.summary, found.environment.version

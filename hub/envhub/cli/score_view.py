@@ -102,7 +102,7 @@ def print_tally(console: Console, tally: Tally, output: str, seconds: float, cpu
         "–" if means.pass_rate is None else f"{means.pass_rate:.1%}",
     )
     console.print(table)
-    if overall.at_k:
+    if overall.scored and overall.at_k:
         console.print()
         at_k = Table(box=None, pad_edge=False, header_style="bold")
         for title in ("k", "pass@k (95 %)", "avg@k (95 %)", "tasks"):
@@ -123,6 +123,8 @@ def print_tally(console: Console, tally: Tally, output: str, seconds: float, cpu
 
 
 def _estimate(estimate: Estimate, form: str) -> str:
+    if estimate.value is None:
+        return "–"
     if estimate.low is None or estimate.high is None:
         return format(estimate.value, form)
     return f"{estimate.value:{form}} ({estimate.low:{form}}–{estimate.high:{form}})"

@@ -112,7 +112,8 @@ class _Batch:
         if failure is not None:
             raise failure
         if self._interruptible.is_interrupted:
-            remarks().print(Text(f"Go on with: hub score {self._order.source} … --resume", style="yellow"))
+            if STDIO not in (self._output, self._order.source):
+                remarks().print(Text(f"Go on with: hub score {self._order.source} … --resume", style="yellow"))
             return INTERRUPTED
         return 0 if self._tally.is_complete else 1
 
@@ -123,6 +124,7 @@ class _Batch:
         async with open_scorer(order, (str(order.environment),)) as opened:
             host, split = opened.environments[0].host, opened.environments[0].split
             require_transcripts(host)
+            self._tally.environment = host.info.name
             settings = BatchSettings(
                 split=split,
                 seed=order.seed or 0,
@@ -155,6 +157,7 @@ class _Batch:
     def _show(self) -> None:
         if self._order.as_json:
             facts = {
+                "environment": self._tally.environment,
                 "output": self._output,
                 **self._tally.as_json(),
                 "seconds": round(self._seconds, 4),

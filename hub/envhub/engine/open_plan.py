@@ -14,9 +14,11 @@ from envhub.engine.request import RunRequest
 from envhub.errors import ConfigError, UnknownNameError
 from envhub.hosting.opening import open_in_process, open_served
 from envhub.limits import DEFAULT_LIMITS, Limits
+from envhub.models.config import ModelConfig
 from envhub.models.credentials import Credentials
 from envhub.models.preflight import preflight
-from envhub.models.resolve import open_model
+from envhub.models.prices import find_price
+from envhub.models.resolve import addressed, open_model
 from envhub.models.serving import serve_roles
 from envhub.protocols import EnvironmentHost, Model, TaskCard
 from envhub.rollout import AgentRef, EnvironmentRef, TaskRef
@@ -168,7 +170,8 @@ async def open_plan(plan: Plan, credentials: Credentials) -> AsyncGenerator[Open
             roles[role] = await stack.enter_async_context(open_model(config, credentials))
             await preflight(roles[role])
         environments = [await stack.enter_async_context(_host(planned, roles)) for planned in plan.environments]
-        yield OpenPlan(plan, tuple(_opened(host, plan.request) for host in environments), model)
+        is_priced = plan.model is None or find_price(*_priced(plan.model, credentials)) is not None
+        yield OpenPlan(plan, tuple(_opened(host, plan.request, is_priced) for host in environments), model)
 
 
 @asynccontextmanager
@@ -183,17 +186,23 @@ async def _host(planned: PlannedEnvironment, roles: Mapping[str, Model]) -> Asyn
         yield host
 
 
-def _opened(host: EnvironmentHost, request: RunRequest) -> OpenEnvironment:
+def _priced(model: ModelConfig, credentials: Credentials) -> tuple[ModelConfig, str | None]:
+    """The model, and the address that decides what it costs."""
+    found = addressed(model, credentials)
+    return found, found.base_url
+
+
+def _opened(host: EnvironmentHost, request: RunRequest, is_priced: bool) -> OpenEnvironment:
     info = host.info
     split = request.split or info.splits[0]
     if split not in info.splits:
         raise UnknownNameError(f"split of {info.name}", split, info.splits)
     limits = request.limits.or_else(info.limits).or_else(DEFAULT_LIMITS)
-    _check_limits(request, limits)
+    _check_limits(request, limits, is_priced)
     return OpenEnvironment(host, split, limits)
 
 
-def _check_limits(request: RunRequest, limits: Limits) -> None:
+def _check_limits(request: RunRequest, limits: Limits, is_priced: bool) -> None:
     """Refuse a limit that could never be the one to stop an episode."""
     deadlines = request.deadlines
     if limits.max_seconds is not None and limits.max_seconds > min(deadlines.agent, deadlines.episode):
@@ -201,8 +210,7 @@ def _check_limits(request: RunRequest, limits: Limits) -> None:
             f"max_seconds = {limits.max_seconds:g} is past a deadline (deadlines.agent = {deadlines.agent:g}, "
             f"deadlines.episode = {deadlines.episode:g}), which would count as a fault; raise those in a --config file"
         )
-    is_priced = request.price_prompt is not None or request.price_output is not None
-    if limits.max_cost is not None and request.model is not None and not is_priced:
+    if limits.max_cost is not None and not is_priced:
         raise ConfigError(
             f"max_cost = {limits.max_cost:g} cannot be kept without a price: "
             "give price_prompt and price_output (US dollars per million tokens) in a --config file"

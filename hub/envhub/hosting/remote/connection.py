@@ -15,7 +15,7 @@ from envhub.hosting.control import Failure, error_of
 MAX_ANSWER_BYTES = 64 * 2**20
 """A larger answer is refused: no page of tasks, snapshot or tool result comes near."""
 CONNECT_SECONDS = 10.0
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 5.0
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
@@ -90,6 +90,8 @@ async def exchange(
     Raises:
         ServerFault: there is no answer in time, or it is too large.
     """
+    if session.closed:
+        raise ServerFault(f"the environment server is gone ({what}: it was given up)")
     try:
         async with asyncio.timeout(seconds):
             async with session.request(method, url, data=data, headers=headers, allow_redirects=False) as response:

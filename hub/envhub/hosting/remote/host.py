@@ -31,6 +31,8 @@ from envhub.score import Score
 from envhub.submission import Submission
 from envhub.task import BadRow, Public
 
+MOST_LISTINGS = 4
+"""Tries of one page."""
 LIST_SECONDS = 120.0
 """A page of tasks: the first may have to load a data set."""
 
@@ -93,13 +95,23 @@ class RemoteHost:
         cursor: str | None = None
         while True:
             query = {"split": split, "seed": str(seed)} | ({} if cursor is None else {"cursor": cursor})
-            connection = await self._server.connection()
-            page = await self._call(connection, "GET", f"/v1/tasks?{urlencode(query)}", CardPage, seconds=LIST_SECONDS)
+            page = await self._list(f"/v1/tasks?{urlencode(query)}")
             for card in page.cards:
                 yield _bad_row(card) if isinstance(card, BadCard) else _task(card, seed)
             cursor = page.next_cursor
             if cursor is None:
                 return
+
+    async def _list(self, path: str) -> CardPage:
+        """A page of tasks; a server that dies over it is asked again when it is back, for the run goes on."""
+        for _ in range(MOST_LISTINGS - 1):
+            connection = await self._server.connection()
+            try:
+                return await self._call(connection, "GET", path, CardPage, seconds=LIST_SECONDS)
+            except ServerFault as error:
+                logger.warning("the tasks of %s are asked for again: %s", self.info.name, error)
+        connection = await self._server.connection()
+        return await self._call(connection, "GET", path, CardPage, seconds=LIST_SECONDS)
 
     async def find_task(self, split: str, task_id: str, seed: int) -> TaskCard:
         """The card of one task.

@@ -79,10 +79,12 @@ class Supervisor:
                 self._announce(connection)
                 while process.is_alive:
                     await self._suspicion.wait()
-                    self._suspicion = anyio.Event()
                     if process.is_alive and not await _is_healthy(connection):
                         logger.warning("the server of %r does not answer; ending it", name)
                         await process.end(at_once=True)
+                    if process.is_alive:
+                        self._suspicion = anyio.Event()
+                        self._announce(connection)
                 logger.warning("the server of %r is gone (%s); starting another", name, process.why_gone())
                 self._announce(None)
                 tasks.cancel_scope.cancel()
@@ -106,7 +108,7 @@ class Supervisor:
         Raises:
             TaskError: it does not come up.
         """
-        while self._connection is None:
+        while self._connection is None or self._suspicion.is_set():
             if self._given_up is not None and not isinstance(self._given_up, ServerFault):
                 raise TaskError(f"the environment server is gone for good: {self._given_up}", retryable=False)
             await self._changed.wait()

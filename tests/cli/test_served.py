@@ -1,0 +1,198 @@
+"""Runs whose environments live in processes of their own: started, watched, replaced, and gone afterwards."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envhub.store import open_run
+
+from .conftest import Hub, started
+
+DICE = '''
+import os
+from pathlib import Path
+from envhub import Environment, EnvironmentConfig, Message, ModelRequest, Public, Score, Secret, Task, tool
+
+Path(os.environ["IMPORTED_BY"]).open("a").write(f"{os.getpid()}\\n")
+
+class Dice(Environment[EnvironmentConfig]):
+    """Somebody else's dice."""
+
+    @classmethod
+    def tasks(cls, config, split, seed):
+        for index in range(5):
+            yield Task(Public(id=f"test/{index}", prompt="roll"), Secret(answer="six"))
+
+    @classmethod
+    def roles(cls, config):
+        return ("judge",)
+
+    @tool
+    async def variables(self) -> list[str]:
+        """The names of the variables this process has."""
+        return sorted(os.environ)
+
+    def reference(self):
+        return (Message.model_validate({"role": "assistant", "tool_requests": [
+            {"id": "1", "name": "variables", "arguments": "{}"}]}),
+            Message(role="assistant", content="six"))
+
+    async def verify(self, submission):
+        reply = await self.models["judge"].generate(
+            ModelRequest(messages=(Message(role="user", content=submission.final),)))
+        return Score(reward=float(reply.message.text == "six"))
+'''
+
+
+def marked(mark: str) -> list[int]:
+    """The servers that a test's hub started: living processes that carry its mark and serve."""
+    found: list[int] = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            try:
+                if (
+                    mark.encode() in (folder / "environ").read_bytes()
+                    and b"serve-env" in (folder / "cmdline").read_bytes()
+                ):
+                    found.append(int(folder.name))
+            except OSError:
+                continue
+    return found
+
+
+def wait_for(what: Callable[[], Any], seconds: float = 20) -> Any:
+    """Ask again until there is something."""
+    deadline = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < deadline, "it did not come"
+    return found
+
+
+def committed(directory: Path) -> int:
+    """Rollouts that are durable now."""
+    if not (directory / "run.db").exists():
+        return 0
+    with open_run(directory) as reader:
+        return sum(1 for _ in reader.summaries())
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> str:
+    """A variable's value that only this test's processes have."""
+    return f"mark-{tmp_path.name}-{time.monotonic_ns()}"
+
+
+def test_a_served_environment_is_played_and_leaves_nothing_behind(hub: Hub, tmp_path: Path, mark: str) -> None:
+    done = hub(
+        "run", "arithmetic", "--served", "-m", "mock/solver", "--limit", "40", "-o", "run", "--json", WITH_MARK=mark
+    )
+    assert done.code == 0, done.err
+    assert done.json["scored"] == 40
+    assert done.json["mean_reward"] == 1.0
+    with open_run(tmp_path / "run") as reader:
+        assert {reader.rollout(row.rollout_id).isolation for row in reader.summaries()} == {"process"}
+    assert marked(mark) == []
+
+
+def test_a_killed_hub_leaves_no_server_behind(tmp_path: Path, mark: str) -> None:
+    slow = "mock/solver?latency=0.2..0.4"
+    with started(tmp_path, "run", "arithmetic", "--served", "-m", slow, "-o", "run", "-q", WITH_MARK=mark) as run:
+        wait_for(lambda: (tmp_path / "run" / "run.db").exists())
+        assert len(marked(mark)) == 1
+        run.send_signal(signal.SIGKILL)
+        run.wait(10)
+    wait_for(lambda: not marked(mark))
+
+
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_server_that_dies_or_hangs_is_replaced_and_the_run_goes_on(
+    tmp_path: Path, mark: str, blow: signal.Signals
+) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text(
+        'environments = ["arithmetic"]\nserved = true\nmodel = "mock/solver?latency=0.1..0.2"\nlimit = 150\n'
+        "concurrency = 8\n[deadlines]\nsetup = 1\ntool_call = 1\nverify = 1\nclose = 1\n"
+    )
+    with started(tmp_path, "run", "--config", config, "-o", "run", "--json", WITH_MARK=mark) as run:
+        wait_for(lambda: committed(tmp_path / "run"))
+        (victim,) = marked(mark)
+        os.kill(victim, blow)
+        output, errors = run.communicate(timeout=100)
+    assert run.returncode == 0, errors
+    assert '"scored": 150' in output
+    assert "environment" in output.partition('"attempt_faults"')[2].partition("}")[0]
+    assert victim not in marked(mark)
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> dict[str, str]:
+    """A distribution of somebody else's that offers `acme/dice`."""
+    site = tmp_path / "site"
+    (site / "acme_dice-1.dist-info").mkdir(parents=True)
+    (site / "acme_dice.py").write_text(DICE)
+    (site / "acme_dice-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-dice\nVersion: 1\n")
+    (site / "acme_dice-1.dist-info" / "entry_points.txt").write_text(
+        "[envhub.environments]\nacme/dice = acme_dice:Dice\n"
+    )
+    return {"PYTHONPATH": str(site), "IMPORTED_BY": str(tmp_path / "imported_by")}
+
+
+def test_an_installed_environment_gets_its_own_process_without_keys(
+    tmp_path: Path, installed: dict[str, str], mark: str
+) -> None:
+    command = ["run", "acme/dice", "--role", "judge=mock/say?text=six", "-o", "run", "-q"]
+    secret = "sk-not-for-environments-1234567"
+    with started(tmp_path, *command, WITH_MARK=mark, OPENAI_API_KEY=secret, **installed) as run:
+        _, errors = run.communicate(timeout=60)
+    assert run.returncode == 0, errors
+    imported = {int(line) for line in (tmp_path / "imported_by").read_text().split()}
+    assert imported
+    assert run.pid not in imported
+    with open_run(tmp_path / "run") as reader:
+        rollouts = [reader.rollout(row.rollout_id) for row in reader.summaries()]
+    assert len(rollouts) == 5
+    for rollout in rollouts:
+        assert rollout.score is not None
+        (call,) = rollout.score.judge_calls
+        assert (call.role, call.model, call.response and call.response.text) == ("judge", "mock/say?text=six", "six")
+        names = rollout.turns[0].tool_calls[0].result.model_dump_json()
+        assert "IMPORTED_BY" in names
+        assert "OPENAI_API_KEY" not in names
+    everything = b"".join(file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file())
+    assert secret.encode() not in everything
+
+
+def test_a_role_nobody_plays_is_asked_for_by_name(hub: Hub, installed: dict[str, str]) -> None:
+    complaint = hub("run", "acme/dice", "-o", "run", **installed).refused()
+    assert "--role judge=MODEL" in complaint
+
+
+def test_an_installed_environment_that_cannot_be_imported_is_a_clear_error(
+    hub: Hub, tmp_path: Path, installed: dict[str, str]
+) -> None:
+    (tmp_path / "site" / "acme_dice.py").write_text("import nothing_of_this_name")
+    complaint = hub("run", "acme/dice", "-o", "run", **installed).refused()
+    assert "nothing_of_this_name" in complaint
+
+
+def test_listing_runs_nobody_elses_code(hub: Hub, tmp_path: Path, installed: dict[str, str]) -> None:
+    done = hub("list", "--json", **installed)
+    assert done.code == 0, done.err
+    assert "acme/dice" in done.out
+    assert not (tmp_path / "imported_by").exists()
+
+
+def test_a_server_started_by_hand_says_where_it_is(tmp_path: Path, mark: str) -> None:
+    command = ["serve-env", "arithmetic", "--json", "--control", f"unix:{tmp_path}/c.sock"]
+    with started(tmp_path, *command, WITH_MARK=mark, ENVHUB_CONTROL_TOKEN="token-of-this-test") as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        assert '"agent_url"' in line
+        assert "token-of-this-test" not in line
+        server.send_signal(signal.SIGINT)
+        assert server.wait(20) in (0, 130)
