@@ -5,6 +5,7 @@ The wire: https://modelcontextprotocol.io/specification/2026-07-28/basic/transpo
 """
 
 import base64
+import io
 import logging
 import re
 import sys
@@ -34,6 +35,7 @@ ANSWER_SECONDS = 3600.0
 MOST_IN_FLIGHT = 256
 GOODBYE_SECONDS = 2.0
 _LINES_AHEAD = 64
+_LARGE_BODY = 2**20
 
 _PARSE_ERROR, _INVALID, _INTERNAL = -32700, -32600, -32603
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
@@ -120,7 +122,7 @@ class Bridge:
                 found[1].cancel()  # hanging up is how a request of the sessionless era is cancelled
                 return
         with suppress(aiohttp.ClientError, OSError, TimeoutError):
-            async with self._http.post(self._url, data=line, headers=self._headers(message)) as response:
+            async with self._http.post(self._url, data=_body(line), headers=self._headers(message)) as response:
                 await response.read()
 
     async def _ask_within(self, scope: anyio.CancelScope, message: _Message, line: bytes) -> None:
@@ -141,7 +143,7 @@ class Bridge:
         """Send a request; the lines that answer it, or say what became of it."""
         assert message.id is not msgspec.UNSET
         try:
-            async with self._http.post(self._url, data=line, headers=self._headers(message)) as response:
+            async with self._http.post(self._url, data=_body(line), headers=self._headers(message)) as response:
                 body = await _read(response)
                 if message.method == "initialize" and response.status == 200:
                     self._begin(response, body)
@@ -212,6 +214,11 @@ def _lines(answers: list[bytes], request_id: Id) -> list[bytes]:
 
 def _failure(request_id: Id, code: int, message: str) -> bytes:
     return msgspec.json.encode({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}})
+
+
+def _body(line: bytes) -> bytes | io.BytesIO:
+    """What aiohttp takes without a warning."""
+    return line if len(line) < _LARGE_BODY else io.BytesIO(line)
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
