@@ -1,0 +1,134 @@
+"""The process that runs the tests. The code under test is in another one, behind a proxy that passes values.
+
+Says `started` before the first test, and the verdict as one JSON line, on a standard output that the tests cannot
+print to. Runs inside the sandbox, after the source of the modules it names.
+"""
+
+import builtins
+import json
+import os
+import random
+import socket
+import sys
+import traceback
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # its source stands above this one's in the program
+    from envhub_servers.code.values import TooLong, Unsendable, decode, encode, receive, send
+
+CHANNEL = 3
+SHOWN = 300
+
+
+class Ended(BaseException):
+    """The code under test gives no more answers. Not an `Exception`, so that tests which expect one do not pass."""
+
+
+class Candidate:
+    """Stands for the function under test: a call is sent over, and a value of builtins or an error comes back."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self.calls = 0
+        self.broken: str | None = None
+        """Why the code under test answers no more."""
+        self.fault: str | None = None
+        """Why the tests cannot be run on any code."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.broken or self.fault:
+            raise Ended
+        try:
+            message = {"args": encode(list(args)), "kwargs": encode(kwargs)}
+        except Unsendable as error:
+            self.fault = f"a test passes {error}, which cannot be sent to the code under test"
+            raise Ended from None
+        self.calls += 1
+        try:
+            send(self._channel, message)
+            reply = receive(self._channel)
+            value = decode(reply["value"]) if "value" in reply else None
+        except TooLong:
+            self.broken = "it returned more than a message can hold"
+        except (EOFError, OSError):
+            self.broken = "its process ended"
+        except Exception as error:
+            self.broken = f"it returned what is no value ({type(error).__name__})"
+        else:
+            if "value" in reply:
+                return value
+            raise _error(reply)
+        raise Ended
+
+
+def _error(reply: dict[str, Any]) -> Exception:
+    """The error that the code under test raised: a builtin one by its name, any other as one of that name."""
+    if "odd" in reply:
+        return TypeError(f"the function returned {str(reply['odd'])[:SHOWN]}")
+    name, text = str(reply.get("raised"))[:SHOWN], str(reply.get("text"))[:SHOWN]
+    kind = getattr(builtins, name, None)
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        try:
+            return kind(text)
+        except TypeError:  # some take more than a text
+            pass
+    return type("".join(letter for letter in name if letter.isalnum()) or "Exception", (Exception,), {})(text)
+
+
+def main() -> None:
+    """Run the tests that stand on the standard input."""
+    request = json.loads(sys.stdin.buffer.read())
+    verdict = os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+    random.seed(0)  # so that a test that draws numbers draws the same
+    candidate = Candidate(socket.socket(fileno=CHANNEL))
+    try:
+        tests = compile(request["test"], "tests.py", "exec", dont_inherit=True)
+        namespace: dict[str, Any] = {"__name__": "tests"}
+        exec(_compiled_prompt(request["prompt"]), namespace)
+        namespace[request["entry_point"]] = candidate
+    except BaseException as error:
+        _say(verdict, {"fault": f"the prompt or the tests cannot be loaded: {type(error).__name__}: {error}"})
+        return
+    os.write(verdict, b"started\n")
+    failure = None
+    try:
+        exec(tests, namespace)
+        namespace["check"](candidate)
+    except BaseException as error:
+        failure = _told(error, request["test"])
+        if candidate.calls == 0 and candidate.fault is None:
+            candidate.fault = f"the tests failed before they called the function: {failure}"
+    if failure is None and candidate.calls == 0:
+        candidate.fault = "the tests never called the function"
+    if candidate.fault is not None:
+        _say(verdict, {"fault": candidate.fault})
+    elif candidate.broken is not None:
+        _say(verdict, {"passed": False, "why": candidate.broken})
+    else:
+        _say(verdict, {"passed": failure is None, "why": failure, "calls": candidate.calls})
+
+
+def _compiled_prompt(prompt: str) -> CodeType:
+    """The prompt's code; a function that has no body yet gets an empty one."""
+    try:
+        return compile(prompt, "prompt.py", "exec", dont_inherit=True)
+    except SyntaxError:
+        return compile(prompt + "\n    pass\n", "prompt.py", "exec", dont_inherit=True)
+
+
+def _told(error: BaseException, tests: str) -> str:
+    """An error with the line of the tests it came from."""
+    lines = tests.splitlines()
+    numbers = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "tests.py"]
+    place = f"{lines[numbers[-1] - 1].strip()[:SHOWN]}: " if numbers and numbers[-1] else ""
+    return f"{place}{type(error).__name__}: {error}"[: 3 * SHOWN]
+
+
+def _say(verdict: int, message: dict[str, Any]) -> None:
+    os.write(verdict, json.dumps(message).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()
