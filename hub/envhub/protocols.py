@@ -248,6 +248,17 @@ class Episode(Protocol):
         """
         ...
 
+    async def conclude(self, submission: Submission) -> Score | None:
+        """Seal, and score unless the environment broke before: None then, and `faults` says why.
+
+        A submission without an answer is completed with the one given to `submit`. One call, because on a wire each
+        costs as much as a tool call.
+
+        Raises:
+            VerifierError: there is no score.
+        """
+        ...
+
     async def close(self) -> None:
         """Tear down; idempotent.
 

@@ -1,8 +1,9 @@
 """Plays one attempt: set up, act, seal, verify, close; whatever happens, a record comes out."""
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Literal
 
@@ -19,6 +20,7 @@ from envhub.errors import (
     EpisodeStop,
     NotOffered,
     TaskError,
+    VerifierError,
 )
 from envhub.protocols import (
     Agent,
@@ -112,19 +114,23 @@ class Attempt:
             self._phase = "agent"
             try:
                 await self._act(episode)
-                await episode.seal()
+            except EpisodeError:
+                # The agent may have tripped over what the environment broke: that counts before its own failure.
+                with contextlib.suppress(EpisodeError):
+                    await episode.seal()
+                self._adopt(episode)
+                raise
             finally:
                 clock.end("agent")
-                self._answer = episode.answer
-                # Also where the agent failed: it may have tripped over what the environment broke.
-                self._adopt(episode.faults)
-            if self._decisive is None:
-                self._phase = "verify"
-                self._on_state("verify")
-                try:
-                    self._score = await episode.verify(self._submission(episode))
-                finally:
-                    clock.end("verify")
+            self._phase = "verify"
+            self._on_state("verify")
+            try:
+                self._score = await episode.conclude(self._submission(episode))
+            finally:
+                clock.end("verify")
+                self._adopt(episode)
+            if self._score is None and self._decisive is None:
+                raise VerifierError("the verifier gave no score, and the environment no reason")
             self._phase = "close"
             self._on_state("close")
             try:
@@ -227,10 +233,12 @@ class Attempt:
 
     def _submission(self, episode: Episode) -> Submission:
         first = next(iter(episode.seats))
-        return Submission(answer=self._answer, transcript=self.recorder.transcript(first), stop=self._stop.value)
+        return Submission(answer=episode.answer, transcript=self.recorder.transcript(first), stop=self._stop.value)
 
-    def _adopt(self, faults: Iterable[Fault]) -> None:
-        for fault in faults:
+    def _adopt(self, episode: Episode) -> None:
+        """Take over what the environment noted: the answer, and its faults."""
+        self._answer = episode.answer
+        for fault in episode.faults:
             self._faults.append(fault)
             self._decisive = self._decisive or OUTCOMES[fault.boundary]
 

@@ -172,6 +172,8 @@ class VerifyRequest(Frozen):
     """`POST /v1/episodes/{id}/verify`."""
 
     submission: Submission = Submission()
+    unless_broken: bool = False
+    """Give no score where the environment broke before, and complete a missing answer with the one given to `submit`."""
 
 
 class Verdict(Frozen):
@@ -184,7 +186,8 @@ class Verdict(Frozen):
 class Verified(Frozen):
     """The answer to verify: the verdict, and the episode as it stands."""
 
-    score: Score
+    score: Score | None
+    """None where the environment broke before, and the request wanted none then."""
     status: EpisodeStatus
 
 

@@ -249,6 +249,19 @@ class HostedEpisode:
             raise self._verdict
         return self._verdict
 
+    async def conclude(self, submission: Submission) -> Score | None:
+        """Seal, and score unless the environment broke before.
+
+        Raises:
+            VerifierError: the verifier failed, or gave something that is no score.
+        """
+        await self.seal()
+        if self.faults:
+            return None
+        if submission.answer is None and self.answer is not None:
+            submission = submission.model_copy(update={"answer": self.answer})
+        return await self.verify(submission)
+
     async def _judge(self, submission: Submission) -> Score:
         if self._closed:
             raise VerifierError("the episode was closed before it was verified")

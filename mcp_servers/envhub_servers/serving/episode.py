@@ -192,15 +192,19 @@ class ServedEpisode:
         await self.episode.seal()
         self.note_seal()
 
-    async def verify(self, submission: Submission) -> Score:
-        """Seal and score.
+    async def verify(self, submission: Submission, *, unless_broken: bool = False) -> Score | None:
+        """Seal and score; None where the environment broke before, and that was asked for.
 
         Raises:
             HubError: there is no score.
         """
         outcome = "scored"
+        judge = self.episode.conclude if unless_broken else self.episode.verify
         try:
-            return await self.episode.verify(submission)
+            score = await judge(submission)
+            if score is None:
+                outcome = "broken"
+            return score
         except HubError as error:
             outcome = type(error).__name__
             raise

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from mcp_types import Tool
 from pydantic import JsonValue
 
-from envhub.errors import HubError, TaskError
+from envhub.errors import HubError, TaskError, VerifierError
 from envhub.hosting.control import (
     EpisodeStatus,
     OpenedEpisode,
@@ -89,8 +89,22 @@ class RemoteEpisode:
             VerifierError: there is no score.
             TaskError: the server is gone.
         """
+        score = await self._verify(VerifyRequest(submission=submission))
+        if score is None:
+            raise VerifierError("the environment server gave no score")
+        return score
+
+    async def conclude(self, submission: Submission) -> Score | None:
+        """Seal, and score unless the environment broke before.
+
+        Raises:
+            VerifierError: there is no score.
+            TaskError: the server is gone.
+        """
+        return await self._verify(VerifyRequest(submission=submission, unless_broken=True))
+
+    async def _verify(self, request: VerifyRequest) -> Score | None:
         self.is_sealed = True
-        request = VerifyRequest(submission=submission)
         seconds = self._deadlines.verify + self._deadlines.close
         verified = await self._connection.call("POST", f"{self._path}/verify", Verified, request, seconds=seconds)
         self._note(verified.status)
