@@ -18,7 +18,7 @@ FILE_NAME = "env.toml"
 PLACEHOLDERS = ("workdir", "folder", "python", "seed", "task.id")
 """What may stand in braces in a server's command, `args` and `env`; and `task.KEY`, of a task's metadata."""
 
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.]*)\}")
+_PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][\w.]*)\}")
 _Words = Annotated[tuple[str, ...], Field(min_length=1)]
 _Variables = dict[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")], str]
 _Url = Annotated[str, Field(pattern=r"^https?://\S+$")]
@@ -69,7 +69,8 @@ class ServerSection(Frozen):
         _only_with(self, "url", ("token_variable",))
         if self.url is not None and (self.env or self.files is not None):
             raise ValueError("`env` and `files` are for a server that is started here, not for a `url`")
-        for text in self.texts:
+        # A text with spaces may be a script, whose braces are its own.
+        for text in (text for text in self.texts if not re.search(r"\s", text)):
             for name in _PLACEHOLDER.findall(text):
                 if name not in PLACEHOLDERS and not re.fullmatch(r"task\.[A-Za-z_]\w*", name):
                     known = ", ".join(f"{{{known}}}" for known in PLACEHOLDERS)

@@ -1,12 +1,13 @@
 """`env.toml`: what it may hold, and that every mistake is told with file, line and key."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from envhub.errors import ConfigError, UnknownNameError
 from envhub.limits import Limits
-from envhub.manifest import load_manifest
+from envhub.manifest import Manifest, ServerSection, VerifierSection, load_manifest
 from envhub.plugins import find_environment
 
 WHOLE = """\
@@ -91,11 +92,25 @@ def test_a_mistake_is_told_with_file_line_and_key(tmp_path: Path, old: str, new:
     assert f"{file}{said}" in str(caught.value)
 
 
+def test_the_documentation_shows_a_manifest_that_holds_and_names_every_key(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "any-mcp-server.md").read_text()
+    shown = text.partition("```toml\n")[2].partition("```")[0]
+    load_manifest(written(tmp_path, shown))
+    keys = [*Manifest.model_fields, *ServerSection.model_fields, *VerifierSection.model_fields]
+    assert [key for key in keys if not re.search(rf"^{key} |`{key}`|\[{key}\]", text, re.MULTILINE)] == []
+
+
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     file = written(tmp_path, WHOLE.replace("submit", "sumbit").replace("max_turns = 7", "max_turns = 0"))
     with pytest.raises(ConfigError) as caught:
         load_manifest(file)
     assert [line.split(": ")[0][-3:] for line in str(caught.value).splitlines()] == ["l:4", ":20"]
+
+
+def test_a_script_keeps_its_own_braces(tmp_path: Path) -> None:
+    words = """["sh", "-c", "echo {x} ${HOME}", "${HOME}"]"""
+    text = WHOLE.replace('["server", "--at", "{workdir}", "{task.topic}"]', words)
+    assert load_manifest(written(tmp_path, text)).server.command == ("sh", "-c", "echo {x} ${HOME}", "${HOME}")
 
 
 def test_a_running_server_takes_no_files(tmp_path: Path) -> None:

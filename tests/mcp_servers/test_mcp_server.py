@@ -265,11 +265,13 @@ def image() -> str:
 
 
 async def test_a_server_in_a_container_sees_its_scratch_folder_alone(tmp_path: Path, image: str) -> None:
-    code = SERVER.read_text()
-    file = make(tmp_path / "notes", server={"image": image, "args": ["python3", "-c", code]})
+    file = make(tmp_path / "notes", server={"image": image, "args": ["python3", "/work/server.py"], "files": "seeds"})
+    file.with_name("seeds").mkdir()
+    (file.with_name("seeds") / "server.py").write_text(SERVER.read_text())
     async with hosted(file) as host, opened(host) as episode:
         seen = json.loads(text(await call(episode, "look")))
         assert seen["cwd"] == "/work"
+        assert str(tmp_path) not in json.dumps(seen)
         assert not (await call(episode, "notes_write", path="note.txt", text=CANARY)).is_error
         assert (await episode.verify(Submission())).reward == 1.0
     assert episode.faults == []

@@ -66,7 +66,7 @@ def clean_env(scratch: Scratch) -> dict[str, str]:
 
 
 def _engine_env() -> dict[str, str]:
-    """Variables of the container engine's own client, which needs to find its engine; the container gets none of them."""
+    """Variables of the container engine's client, which has to find its engine; the container gets none of them."""
     wanted = ("PATH", "HOME", "XDG_RUNTIME_DIR")
     return {key: value for key, value in os.environ.items() if key in wanted or key.startswith("DOCKER_")}
 
