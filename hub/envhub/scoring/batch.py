@@ -25,6 +25,7 @@ _AHEAD_LINES, _AHEAD_BYTES = 64, 64 * 2**20
 _LINES_AT_A_TIME = 32
 """Lines one worker scores before others have a turn: a verifier that never waits would let nobody else."""
 _TRIES = 2
+_FLUSH_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,12 @@ class BatchScorer:
             StoreError: the output could not be written.
             NotOffered: the environment does not score transcripts.
         """
-        async with anyio.create_task_group() as workers:
-            for _ in range(self._settings.concurrency):
-                workers.start_soon(self._work, writer)
+        async with anyio.create_task_group() as flushing:
+            flushing.start_soon(_flush_often, writer)
+            async with anyio.create_task_group() as workers:
+                for _ in range(self._settings.concurrency):
+                    workers.start_soon(self._work, writer)
+            flushing.cancel_scope.cancel()
         writer.flush()
         if self._failure is not None:
             raise self._failure
@@ -167,6 +171,13 @@ class BatchScorer:
     def _bad(self, entry: Entry, problem: str) -> _Ready:
         failure = None if self._settings.skip_bad else DataError(problem + HINT, self._name, entry.number)
         return _Ready(entry, _ending("null", BAD_ROW, problem), None, failure=failure)
+
+
+async def _flush_often(writer: LineWriter) -> None:
+    """Write what waits: a score that a judge was paid for outlasts a kill half a second later."""
+    while True:
+        await anyio.sleep(_FLUSH_SECONDS)
+        writer.flush()
 
 
 def _ending(score: str, outcome: str, error: str | None = None) -> bytes:

@@ -11,6 +11,7 @@ import stat
 import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,22 +33,32 @@ def is_gzip(name: str) -> bool:
     return name.lower().endswith(".gz")
 
 
+@dataclass(frozen=True)
+class InputLines:
+    """The lines of an input, a piece at a time; a piece may hold none. Reading blocks."""
+
+    pieces: Iterator[list[bytes]]
+    pipe: int | None = None
+    """The descriptor to wait for before each piece; None for a file, which is always there."""
+
+
 @contextmanager
-def input_lines(name: str) -> Generator[Iterator[list[bytes]]]:
-    """The lines of a file, or of stdin for `-`, a piece at a time. Reading blocks.
+def input_lines(name: str) -> Generator[InputLines]:
+    """The lines of a file, or of stdin for `-`.
 
     Raises:
         DataError: the file cannot be read, or its gzip data is damaged.
     """
     try:
-        # Unbuffered: a buffered stdin that a thread still waits on would not let the interpreter leave.
+        # Unbuffered: what is read of a pipe is what is there, and no read waits for more.
         stream = io.FileIO(0, closefd=False) if name == STDIO else io.FileIO(name)
+        is_file = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
     except FileNotFoundError as error:
         raise DataError("there is no such file", name) from error
     except OSError as error:
         raise DataError(f"the file cannot be read: {error.strerror or error}", name) from error
     with stream:
-        yield _lines(_pieces(stream, name), name)
+        yield InputLines(_lines(_pieces(stream, name)), None if is_file else stream.fileno())
 
 
 def _pieces(stream: io.FileIO, name: str) -> Iterator[bytes]:
@@ -64,12 +75,13 @@ def _pieces(stream: io.FileIO, name: str) -> Iterator[bytes]:
         raise DataError(f"the file cannot be read: {error.strerror or error}", name) from error
 
 
-def _lines(pieces: Iterator[bytes], name: str) -> Iterator[list[bytes]]:
+def _lines(pieces: Iterator[bytes]) -> Iterator[list[bytes]]:
     rest: list[bytes] = []
     for piece in pieces:
         head, newline, tail = piece.rpartition(b"\n")
         if not newline:
             rest.append(piece)
+            yield []
             continue
         yield (b"".join(rest) + head).split(b"\n")
         rest = [tail] if tail else []

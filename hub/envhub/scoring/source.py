@@ -1,11 +1,12 @@
-"""The lines of an input, handed to whoever is free next; read in a thread, because a pipe may keep one waiting."""
+"""The lines of an input, handed to whoever is free next; a pipe may keep one waiting, and can be given up."""
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
+
+from envhub.scoring.files import InputLines
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +21,10 @@ class SourceLine:
 
 
 class LineSource:
-    """Lines from pieces, up to a limit, until they end or it is stopped."""
+    """Lines up to a limit, until they end or it is stopped."""
 
-    def __init__(self, pieces: Iterator[list[bytes]], limit: int | None = None) -> None:
-        self._pieces, self._limit = pieces, limit
+    def __init__(self, source: InputLines, limit: int | None = None) -> None:
+        self._input, self._limit = source, limit
         self._lines: deque[bytes] = deque()
         self._number = self._taken = 0
         self._is_over = False
@@ -61,7 +62,10 @@ class LineSource:
     async def _read(self) -> None:
         lines: list[bytes] | None = None
         with anyio.CancelScope() as self._scope:
-            lines = await anyio.to_thread.run_sync(next, self._pieces, None, abandon_on_cancel=True)
+            if self._input.pipe is not None:
+                # Waited for here: a thread that waits for a silent pipe would keep the process from leaving.
+                await anyio.wait_readable(self._input.pipe)
+            lines = await anyio.to_thread.run_sync(next, self._input.pieces, None)
         self._scope = None
         if lines is None:
             self._is_over = True

@@ -1,21 +1,20 @@
 """A first look through an input: how many lines there are, and whether one makes nothing to score."""
 
-from collections.abc import Iterator
-
 from envhub.errors import DataError
 from envhub.scoring.entry import EntryReader
+from envhub.scoring.files import InputLines
 
 HINT = ". Mend the line, or add --skip-bad to mark such lines and go on"
 
 
-def survey(pieces: Iterator[list[bytes]], name: str, reader: EntryReader | None, limit: int | None = None) -> int:
+def survey(source: InputLines, name: str, reader: EntryReader | None, limit: int | None = None) -> int:
     """How many lines there are to score. With a reader every line is looked at, not only counted.
 
     Raises:
         DataError: a line makes nothing to score, or the input cannot be read.
     """
     count = number = 0
-    for lines in pieces:
+    for lines in source.pieces:
         for raw in lines:
             number += 1
             if not raw.strip():

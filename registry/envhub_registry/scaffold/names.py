@@ -41,7 +41,8 @@ def names_of(name: str) -> PackageNames:
     module = last.replace("-", "_")
     if keyword.iskeyword(module) or module in sys.stdlib_module_names or module == "envhub":
         raise ConfigError(f"{last!r} means something else to Python; choose another name")
-    if importlib.util.find_spec(module) is not None:
+    spec = importlib.util.find_spec(module)
+    if spec is not None and spec.origin is not None:  # a mere folder of the name is no package
         raise ConfigError(f"there is a package {module!r} installed here already; choose another name")
     title = "".join(part.capitalize() for part in module.split("_") if part)
     distribution = f"{namespace}-{last}" if slash else last
