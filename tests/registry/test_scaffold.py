@@ -42,13 +42,9 @@ def test_an_installed_package_is_found_by_its_name(hub: Hub, tmp_path: Path) -> 
     make_package("acme/price-list", tmp_path / "shop")
     where = tmp_path / "installed"
     offline = ("--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check")
-    built = subprocess.run(
-        [sys.executable, "-m", "pip", "install", *offline, "--target", str(where), str(tmp_path / "shop")],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    target = ["--target", str(where), str(tmp_path / "shop")]
+    command = [sys.executable, "-m", "pip", "install", *offline, *target]
+    built = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
     listed = hub("list", "--json", PYTHONPATH=str(where))
     names = [environment["name"] for environment in json.loads(listed.out)["environments"]]
