@@ -20,7 +20,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from envhub.protocols import AgentPlane
 
 HERE = Path(__file__).parent
-CLIENTS = Path(__file__).parents[2] / ".ci" / "clients"
+FOREIGN = Path(__file__).parents[2] / ".ci" / "foreign"
 LONGEST_LINE = 2**24
 
 
@@ -174,7 +174,7 @@ def program(*command: str | Path) -> Opener:
     @asynccontextmanager
     async def open_driver(plane: AgentPlane, url: str) -> AsyncGenerator[Driver]:
         if shutil.which(command[0]) is None:
-            pytest.skip(f"{command[0]} is not installed; run .ci/clients.sh")
+            pytest.skip(f"{command[0]} is not installed; run .ci/foreign.sh")
         async with await anyio.open_process(
             [url if part == "URL" else str(part) for part in command],
             stdin=subprocess.PIPE,
@@ -199,6 +199,6 @@ OURS: dict[str, Opener] = {
     "stdio": stdio,
 }
 OTHERS: dict[str, Opener] = {
-    "sdk 1.x": program(CLIENTS / "mcp1" / "bin" / "python", HERE / "clients" / "mcp1_client.py", "URL"),
-    "typescript": program("node", HERE / "clients" / "typescript_client.mjs", "URL", CLIENTS),
+    "sdk 1.x": program(FOREIGN / "venv" / "bin" / "python", HERE / "clients" / "mcp1_client.py", "URL"),
+    "typescript": program("node", HERE / "clients" / "typescript_client.mjs", "URL", FOREIGN),
 }
