@@ -92,6 +92,11 @@ class Episodes:
         self._ended = anyio.Event()
         self._is_stopping = False
 
+    @property
+    def opening(self) -> int:
+        """Episodes that are being opened."""
+        return sum(opening.episode_id is None for opening in self._openings)
+
     def seat(self, digest: bytes) -> ServedSeat | None:
         """The seat a token's digest stands for."""
         return self._seats.get(digest)

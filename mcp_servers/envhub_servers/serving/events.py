@@ -15,13 +15,19 @@ HISTORY = 1000
 class EventLog:
     """One episode's events. It carries names, times and outcomes, never what a tool returned."""
 
-    __slots__ = ("_count", "_events", "_is_over", "_news")
+    __slots__ = ("_count", "_events", "_is_over", "_news", "_watchers")
 
     def __init__(self) -> None:
         self._events: deque[tuple[int, float, str, dict[str, Any]]] = deque(maxlen=HISTORY)
         self._count = 0
         self._is_over = False
         self._news: anyio.Event | None = None
+        self._watchers = 0
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody waits for news."""
+        return self._watchers > 0
 
     def add(self, kind: str, **facts: Any) -> None:
         """Note something."""
@@ -53,8 +59,12 @@ class EventLog:
                 return
             else:
                 self._news = self._news or anyio.Event()
-                with anyio.move_on_after(keep_alive_seconds) as patience:
-                    await self._news.wait()
+                self._watchers += 1
+                try:
+                    with anyio.move_on_after(keep_alive_seconds) as patience:
+                        await self._news.wait()
+                finally:
+                    self._watchers -= 1
                 if patience.cancelled_caught:
                     yield b": keep-alive\n\n"
 
