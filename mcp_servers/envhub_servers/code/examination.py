@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 from dataclasses import dataclass
 from functools import cache
@@ -121,7 +122,7 @@ def _verdict(examined: Finished, candidate: Finished | None, cpu_seconds: float)
         if said["passed"]:
             return Verdict(passed=True)
         return Verdict(passed=False, why=_ending(candidate, cpu_seconds) or said["why"])
-    crashed = examined.exit_status not in (None, -9) or examined.used_up_its_cpu
+    crashed = examined.exit_status not in (None, -signal.SIGKILL) or examined.used_up_its_cpu
     if last == "started" and crashed:
         # The tests hold for the reference, so what broke their process is what the answer gave them to compare.
         return Verdict(passed=False, why=f"its values broke the tests' process (exit status {examined.exit_status})")

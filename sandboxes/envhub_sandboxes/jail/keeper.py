@@ -83,14 +83,19 @@ class _Run:
         self._drain()
         kept = [capture.kept() for capture in self._reads.values()]
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu_seconds = usage.ru_utime + usage.ru_stime
+        code = int.from_bytes(os.read(status, 4), "big", signed=True) if ending == "ended" else None
+        # A program that handles the first signal gets the second, a second later.
+        is_over = code == -signal.SIGXCPU or (code == -signal.SIGKILL and cpu_seconds > self._header["cpu_seconds"])
         header = {
-            "status": int.from_bytes(os.read(status, 4), "big", signed=True) if ending == "ended" else None,
+            "status": code,
+            "used_up_its_cpu": is_over,
             "timed_out": ending == "late",
             "survived": not self._is_clean,
             "gaps": [place for _, place, _ in kept],
             "dropped": [dropped for _, _, dropped in kept],
             "seconds": time.monotonic() - started,
-            "cpu_seconds": usage.ru_utime + usage.ru_stime,
+            "cpu_seconds": cpu_seconds,
         }
         return request.pack(header, kept[0][0], kept[1][0])
 
@@ -138,8 +143,7 @@ class _Run:
             self._walls.drop(self._user - FIRST_UID)
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
                 signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-            if self._header["is_hidden"]:
-                system.hide_from_debuggers()
+            system.let_own_user_look(not self._header["is_hidden"])
             program.run(self._code, is_compiled=self._header["is_compiled"])
         except BaseException as error:
             os.write(2, f"the sandbox could not start the program: {error}\n".encode())

@@ -68,6 +68,6 @@ def die_with_parent() -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "pdeathsig")
 
 
-def hide_from_debuggers() -> None:
-    """Let no process of the same user read or trace this one."""
-    _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable")
+def let_own_user_look(allowed: bool) -> None:
+    """Whether processes of the same user, this one included, may read its memory and its folder in /proc."""
+    _check(_libc.prctl(_PR_SET_DUMPABLE, int(allowed), 0, 0, 0), "dumpable")

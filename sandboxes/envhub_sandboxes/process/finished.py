@@ -1,6 +1,5 @@
 """What became of a program."""
 
-import signal
 from dataclasses import dataclass
 
 
@@ -34,8 +33,5 @@ class Finished:
     """Wall time."""
     cpu_seconds: float
     """CPU time of all its processes."""
-
-    @property
-    def used_up_its_cpu(self) -> bool:
-        """Whether it was stopped for the CPU time it took."""
-        return self.exit_status in (-signal.SIGXCPU, -signal.SIGKILL) and self.cpu_seconds >= 1
+    used_up_its_cpu: bool
+    """It was stopped for the CPU time that one of its processes took."""

@@ -148,6 +148,8 @@ class ProcessSandbox:
             if server is not None and server.is_alive:
                 return server
             is_new = server is None
+            if server is not None:
+                server.close()
             server = self._server = start_server(self._walls)
         if is_new:
             told = "; ".join(LIMITATIONS[server.walls])
@@ -219,4 +221,12 @@ def _finished(answer: bytes) -> Finished:
         Output(kept[:gap], kept[gap:], dropped)
         for kept, gap, dropped in zip((out, err), header["gaps"], header["dropped"], strict=True)
     )
-    return Finished(stdout, stderr, header["status"], header["timed_out"], header["seconds"], header["cpu_seconds"])
+    return Finished(
+        stdout=stdout,
+        stderr=stderr,
+        exit_status=header["status"],
+        timed_out=header["timed_out"],
+        seconds=header["seconds"],
+        cpu_seconds=header["cpu_seconds"],
+        used_up_its_cpu=header["used_up_its_cpu"],
+    )
