@@ -160,7 +160,7 @@ async def test_a_server_that_goes_in_mid_call_is_an_error() -> None:
         async with stream:
             await stream.receive()
 
-    async with anyio.create_task_group() as tasks, await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, hang_up)
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
         assert "gone" in (await refusal(f"http://127.0.0.1:{port}/e/token/mcp"))["message"]
