@@ -117,7 +117,7 @@ def test_kills_lose_no_line_and_double_none(hub: Hub, files: Path, name: str) ->
 
 def test_an_interrupt_finishes_what_is_in_flight(hub: Hub, files: Path) -> None:
     with started(files, "score", "in.jsonl", "--env", "slow.py", "--set", "seconds=0.05", "-c", "8") as scoring:
-        _until(lambda: (files / "in.scored.jsonl").exists(), scoring)
+        _until(lambda: _size(files / "in.scored.jsonl") > 0, scoring)
         scoring.send_signal(signal.SIGINT)
         _, err = scoring.communicate(timeout=30)
     assert scoring.returncode == 130, err
@@ -145,6 +145,10 @@ def test_an_interrupt_ends_the_wait_for_a_silent_pipe(files: Path) -> None:
         assert scoring.wait(20) == 130
         assert scoring.stderr is not None
         assert "Traceback" not in scoring.stderr.read()
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
 
 
 def _until(is_there: Any, process: subprocess.Popen[str]) -> None:
