@@ -2,6 +2,7 @@
 
 import signal
 import stat
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import aiohttp
 import anyio
 import pytest
 
-from envhub.hosting.launch import ServeOrder
+from envhub.hosting.launch import RoleEndpoint, ServeOrder
+from envhub.models.mock_server import serve_mock
 from tests.hosting.worlds import CANARY
 from tests.serving.desk import MODERN, TOKEN, Answer
 from tests.serving.processes import WORLDS, Started, ordered, started
@@ -107,6 +109,78 @@ async def test_told_to_leave_it_closes_its_episodes(how: str, tmp_path: Path) ->
             server.process.send_signal(getattr(signal, how))
         assert await server.process.wait() == (130 if how == "SIGINT" else 0)
     assert (tmp_path / "journal").read_text() == "setup\nclose\n"
+
+
+async def test_what_an_environment_prints_is_not_taken_for_the_greeting(tmp_path: Path) -> None:
+    loud = "print('hello')\n" + JOURNALLING.replace(
+        'self.note("setup")', "__import__('subprocess').run('echo hello; cat', shell=True)"
+    )
+    (tmp_path / "loud.py").write_text(loud)
+    order = ServeOrder(environment=str(tmp_path / "loud.py"), control_token=TOKEN)
+    async with ordered(order, tmp_path / "log") as (server, ready):
+        await open_and_call(ready.control_url)
+        await server.hang_up()
+        assert (await server.rest(), await server.process.wait()) == ("", 0)
+    assert (tmp_path / "log").read_text().count("hello") == 2
+
+
+JUDGED = """
+from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+from envhub.messages import user
+from envhub.protocols import ModelRequest
+
+
+class Judged(Environment[EnvironmentConfig]):
+    @classmethod
+    def roles(cls, config):
+        return ("judge",)
+
+    @classmethod
+    def tasks(cls, config, split, seed):
+        yield Task(Public(id="one", prompt="?"), Secret())
+
+    async def verify(self, submission):
+        reply = await self.models["judge"].generate(ModelRequest([user("good?")]))
+        return Score(reward=1.0, feedback=reply.message.text)
+"""
+
+
+async def verdict(control_url: str) -> Any:
+    """Open an episode and score it at once."""
+    opened = await ask(control_url, "POST", "/v1/episodes", {"task": {"id": "one", "split": "test"}})
+    return (await ask(control_url, "POST", f"/v1/episodes/{opened['id']}/verify"))["score"]
+
+
+async def test_a_role_is_played_by_the_model_that_the_order_names(tmp_path: Path) -> None:
+    (tmp_path / "judged.py").write_text(JUDGED)
+    bound: list[int] = []
+    async with anyio.create_task_group() as tasks:
+        model = partial(serve_mock, "mock/echo", "127.0.0.1", 0, ready=bound.append, api_key="role-canary-77")
+        tasks.start_soon(model)
+        while not bound:
+            await anyio.lowlevel.checkpoint()
+        endpoint = RoleEndpoint(
+            model="openai/judge-9",
+            served_name="mock",
+            base_url=f"http://127.0.0.1:{bound[0]}/v1",
+            api_key="role-canary-77",
+        )
+        order = ServeOrder(environment=str(tmp_path / "judged.py"), control_token=TOKEN, roles={"judge": endpoint})
+        async with ordered(order, tmp_path / "log") as (server, ready):
+            score = await verdict(ready.control_url)
+            assert (score["reward"], "good?" in score["feedback"]) == (1.0, True)
+            assert [(call["role"], call["model"]) for call in score["judge_calls"]] == [("judge", "openai/judge-9")]
+            await server.hang_up()
+            await server.process.wait()
+        tasks.cancel_scope.cancel()
+    assert "role-canary-77" not in (tmp_path / "log").read_text()
+
+
+async def test_a_role_is_played_by_a_model_of_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "judged.py").write_text(JUDGED)
+    arguments = ("serve-env", str(tmp_path / "judged.py"), "--role", "judge=mock/echo", "--json")
+    async with started(*arguments, ENVHUB_CONTROL_TOKEN=TOKEN) as server:
+        assert (await verdict((await server.json())["control_url"]))["reward"] == 1.0
 
 
 JOURNALLING = """

@@ -7,6 +7,7 @@ import stat
 import sys
 import tempfile
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -29,8 +30,13 @@ _HEADER_FILE = "control.header"
 
 def serve_ordered() -> int:
     """Serve what a line on stdin orders, and leave when stdin ends; the exit code."""
+    stdin, stdout = _keep_to_ourselves()
+
+    def say(line: ServerReady | Failure) -> None:
+        os.write(stdout, line.model_dump_json().encode() + b"\n")
+
     try:
-        order = _order()
+        order = _order(stdin)
         if order is None:
             return 0
         service = Service(
@@ -43,13 +49,27 @@ def serve_ordered() -> int:
             agent_port=order.agent_port,
             ttl_seconds=order.ttl_seconds,
         )
-        return serve_to_the_end(service, _say, _end_of_stdin)
+        return serve_to_the_end(service, say, partial(_end_of, stdin))
     except UsageError as error:
-        _say(Failure(error=problem_of(error)))
+        say(Failure(error=problem_of(error)))
         return REFUSED
 
 
-def _order() -> ServeOrder | None:
+def _keep_to_ourselves() -> tuple[int, int]:
+    """Stdin and stdout under other numbers, which no child process inherits.
+
+    What the environment prints goes to stderr instead, and what it reads is empty: the pipes carry the greeting alone.
+    """
+    sys.stdout.flush()
+    kept = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return kept
+
+
+def _order(stdin: int) -> ServeOrder | None:
     """The order; None where there is only an end.
 
     Raises:
@@ -57,8 +77,7 @@ def _order() -> ServeOrder | None:
     """
     line = b""
     while not line.endswith(b"\n"):
-        # Unbuffered, so that nothing is left behind where the event loop does not see it.
-        piece = os.read(sys.stdin.fileno(), 65536)
+        piece = os.read(stdin, 65536)
         line += piece
         if not piece or len(line) > MAX_ORDER_BYTES:
             break
@@ -72,23 +91,15 @@ def _order() -> ServeOrder | None:
         raise ConfigError(f"the line on stdin orders nothing: {told}") from None
 
 
-def _say(line: ServerReady | Failure) -> None:
-    typer.echo(line.model_dump_json())
-
-
-async def _end_of_stdin() -> None:
-    """Until whoever holds the other end of stdin has closed it, or is gone."""
-    number = sys.stdin.fileno()
-    os.set_blocking(number, False)
-    while True:
-        await anyio.wait_readable(number)
-        try:
-            if not os.read(number, 65536):
+async def _end_of(stdin: int) -> None:
+    """Until whoever holds the other end has closed it, or is gone."""
+    try:
+        while True:
+            await anyio.wait_readable(stdin)
+            if not os.read(stdin, 65536):
                 return
-        except BlockingIOError:
-            continue
-        except OSError:
-            return
+    except PermissionError:  # a plain file, which cannot be waited for, has no other end
+        await anyio.sleep_forever()
 
 
 def serve_for_people(
