@@ -19,7 +19,14 @@ class Subject:
     split: str | None = None
 
 
-SUBJECTS = ("workbench", "arithmetic", "math", "customer_service")
+SUBJECTS = ("workbench", "arithmetic", "math", "customer_service", "code", "reasoning_gym", "mcp_server")
+FUNCTION = {
+    "task_id": "Own/0",
+    "prompt": 'def double(n: int) -> int:\n    """Twice n."""\n',
+    "canonical_solution": "    return 2 * n\n",
+    "test": "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(-1) == -2\n",
+    "entry_point": "double",
+}
 
 
 @pytest.fixture(params=SUBJECTS)
@@ -36,4 +43,10 @@ def make_subject(name: str, folder: Path) -> Subject:
         rows = [{"problem": f"{n}*7", "answer": str(n * 7), "solution": rf"So \boxed{{{n * 7}}}"} for n in range(1, 4)]
         (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         return Subject("math", {"data": str(folder / "test.jsonl")})
-    return Subject(name, {"size": 3} if name == "arithmetic" else {})
+    if name == "code":
+        rows = [FUNCTION, {**FUNCTION, "task_id": "Own/1"}]
+        (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return Subject("code", {"data": str(folder / "test.jsonl")})
+    if name == "mcp_server":
+        return Subject(str(Path(__file__).parents[2] / "examples" / "mcp_server"))
+    return Subject(name, {"size": 3} if name in ("arithmetic", "reasoning_gym") else {})

@@ -66,7 +66,7 @@ async def converse(driver: Driver, plane: AgentPlane, reference: Sequence[Messag
         name = tool["name"]
         said.append(await driver.call(name, {"surely_not_an_argument": 1}))
         for wrong in WRONG:
-            arguments: dict[str, Any] = dict.fromkeys(tool["schema"]["properties"], wrong)
+            arguments: dict[str, Any] = dict.fromkeys(tool["schema"].get("properties", {}), wrong)
             said.append(await driver.call(name, {**arguments, "x": 1}))  # one after the other
     names = {tool["name"] for tool in tools}
     for message in reference:
