@@ -1,0 +1,43 @@
+"""HumanEval through the wire: every canonical solution passes, and no function that returns None does."""
+
+import gzip
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+
+from envhub import BadRow, Deadlines, Submission
+from envhub.hosting.opening import open_served
+from envhub.protocols import EnvironmentHost, TaskCard
+
+AT_ONCE = 4
+
+
+async def rewards(host: EnvironmentHost, answers: dict[str, str]) -> list[float]:
+    """What answers get, by task id, each submitted as an agent does."""
+    found: list[float] = []
+    places = anyio.Semaphore(AT_ONCE)
+
+    async def play(card: TaskCard) -> None:
+        async with places, host.open(card, seed=0, deadlines=Deadlines()) as episode:
+            await episode.seats["agent"].call_tool("submit", {"answer": answers[card.public.id]})
+            score = await episode.conclude(Submission())
+            assert score is not None
+            found.append(score.reward)
+
+    async with anyio.create_task_group() as players:
+        async for card in host.tasks("test", 0):
+            assert not isinstance(card, BadRow)
+            players.start_soon(play, card)
+    return found
+
+
+@pytest.mark.parametrize(("body", "reward"), [("canonical_solution", 1.0), (None, 0.0)])
+async def test_humaneval_is_scored_as_it_should_be(real_data: Path, body: str | None, reward: float) -> None:
+    file = real_data / "humaneval" / "HumanEval.jsonl.gz"
+    rows = [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
+    answers = {row["task_id"]: row["prompt"] + (row[body] if body else "    return None\n") for row in rows}
+    with anyio.fail_after(300):
+        async with open_served("code", {"data": str(file)}) as host:
+            assert await rewards(host, answers) == [reward] * 164
