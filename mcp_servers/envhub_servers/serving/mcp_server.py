@@ -17,6 +17,7 @@ from mcp_types import (
     PaginatedRequestParams,
     ServerCapabilities,
 )
+from pydantic_core import to_json
 
 from envhub.protocols import EnvironmentInfo
 from envhub_servers.serving.episode import Call, ServedSeat
@@ -29,6 +30,7 @@ SEAT = "envhub.seat"
 SESSION_HEADER = "mcp-session-id"
 
 Context = ServerRequestContext[Any, Any]
+_NAMES_HEADERS = b'"x-mcp-header"'
 _GREETINGS = ("initialize", "server/discover")
 _HINT = CacheHint(ttl_ms=60_000, scope="private")
 
@@ -37,7 +39,8 @@ class EnvironmentServer(Server[Any]):
     """Answers for the seat in the request's scope: its tools, its task, nothing of anyone else's."""
 
     def __init__(self, info: EnvironmentInfo) -> None:
-        schemas = {tool.name: tool.input_schema for tool in info.tools}
+        # Asked for at every call, and looked through; only what such a schema says of headers matters.
+        schemas = {tool.name: tool.input_schema for tool in info.tools if _NAMES_HEADERS in to_json(tool.input_schema)}
         super().__init__(
             info.name,
             version=info.version,
