@@ -159,3 +159,32 @@ async def test_settings_that_say_the_same_in_other_words_are_no_change(world: Pa
     await play(asked(world, limit=2, split="test", limits={"max_turns": 50}), run, resume=True)
     with pytest.raises(RunDirectoryError, match=r"limits\.max_turns: 50 → 9"):
         await play(asked(world, limit=2, limits={"max_turns": 9}), run, resume=True)
+
+
+async def test_a_budget_is_the_runs_however_often_it_is_resumed(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    request = build_request(
+        {
+            "environments": ["arithmetic"],
+            "model": "mock/solver",
+            "sampling": {"max_tokens": 100},
+            "concurrency": 1,
+            "budget": 0.02,
+            "price_prompt": 10.0,
+            "price_output": 10.0,
+        },
+        "test",
+    )
+    await play(request, run)
+    spent = summed_up(run).totals.cost
+    assert spent is not None
+    assert 0.01 < spent <= 0.02
+    await play(request, run, resume=True)
+    resumed = summed_up(run).totals.cost
+    assert resumed is not None
+    # A resumed model knows its prompts no better than a new one, and sets aside more for them.
+    assert spent <= resumed <= 0.02
+    await play(request.model_copy(update={"budget": 0.04}), run, resume=True)
+    raised = summed_up(run).totals.cost
+    assert raised is not None
+    assert resumed < raised <= 0.04

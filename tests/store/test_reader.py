@@ -7,6 +7,7 @@ import pytest
 
 from envhub import Outcome, Score
 from envhub.errors import UnknownNameError, UsageError
+from envhub.score import ModelCall
 from envhub.store import open_run, open_writer
 from envhub.store.lock import is_locked
 from tests.store.processes import make_read_only, read_as_another, read_without_packages, start_writer
@@ -233,3 +234,19 @@ async def test_a_run_that_is_deleted_while_it_is_open_says_so(tmp_path: Path) ->
         (tmp_path / "run.db").unlink()
         with pytest.raises(UsageError, match="holds no run"):
             list(run.rollouts())
+
+
+async def test_costs_are_told_apart_by_role_over_all_attempts(tmp_path: Path) -> None:
+    judged = ModelCall(model="m", messages=(), response=None, cost=0.25)
+    simulated = judged.model_copy(update={"role": "user", "cost": 0.125})
+    free = judged.model_copy(update={"cost": None})
+    score = Score(reward=1.0, judge_calls=(judged, free))
+    await write(
+        tmp_path,
+        [
+            record("a-0", 0, Outcome.MODEL_FAILED, role_calls=(simulated, judged)),
+            record("a-0", 1, score=score, role_calls=(simulated,)),
+        ],
+    )
+    with open_run(tmp_path) as run:
+        assert run.spent() == {"": 2.0, "user": 0.25, "judge": 0.5}

@@ -16,7 +16,7 @@ from envhub.hosting.opening import open_in_process, open_served
 from envhub.limits import DEFAULT_LIMITS, Limits
 from envhub.models.config import ModelConfig
 from envhub.models.credentials import Credentials
-from envhub.models.preflight import preflight
+from envhub.models.preflight import BudgetedModel, preflight
 from envhub.models.prices import find_price
 from envhub.models.resolve import addressed, open_model
 from envhub.models.serving import serve_roles
@@ -42,6 +42,14 @@ class OpenPlan:
     plan: Plan
     environments: tuple[OpenEnvironment, ...]
     model: Model | None
+    roles: Mapping[str, Model]
+    """Those that environments ask themselves."""
+
+    def count_spent(self, spent: Mapping[str, float]) -> None:
+        """Count what a run has cost before it was resumed, by role, towards its models' budgets."""
+        for role, model in {"": self.model, **self.roles}.items():
+            if isinstance(model, BudgetedModel):
+                model.count_spent(spent.get(role, 0.0))
 
     @property
     def resolved(self) -> dict[str, JsonValue]:
@@ -171,7 +179,7 @@ async def open_plan(plan: Plan, credentials: Credentials) -> AsyncGenerator[Open
             await preflight(roles[role])
         environments = [await stack.enter_async_context(_host(planned, roles)) for planned in plan.environments]
         is_priced = plan.model is None or find_price(*_priced(plan.model, credentials)) is not None
-        yield OpenPlan(plan, tuple(_opened(host, plan.request, is_priced) for host in environments), model)
+        yield OpenPlan(plan, tuple(_opened(host, plan.request, is_priced) for host in environments), model, roles)
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from envhub.engine.pool import LocalPool, StopSignal
 from envhub.errors import RunDirectoryError, first_error
 from envhub.models.credentials import Credentials
 from envhub.rollout import Rollout
-from envhub.store import RunWriter, open_writer
+from envhub.store import RunWriter, open_run, open_writer
 
 
 class Observer(Protocol):
@@ -75,6 +75,7 @@ async def collect(
                 if writer.resumed:
                     _refuse_changes(directory, changed_settings(writer.stored_resolved, resolved))
                     writer.set_resolved(resolved)
+                    _count_spent(directory, opened)
                     # A resumed run may hold samples that are not asked for now; what is there counts.
                     planned = writer.kept_count
                     async for _, item in opened.items(writer.run_id):
@@ -99,6 +100,14 @@ async def _remaining(opened: OpenPlan, writer: RunWriter) -> AsyncGenerator[Item
         writer.add_tools(info.tools_digest, info.tools)
         if not writer.is_done(item.rollout_id):
             yield item
+
+
+def _count_spent(directory: Path, opened: OpenPlan) -> None:
+    """A budget is the run's, however often it is resumed."""
+    models = (opened.plan.model, *opened.plan.request.roles.values())
+    if any(model is not None and model.budget is not None for model in models):
+        with open_run(directory) as reader:
+            opened.count_spent(reader.spent())
 
 
 def _refuse_changes(directory: Path, changes: list[str]) -> None:

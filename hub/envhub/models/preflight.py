@@ -22,6 +22,15 @@ class CheckedModel(Protocol):
         ...
 
 
+@runtime_checkable
+class BudgetedModel(Protocol):
+    """A model that may cost so much in one run."""
+
+    def count_spent(self, dollars: float) -> None:
+        """Count what it has cost before."""
+        ...
+
+
 async def preflight(model: Model, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
     """Check a model that has servers. Other models need none and pass.
 

@@ -225,6 +225,20 @@ class RunReader:
             ).fetchone()
         return Totals(*row)
 
+    def spent(self) -> dict[str, float]:
+        """US dollars each role has cost, over all attempts; the model that plays is the role of no name."""
+        with self._source.connect() as connection:
+            (played,) = connection.execute("SELECT total(json_extract(body, '$.cost')) FROM turns").fetchone()
+            asked: dict[str, float] = {}
+            for path in ("$.role_calls", "$.score.judge_calls"):
+                for role, cost in connection.execute(
+                    "SELECT json_extract(call.value, '$.role'), total(json_extract(call.value, '$.cost')) "
+                    "FROM rollouts, json_each(rollouts.body, ?) AS call GROUP BY 1",
+                    (path,),
+                ):
+                    asked[role] = asked.get(role, 0.0) + cost
+        return {"": played, **asked}
+
     def stage_quantiles(self, qs: Sequence[float] = (0.5, 0.95, 0.99)) -> dict[str, tuple[float, ...]]:
         """Seconds in each stage at these quantiles (nearest rank), over effective attempts; empty without any."""
         columns = ["seconds" if stage == "total" else f"{stage}_seconds" for stage in STAGES]

@@ -63,6 +63,10 @@ class Router:
         """Calls that wait for a connection or a limit."""
         return self._gate.waiting
 
+    def count_spent(self, dollars: float) -> None:
+        """Count what this model has cost before, such as in a run that is resumed."""
+        self._budget.count(dollars)
+
     def status(self) -> tuple[ReplicaStatus, ...]:
         """Every server as it stands, those of fallbacks last."""
         ours = [replica.status(self.name) for replica in self.replicas.all]
