@@ -58,10 +58,11 @@ def _completions(prompt: str, body: str) -> Iterator[str]:
 
 def _defines(program: str, name: str) -> bool:
     try:
-        statements = ast.parse(program).body
+        tree = ast.parse(program)
+        compile(tree, "answer.py", "exec", dont_inherit=True)  # also refuses what parses, as a `return` outside
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return any(name in _names(statement) for statement in statements)
+    return any(name in _names(statement) for statement in tree.body)
 
 
 def _names(statement: ast.stmt) -> list[str]:

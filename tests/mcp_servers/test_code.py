@@ -1,0 +1,247 @@
+"""The code environment over small files, and over HumanEval."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from envhub import BadRow, Deadlines, Public, Secret, Submission, Task, VerifierError
+from envhub.errors import ConfigError
+from envhub.hosting import InProcessHost
+from envhub.messages import assistant
+from envhub_sandboxes.process import process_sandbox
+from envhub_servers.code import Code, CodeConfig, CodeSecret, humaneval
+
+ROW = {
+    "task_id": "T/0",
+    "prompt": 'import math\n\n\ndef area(radius: float) -> float:\n    """Of a circle."""\n',
+    "entry_point": "area",
+    "canonical_solution": "    return math.pi * radius ** 2\n",
+    "test": "def check(candidate):\n    assert abs(candidate(2.0) - 12.566370614) < 1e-6\n    assert candidate(0) == 0\n",
+}
+RIGHT = "def area(radius):\n    return math.pi * radius * radius\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sandbox() -> Iterator[None]:
+    yield
+    process_sandbox().close()
+
+
+def write(path: Path, *rows: dict[str, Any]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def task_of(**changes: Any) -> Task[Public, Secret]:
+    row = {**ROW, **changes}
+    secret = CodeSecret(
+        answer=row["canonical_solution"], prompt=row["prompt"], test=row["test"], entry_point=row["entry_point"]
+    )
+    return Task(Public(id=row["task_id"], prompt=row["prompt"]), secret)
+
+
+def environment(task: Task[Public, Secret] | None = None, **settings: Any) -> Code:
+    return Code(task or task_of(), CodeConfig(data="rows.jsonl", **settings), 0)
+
+
+def checking(test: str) -> Task[Public, Secret]:
+    """A task with the function f and this one test."""
+    return task_of(prompt="def f(*x, **k):\n", entry_point="f", test=f"def check(candidate):\n    {test}\n")
+
+
+async def reward(task: Task[Public, Secret], answer: str) -> float:
+    verdict = await environment(task).verify(Submission(answer=answer))
+    assert verdict.passed == (verdict.reward == 1.0)
+    return verdict.reward
+
+
+def test_a_row_becomes_a_task_whose_public_half_has_neither_tests_nor_solution(tmp_path: Path) -> None:
+    (task,) = Code.tasks(CodeConfig(data=write(tmp_path / "a.jsonl", ROW)), "test", 0)
+    assert isinstance(task, Task)
+    shown = task.public.model_dump_json()
+    assert (task.id, "Of a circle" in shown, "12.56" in shown, "math.pi" in shown) == ("T/0", True, False, False)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"test": None}, "column 'test' must be text"),
+        ({"test": "def check(candidate:"}, "column 'test' is not Python"),
+        ({"test": "assert True"}, "defines no function check(candidate)"),
+        ({"entry_point": "a b"}, "'entry_point' must name a function"),
+        ({"canonical_solution": 7}, "'canonical_solution' must be text"),
+        ({"prompt": ""}, "column 'prompt' must be text"),
+    ],
+)
+def test_a_row_that_makes_no_task_is_named_by_file_and_line(
+    tmp_path: Path, change: dict[str, Any], complaint: str
+) -> None:
+    data = write(tmp_path / "a.jsonl", ROW, {**ROW, "task_id": "T/1", **change})
+    _, bad = Code.tasks(CodeConfig(data=data), "test", 0)
+    assert isinstance(bad, BadRow)
+    assert str(bad.error).startswith(f"{data}:2: ")
+    assert complaint in str(bad.error)
+
+
+def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path) -> None:
+    (bad,) = Code.tasks(CodeConfig(data=write(tmp_path / "a.jsonl", {"prompt": "def f(): ..."})), "test", 0)
+    assert isinstance(bad, BadRow)
+    assert "missing column 'test'; the columns are: prompt" in str(bad.error)
+
+
+def test_data_must_be_named() -> None:
+    with pytest.raises(ConfigError, match="--set data=PATH"):
+        InProcessHost("code", Code)
+
+
+def test_humaneval_is_a_configuration_of_it() -> None:
+    assert humaneval.environment is Code
+    assert CodeConfig.model_validate(dict(humaneval.defaults)).data == "hf:openai/openai_humaneval"
+
+
+async def test_a_right_answer_passes_and_a_wrong_one_fails_with_the_test_it_failed() -> None:
+    assert await reward(task_of(), RIGHT) == 1.0
+    verdict = await environment().verify(Submission(answer=RIGHT.replace("return", "return 1 +")))
+    assert verdict.reward == 0.0
+    assert verdict.feedback is not None
+    assert verdict.feedback.startswith("assert abs(candidate(2.0) - 12.566370614) < 1e-6: AssertionError")
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "I cannot.", "def area(radius): return", "def area(", "x" * 100_000, "\0", "\ud800"]
+)
+async def test_what_is_no_program_is_worth_nothing(answer: str) -> None:
+    assert await reward(task_of(), answer) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("test", "function"),
+    [
+        ("assert candidate(float('nan')) != candidate(float('nan'))", "lambda x: x"),
+        ("assert candidate(float('inf')) == -float('inf')", "lambda x: -x"),
+        ("assert candidate(10**400) == 10**400 + 1", "lambda x: x + 1"),
+        ("assert candidate((1, [2], {3: {4}})) == (1, [2], {3: {4}})", "lambda x: x"),
+        ("assert type(candidate()) is tuple", "lambda: (1,)"),
+        ("assert candidate() == {(1, 2): frozenset([3])}", "lambda: {(1, 2): frozenset([3])}"),
+        ("assert candidate(b'\\x00a') == b'a\\x00'", "lambda x: x[::-1]"),
+        ("assert candidate(1j) == -1", "lambda x: x * x"),
+        ("assert list(candidate(3)) == [0, 1, 2] and candidate(3) != [0, 1, 2]", "lambda n: (i for i in range(n))"),
+        ("assert candidate(3) == range(3)", "lambda n: range(n)"),
+        ("assert candidate(x=1, y=2) == 3", "lambda x, y: x + y"),
+        ("assert candidate('\\ud800ü') == '\\ud800ü'", "lambda x: x"),
+        ("assert candidate() is None and candidate() is not False", "lambda: None"),
+        ("assert candidate(True) is True", "lambda x: x"),
+        ("assert candidate() == {'a': 2}", "lambda: __import__('collections').Counter('aa')"),
+        ("assert len(candidate(500_000)) == 500_000", "lambda n: 'x' * n"),
+    ],
+)
+async def test_values_pass_between_the_tests_and_the_function(test: str, function: str) -> None:
+    assert await reward(checking(test), f"f = {function}") == 1.0
+
+
+EXPECTS_AN_ERROR = "try: candidate()\n    except ValueError as error: assert str(error) == 'no'\n    else: assert False"
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [("ValueError('no')", 1.0), ("TypeError('no')", 0.0), ("type('ValueError', (Exception,), {})('no')", 1.0)],
+)
+async def test_a_test_may_expect_an_error(raised: str, expected: float) -> None:
+    assert await reward(checking(EXPECTS_AN_ERROR), f"def f():\n    raise {raised}") == expected
+
+
+async def test_an_error_of_the_functions_own_kind_is_still_an_error() -> None:
+    test = "try: candidate()\n    except Exception as error: assert type(error).__name__ == 'Odd'"
+    assert await reward(checking(test), "class Odd(Exception): pass\ndef f(): raise Odd") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("test", "complaint"),
+    [
+        ("candidate(lambda: 1)", "a test passes a function"),
+        ("undefined_name", "failed before they called the function: undefined_name: NameError"),
+        ("pass", "the tests never called the function"),
+    ],
+)
+async def test_tests_that_cannot_be_run_are_the_verifiers_fault(test: str, complaint: str) -> None:
+    with pytest.raises(VerifierError, match=complaint):
+        await environment(checking(test)).verify(Submission(answer="def f(*x): return 1"))
+
+
+async def test_a_prompt_that_is_no_python_is_the_verifiers_fault() -> None:
+    with pytest.raises(VerifierError, match="cannot be loaded: SyntaxError"):
+        await environment(task_of(prompt="def area(:")).verify(Submission(answer=RIGHT))
+
+
+async def test_a_program_of_the_agents_runs_and_is_told_of() -> None:
+    world = environment()
+    assert await world.run_python("print(6 * 7)") == "42\n[exit status 0]"
+    said = await world.run_python("1 / 0")
+    assert said.startswith('Traceback (most recent call last):\n  File "main.py", line 1, in <module>\n    1 / 0\n')
+    assert said.endswith("ZeroDivisionError: division by zero\n[exit status 1]")
+    assert await world.run_python("x = 1") == "[exit status 0]"
+    assert "NameError" in await world.run_python("print(x)")
+
+
+async def test_limits_are_told_to_the_agent() -> None:
+    world = environment(run_seconds=1.0, output_bytes=200)
+    assert await world.run_python("while True: pass") == "[stopped after 1 seconds of CPU time]"
+    assert "bytes dropped" in await world.run_python("print('x' * 1000)")
+
+
+async def test_a_hosted_episode_runs_code_and_submits(tmp_path: Path) -> None:
+    config = CodeConfig(data=write(tmp_path / "a.jsonl", ROW))
+    await Code.prepare(config)
+    host = InProcessHost("code", Code, config)
+    card = next(host.cards("test", 0))
+    assert not isinstance(card, BadRow)
+    assert host.info.scores_transcripts
+    async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
+        assert [tool.name for tool in episode.seats["agent"].tools] == ["run_python", "get_task", "submit"]
+        result = await episode.seats["agent"].call_tool("run_python", {"code": "print(1)"})
+        assert "exit status 0" in result.model_dump_json()
+        await episode.seats["agent"].call_tool("submit", {"answer": f"```python\n{RIGHT}```"})
+        assert (await episode.verify(Submission(answer=episode.answer))).reward == 1.0
+
+
+def real(folder: Path) -> list[Task[Public, Secret]]:
+    tasks = list(Code.tasks(CodeConfig(data=str(folder / "humaneval" / "HumanEval.jsonl.gz")), "test", 0))
+    return [task for task in tasks if isinstance(task, Task)]
+
+
+async def passing(tasks: list[tuple[Task[Public, Secret], Submission]]) -> set[str]:
+    passed: set[str] = set()
+
+    async def play(task: Task[Public, Secret], submission: Submission) -> None:
+        if (await environment(task).verify(submission)).reward == 1.0:
+            passed.add(task.id)
+
+    async with anyio.create_task_group() as group:
+        for task, submission in tasks:
+            group.start_soon(play, task, submission)
+    return passed
+
+
+async def test_every_canonical_solution_passes_and_none_that_returns_none(real_data: Path) -> None:
+    tasks = real(real_data)
+    assert len(tasks) == 164
+    references = [(task, Submission(transcript=tuple(environment(task).reference()))) for task in tasks]
+    assert await passing(references) == {task.id for task in tasks}
+    nothing = [
+        (task, Submission(transcript=(assistant(f"```python\n{task.secret.prompt}    return None\n```"),)))
+        for task in tasks
+        if isinstance(task.secret, CodeSecret)
+    ]
+    assert len(nothing) == 164
+    assert await passing(nothing) == set()
+
+
+async def test_bodies_alone_pass_as_well_as_whole_functions(real_data: Path) -> None:
+    tasks = real(real_data)[:40]
+    assert await passing([(task, Submission(answer=str(task.secret.answer))) for task in tasks]) == {
+        task.id for task in tasks
+    }
