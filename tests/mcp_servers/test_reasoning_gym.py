@@ -150,6 +150,10 @@ def test_the_answer_stands_in_its_tag(submission: Submission, answer: str | None
     assert find_answer(submission) == answer
 
 
+def entries(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir()]
+
+
 RUNS = "__import__('pathlib').Path({mark!r}).touch()"
 EVALUATING = ("spiral_matrix", "string_insertion", "binary_matrix", "n_queens", "number_sorting", "bitwise_arithmetic")
 PARSING = ("countdown", "puzzle24", "simple_integration", "intermediate_integration", "polynomial_multiplication")
@@ -162,7 +166,7 @@ async def test_an_answer_is_never_run(split: str, tmp_path: Path) -> None:
     attack = RUNS.format(mark=str(mark))
     for answer in (attack, f"[{attack}]", f"[[{attack}]]", f"({attack},)", f"x + {attack}", f"[a for a in [{attack}]]"):
         assert await reward(task, answer) <= FLOOR
-    assert list(tmp_path.iterdir()) == []
+    assert entries(tmp_path) == []
 
 
 @pytest.mark.parametrize(
