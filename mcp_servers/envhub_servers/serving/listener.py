@@ -20,7 +20,7 @@ MAX_SOCKET_PATH = 107
 MAX_HEADER_BYTES = 64 * 2**10
 KEEP_ALIVE_SECONDS = 75
 """An idle connection is kept this long: an agent thinks between two calls."""
-DRAIN_SECONDS = 2
+DRAIN_SECONDS = 1
 _BACKLOG = 2048
 
 

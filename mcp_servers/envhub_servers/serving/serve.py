@@ -31,7 +31,7 @@ from envhub_servers.serving.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-STOP_SECONDS = 8.0
+STOP_SECONDS = 6.0
 """Closing every episode may take this long; who started the server may not wait much longer."""
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LOCAL_URLS = ("http://127.0.0.1:", "http://localhost:", "http://[::1]:")
