@@ -20,7 +20,7 @@ ROW = {
     "prompt": 'import math\n\n\ndef area(radius: float) -> float:\n    """Of a circle."""\n',
     "entry_point": "area",
     "canonical_solution": "    return math.pi * radius ** 2\n",
-    "test": "def check(candidate):\n    assert abs(candidate(2.0) - 12.566370614) < 1e-6\n    assert candidate(0) == 0\n",
+    "test": "def check(candidate):\n    assert abs(candidate(2.0) - 12.56637) < 1e-4\n    assert candidate(0) == 0\n",
 }
 RIGHT = "def area(radius):\n    return math.pi * radius * radius\n"
 
@@ -108,7 +108,7 @@ async def test_a_right_answer_passes_and_a_wrong_one_fails_with_the_test_it_fail
     verdict = await environment().verify(Submission(answer=RIGHT.replace("return", "return 1 +")))
     assert verdict.reward == 0.0
     assert verdict.feedback is not None
-    assert verdict.feedback.startswith("assert abs(candidate(2.0) - 12.566370614) < 1e-6: AssertionError")
+    assert verdict.feedback.startswith("assert abs(candidate(2.0) - 12.56637) < 1e-4: AssertionError")
 
 
 @pytest.mark.parametrize(

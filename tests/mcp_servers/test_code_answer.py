@@ -13,9 +13,7 @@ WHOLE = "def area(r):\n    return pi * r ** 2\n"
 def value(answer: str, prompt: str = PROMPT) -> object:
     namespace: dict[str, Any] = {}
     exec(find_program(prompt, answer, "area"), namespace)
-    function = namespace["area"]
-    assert callable(function)
-    return round(function(1), 2)
+    return round(namespace["area"](1), 2)
 
 
 @pytest.mark.parametrize(
