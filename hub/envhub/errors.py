@@ -10,6 +10,7 @@ HubError
 ├── StoreError                the run store could not write or read (disk full …)
 ├── EpisodeError              an episode's boundary broke; becomes the rollout's outcome
 │   ├── TaskError             the environment's own code: setup, a tool, a user turn
+│   │   └── ServerGone        its server does not come back
 │   ├── SandboxError          where its tools run
 │   ├── ModelError            who generates
 │   │   ├── ContextLimitError the conversation no longer fits: a stop
@@ -86,6 +87,13 @@ class EpisodeError(HubError):
 
 class TaskError(EpisodeError):
     """The environment's own code failed: its setup, one of its tools, or its user."""
+
+
+class ServerGone(TaskError):
+    """An environment's server is gone and does not come back; no later attempt fares better."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=False)
 
 
 class SandboxError(EpisodeError):

@@ -109,14 +109,20 @@ class _Run:
             watchers.cancel_scope.cancel()
 
     async def _watch_signals(self, everything: anyio.CancelScope) -> None:
-        """The first Ctrl-C lets what is in flight finish; the second, or a SIGTERM, ends it now. Both tidy up."""
+        """The first Ctrl-C lets what is in flight finish; the second, or a SIGTERM, ends it now. Both tidy up.
+
+        One more, and the run leaves without tidying up.
+        """
         count = 0
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async for received in signals:
                 count += 1
+                if self._patience is not None:
+                    self._leave()
                 self.is_interrupted = True
                 self._stop.set()
-                if received == signal.SIGTERM or count >= SECOND_SIGNAL:
+                # Before the first episode there is nothing in flight that could finish.
+                if received == signal.SIGTERM or count >= SECOND_SIGNAL or not self._view.has_started:
                     self._view.note("stopping now")
                     seconds = self._plan.request.deadlines.close + TIDYING_SECONDS
                     self._patience = asyncio.get_running_loop().call_later(seconds, self._leave)
@@ -127,7 +133,9 @@ class _Run:
     def _leave(self) -> None:
         """Go without those who will not: code that ignores its cancellation cannot be ended inside one process."""
         self._view.note("something ignores that it is cancelled; leaving without it. What is committed is kept.")
-        os._exit(130)
+        if servers := sys.modules.get("envhub.hosting.remote.process"):  # loaded where a server was started
+            servers.kill_running()
+        os._exit(INTERRUPTED)
 
 
 def _request(given: dict[str, Any], config: Path | None, output: Path | None, resume: bool) -> RunRequest:

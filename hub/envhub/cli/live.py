@@ -35,6 +35,8 @@ class LiveView:
         self._console = console
         self._is_bar = console.is_terminal and not is_quiet
         self._is_quiet = is_quiet
+        self.has_started = False
+        """Whether the run plays."""
         self._means = RunningMeans()
         self._unscored: dict[str, Outcome] = {}
         """Samples whose latest attempt is unscored: a later attempt takes its place."""
@@ -68,6 +70,7 @@ class LiveView:
 
     def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
         """The run is about to play."""
+        self.has_started = True
         self._means.planned, self._done_before = planned, done
         self._started = time.monotonic()
         if bad_rows:

@@ -11,7 +11,10 @@ from envhub.errors import ConfigError
 def run(
     environments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ENV", help="Environments by name (`hub list`), or a file of your own: ./dice.py"),
+        typer.Argument(
+            metavar="ENV",
+            help="Environments by name (`hub list`), a file of your own (./dice.py), or a server (http://HOST:PORT).",
+        ),
     ] = None,
     model: Annotated[
         str | None,

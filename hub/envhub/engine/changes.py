@@ -24,7 +24,9 @@ HARMLESS = frozenset(
     }
 )
 """Settings that may change when a run is resumed: they do not change what a rollout means."""
-IN_FORCE = frozenset({"request.split", "request.limits", "request.in_process", "request.served"})
+IN_FORCE = frozenset(
+    {"request.split", "request.limits", "request.in_process", "request.served", "request.environments"}
+)
 """Settings judged by what comes of them, which stands with each environment, and not by how they were asked for."""
 
 

@@ -12,7 +12,8 @@ from envhub.engine.item import Cast, Item
 from envhub.engine.plan import Plan, PlannedEnvironment
 from envhub.engine.request import RunRequest
 from envhub.errors import ConfigError, UnknownNameError
-from envhub.hosting.opening import open_in_process, open_served
+from envhub.hosting.launch import TOKEN_VARIABLE
+from envhub.hosting.opening import open_attached, open_in_process, open_served
 from envhub.limits import DEFAULT_LIMITS, Limits
 from envhub.models.config import ModelConfig
 from envhub.models.credentials import Credentials
@@ -57,7 +58,8 @@ class OpenPlan:
         plan = self.plan
         settings = {
             f"{opened.host.info.name}.{key}": value
-            for opened in self.environments
+            for planned, opened in zip(plan.environments, self.environments, strict=True)
+            if not planned.is_attached
             for key, value in opened.host.info.config.items()
         }
         update = {"agent": plan.agent_name, "agent_set": plan.agent.config, "set": settings}
@@ -177,19 +179,33 @@ async def open_plan(plan: Plan, credentials: Credentials) -> AsyncGenerator[Open
         for role, config in plan.request.roles.items():
             roles[role] = await stack.enter_async_context(open_model(config, credentials))
             await preflight(roles[role])
-        environments = [await stack.enter_async_context(_host(planned, roles)) for planned in plan.environments]
+        environments = [
+            await stack.enter_async_context(_host(planned, roles, credentials)) for planned in plan.environments
+        ]
+        names = [host.info.name for host in environments]
+        if len(set(names)) != len(names):
+            raise ConfigError(f"two environments have one name: {', '.join(names)}")
         is_priced = plan.model is None or find_price(*_priced(plan.model, credentials)) is not None
         yield OpenPlan(plan, tuple(_opened(host, plan.request, is_priced) for host in environments), model, roles)
 
 
 @asynccontextmanager
-async def _host(planned: PlannedEnvironment, roles: Mapping[str, Model]) -> AsyncGenerator[EnvironmentHost]:
+async def _host(
+    planned: PlannedEnvironment, roles: Mapping[str, Model], credentials: Credentials
+) -> AsyncGenerator[EnvironmentHost]:
+    if planned.is_attached:
+        async with open_attached(planned.target, credentials.key(TOKEN_VARIABLE)) as host:
+            yield host
+        return
     if not planned.is_served:
         assert planned.local is not None
         found, config = planned.local
         async with open_in_process(planned.name, found.environment, config, roles) as host:
             yield host
         return
+    if planned.local is not None:
+        found, config = planned.local
+        roles = {role: roles[role] for role in found.environment.roles(config) if role in roles}
     async with serve_roles(roles) as endpoints, open_served(planned.target, planned.settings, endpoints) as host:
         yield host
 

@@ -1,12 +1,15 @@
 """From what was asked to what will be done: every name and setting checked before anything starts."""
 
 from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
 from envhub.engine.request import RunRequest
 from envhub.environment import EnvironmentConfig
 from envhub.errors import ConfigError
+from envhub.hosting.launch import is_address
 from envhub.hosting.opening import configured
 from envhub.models.config import ModelConfig
 from envhub.plugins import ENVIRONMENTS, FoundEnvironment, find_agent, find_environment, plugins
@@ -18,14 +21,19 @@ class PlannedEnvironment:
     """One environment of a run, named and configured."""
 
     name: str
-    """As rollouts carry it."""
+    """As rollouts carry it; of an attached one, where it is."""
     target: str
-    """As the caller named it: a name or a path."""
+    """As the caller named it: a name, a path, or the address of its server."""
     settings: dict[str, JsonValue]
     local: tuple[FoundEnvironment, EnvironmentConfig] | None
     """Its class and configuration; None where its code is not to be run in this process."""
     is_served: bool
-    """Whether it gets a process of its own."""
+    """Whether it has a process of its own."""
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether somebody else started its server, and configured it."""
+        return is_address(self.target)
 
 
 @dataclass(frozen=True)
@@ -52,13 +60,18 @@ def make_plan(request: RunRequest) -> Plan:
     """
     if not request.environments:
         raise ConfigError("name an environment to run, for example `hub run arithmetic`; `hub list` shows them all")
+    if request.served and request.in_process:
+        raise ConfigError("an environment is hosted either in a process of its own or in this one: served, in_process")
     found = [_find(target, request) for target in request.environments]
     names = [name for name, _ in found]
     if len(set(names)) != len(names):
         raise ConfigError(f"an environment is named twice: {', '.join(names)}")
-    settings = _settings(request.set, names)
+    ours = [name for name, target in zip(names, request.environments, strict=True) if not is_address(target)]
+    if not ours:
+        _check_attached(request)
+    settings = _settings(request.set, ours)
     environments = tuple(
-        _planned(name, target, environment, settings[name], request)
+        _planned(name, target, environment, settings.get(name, {}), request)
         for target, (name, environment) in zip(request.environments, found, strict=True)
     )
     _check_server(request)
@@ -71,6 +84,8 @@ def make_plan(request: RunRequest) -> Plan:
 
 def _find(target: str, request: RunRequest) -> tuple[str, FoundEnvironment | None]:
     """The environment's name, and its class where that may be loaded here: others' code gets a process of its own."""
+    if is_address(target):
+        return urlsplit(target).netloc.rpartition("@")[2] or Path(target.removeprefix("unix:")).stem, None
     plugin = plugins(ENVIRONMENTS).get(target)
     if plugin is not None and not plugin.is_shipped and not request.in_process:
         return target, None
@@ -90,13 +105,23 @@ def _settings(given: dict[str, JsonValue], names: list[str]) -> dict[str, dict[s
     """Split `--set` by environment: `NAME.key` is that one's, a bare key everyone's."""
     settings: dict[str, dict[str, JsonValue]] = {name: {} for name in names}
     for key, value in given.items():
-        owner, dot, rest = key.partition(".")
-        if dot and owner in settings:
-            settings[owner][rest] = value
+        owner = next((name for name in names if key.startswith(f"{name}.")), None)
+        if owner is not None:
+            settings[owner][key.removeprefix(f"{owner}.")] = value
         else:
             for name in names:
                 settings[name].setdefault(key, value)
     return settings
+
+
+def _check_attached(request: RunRequest) -> None:
+    """Refuse what only a server that is started here could be told."""
+    for option, given in (("settings", request.set), ("roles", request.roles)):
+        if given:
+            raise ConfigError(
+                f"{option} are given ({', '.join(given)}), but the environment's server is already running; "
+                "give them to whoever starts it"
+            )
 
 
 def _check_server(request: RunRequest) -> None:

@@ -11,7 +11,7 @@ import anyio
 from envhub.engine.item import Item
 from envhub.engine.play import Attempt
 from envhub.engine.request import Retries
-from envhub.errors import BudgetError, StoreError
+from envhub.errors import BudgetError, ServerGone, StoreError
 from envhub.rollout import Rollout
 
 logger = logging.getLogger(__name__)
@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 LONGEST_PAUSE_SECONDS = 10.0
 LAST_RECORD_SECONDS = 10.0
 """How long the record of an attempt cut short may wait for the sink."""
+_HOPELESS = frozenset({BudgetError.__name__, ServerGone.__name__})
+"""Faults that every later sample would meet, too."""
 
 
 class Sink(Protocol):
@@ -85,8 +87,12 @@ class LocalPool:
 
     async def _work(self, items: AsyncIterator[Item], turn: anyio.Lock, sink: Sink) -> None:
         while not self._stop.is_set:
-            async with turn:  # tasks may come over a wire, and one reader at a time may wait for them
-                item = await anext(items, None)
+            try:
+                async with turn:  # tasks may come over a wire, and one reader at a time may wait for them
+                    item = await anext(items, None)
+            except ServerGone as error:
+                self._stop.set(str(error))
+                return
             if item is None or self._stop.is_set:
                 return
             await self._collect(item, sink)
@@ -110,10 +116,10 @@ class LocalPool:
                     await sink.add(rollout or attempt.cancelled(), attempt.media)
                 raise
             kind = rollout.outcome.kind
-            spent = next((fault for fault in rollout.faults if fault.type == BudgetError.__name__), None)
-            if spent is not None and not self._stop.is_set:
-                # Every later sample would meet the same refusal; with more money, `--resume` tries them again.
-                self._stop.set(spent.message)
+            hopeless = next((fault for fault in rollout.faults if fault.type in _HOPELESS), None)
+            if hopeless is not None and not self._stop.is_set:
+                # With more money, or a server that works, `--resume` tries the rest.
+                self._stop.set(hopeless.message)
             broken = [fault for fault in rollout.faults if fault.phase != "close"]
             if not left.get(kind) or self._stop.is_set or not all(fault.retryable for fault in broken):
                 return

@@ -13,6 +13,11 @@ TOKEN_VARIABLE = "ENVHUB_CONTROL_TOKEN"
 """Holds the control credential of a server somebody else started."""
 
 
+def is_address(target: str) -> bool:
+    """Whether an environment is named by where its server is."""
+    return target.startswith(("http://", "https://", "unix:"))
+
+
 class RoleEndpoint(Frozen):
     """Where a server asks a role's model: an address of the hub's own, never a provider and its key."""
 

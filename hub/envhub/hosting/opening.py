@@ -57,3 +57,16 @@ async def open_served(
 
     async with serve(name, settings, roles or {}) as host:
         yield host
+
+
+@asynccontextmanager
+async def open_attached(address: str, token: str | None) -> AsyncGenerator[EnvironmentHost]:
+    """Use an environment that somebody else serves, in whatever language, at `http://HOST:PORT` or `unix:PATH`.
+
+    Raises:
+        UsageError: nothing is there, the credential is missing or refused, or it speaks another contract.
+    """
+    from envhub.hosting.remote import attach  # as above
+
+    async with attach(address, token) as host:
+        yield host

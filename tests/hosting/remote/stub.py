@@ -47,8 +47,8 @@ class Stub:
         assert self._connection is not None
         return self._connection
 
-    def suspect(self, connection: Connection) -> None:
-        """Count who met it gone or silent."""
+    def suspect(self) -> None:
+        """Count who met it gone, silent or talking nonsense."""
         self.suspected += 1
 
     def host(self) -> RemoteHost:
@@ -125,7 +125,7 @@ async def stub_server(grace_seconds: float = 0.2) -> AsyncGenerator[Stub]:
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         stub.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        async with connect(stub.url, TOKEN, grace_seconds) as connection:
+        async with connect(stub.url, TOKEN, grace_seconds, stub.suspect) as connection:
             stub._connection = connection  # pyright: ignore[reportPrivateUsage]
             yield stub
     finally:

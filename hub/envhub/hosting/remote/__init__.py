@@ -1,5 +1,6 @@
 """Environments in processes of their own, or anywhere: the contract's client side."""
 
+from envhub.hosting.remote.attach import attach
 from envhub.hosting.remote.serve import serve
 
-__all__ = ["serve"]
+__all__ = ["attach", "serve"]

@@ -5,6 +5,7 @@ The wire: https://modelcontextprotocol.io/specification/2026-07-28/basic/transpo
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
@@ -15,7 +16,7 @@ from yarl import URL
 
 from envhub.hosting.control import OpenedSeat
 from envhub.hosting.episode import CLOSED
-from envhub.hosting.remote.connection import Connection, ServerFault, exchange
+from envhub.hosting.remote.connection import Connection
 from envhub.hosting.toolbox import SUBMIT
 from envhub.limits import Deadlines
 from envhub.messages import Message
@@ -45,6 +46,19 @@ class _Response(msgspec.Struct):
 
 _decoder = msgspec.json.Decoder(_Response)
 
+_REFUSED = {
+    413: "The arguments are larger than the environment takes.",
+    429: "Too many calls at once; make fewer.",
+}
+"""Statuses that are the caller's doing and not a fault of the server, and what the model is told."""
+
+
+@dataclass(slots=True)
+class Latch:
+    """Whether the agent's time is over, as an episode and its seats know it."""
+
+    is_set: bool = False
+
 
 class RemotePlane:
     """One seat of an episode that another process hosts."""
@@ -55,7 +69,7 @@ class RemotePlane:
         tools: tuple[Tool, ...],
         connection: Connection,
         deadlines: Deadlines,
-        on_sealed: Callable[[], None],
+        sealed: Latch,
         reply: Callable[[str, Sequence[Message]], Awaitable[Sequence[Message] | None]],
     ) -> None:
         self.token, self.messages, self.tools = seat.token, seat.messages, tools
@@ -63,9 +77,8 @@ class RemotePlane:
         """The seat's MCP endpoint: all that another client needs."""
         self._name, self._url = seat.name, URL(seat.url)
         self._known = {tool.name for tool in tools}
-        self._connection, self._seconds = connection, deadlines.tool_call
-        self._on_sealed, self._reply = on_sealed, reply
-        self._is_over = False
+        self._connection, self._deadlines = connection, deadlines
+        self._sealed, self._reply = sealed, reply
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call one of the seat's tools.
@@ -73,7 +86,7 @@ class RemotePlane:
         Raises:
             ServerFault: the server is gone, silent, or does not speak MCP.
         """
-        if self._is_over:
+        if self._sealed.is_set:
             return text_result(CLOSED, is_error=True)
         if name not in self._known:
             # Not sent: what a model makes up may not even be fit for a header.
@@ -85,8 +98,7 @@ class RemotePlane:
             return text_result(f"the arguments are not JSON: {error}", is_error=True)
         result = await self._exchange(body, name)
         if name == SUBMIT and not result.is_error:
-            self._is_over = True
-            self._on_sealed()
+            self._sealed.is_set = True
         return result
 
     def _known_names(self) -> list[str]:
@@ -94,33 +106,30 @@ class RemotePlane:
 
     async def _exchange(self, body: bytes, name: str) -> CallToolResult:
         what = f"tools/call {name}"
-        status, raw = await exchange(
-            self._connection.agents,
-            "POST",
-            self._url,
-            body,
-            {**_HEADERS, "Mcp-Name": name},
-            seconds=self._seconds + self._connection.grace_seconds,
-            what=what,
+        deadlines, connection = self._deadlines, self._connection
+        # To submit is to seal: calls in flight end first, then the world is sealed.
+        seconds = deadlines.tool_call + (2 * deadlines.close if name == SUBMIT else 0)
+        status, raw = await connection.post_to_agents(
+            self._url, body, {**_HEADERS, "Mcp-Name": name}, seconds=seconds, what=what
         )
+        if status in _REFUSED:
+            return text_result(_REFUSED[status], is_error=True)
         try:
             response = _decoder.decode(raw) if raw[:1] == b"{" else _from_events(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ServerFault(f"the environment server answered {what} (HTTP {status}) with no JSON: {error}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise connection.fault(f"answered {what} (HTTP {status}) with no JSON: {error}") from None
         result = bytes(response.result)
         if not result:
             told = (response.error or {}).get("message", raw[:200].decode(errors="replace"))
-            raise ServerFault(f"the environment server refused {what} (HTTP {status}): {told}")
+            raise connection.fault(f"refused {what} (HTTP {status}): {told}")
         try:
             return _unmarked(CallToolResult.model_validate_json(result))
         except ValidationError as error:
-            raise ServerFault(
-                f"the environment server answered {what} with no tool result: {error.errors()[0]['msg']}"
-            ) from None
+            raise connection.fault(f"answered {what} with no tool result: {error.errors()[0]['msg']}") from None
 
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
         """The environment's next user messages, or None when the conversation is over."""
-        return None if self._is_over else await self._reply(self._name, messages)
+        return None if self._sealed.is_set else await self._reply(self._name, messages)
 
 
 def _unmarked(result: CallToolResult) -> CallToolResult:

@@ -1,21 +1,30 @@
 """Calls of an environment server: bounded in time and size, and everything that goes wrong typed."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import io
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import aiohttp
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticSerializationError
 from yarl import URL
 
-from envhub.errors import TaskError
+from envhub.errors import AgentError, ConfigError, CredentialError, EpisodeError, HubError, NotOffered, TaskError
 from envhub.hosting.control import Failure, error_of
+from envhub.hosting.host import CONTRACT_VERSION
+from envhub.protocols import EnvironmentInfo
 
 MAX_ANSWER_BYTES = 64 * 2**20
 """A larger answer is refused: no page of tasks, snapshot or tool result comes near."""
 CONNECT_SECONDS = 10.0
 GRACE_SECONDS = 5.0
+INFO_SECONDS = 30.0
+_KEEP_ALIVE_SECONDS = 4.0
+"""Shorter than the five seconds after which common servers hang up, so that a call rarely meets a dying connection."""
+_LARGE_BODY = 2**20
+"""aiohttp warns of larger `bytes` bodies; a stream of the same bytes is written piecemeal."""
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
@@ -34,12 +43,13 @@ class Connection:
         control: aiohttp.ClientSession,
         agents: aiohttp.ClientSession,
         grace_seconds: float,
+        on_fault: Callable[[], None],
     ) -> None:
-        self.grace_seconds = grace_seconds
-        """What a call may take beyond the deadline the server keeps itself."""
-        self._base = URL("http://control" if control_url.startswith("unix:") else control_url)
+        """`on_fault` hears of every call that met the server gone, silent, or talking nonsense."""
+        self._grace_seconds = grace_seconds
+        self._base = "http://control" if control_url.startswith("unix:") else control_url
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        self._control, self.agents = control, agents
+        self._control, self._agents, self._on_fault = control, agents, on_fault
 
     async def call(
         self, method: str, path: str, answer: type[AnswerT], body: BaseModel | None = None, *, seconds: float
@@ -51,50 +61,123 @@ class Connection:
             ServerFault: it is gone, silent, or answers what is no answer.
         """
         what = f"{method} {path.partition('?')[0]}"
-        data = None if body is None else body.model_dump_json().encode()
-        url = self._base.join(URL(path, encoded=True))
-        status, raw = await exchange(
-            self._control, method, url, data, self._headers, seconds=seconds + self.grace_seconds, what=what
-        )
+        try:
+            data = None if body is None else body.model_dump_json().encode()
+        except PydanticSerializationError as error:
+            raise AgentError(f"what was said cannot be sent ({what}): {error}") from None
+        url = URL(self._base + path, encoded=True)
+        status, raw = await self._exchange(self._control, method, url, data, self._headers, seconds, what)
         try:
             if status < 400:
                 return answer.model_validate_json(raw)
             failure = Failure.model_validate_json(raw)
         except ValidationError as error:
+            if status in (401, 403):
+                raise CredentialError(f"the environment server refused access ({what}, HTTP {status})") from None
             told = error.errors(include_url=False, include_input=False)[0]
-            raise ServerFault(
-                f"the environment server answered {what} (HTTP {status}) with what is no {answer.__name__}: "
+            raise self.fault(
+                f"answered {what} (HTTP {status}) with what is no {answer.__name__}: "
                 f"{'.'.join(map(str, told['loc']))} {told['msg']}"
             ) from None
         raise error_of(failure.error)
 
+    async def ask(
+        self, method: str, path: str, answer: type[AnswerT], body: BaseModel | None = None, *, seconds: float
+    ) -> AnswerT:
+        """A call on behalf of one episode: what the server refuses breaks that episode, and not the run.
+
+        Raises:
+            EpisodeError: what the server says went wrong, or the server's own fault.
+            NotOffered: the environment does not offer it.
+        """
+        try:
+            return await self.call(method, path, answer, body, seconds=seconds)
+        except (EpisodeError, NotOffered):
+            raise
+        except HubError as error:
+            raise TaskError(f"the environment server refused: {error}", retryable=False) from error
+
+    async def post_to_agents(
+        self, url: URL, body: bytes, headers: dict[str, str], *, seconds: float, what: str
+    ) -> tuple[int, bytes]:
+        """One call of the agent plane: its status and body.
+
+        Raises:
+            ServerFault: there is no answer in time, or it is too large.
+        """
+        return await self._exchange(self._agents, "POST", url, body, headers, seconds, what)
+
+    async def _exchange(
+        self,
+        session: aiohttp.ClientSession,
+        method: str,
+        url: URL,
+        data: bytes | None,
+        headers: dict[str, str],
+        seconds: float,
+        what: str,
+    ) -> tuple[int, bytes]:
+        try:
+            return await _exchange(session, method, url, data, headers, seconds + self._grace_seconds, what)
+        except ServerFault:
+            self._on_fault()
+            raise
+
+    def fault(self, words: str) -> ServerFault:
+        """An error that says what the server did; the server is looked at."""
+        self._on_fault()
+        return ServerFault(f"the environment server {words}")
+
+    async def info(self) -> EnvironmentInfo:
+        """What the server says of its environment.
+
+        Raises:
+            ConfigError: it speaks another version of the contract.
+            HubError: it refuses, or there is no answer.
+        """
+        path = "/v1/environment"
+        spoken = await self.call("GET", path, _Spoken, seconds=INFO_SECONDS)
+        if spoken.contract != CONTRACT_VERSION:
+            raise ConfigError(
+                f"environment {spoken.name!r} is served under contract version {spoken.contract}, "
+                f"this hub speaks version {CONTRACT_VERSION}; install matching versions"
+            )
+        return await self.call("GET", path, EnvironmentInfo, seconds=INFO_SECONDS)
+
     async def is_healthy(self, seconds: float) -> bool:
         """Whether the server answers at all."""
-        url = self._base.join(URL("/health"))
-        status, _ = await exchange(self._control, "GET", url, None, {}, seconds=seconds, what="GET /health")
+        url = URL(self._base + "/health")
+        try:
+            status, _ = await _exchange(self._control, "GET", url, None, {}, seconds, "GET /health")
+        except ServerFault:
+            return False
         return status == 200
 
 
-async def exchange(
+class _Spoken(BaseModel):
+    """As much of `EnvironmentInfo` as every version of the contract has."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: str
+    contract: int
+
+
+async def _exchange(
     session: aiohttp.ClientSession,
     method: str,
     url: URL,
     data: bytes | None,
     headers: dict[str, str],
-    *,
     seconds: float,
     what: str,
 ) -> tuple[int, bytes]:
-    """Send a request, read an answer: its status and body.
-
-    Raises:
-        ServerFault: there is no answer in time, or it is too large.
-    """
     if session.closed:
         raise ServerFault(f"the environment server is gone ({what}: it was given up)")
+    body = data if data is None or len(data) <= _LARGE_BODY else io.BytesIO(data)
     try:
         async with asyncio.timeout(seconds):
-            async with session.request(method, url, data=data, headers=headers, allow_redirects=False) as response:
+            async with session.request(method, url, data=body, headers=headers, allow_redirects=False) as response:
                 return response.status, await _read(response, what)
     except TimeoutError:
         raise ServerFault(f"the environment server did not answer {what} within {seconds:g} s") from None
@@ -118,20 +201,34 @@ async def _read(response: aiohttp.ClientResponse, what: str) -> bytes:
 
 
 @asynccontextmanager
-async def connect(control_url: str, token: str, grace_seconds: float = GRACE_SECONDS) -> AsyncGenerator[Connection]:
-    """Connection pools to a server's two planes; closed on the way out."""
+async def connect(
+    control_url: str,
+    token: str,
+    grace_seconds: float = GRACE_SECONDS,
+    on_fault: Callable[[], None] = lambda: None,
+) -> AsyncGenerator[Connection]:
+    """Connection pools to a server's two planes; closed on the way out.
+
+    `grace_seconds` is what a call may take beyond the deadline that the server keeps itself.
+    """
     if control_url.startswith("unix:"):
-        control_pool: aiohttp.BaseConnector = aiohttp.UnixConnector(path=control_url[len("unix:") :], limit=0)
+        control_pool: aiohttp.BaseConnector = aiohttp.UnixConnector(
+            path=control_url[len("unix:") :], limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS
+        )
     else:
-        control_pool = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300)
+        control_pool = _tcp_pool()
     timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS)
     async with (
         aiohttp.ClientSession(connector=control_pool, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as control,
         aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
+            connector=_tcp_pool(),
             timeout=timeout,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": "envhub", "Accept-Encoding": "identity"},
         ) as agents,
     ):
-        yield Connection(control_url, token, control, agents, grace_seconds)
+        yield Connection(control_url, token, control, agents, grace_seconds, on_fault)
+
+
+def _tcp_pool() -> aiohttp.TCPConnector:
+    return aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=_KEEP_ALIVE_SECONDS)

@@ -1,14 +1,15 @@
 """An episode that another process hosts, as the engine sees it."""
 
 from collections.abc import Mapping, Sequence
+from urllib.parse import quote
 
 from mcp_types import Tool
 from pydantic import JsonValue
 
-from envhub.errors import HubError, TaskError, VerifierError
+from envhub.errors import EpisodeError, TaskError, VerifierError
 from envhub.hosting.control import (
     EpisodeStatus,
-    OpenedEpisode,
+    OpenedSeat,
     Reference,
     ReplyAnswer,
     ReplyRequest,
@@ -16,38 +17,55 @@ from envhub.hosting.control import (
     Verified,
     VerifyRequest,
 )
-from envhub.hosting.remote.agent import RemotePlane
-from envhub.hosting.remote.connection import Connection
+from envhub.hosting.remote.agent import Latch, RemotePlane
+from envhub.hosting.remote.connection import Connection, ServerFault
 from envhub.limits import Deadlines
 from envhub.messages import Message
 from envhub.rollout import Fault
 from envhub.score import ModelCall, Score
 from envhub.submission import Submission
 
+_SEAL = 2
+"""Deadlines of closing that a seal may take: one for the calls in flight, one for the world's own."""
+
 
 class RemoteEpisode:
     """One attempt at one task; what its server last said of it is kept here."""
 
-    def __init__(
-        self, opened: OpenedEpisode, tools: Mapping[str, Tool], connection: Connection, deadlines: Deadlines
-    ) -> None:
-        self.id = opened.id
-        self.is_sealed = False
+    def __init__(self, episode_id: str, connection: Connection, deadlines: Deadlines) -> None:
+        self.id = episode_id
         self.answer: str | None = None
         self.faults: list[Fault] = []
         self.role_calls: list[ModelCall] = []
+        self.seats: dict[str, RemotePlane] = {}
         self._connection, self._deadlines = connection, deadlines
-        self._path = f"/v1/episodes/{opened.id}"
+        self._path = f"/v1/episodes/{quote(episode_id, safe='')}"
+        self._sealed = Latch()
         self._is_closed = self._has_status = False
-        self.seats = {
-            seat.name: RemotePlane(
-                seat, tuple(tools[name] for name in seat.tools), connection, deadlines, self._on_sealed, self._reply
-            )
-            for seat in opened.seats
-        }
 
-    def _on_sealed(self) -> None:
-        self.is_sealed = True
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the agent's time is over, as far as it is known here."""
+        return self._sealed.is_set
+
+    def take_seats(self, opened: Sequence[OpenedSeat], expected: Sequence[str], tools: Mapping[str, Tool]) -> None:
+        """Sit down at the seats the server opened.
+
+        Raises:
+            ServerFault: they are not those of the environment, or have tools it has not.
+        """
+        names = [seat.name for seat in opened]
+        unknown = {name for seat in opened for name in seat.tools} - tools.keys()
+        if sorted(names) != sorted(expected) or unknown:
+            what = f"the tools {sorted(unknown)}" if unknown else f"the seats {names}"
+            raise ServerFault(f"the environment server opened an episode with {what}, which it did not announce")
+        for seat in opened:
+            known = tuple(tools[name] for name in seat.tools)
+            try:
+                plane = RemotePlane(seat, known, self._connection, self._deadlines, self._sealed, self._reply)
+            except ValueError as error:
+                raise ServerFault(f"the environment server gave a seat the URL {seat.url!r}: {error}") from None
+            self.seats[seat.name] = plane
 
     async def _reply(self, seat: str, messages: Sequence[Message]) -> Sequence[Message] | None:
         if self.is_sealed:
@@ -55,26 +73,26 @@ class RemoteEpisode:
         request = ReplyRequest(seat=seat, messages=tuple(messages))
         seconds = self._deadlines.tool_call
         return (
-            await self._connection.call("POST", f"{self._path}/reply", ReplyAnswer, request, seconds=seconds)
+            await self._connection.ask("POST", f"{self._path}/reply", ReplyAnswer, request, seconds=seconds)
         ).messages
 
     async def reference(self) -> Sequence[Message]:
         """Privileged: the reference solution; empty where there is none."""
         seconds = self._deadlines.setup
-        return (await self._connection.call("GET", f"{self._path}/reference", Reference, seconds=seconds)).messages
+        return (await self._connection.ask("GET", f"{self._path}/reference", Reference, seconds=seconds)).messages
 
     async def snapshot(self) -> JsonValue:
         """Privileged: the world's state."""
         seconds = self._deadlines.setup
-        return (await self._connection.call("GET", f"{self._path}/state", State, seconds=seconds)).state
+        return (await self._connection.ask("GET", f"{self._path}/state", State, seconds=seconds)).state
 
     async def seal(self) -> None:
         """Latch: revoke the tokens, cancel calls in flight; learn what the server noted so far."""
         if self._has_status:
             return
-        self.is_sealed = True
-        seconds = self._deadlines.close
-        self._note(await self._connection.call("POST", f"{self._path}/seal", EpisodeStatus, seconds=seconds))
+        self._sealed.is_set = True
+        seconds = self._deadlines.close * _SEAL
+        self._note(await self._connection.ask("POST", f"{self._path}/seal", EpisodeStatus, seconds=seconds))
 
     def _note(self, status: EpisodeStatus) -> None:
         self._has_status = True
@@ -104,9 +122,9 @@ class RemoteEpisode:
         return await self._verify(VerifyRequest(submission=submission, unless_broken=True))
 
     async def _verify(self, request: VerifyRequest) -> Score | None:
-        self.is_sealed = True
-        seconds = self._deadlines.verify + self._deadlines.close
-        verified = await self._connection.call("POST", f"{self._path}/verify", Verified, request, seconds=seconds)
+        self._sealed.is_set = True
+        seconds = self._deadlines.verify + self._deadlines.close * _SEAL
+        verified = await self._connection.ask("POST", f"{self._path}/verify", Verified, request, seconds=seconds)
         self._note(verified.status)
         return verified.score
 
@@ -118,12 +136,12 @@ class RemoteEpisode:
         """
         if self._is_closed:
             return
-        self._is_closed = self.is_sealed = True
+        self._sealed.is_set = True
         self.seats = {}
-        seconds = self._deadlines.close * 2  # the seal's patience, then the close's
+        seconds = self._deadlines.close * (_SEAL + 1)
         try:
-            self._note(await self._connection.call("DELETE", self._path, EpisodeStatus, seconds=seconds))
-        except TaskError:
-            raise
-        except HubError as error:
-            raise TaskError(f"close failed: {error}") from error
+            self._note(await self._connection.ask("DELETE", self._path, EpisodeStatus, seconds=seconds))
+        except EpisodeError as error:
+            self._is_closed = True
+            raise error if isinstance(error, TaskError) else TaskError(f"close failed: {error}") from error
+        self._is_closed = True  # and not before: cut short by a cancellation, it is asked for again

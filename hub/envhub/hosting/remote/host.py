@@ -1,15 +1,16 @@
 """The control plane of an environment that another process hosts."""
 
+import math
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import quote, urlencode
 
 import anyio
 from pydantic import ConfigDict, JsonValue, ValidationError
 
-from envhub.errors import ConfigError, DataError, HubError, TaskError, VerifierError
+from envhub.errors import DataError, HubError, TaskError, VerifierError
 from envhub.hosting.control import (
     BadCard,
     BatchAnswer,
@@ -22,7 +23,7 @@ from envhub.hosting.control import (
     TaskKey,
     error_of,
 )
-from envhub.hosting.host import CONTRACT_VERSION, logger
+from envhub.hosting.host import logger
 from envhub.hosting.remote.connection import Connection, ServerFault
 from envhub.hosting.remote.episode import RemoteEpisode
 from envhub.limits import Deadlines
@@ -35,6 +36,8 @@ MOST_LISTINGS = 4
 """Tries of one page."""
 LIST_SECONDS = 120.0
 """A page of tasks: the first may have to load a data set."""
+HURRIED_SECONDS = 2.0
+"""What closing an episode may take where a run is cancelled; the server goes on with it alone."""
 
 
 class RemotePublic(Public):
@@ -68,20 +71,11 @@ class Server(Protocol):
         """
         ...
 
-    def suspect(self, connection: Connection) -> None:
-        """Somebody met this server gone or silent."""
-        ...
-
 
 class RemoteHost:
     """The control plane's client: the same contract, over the wire."""
 
     def __init__(self, info: EnvironmentInfo, server: Server) -> None:
-        if info.contract != CONTRACT_VERSION:
-            raise ConfigError(
-                f"environment {info.name!r} is served under contract version {info.contract}, "
-                f"this hub speaks version {CONTRACT_VERSION}; install matching versions"
-            )
         self.info = info.model_copy(update={"isolation": "process"})
         self._tools = {tool.name: tool for tool in info.tools}
         self._server = server
@@ -101,17 +95,19 @@ class RemoteHost:
             cursor = page.next_cursor
             if cursor is None:
                 return
+            if not page.cards:
+                raise ServerFault("the environment server listed an empty page, and says that more follow")
 
     async def _list(self, path: str) -> CardPage:
         """A page of tasks; a server that dies over it is asked again when it is back, for the run goes on."""
         for _ in range(MOST_LISTINGS - 1):
             connection = await self._server.connection()
             try:
-                return await self._call(connection, "GET", path, CardPage, seconds=LIST_SECONDS)
+                return await connection.call("GET", path, CardPage, seconds=LIST_SECONDS)
             except ServerFault as error:
                 logger.warning("the tasks of %s are asked for again: %s", self.info.name, error)
         connection = await self._server.connection()
-        return await self._call(connection, "GET", path, CardPage, seconds=LIST_SECONDS)
+        return await connection.call("GET", path, CardPage, seconds=LIST_SECONDS)
 
     async def find_task(self, split: str, task_id: str, seed: int) -> TaskCard:
         """The card of one task.
@@ -122,7 +118,7 @@ class RemoteHost:
         query = urlencode({"split": split, "seed": str(seed)})
         connection = await self._server.connection()
         path = f"/v1/tasks/{quote(task_id, safe='')}?{query}"
-        return _task(await self._call(connection, "GET", path, Card, seconds=LIST_SECONDS), seed)
+        return _task(await connection.call("GET", path, Card, seconds=LIST_SECONDS), seed)
 
     async def score(self, task: TaskCard, submission: Submission, *, seed: int, deadlines: Deadlines) -> Score:
         """Score a submission without an episode.
@@ -137,11 +133,11 @@ class RemoteHost:
         )
         try:
             connection = await self._server.connection()
-            answer = await self._call(
-                connection, "POST", "/v1/verify", BatchAnswer, body=request, seconds=deadlines.verify
-            )
+            answer = await connection.ask("POST", "/v1/verify", BatchAnswer, request, seconds=deadlines.verify)
         except TaskError as error:
-            raise VerifierError(str(error)) from error
+            raise VerifierError(str(error), retryable=error.retryable) from error
+        if len(answer.verdicts) != 1:
+            raise VerifierError(f"the environment server gave {len(answer.verdicts)} verdicts on one submission")
         (verdict,) = answer.verdicts
         if verdict.score is not None:
             return verdict.score
@@ -164,36 +160,29 @@ class RemoteHost:
             task=task.key, seed=seed, deadlines=deadlines, state=state, ttl_seconds=deadlines.episode * 1.1
         )
         connection = await self._server.connection()
-        opened = await self._call(
-            connection, "POST", "/v1/episodes", OpenedEpisode, body=request, seconds=deadlines.setup
-        )
-        if opened.tools_digest != self.info.tools_digest:
-            raise TaskError(
-                f"the environment server offers other tools ({opened.tools_digest}) "
-                f"than those pinned ({self.info.tools_digest})",
-                retryable=False,
-            )
-        episode = RemoteEpisode(opened, self._tools, connection, deadlines)
+        # Cancelled before the answer is there, the call hangs up, and the server gives the episode up.
+        opened = await connection.ask("POST", "/v1/episodes", OpenedEpisode, request, seconds=deadlines.setup)
+        episode = RemoteEpisode(opened.id, connection, deadlines)
         try:
+            if opened.tools_digest != self.info.tools_digest:
+                raise TaskError(
+                    f"the environment server offers other tools ({opened.tools_digest}) "
+                    f"than those pinned ({self.info.tools_digest})",
+                    retryable=False,
+                )
+            episode.take_seats(opened.seats, self.info.seats, self._tools)
             yield episode
-        except ServerFault:
-            self._server.suspect(connection)
-            raise
         finally:
-            try:
-                with anyio.CancelScope(shield=True):  # bounded: every call has a deadline
-                    await episode.close()
-            except HubError:
-                logger.exception("an episode of %s did not close", self.info.name)
+            await self._close(episode)
 
-    async def _call(
-        self, connection: Connection, method: str, path: str, answer: Any, *, body: Any = None, seconds: float
-    ) -> Any:
+    async def _close(self, episode: RemoteEpisode) -> None:
+        is_cancelled = anyio.current_effective_deadline() == -math.inf
         try:
-            return await connection.call(method, path, answer, body, seconds=seconds)
-        except ServerFault:
-            self._server.suspect(connection)
-            raise
+            with anyio.CancelScope(shield=True):  # bounded: every call has a deadline
+                with anyio.move_on_after(HURRIED_SECONDS if is_cancelled else None):
+                    await episode.close()
+        except HubError as error:
+            logger.warning("an episode of %s did not close: %s", self.info.name, error)
 
 
 def _task(card: Card, seed: int) -> RemoteTask:

@@ -10,9 +10,9 @@ import anyio
 from anyio.abc import TaskStatus
 from pydantic import JsonValue
 
-from envhub.errors import HubError, TaskError, first_error
+from envhub.errors import ConfigError, EpisodeError, HubError, ServerGone, first_error
 from envhub.hosting.launch import RoleEndpoint, ServeOrder
-from envhub.hosting.remote.connection import Connection, ServerFault, connect
+from envhub.hosting.remote.connection import Connection, connect
 from envhub.hosting.remote.host import RemoteHost
 from envhub.hosting.remote.process import ServerProcess, start
 from envhub.protocols import EnvironmentHost, EnvironmentInfo
@@ -20,11 +20,35 @@ from envhub.protocols import EnvironmentHost, EnvironmentInfo
 logger = logging.getLogger(__name__)
 
 HEALTH_SECONDS = 5.0
-INFO_SECONDS = 30.0
 MOST_FAILED_STARTS = 3
 """Starts in a row that fail before the server is given up."""
+MOST_SHORT_LIVES = 10
+"""Servers in a row that come up and die young before it is given up: one bad task may take several with it."""
 SETTLED_SECONDS = 10.0
-"""A server that lived this long did start."""
+"""A server that was up for so long did not die young."""
+LONGEST_PAUSE_SECONDS = 2.0
+LONGEST_EPISODE_SECONDS = 30 * 86400.0
+"""The server leaves with the hub, which says for each episode how long it may live."""
+
+
+class _Flag:
+    """An event that can be lowered again."""
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+
+    @property
+    def is_raised(self) -> bool:
+        return self._event.is_set()
+
+    def raise_(self) -> None:
+        self._event.set()
+
+    def lower(self) -> None:
+        self._event = anyio.Event()
+
+    async def wait(self) -> None:
+        await self._event.wait()
 
 
 class Supervisor:
@@ -32,70 +56,102 @@ class Supervisor:
 
     def __init__(self, order: ServeOrder) -> None:
         self._order = order
+        self._name = order.environment
+        self._info: EnvironmentInfo | None = None
         self._connection: Connection | None = None
         self._changed = anyio.Event()
-        self._suspicion = anyio.Event()
-        self._given_up: HubError | None = None
+        self._suspicion = _Flag()
+        self._gone: ServerGone | None = None
+        self._scope = anyio.CancelScope()
 
     async def run(self, *, task_status: TaskStatus[EnvironmentInfo]) -> None:
-        """Serve until cancelled; the first start's errors are the caller's.
+        """Serve until stopped; the first start's errors are the caller's.
 
         Raises:
             HubError: the server did not come up the first time.
         """
-        failures, is_first = 0, True
-        while failures < MOST_FAILED_STARTS:
-            started = time.monotonic()
-            try:
-                await self._live(task_status if is_first else None)
-            except HubError as error:
-                if is_first:
-                    raise
-                logger.warning("the server of %r did not come up again: %s", self._order.environment, error)
-                self._given_up = error
-            is_first = False
-            failures = failures + 1 if time.monotonic() - started < SETTLED_SECONDS else 0
-            await anyio.sleep(min(2.0, 0.1 * 2**failures) if failures else 0)
-        self._given_up = self._given_up or TaskError(
-            f"the server of {self._order.environment!r} failed {failures} times in a row", retryable=False
-        )
-        self._announce(None)
+        with self._scope:
+            failed = short = 0
+            while True:
+                try:
+                    seconds, why = await self._live(task_status)
+                except EpisodeError as error:
+                    if self._info is None:
+                        raise
+                    failed, why = failed + 1, str(error)
+                    if not error.retryable or failed == MOST_FAILED_STARTS:
+                        break
+                except HubError as error:
+                    if self._info is None:
+                        raise
+                    why = str(error)
+                    break
+                else:
+                    failed, short = 0, short + 1 if seconds < SETTLED_SECONDS else 0
+                    if short == MOST_SHORT_LIVES:
+                        break
+                logger.warning("the server of %r is gone (%s); starting another", self._name, why)
+                await anyio.sleep(min(LONGEST_PAUSE_SECONDS, 0.1 * 2 ** (failed + short)))
+            self._gone = ServerGone(f"the server of {self._name!r} is gone for good: {why}")
+            logger.error("%s", self._gone)
+            self._announce(None)
 
-    async def _live(self, first: TaskStatus[EnvironmentInfo] | None) -> None:
-        """One process from start to end."""
-        name = self._order.environment
-        process = await start(name)
+    async def _live(self, first: TaskStatus[EnvironmentInfo]) -> tuple[float, str]:
+        """One process from start to end: how many seconds it was up, and what ended it."""
+        process = await start(self._name)
+        began, why = time.monotonic(), ""
         try:
             async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
                 tasks.start_soon(process.hear)
                 ready = await process.greet(self._order)
-                self._suspicion = anyio.Event()
                 tasks.start_soon(process.drain)
-                tasks.start_soon(self._await_end, process)
-                connection = await stack.enter_async_context(connect(ready.control_url, self._order.control_token))
-                if first is not None:
-                    info = await connection.call("GET", "/v1/environment", EnvironmentInfo, seconds=INFO_SECONDS)
-                    first.started(info)
-                self._announce(connection)
-                while process.is_alive:
-                    await self._suspicion.wait()
-                    if process.is_alive and not await _is_healthy(connection):
-                        logger.warning("the server of %r does not answer; ending it", name)
-                        await process.end(at_once=True)
-                    if process.is_alive:
-                        self._suspicion = anyio.Event()
-                        self._announce(connection)
-                logger.warning("the server of %r is gone (%s); starting another", name, process.why_gone())
-                self._announce(None)
+                suspicion = _Flag()
+                connection = await stack.enter_async_context(
+                    connect(ready.control_url, self._order.control_token, on_fault=suspicion.raise_)
+                )
+                await self._introduce(connection, first)
+                tasks.start_soon(_raise_at_end, suspicion, process)
+                began = time.monotonic()
+                await self._watch(process, connection, suspicion)
+                why = await process.last_words()
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             raise first_error(group) from None
         finally:
             await process.end(at_once=not process.is_alive)
+        return time.monotonic() - began, why
 
-    async def _await_end(self, process: ServerProcess) -> None:
-        await process.wait()
-        self._suspicion.set()
+    async def _introduce(self, connection: Connection, first: TaskStatus[EnvironmentInfo]) -> None:
+        """Learn what is served; after a restart it must be the same.
+
+        Raises:
+            ConfigError: it is another environment now, or under another contract.
+        """
+        info = await connection.info()
+        if self._info is None:
+            self._info = info
+            self._scope.shield = True  # from here on whoever plays goes first, and `stop` ends it
+            first.started(info)
+        elif (info.digest, info.tools_digest) != (self._info.digest, self._info.tools_digest):
+            raise ConfigError(
+                f"it was changed while it ran ({self._info.digest}, {self._info.tools_digest} → "
+                f"{info.digest}, {info.tools_digest}); start a new run"
+            )
+
+    async def _watch(self, process: ServerProcess, connection: Connection, suspicion: _Flag) -> None:
+        """Let the server be used until it ends; one that is suspected and does not answer is ended."""
+        self._suspicion = suspicion
+        try:
+            while process.is_alive:
+                self._announce(connection)
+                await suspicion.wait()
+                if process.is_alive and not await connection.is_healthy(HEALTH_SECONDS):
+                    logger.warning("the server of %r does not answer; ending it", self._name)
+                    await process.end(at_once=True)
+                elif process.is_alive:
+                    suspicion.lower()
+        finally:
+            self._announce(None)
 
     def _announce(self, connection: Connection | None) -> None:
         self._connection = connection
@@ -106,45 +162,48 @@ class Supervisor:
         """The server as it is now, started again if it was gone.
 
         Raises:
-            TaskError: it does not come up.
+            ServerGone: it does not come up any more.
         """
-        while self._connection is None or self._suspicion.is_set():
-            if self._given_up is not None and not isinstance(self._given_up, ServerFault):
-                raise TaskError(f"the environment server is gone for good: {self._given_up}", retryable=False)
+        while self._connection is None or self._suspicion.is_raised:
+            if self._gone is not None:
+                raise ServerGone(str(self._gone))
             await self._changed.wait()
         return self._connection
 
-    def suspect(self, connection: Connection) -> None:
-        """Somebody met this server gone or silent: have it looked at."""
-        if connection is self._connection:
-            self._suspicion.set()
+    def stop(self) -> None:
+        """Let the server leave, and start no other."""
+        self._scope.cancel()
 
 
-async def _is_healthy(connection: Connection) -> bool:
-    try:
-        return await connection.is_healthy(HEALTH_SECONDS)
-    except HubError:
-        return False
+async def _raise_at_end(suspicion: _Flag, process: ServerProcess) -> None:
+    await process.wait()
+    suspicion.raise_()
 
 
 @asynccontextmanager
 async def serve(
     name: str, settings: Mapping[str, JsonValue], roles: Mapping[str, RoleEndpoint]
 ) -> AsyncGenerator[EnvironmentHost]:
-    """Start an environment's server and be its client; it ends with the context.
+    """Start an environment's server and be its client; it ends with the context, after whoever played.
 
     Raises:
         UsageError: the environment or its configuration is refused.
         TaskError: the server does not come up.
     """
     order = ServeOrder(
-        environment=name, config=dict(settings), roles=dict(roles), control_token=secrets.token_urlsafe(32)
+        environment=name,
+        config=dict(settings),
+        roles=dict(roles),
+        control_token=secrets.token_urlsafe(32),
+        ttl_seconds=LONGEST_EPISODE_SECONDS,
     )
     supervisor = Supervisor(order)
     try:
         async with anyio.create_task_group() as tasks:
             info = await tasks.start(supervisor.run)
-            yield RemoteHost(info, supervisor)
-            tasks.cancel_scope.cancel()
+            try:
+                yield RemoteHost(info, supervisor)
+            finally:
+                supervisor.stop()
     except BaseExceptionGroup as group:
         raise first_error(group) from None

@@ -1,0 +1,109 @@
+"""Using an environment server that somebody else runs, at its address: in any language, for as long as it is there."""
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+
+from envhub.errors import ConfigError, CredentialError, HubError, ServerGone
+from envhub.hosting.launch import TOKEN_VARIABLE
+from envhub.hosting.remote.connection import Connection, ServerFault, connect
+from envhub.hosting.remote.host import RemoteHost
+from envhub.models.address import is_loopback, normal_base_url
+from envhub.protocols import EnvironmentHost, EnvironmentInfo
+
+logger = logging.getLogger(__name__)
+
+HEALTH_SECONDS = 5.0
+PATIENCE_SECONDS = 30.0
+"""How long a server that was lost may take to come back."""
+_PAUSE_SECONDS = 0.5
+
+
+class Attached:
+    """A server of somebody else's: looked at when a call fails, and waited for when it is gone."""
+
+    def __init__(self, address: str, patience_seconds: float) -> None:
+        self._address, self._patience_seconds = address, patience_seconds
+        self._connection: Connection | None = None
+        self._info: EnvironmentInfo | None = None
+        self._is_suspect = False
+        self._looking = anyio.Lock()
+
+    def suspect(self) -> None:
+        """Have the server looked at before it is used again."""
+        self._is_suspect = True
+
+    async def meet(self, connection: Connection) -> EnvironmentInfo:
+        """Learn what is served.
+
+        Raises:
+            UsageError: nothing is there, it refuses the credential, or it speaks another contract.
+        """
+        try:
+            self._info = await connection.info()
+        except CredentialError as error:
+            raise CredentialError(f"{self._address} refuses the credential in {TOKEN_VARIABLE}: {error}") from error
+        except ServerFault as error:
+            raise ConfigError(f"no environment is served at {self._address}: {error}") from error
+        except ConfigError as error:
+            raise ConfigError(f"{self._address}: {error}") from error
+        self._connection, self._is_suspect = connection, False
+        return self._info
+
+    async def connection(self) -> Connection:
+        """The server, when it answers.
+
+        Raises:
+            ServerGone: it did not come back, or is another environment now.
+        """
+        assert self._connection is not None
+        async with self._looking:
+            if self._is_suspect:
+                await self._look_again(self._connection)
+                self._is_suspect = False
+        return self._connection
+
+    async def _look_again(self, connection: Connection) -> None:
+        assert self._info is not None
+        try:
+            with anyio.fail_after(self._patience_seconds):
+                while not await connection.is_healthy(HEALTH_SECONDS):  # noqa: ASYNC110  # nothing tells us
+                    await anyio.sleep(_PAUSE_SECONDS)
+            info = await connection.info()
+        except TimeoutError:
+            raise ServerGone(
+                f"the server at {self._address} is gone, and was not back after {self._patience_seconds:g} s"
+            ) from None
+        except HubError as error:
+            raise ServerGone(f"the server at {self._address} is back, but: {error}") from error
+        if (info.name, info.digest, info.tools_digest) != (
+            self._info.name,
+            self._info.digest,
+            self._info.tools_digest,
+        ):
+            raise ServerGone(f"the server at {self._address} serves another environment, or version of it, than before")
+
+
+@asynccontextmanager
+async def attach(
+    address: str, token: str | None, patience_seconds: float = PATIENCE_SECONDS
+) -> AsyncGenerator[EnvironmentHost]:
+    """Be the client of the server at `http://HOST:PORT` or `unix:PATH`.
+
+    Raises:
+        UsageError: nothing is there, the credential is missing or refused, or it speaks another contract.
+    """
+    if token is None:
+        raise CredentialError(
+            f"the server at {address} wants its control credential; "
+            f"set {TOKEN_VARIABLE} (`hub serve-env` says where it keeps it)"
+        )
+    if not address.startswith("unix:"):
+        address = normal_base_url(address, is_wire=False)
+        if address.startswith("http:") and not is_loopback(address):
+            logger.warning("the credential in %s is sent unencrypted to %s", TOKEN_VARIABLE, address)
+    server = Attached(address, patience_seconds)
+    async with connect(address, token, on_fault=server.suspect) as connection:
+        yield RemoteHost(await server.meet(connection), server)
