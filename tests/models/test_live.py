@@ -15,7 +15,7 @@ from envhub.models.config import Lane, ModelConfig
 from envhub.models.credentials import Credentials
 from envhub.models.direct import DirectModel
 from envhub.models.preflight import preflight
-from envhub.models.resolve import open_model
+from envhub.models.resolve import open_lane, open_model
 from envhub.protocols import Model
 from tests.models.servers import ask
 
@@ -42,7 +42,7 @@ async def live(lane: Lane) -> AsyncGenerator[Model]:
     credentials = Credentials(os.environ)
     sampling = Sampling(max_tokens=64, temperature=0.0)
     config = ModelConfig(name="hosted_vllm/any", base_url=url, sampling=sampling)
-    async with open_model(config, credentials) as model:
+    async with open_lane(config, None, credentials) as model:
         assert isinstance(model, DirectModel)
         _, listed = await model.listed_models(5.0)
     served = msgspec.json.decode(listed)["data"][0]["id"]

@@ -137,17 +137,18 @@ async def test_a_budget_is_not_kept_at_openais_prices_on_somebody_elses_server()
             pass
 
 
-def test_only_what_is_routed_needs_a_router() -> None:
-    assert not needs_router(ModelConfig(name="openai/x", base_url=URL, max_tries=2))
+def test_only_a_mock_that_nothing_bounds_needs_no_router() -> None:
+    assert needs_router(ModelConfig(name="openai/x", base_url=URL))
+    assert needs_router(ModelConfig(name="gpt-4o-mini"))
+    assert not needs_router(ModelConfig(name="mock/echo", max_tries=2))
     routed: list[dict[str, Any]] = [
-        {"replicas": (URL,)},
         {"fallbacks": ("mock/echo",)},
         {"requests_per_minute": 1},
         {"tokens_per_minute": 1},
         {"budget": 0.0},
     ]
     for more in routed:
-        assert needs_router(ModelConfig(name="openai/x", base_url=URL, **more))
+        assert needs_router(ModelConfig(name="mock/echo", **more))
 
 
 def test_a_mock_that_does_not_exist_is_refused_with_its_configuration() -> None:

@@ -26,7 +26,7 @@ async def open_model(config: ModelConfig, credentials: Credentials) -> AsyncGene
         async with open_lane(config, None, credentials) as model:
             yield model
         return
-    from envhub.models.router import open_router  # only where there is something to route
+    from envhub.models.router import open_router  # a bare mock needs none of it
 
     async with open_router(addressed(config, credentials), credentials, open_lane) as model:
         yield model
@@ -45,7 +45,9 @@ def addressed(config: ModelConfig, credentials: Credentials) -> ModelConfig:
 
 
 def needs_router(config: ModelConfig) -> bool:
-    """Whether more than one server, or a limit, stands between a call and its lane."""
+    """Whether something stands between a call and its lane: servers that may go and come back, or a limit."""
+    if split_name(config.name)[0] != "mock":
+        return True
     limits = (config.requests_per_minute, config.tokens_per_minute, config.budget)
     return bool(config.replicas or config.fallbacks) or any(limit is not None for limit in limits)
 
