@@ -19,7 +19,11 @@ from envhub.models.resolve import open_lane, open_model
 from envhub.protocols import Model
 from tests.models.servers import ask
 
-pytestmark = pytest.mark.live
+pytestmark = [
+    pytest.mark.live,
+    # litellm hands aiohttp its bodies as bytes; a large one makes it warn, and here warnings are errors.
+    pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning"),
+]
 LANES: tuple[Lane, ...] = ("direct", "litellm")
 
 ADD = Tool(
