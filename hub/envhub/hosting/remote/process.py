@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import anyio
 from anyio.abc import ByteReceiveStream, Process
@@ -37,7 +37,7 @@ _MAX_TAIL = 500
 _SECRET_NAME = re.compile(
     r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(?:_?\d+)?$|_PWD$", re.IGNORECASE
 )
-_COMMAND = (sys.executable, "-c", "from envhub.cli.main import main; main()", "serve-env", "--from-stdin")
+COMMAND = (sys.executable, "-c", "from envhub.cli.main import main; main()", "serve-env", "--from-stdin")
 
 _running: set[int] = set()
 """Process groups of the servers that live now, for the one moment when nobody may wait for them."""
@@ -69,7 +69,7 @@ class ServerProcess:
         """Whether it still runs."""
         return self._process.returncode is None
 
-    async def greet(self, order: ServeOrder) -> ServerReady:
+    async def greet(self, order: ServeOrder, start_seconds: float = START_SECONDS) -> ServerReady:
         """Say what to serve; wait until it is served.
 
         Raises:
@@ -78,12 +78,12 @@ class ServerProcess:
         """
         line: bytes | None = None
         async with anyio.create_task_group() as tasks:
-            with anyio.CancelScope(deadline=anyio.current_time() + START_SECONDS) as patience:
+            with anyio.CancelScope(deadline=anyio.current_time() + start_seconds) as patience:
                 tasks.start_soon(self._shorten, patience)
                 line = await self._exchange_greetings(order)
             tasks.cancel_scope.cancel()
         if line is None and self.is_alive:
-            raise TaskError(f"the server of {self._name!r} was not up after {START_SECONDS:g} s{self._tail()}")
+            raise TaskError(f"the server of {self._name!r} was not up after {start_seconds:g} s{self._tail()}")
         if line is None:
             raise TaskError(f"the server of {self._name!r} ended before it was up ({await self.last_words()})")
         try:
@@ -159,10 +159,10 @@ class ServerProcess:
     async def end(self, *, at_once: bool = False) -> None:
         """End it and whatever it started: first asked, where it was up and has something to tidy; then made to."""
         with anyio.CancelScope(shield=True):
+            assert self._process.stdin is not None
+            with contextlib.suppress(anyio.BrokenResourceError, ConnectionError):
+                await self._process.stdin.aclose()
             if self.is_alive and not at_once:
-                assert self._process.stdin is not None
-                with contextlib.suppress(anyio.BrokenResourceError, ConnectionError):
-                    await self._process.stdin.aclose()
                 with anyio.move_on_after(LEAVE_SECONDS if self._is_up else LAST_WORDS_SECONDS):
                     await self.wait()
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -170,6 +170,9 @@ class ServerProcess:
             with anyio.move_on_after(KILL_SECONDS):
                 await self.wait()
             _running.discard(self._process.pid)
+            if not self._is_up:  # else somebody drains it
+                with anyio.move_on_after(LAST_WORDS_SECONDS):
+                    await self.drain()
 
 
 class _Sparing:
@@ -193,7 +196,7 @@ class _Sparing:
         self._dropped += max(0, len(lines) - room)
 
 
-async def start(name: str) -> ServerProcess:
+async def start(name: str, command: Sequence[str] = COMMAND) -> ServerProcess:
     """Start a server process in a session of its own, so that a Ctrl-C meets the hub alone.
 
     Raises:
@@ -201,7 +204,7 @@ async def start(name: str) -> ServerProcess:
     """
     try:
         process = await anyio.open_process(
-            _COMMAND,
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

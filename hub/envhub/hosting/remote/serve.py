@@ -20,6 +20,8 @@ from envhub.protocols import EnvironmentHost, EnvironmentInfo
 logger = logging.getLogger(__name__)
 
 HEALTH_SECONDS = 5.0
+LAST_HEALTH_SECONDS = 2.0
+"""A server that has nothing more to do and does not answer within this is not asked to leave, but ended."""
 MOST_FAILED_STARTS = 3
 """Starts in a row that fail before the server is given up."""
 MOST_SHORT_LIVES = 10
@@ -99,7 +101,7 @@ class Supervisor:
     async def _live(self, first: TaskStatus[EnvironmentInfo]) -> tuple[float, str]:
         """One process from start to end: how many seconds it was up, and what ended it."""
         process = await start(self._name)
-        began, why = time.monotonic(), ""
+        began, why, is_frozen = time.monotonic(), "", False
         try:
             async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
                 tasks.start_soon(process.hear)
@@ -112,13 +114,18 @@ class Supervisor:
                 await self._introduce(connection, first)
                 tasks.start_soon(_raise_at_end, suspicion, process)
                 began = time.monotonic()
-                await self._watch(process, connection, suspicion)
+                try:
+                    await self._watch(process, connection, suspicion)
+                except anyio.get_cancelled_exc_class():
+                    with anyio.CancelScope(shield=True):
+                        is_frozen = not await connection.is_healthy(LAST_HEALTH_SECONDS)
+                    raise
                 why = await process.last_words()
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             raise first_error(group) from None
         finally:
-            await process.end(at_once=not process.is_alive)
+            await process.end(at_once=is_frozen)
         return time.monotonic() - began, why
 
     async def _introduce(self, connection: Connection, first: TaskStatus[EnvironmentInfo]) -> None:
