@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
+from typing import Any
 
 import anyio
 import msgspec
@@ -22,6 +23,8 @@ from envhub.protocols import Model, ModelRequest, Sampling
 MAX_REQUEST_BYTES = 256 * 2**20
 _BACKLOG = 4096
 _KNOWN_TOOLS = 256
+_TRIED_AGAIN = frozenset({408, 409, 425, 429})
+"""Statuses below 500 after which clients try again."""
 
 
 class _StreamOptions(Struct):
@@ -29,7 +32,7 @@ class _StreamOptions(Struct):
 
 
 class ChatRequest(Struct):
-    """A request body, as far as it matters here; further fields are ignored, as vLLM does."""
+    """A request body, as far as it matters to a mock; what a model behind another server may want is in the rest."""
 
     model: str
     messages: list[WireMessage]
@@ -45,12 +48,13 @@ class ChatRequest(Struct):
     logprobs: bool | None = False
     return_token_ids: bool | None = False
 
-    def sampling(self) -> Sampling:
+    def sampling(self, extra: dict[str, Any]) -> Sampling:
         """How the request asks to sample."""
         limit = self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
         if limit is not None and limit < 1:
             raise ValueError(f"max_tokens must be at least 1, got {limit}.")
-        if limit is None and self.seed is None and self.temperature is None and self.top_p is None and not self.stop:
+        plain = limit is None and self.seed is None and self.temperature is None and self.top_p is None
+        if plain and not self.stop and not extra:
             return _PLAIN
         return Sampling(
             temperature=self.temperature,
@@ -58,11 +62,14 @@ class ChatRequest(Struct):
             max_tokens=limit,
             stop=None if self.stop is None else (self.stop,) if isinstance(self.stop, str) else tuple(self.stop),
             seed=self.seed,
+            extra=extra,
         )
 
 
 _PLAIN = Sampling()
+_KNOWN_FIELDS = frozenset({*ChatRequest.__struct_fields__, "n", "top_logprobs"})
 _request_decoder = msgspec.json.Decoder(ChatRequest)
+_fields_decoder = msgspec.json.Decoder(dict[str, Any])
 _tools_decoder = msgspec.json.Decoder(list[WireTool])
 
 
@@ -78,10 +85,14 @@ class ModelServer:
     """The handlers around one model."""
 
     def __init__(
-        self, model: Model, served: Sequence[str], api_key: str | None = None, *, shows_tokens: bool = True
+        self, model: Model, served: Sequence[str], api_key: str | None = None, *, is_mock: bool = True
     ) -> None:
-        """`served` are the names it answers to; only a model whose tokens are bytes can show them."""
-        self._shows_tokens = shows_tokens
+        """`served` are the names it answers to.
+
+        A mock's tokens are bytes, which it can show, and it ignores what it does not know, as vLLM does; to any other
+        model every field is passed on.
+        """
+        self._is_mock = is_mock
         self._model, self._served = model, tuple(dict.fromkeys(served))
         self._authorization = None if api_key is None else f"Bearer {api_key}"
         self._tools: dict[bytes, tuple[Tool, ...]] = {}
@@ -125,10 +136,10 @@ class ModelServer:
             headers = {"Retry-After": f"{error.retry_after_seconds or 0:g}"}
             return _refusal(429, "RateLimitError", str(error), headers)
         except ModelError as error:
-            return _refusal(error.status or 500, "InternalServerError", str(error))
+            return _failure(error)
         number = next(self._numbers)
-        with_ids = self._shows_tokens and bool(asked.return_token_ids)
-        with_logprobs = self._shows_tokens and bool(asked.logprobs)
+        with_ids = self._is_mock and bool(asked.return_token_ids)
+        with_logprobs = self._is_mock and bool(asked.logprobs)
         if not asked.stream:
             return _json(completion(reply, number, self._started, asked.model, with_ids, with_logprobs))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
@@ -159,7 +170,9 @@ class ModelServer:
             if not asked.messages:
                 raise ValueError("Cannot answer an empty conversation. Provide at least one message.")
             messages = [from_wire(message, media) for message in asked.messages]
-            return asked, ModelRequest(messages, self._known_tools(asked.tools), asked.sampling(), media=media)
+            fields: dict[str, Any] = {} if self._is_mock else _fields_decoder.decode(body)
+            extra = {name: value for name, value in fields.items() if name not in _KNOWN_FIELDS}
+            return asked, ModelRequest(messages, self._known_tools(asked.tools), asked.sampling(extra), media=media)
         except ValidationError as error:
             raise Refused(400, "Bad Request", str(error.errors(include_url=False, include_input=False))) from None
         except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
@@ -178,6 +191,16 @@ class ModelServer:
 
 def _json(body: bytes) -> web.Response:
     return web.Response(body=body, content_type="application/json")
+
+
+def _failure(error: ModelError) -> web.Response:
+    """A model's failure as its caller is to take it: with its status, or one that says whether to try again."""
+    status = error.status if error.status is not None and error.status >= 400 else 502
+    if not error.retryable and (status in _TRIED_AGAIN or status >= 500):
+        status = 422
+    after = error.retry_after_seconds
+    headers = None if after is None else {"Retry-After": f"{after:g}"}
+    return _refusal(status, type(error).__name__, str(error), headers)
 
 
 def _refusal(status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> web.Response:
@@ -211,7 +234,8 @@ async def listening(server: ModelServer, host: str, port: int) -> AsyncGenerator
     Raises:
         OSError: the port is taken.
     """
-    runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=1.0)
+    # Whoever hangs up wants no answer any more: behind it may be a model that costs money.
+    runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, backlog=_BACKLOG)

@@ -18,7 +18,7 @@ async def serve_roles(models: Mapping[str, Model]) -> AsyncGenerator[dict[str, R
 
             for role, model in models.items():
                 key = secrets.token_urlsafe(24)
-                server = ModelServer(model, (role,), key, shows_tokens=False)
+                server = ModelServer(model, (role,), key, is_mock=False)
                 port = await stack.enter_async_context(listening(server, "127.0.0.1", 0))
                 endpoints[role] = RoleEndpoint(
                     model=model.name, served_name=role, base_url=f"http://127.0.0.1:{port}/v1", api_key=key

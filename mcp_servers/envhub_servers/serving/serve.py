@@ -128,13 +128,16 @@ async def _host(service: Service, stack: AsyncExitStack) -> EnvironmentHost:
     found = find_environment(service.environment)
     config = configured(found, service.config)
     roles = found.environment.roles(config)
-    unknown = sorted(service.roles.keys() - set(roles))
+    # Whoever serves by hand means what they name; the hub passes on what a run of several environments was given.
+    named = {role for role, asked in service.roles.items() if isinstance(asked, ModelConfig)}
+    unknown = sorted(named - set(roles))
     if unknown:
         raise ConfigError(
             f"environment {found.name!r} asks no model as its {', '.join(unknown)}; "
             f"the roles it has, so configured: {', '.join(roles) or 'none'}"
         )
-    models = {role: await stack.enter_async_context(_model(asked)) for role, asked in service.roles.items()}
+    asked = {role: service.roles[role] for role in roles if role in service.roles}
+    models = {role: await stack.enter_async_context(_model(model)) for role, model in asked.items()}
     return await stack.enter_async_context(open_in_process(found.name, found.environment, config, models))
 
 
@@ -146,7 +149,7 @@ async def _model(asked: ModelConfig | RoleEndpoint) -> AsyncGenerator[Model]:
         return
     endpoint = Endpoint(asked.served_name, asked.base_url, _ROLE_KEY, asked.api_key, is_vllm=True)
     redact = Credentials({_ROLE_KEY: asked.api_key}).redact
-    async with open_direct(ModelConfig(name=asked.model), endpoint, redact=redact) as model:
+    async with open_direct(ModelConfig(name=asked.model, max_tries=1), endpoint, redact=redact) as model:
         yield model
 
 
