@@ -7,10 +7,13 @@ import anyio
 import pytest
 from aiohttp import web
 
+from envhub import Sampling
 from envhub.errors import ConfigError, CredentialError, UsageError
 from envhub.models.config import ModelConfig
+from envhub.models.credentials import Credentials
 from envhub.models.mock import MockModel
-from envhub.models.preflight import preflight
+from envhub.models.preflight import ParticularModel, preflight
+from envhub.models.resolve import open_lane, open_model
 from tests.models.servers import direct, mock_server, raw_server, serving
 
 
@@ -110,3 +113,45 @@ async def test_a_server_without_tls_is_called_so() -> None:
     async with mock_server() as url, direct(url.replace("http:", "https:")) as model:
         with pytest.raises(UsageError, match="does not speak TLS; try http:// instead of https://"):
             await preflight(model)
+
+
+KEYS = Credentials({"OPENAI_API_KEY": "k" * 8, "ANTHROPIC_API_KEY": "k" * 8})
+
+
+@pytest.mark.parametrize(
+    ("name", "sampling", "named"),
+    [
+        (
+            "anthropic/claude-haiku-4-5",
+            Sampling(seed=1),
+            r"does not take 'seed'.*\(a run's seed is the model's, too\)$",
+        ),
+        ("anthropic/claude-haiku-4-5", Sampling(extra={"logprobs": True}), "does not take 'logprobs'"),
+        ("openai/gpt-5-mini", Sampling(temperature=0.3), r"temperature=0\.3.*; leave it out of the sampling$"),
+        ("openai/o3", Sampling(extra={"num_retries": 3}), r"sampling\.extra sets 'num_retries'"),
+    ],
+)
+async def test_what_a_provider_does_not_take_is_told_before_the_run(name: str, sampling: Sampling, named: str) -> None:
+    async with open_lane(ModelConfig(name=name), None, KEYS) as lane:
+        assert isinstance(lane, ParticularModel)
+        with pytest.raises(ConfigError, match=named) as caught:
+            await preflight(lane, sampling=sampling)
+        assert "litellm" not in str(caught.value)
+        await lane.check_sampling(Sampling(max_tokens=20, extra={"of_its_own": 1}))
+
+
+async def test_what_a_model_that_stands_in_does_not_take_is_told_too() -> None:
+    fallback = ModelConfig(name="anthropic/claude-haiku-4-5")
+    async with open_model(ModelConfig(name="mock/echo", fallbacks=(fallback,)), KEYS) as model:
+        with pytest.raises(ConfigError, match=r"claude-haiku-4-5.*'seed'"):
+            await preflight(model, sampling=Sampling(seed=1))
+
+
+async def test_fields_the_hub_sets_itself_are_no_parameters() -> None:
+    sampling = Sampling(extra={"model": "another"})
+    async with mock_server() as url, direct(url) as model:
+        with pytest.raises(ConfigError, match=r"sampling\.extra sets 'model', which the hub sets itself"):
+            await preflight(model, sampling=sampling)
+        with pytest.raises(ConfigError, match="sets 'model'"):
+            async with direct(url, sampling=sampling):
+                pass

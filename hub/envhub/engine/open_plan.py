@@ -21,7 +21,7 @@ from envhub.models.preflight import BudgetedModel, preflight
 from envhub.models.prices import find_price
 from envhub.models.resolve import addressed, open_model
 from envhub.models.serving import serve_roles
-from envhub.protocols import EnvironmentHost, Model, TaskCard
+from envhub.protocols import EnvironmentHost, Model, Sampling, TaskCard
 from envhub.rollout import AgentRef, EnvironmentRef, TaskRef
 from envhub.task import BadRow
 
@@ -174,11 +174,11 @@ async def open_plan(plan: Plan, credentials: Credentials) -> AsyncGenerator[Open
         model = None
         if plan.model is not None:
             model = await stack.enter_async_context(open_model(plan.model, credentials))
-            await preflight(model)
+            await preflight(model, sampling=_asked_for(plan.request))
         roles: dict[str, Model] = {}
         for role, config in plan.request.roles.items():
             roles[role] = await stack.enter_async_context(open_model(config, credentials))
-            await preflight(roles[role])
+            await preflight(roles[role], sampling=Sampling())
         environments = [
             await stack.enter_async_context(_host(planned, roles, credentials)) for planned in plan.environments
         ]
@@ -214,6 +214,12 @@ def _priced(model: ModelConfig, credentials: Credentials) -> tuple[ModelConfig, 
     """The model, and the address that decides what it costs."""
     found = addressed(model, credentials)
     return found, found.base_url
+
+
+def _asked_for(request: RunRequest) -> Sampling:
+    """What model calls will ask for, but for the seed's value, which is another one for each sample."""
+    seeded = request.sampling.seed if request.seed is None else request.seed
+    return request.sampling.model_copy(update={"seed": seeded})
 
 
 def _opened(host: EnvironmentHost, request: RunRequest, is_priced: bool) -> OpenEnvironment:

@@ -17,7 +17,6 @@ import anyio
 import msgspec
 from yarl import URL
 
-from envhub.errors import ModelError
 from envhub.models.address import is_loopback
 from envhub.models.answer import Answer, BadAnswer, as_reply, parse_answer
 from envhub.models.config import ModelConfig
@@ -25,7 +24,7 @@ from envhub.models.endpoint import Endpoint, check_endpoint
 from envhub.models.prices import Price, find_price
 from envhub.models.refusal import refusal
 from envhub.models.retry import Backoff, TryFailed
-from envhub.models.wire import ToolSchemas, to_wire
+from envhub.models.wire import ToolSchemas, check_extra, to_wire, write_sampling
 from envhub.protocols import ModelReply, ModelRequest, Sampling
 
 logger = logging.getLogger(__name__)
@@ -68,7 +67,8 @@ class DirectModel:
         self._base: dict[str, Any] = {"model": endpoint.served_name}
         if endpoint.is_vllm:
             self._base |= {"logprobs": True, "return_token_ids": True}
-        self._sample(self._base, config.sampling)
+        check_extra(config.sampling, _OURS)
+        write_sampling(self._base, config.sampling, _OURS, self._max_tokens_field)
         self._has_warned = False
 
     def __repr__(self) -> str:
@@ -107,24 +107,8 @@ class DirectModel:
         body["messages"] = [to_wire(message, media, with_reasoning=with_reasoning) for message in request.messages]
         if request.tools:
             body["tools"] = self._tools.encoded(request.tools)
-        self._sample(body, request.sampling)
+        write_sampling(body, request.sampling, _OURS, self._max_tokens_field)
         return self._encode(body)
-
-    def _sample(self, body: dict[str, Any], sampling: Sampling) -> None:
-        if sampling.temperature is not None:
-            body["temperature"] = sampling.temperature
-        if sampling.top_p is not None:
-            body["top_p"] = sampling.top_p
-        if sampling.max_tokens is not None:
-            body[self._max_tokens_field] = sampling.max_tokens
-        if sampling.stop is not None:
-            body["stop"] = sampling.stop
-        if sampling.seed is not None:
-            body["seed"] = sampling.seed
-        if sampling.extra:
-            if taken := _OURS & sampling.extra.keys():
-                raise ModelError(f"sampling extra {sorted(taken)} is the hub's own to set", retryable=False)
-            body.update(sampling.extra)
 
     async def _try(self, body: bytes, headers: dict[str, str] | None, deadline: float) -> tuple[Answer, str | None]:
         """One try: the answer and its policy version header.
@@ -177,6 +161,14 @@ class DirectModel:
             self._has_warned = True
             logger.warning("%s gives other numbers of logprobs than of token ids; its logprobs are dropped", self.name)
         return reply
+
+    async def check_sampling(self, sampling: Sampling) -> None:
+        """Look at what requests will ask for; which of it the server takes, it alone knows.
+
+        Raises:
+            ConfigError: it sets what is not the caller's.
+        """
+        check_extra(sampling, _OURS)
 
     async def check(self, timeout_seconds: float) -> None:
         """Ask the server for its list of models.

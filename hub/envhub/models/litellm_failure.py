@@ -14,6 +14,7 @@ from envhub.models.retry import TryFailed
 # litellm's own words before those of the provider.
 _PREFIX = re.compile(r"^(?:litellm\.)?(?:\w*(?:Error|Timeout|Exception)\b(?:\s-|:)\s*)+|^\w+Exception - ")
 _UNSUPPORTED = re.compile(r"does not support parameters: (\[[^]]*\])")
+_ADVICE = re.compile(r"[.;]?\s*To drop .*", re.DOTALL)
 _BREAKS = (httpx.RequestError, openai.APIConnectionError, OSError)
 
 
@@ -21,7 +22,7 @@ def failed_try(litellm: Any, error: Exception, key_name: str, *, sent_key: bool,
     """The failed try an exception stands for."""
     chain = tuple(_chain(error))
     if isinstance(error, litellm.UnsupportedParamsError):
-        return TryFailed(_unsupported(error), status=400, is_retryable=False)
+        return TryFailed(unsupported(error), status=400, is_retryable=False)
     if missing := next((link for link in chain if isinstance(link, ImportError)), None):
         return TryFailed(f"the provider needs a package more: {missing}", is_retryable=False)
     headers: Any = getattr(error, "litellm_response_headers", None)
@@ -88,8 +89,10 @@ def _words(error: Exception) -> str:
     return words.partition("Traceback (most recent call last)")[0].strip() or type(error).__name__
 
 
-def _unsupported(error: Exception) -> str:
+def unsupported(error: Exception) -> str:
+    """What litellm says of a parameter that a provider or model does not take, without advice for its own users."""
     words = _words(error)
     named = _UNSUPPORTED.search(words)
-    what = f"the provider does not take {named[1].strip('[]')}" if named is not None else words
-    return f"{what}; leave it out of the sampling"
+    what = f"the provider does not take {named[1].strip('[]')}" if named is not None else _ADVICE.sub("", words)
+    seed = " (a run's seed is the model's, too)" if named is not None and "'seed'" in named[1] else ""
+    return f"{what}; leave it out of the sampling{seed}"

@@ -3,23 +3,23 @@
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
 from typing import Any, cast
 
 import anyio
 import msgspec
 
-from envhub.errors import ModelError
+from envhub.errors import ConfigError
+from envhub.messages import user
 from envhub.models.answer import Answer, BadAnswer, as_reply
 from envhub.models.config import ModelConfig
 from envhub.models.direct import CONNECT_SECONDS, POLICY_VERSION_HEADER, open_direct
 from envhub.models.endpoint import Endpoint, check_endpoint
 from envhub.models.litellm_clients import keep_clients
-from envhub.models.litellm_package import load_litellm
+from envhub.models.litellm_package import NOBODY, load_litellm, own_parameters, silence
 from envhub.models.naming import Identity
 from envhub.models.prices import find_price, is_own_service
 from envhub.models.retry import Backoff, TryFailed
-from envhub.models.wire import ToolSchemas, to_wire
+from envhub.models.wire import ToolSchemas, check_extra, to_wire, write_sampling
 from envhub.protocols import ModelReply, ModelRequest, Sampling
 
 logger = logging.getLogger(__name__)
@@ -57,18 +57,18 @@ class LitellmModel:
         backoff: Backoff,
         redact: Callable[[str], str],
     ) -> None:
-        from envhub.models.litellm_failure import failed_try  # needs litellm's own dependencies
+        from envhub.models.litellm_failure import failed_try, unsupported  # need litellm's own dependencies
 
         self.name = config.name
         self._litellm, self._config, self._identity, self._endpoint = litellm, config, identity, endpoint
-        self._backoff, self._redact, self._failed_try = backoff, redact, failed_try
+        self._backoff, self._redact, self._failed_try, self._unsupported = backoff, redact, failed_try, unsupported
         self._owner = f"{config.name} at {base_url}" if base_url else config.name
         self._is_vllm = endpoint is not None and endpoint.is_vllm
         self._price = find_price(config, base_url)
         has_prices = config.price_prompt is not None or config.price_output is not None
         self._trusts_cost = not has_prices and is_own_service(identity.provider, base_url)
-        self._taken = _OURS | frozenset(_own_parameters())
-        self._silence = _silence()
+        self._taken = _OURS | own_parameters()
+        self._silence = silence()
         self._places = anyio.Semaphore(config.max_connections, fast_acquire=True)
         self._tools = ToolSchemas()
         self._has_warned = False
@@ -87,7 +87,8 @@ class LitellmModel:
         if self._is_vllm:
             arguments |= {"logprobs": True, "return_token_ids": True}
         self._sends_key = endpoint is None or endpoint.api_key is not None
-        self._sample(arguments, config.sampling)
+        check_extra(config.sampling, self._taken)
+        write_sampling(arguments, config.sampling, self._taken)
         self._arguments = arguments
 
     def __repr__(self) -> str:
@@ -127,26 +128,8 @@ class LitellmModel:
             asked["tools"] = msgspec.json.decode(self._tools.encoded(request.tools))
         if request.session and self._is_vllm:
             asked["extra_headers"] = {"X-Session-ID": request.session}
-        self._sample(asked, request.sampling)
+        write_sampling(asked, request.sampling, self._taken)
         return asked
-
-    def _sample(self, asked: dict[str, Any], sampling: Sampling) -> None:
-        if sampling.temperature is not None:
-            asked["temperature"] = sampling.temperature
-        if sampling.top_p is not None:
-            asked["top_p"] = sampling.top_p
-        if sampling.max_tokens is not None:
-            asked["max_tokens"] = sampling.max_tokens
-        if sampling.stop is not None:
-            asked["stop"] = list(sampling.stop)
-        if sampling.seed is not None:
-            asked["seed"] = sampling.seed
-        if sampling.extra:
-            if taken := self._taken & sampling.extra.keys():
-                raise ModelError(
-                    f"sampling extra {sorted(taken)} is the hub's or litellm's own to set", retryable=False
-                )
-            asked.update(cast(dict[str, Any], sampling.extra))
 
     async def _try(self, asked: dict[str, Any], deadline: float) -> Any:
         """One try: litellm's response.
@@ -204,6 +187,24 @@ class LitellmModel:
         cached = (details.cached_tokens or 0) if details is not None else 0
         return lambda prompt_tokens, output_tokens: price.cost(prompt_tokens, output_tokens, cached)
 
+    async def check_sampling(self, sampling: Sampling) -> None:
+        """Let litellm write a request that nobody is sent: it knows what its providers and their models take.
+
+        Raises:
+            ConfigError: they do not take all of it.
+        """
+        check_extra(sampling, self._taken)
+        dry = {**self._asked(ModelRequest((user("none"),), sampling=sampling, timeout_seconds=1.0)), **NOBODY}
+        token = self._silence.set(True)
+        try:
+            await self._litellm.acompletion(**dry)
+        except self._litellm.UnsupportedParamsError as error:
+            raise ConfigError(f"{self.name!r}: {self._unsupported(error)}") from None
+        except Exception:  # litellm's; what else is wrong with a call shows when one is made
+            logger.debug("litellm does not write a request without sending it", exc_info=True)
+        finally:
+            self._silence.reset(token)
+
     async def check(self, timeout_seconds: float) -> None:
         """Ask a server of the OpenAI wire for its list of models; other providers are met at the first call.
 
@@ -241,22 +242,6 @@ def _answer(response: Any) -> Answer:
     if usage is not None and choice.token_ids and not usage.prompt_tokens and not usage.completion_tokens:
         answer.usage = None  # litellm writes zeros where the server counted nothing
     return answer
-
-
-def _own_parameters() -> list[str]:
-    """The arguments of a call that steer litellm and reach no provider."""
-    from litellm.types import utils  # loaded by now
-
-    return list(utils.all_litellm_params)
-
-
-def _silence() -> ContextVar[bool]:
-    """The switch by which litellm leaves out its callbacks and their queue; a blank one where it has none."""
-    try:
-        from litellm._internal_context import is_internal_call  # pyright: ignore[reportPrivateUsage]
-    except ImportError:
-        return ContextVar("silence", default=False)
-    return is_internal_call
 
 
 def _timeout() -> Any:

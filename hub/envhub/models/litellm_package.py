@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import warnings
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,12 @@ INSTALL = "pip install 'envhub[litellm]'"
 
 # Read by litellm while it is imported: no price map from the network, and no `.env` behind our back.
 _IMPORT_ENVIRONMENT = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
+NOBODY: dict[str, Any] = {"mock_response": "none", "no-log": True}
+"""Arguments of a call that litellm prepares, and then answers itself."""
+
+_OWN_PARAMETERS = frozenset(
+    {"api_base", "api_key", "custom_llm_provider", "max_retries", "mock_response", "num_retries"}
+)
 _LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 
 
@@ -45,6 +52,24 @@ async def load_litellm(why: str) -> Any:
         raise ConfigError(f"{why} goes through litellm, which does not import: {error}; try {INSTALL}") from error
 
 
+def own_parameters() -> frozenset[str]:
+    """The arguments of a call that steer litellm and reach no provider; those known here where it does not tell."""
+    try:
+        types: Any = importlib.import_module("litellm.types.utils")
+    except ImportError:
+        return _OWN_PARAMETERS
+    return _OWN_PARAMETERS.union(getattr(types, "all_litellm_params", ()))
+
+
+def silence() -> ContextVar[bool]:
+    """The switch by which litellm leaves out its callbacks and their queue; a blank one where it has none."""
+    try:
+        from litellm._internal_context import is_internal_call  # pyright: ignore[reportPrivateUsage]
+    except ImportError:
+        return ContextVar("silence", default=False)
+    return is_internal_call
+
+
 def _import() -> Any:
     before = {name: os.environ.get(name) for name in _IMPORT_ENVIRONMENT}
     os.environ.update(_IMPORT_ENVIRONMENT)
@@ -66,9 +91,8 @@ def _import() -> Any:
 def _warm(litellm: Any) -> None:
     """Half of it is imported by the first call: one to nobody, here, takes no time from the loop and warns no one."""
     messages = [{"role": "user", "content": "none"}]
-    nobody = {"api_key": "none", "base_url": "http://127.0.0.1:9/v1", "mock_response": "none", "no-log": True}
     try:
-        litellm.completion("openai/none", messages, **nobody)
+        litellm.completion("openai/none", messages, api_key="none", base_url="http://127.0.0.1:9/v1", **NOBODY)
         assert litellm.AsyncOpenAI(api_key="none").chat.completions is not None  # 0.3 s, and loaded when touched
     except Exception:  # litellm's; the first real call says the same with more to go by
         logger.debug("litellm did not warm up", exc_info=True)

@@ -1,8 +1,8 @@
-"""One cheap request before a run: a wrong URL, key or name is one clear error now, not one per rollout later."""
+"""A look at a model before a run: a wrong URL, key, name or parameter is one clear error now, not one per rollout."""
 
 from typing import Protocol, runtime_checkable
 
-from envhub.protocols import Model
+from envhub.protocols import Model, Sampling
 
 TIMEOUT_SECONDS = 5.0
 
@@ -23,6 +23,19 @@ class CheckedModel(Protocol):
 
 
 @runtime_checkable
+class ParticularModel(Protocol):
+    """A model that knows, without asking anyone, which parameters it does not take."""
+
+    async def check_sampling(self, sampling: Sampling) -> None:
+        """Look at what requests will ask for.
+
+        Raises:
+            ConfigError: the model does not take all of it.
+        """
+        ...
+
+
+@runtime_checkable
 class BudgetedModel(Protocol):
     """A model that may cost so much in one run."""
 
@@ -31,11 +44,15 @@ class BudgetedModel(Protocol):
         ...
 
 
-async def preflight(model: Model, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
-    """Check a model that has servers. Other models need none and pass.
+async def preflight(
+    model: Model, timeout_seconds: float = TIMEOUT_SECONDS, *, sampling: Sampling | None = None
+) -> None:
+    """Check a model that has servers, and whether it takes what requests will ask for. Models without either pass.
 
     Raises:
-        UsageError, CredentialError, ConfigError: as `CheckedModel.check`.
+        UsageError, CredentialError, ConfigError: as `CheckedModel.check` and `ParticularModel.check_sampling`.
     """
+    if sampling is not None and isinstance(model, ParticularModel):
+        await model.check_sampling(sampling)
     if isinstance(model, CheckedModel):
         await model.check(timeout_seconds)

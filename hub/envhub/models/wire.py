@@ -6,15 +6,16 @@ Structs rather than pydantic models: these are built and parsed on the measured 
 import base64
 import binascii
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
 
 import msgspec
 from mcp_types import Tool
 from msgspec import UNSET, Struct, UnsetType
 
-from envhub.errors import ModelError
+from envhub.errors import ConfigError, ModelError
 from envhub.messages import Media, Message, Part, Text, ToolRequest
+from envhub.protocols import Sampling
 
 
 class WireFunction(Struct, gc=False):
@@ -197,3 +198,41 @@ class ToolSchemas:
                 self._known.clear()
             entry = self._known[key] = (tuple(tools), encode_tools(tools))
         return entry[1]
+
+
+def write_sampling(
+    body: dict[str, Any], sampling: Sampling, reserved: Set[str], max_tokens_field: str = "max_tokens"
+) -> None:
+    """Put the parameters of a request into its body; `reserved` are the fields that are not the caller's.
+
+    Raises:
+        ModelError: the caller sets one of those.
+    """
+    if sampling.temperature is not None:
+        body["temperature"] = sampling.temperature
+    if sampling.top_p is not None:
+        body["top_p"] = sampling.top_p
+    if sampling.max_tokens is not None:
+        body[max_tokens_field] = sampling.max_tokens
+    if sampling.stop is not None:
+        body["stop"] = list(sampling.stop)
+    if sampling.seed is not None:
+        body["seed"] = sampling.seed
+    if sampling.extra:
+        if taken := reserved & sampling.extra.keys():
+            raise ModelError(_reserved(taken), retryable=False)
+        body.update(sampling.extra)
+
+
+def check_extra(sampling: Sampling, reserved: Set[str]) -> None:
+    """Refuse, before any request is made, what `write_sampling` would.
+
+    Raises:
+        ConfigError: a field that is not the caller's is set.
+    """
+    if taken := reserved & sampling.extra.keys():
+        raise ConfigError(_reserved(taken))
+
+
+def _reserved(taken: Set[str]) -> str:
+    return f"sampling.extra sets {', '.join(map(repr, sorted(taken)))}, which the hub sets itself; leave it out"

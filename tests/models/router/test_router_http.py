@@ -301,10 +301,12 @@ async def test_an_interrupted_run_leaves_nothing_behind() -> None:
 
 
 async def test_a_model_of_one_server_is_routed_too_so_that_its_restart_is_waited_for() -> None:
-    async with Server(say()).serve() as url:
-        async with open_model(ModelConfig(name="hosted_vllm/served", base_url=url), Credentials()) as model:
-            assert isinstance(model, Router)
-            assert (await model.generate(ask())).message.text == "hi"
+    async with (
+        Server(say()).serve() as url,
+        open_model(ModelConfig(name="hosted_vllm/served", base_url=url), Credentials()) as model,
+    ):
+        assert isinstance(model, Router)
+        assert (await model.generate(ask())).message.text == "hi"
 
 
 async def test_a_model_with_replicas_is_opened_as_a_router_and_checked_as_one() -> None:

@@ -9,7 +9,7 @@ import anyio
 
 from envhub.errors import BudgetError, ConfigError, CredentialError, ModelError, UsageError
 from envhub.models.config import ModelConfig
-from envhub.models.preflight import preflight
+from envhub.models.preflight import ParticularModel, preflight
 from envhub.models.prices import Price
 from envhub.models.retry import Backoff
 from envhub.models.router.budget import Budget
@@ -18,7 +18,7 @@ from envhub.models.router.gate import Begun, Gate
 from envhub.models.router.replica import MISFIT_STATUSES, Replica, ReplicaStatus
 from envhub.models.router.replicas import Replicas
 from envhub.models.router.tries import Tries
-from envhub.protocols import ModelReply, ModelRequest
+from envhub.protocols import ModelReply, ModelRequest, Sampling
 
 logger = logging.getLogger(__name__)
 
@@ -125,6 +125,18 @@ class Router:
                 raise
             except UsageError as error:
                 logger.warning("%s cannot stand in for %s as things are: %s", fallback.name, self.name, error)
+
+    async def check_sampling(self, sampling: Sampling) -> None:
+        """Look at what requests will ask for: of this model, and of those that may stand in for it.
+
+        Raises:
+            ConfigError: one of them does not take all of it.
+        """
+        for replica in self.replicas.all:
+            if isinstance(replica.lane, ParticularModel):
+                await replica.lane.check_sampling(sampling)
+        for fallback in self.fallbacks:
+            await fallback.check_sampling(sampling)
 
     async def _generate_within_bounds(self, request: ModelRequest, deadline: float, estimator: Estimator) -> ModelReply:
         """Answer one request, with tokens and money set aside for it."""
