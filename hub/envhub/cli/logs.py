@@ -18,6 +18,7 @@ def log_to_terminal(verbosity: int) -> None:
     if not verbosity:
         handler.addFilter(_is_for_everyone)
     logging.basicConfig(level=handler.level, format=_FORMAT, handlers=[handler])
+    logging.captureWarnings(True)
 
 
 def _is_for_everyone(record: logging.LogRecord) -> bool:

@@ -33,11 +33,15 @@ async def keep_clients(litellm: Any) -> AsyncGenerator[None]:
 
 async def _close(litellm: Any, loop: int) -> None:
     """Close the clients of an event loop, by the mark litellm's cache gives their keys."""
-    cache = litellm.in_memory_llm_clients_cache
-    clients = cast(dict[str, Any], cache.cache_dict)
+    cache: Any = getattr(litellm, "in_memory_llm_clients_cache", None)
+    clients: Any = getattr(cache, "cache_dict", None)
+    if not isinstance(clients, dict):
+        logger.debug("litellm keeps its clients elsewhere; they are left to the process's end")
+        return
+    clients = cast(dict[str, Any], clients)
     for key in [key for key in clients if key.endswith(f"-{loop}")]:
         client = clients.pop(key)
-        cast(dict[str, Any], cache.ttl_dict).pop(key, None)
+        cast(dict[str, Any], getattr(cache, "ttl_dict", {})).pop(key, None)
         close = getattr(client, "close", None) or getattr(client, "aclose", None)
         if close is not None:
             try:

@@ -1,0 +1,30 @@
+"""What is used of litellm's insides may be gone in another version: less is tidied then, and nothing breaks."""
+
+import sys
+from types import SimpleNamespace
+
+from pytest import MonkeyPatch
+
+from envhub.models.litellm_clients import keep_clients
+from envhub.models.litellm_package import own_parameters, silence
+
+
+async def test_clients_that_are_kept_elsewhere_are_left_alone() -> None:
+    for litellm in (SimpleNamespace(), SimpleNamespace(in_memory_llm_clients_cache=SimpleNamespace(cache_dict=None))):
+        async with keep_clients(litellm):
+            pass
+
+
+def test_the_arguments_that_steer_litellm_are_known_whether_it_tells_them_or_not(monkeypatch: MonkeyPatch) -> None:
+    told = own_parameters()
+    monkeypatch.setitem(sys.modules, "litellm.types.utils", None)
+    untold = own_parameters()
+    assert {"api_key", "mock_response", "num_retries"} < untold < told
+
+
+def test_a_litellm_without_a_switch_gets_a_blank_one(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "litellm._internal_context", None)
+    blank = silence()
+    token = blank.set(True)
+    assert blank.get()
+    blank.reset(token)
