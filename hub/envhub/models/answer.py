@@ -80,7 +80,14 @@ _decoder = msgspec.json.Decoder(Answer)
 
 
 class BadAnswer(Exception):
-    """A body that is no answer; the message says why."""
+    """A body that is no answer; the message says why.
+
+    `told` is the error the server wrote instead, whatever its HTTP status was.
+    """
+
+    def __init__(self, problem: str, told: Any = None) -> None:
+        super().__init__(problem)
+        self.told = told
 
 
 def parse_answer(body: bytes) -> Answer:
@@ -95,7 +102,7 @@ def parse_answer(body: bytes) -> Answer:
         raise BadAnswer(f"the answer is not a chat completion ({error})") from None
     if not answer.choices:
         told = f": {error_words(answer.error)}" if answer.error is not None else ""
-        raise BadAnswer(f"the answer has no choices{told}")
+        raise BadAnswer(f"the answer has no choices{told}", answer.error)
     if answer.choices[0].finish_reason in ("abort", "error"):
         raise BadAnswer("the server broke off the answer")
     return answer

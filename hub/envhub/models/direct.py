@@ -22,7 +22,7 @@ from envhub.models.answer import Answer, BadAnswer, as_reply, parse_answer
 from envhub.models.config import ModelConfig
 from envhub.models.endpoint import Endpoint, check_endpoint
 from envhub.models.prices import Price, find_price
-from envhub.models.refusal import refusal
+from envhub.models.refusal import bad_answer, refusal
 from envhub.models.retry import Backoff, TryFailed
 from envhub.models.wire import ToolSchemas, check_extra, to_wire, write_sampling
 from envhub.protocols import ModelReply, ModelRequest, Sampling
@@ -140,7 +140,8 @@ class DirectModel:
                 raw = await _read(response)
                 return parse_answer(raw), response.headers.get(POLICY_VERSION_HEADER)
         except BadAnswer as error:
-            raise TryFailed(str(error), status=200) from None
+            endpoint = self.endpoint
+            raise bad_answer(str(error), error.told, endpoint.key_name, sent_key=endpoint.api_key is not None) from None
         except aiohttp.ConnectionTimeoutError as error:
             raise TryFailed(f"no connection within {CONNECT_SECONDS:g} s") from error
         except TimeoutError as error:

@@ -8,7 +8,7 @@ import httpx  # brought by litellm; this module is only imported where litellm i
 import openai
 from multidict import CIMultiDict
 
-from envhub.models.refusal import refusal
+from envhub.models.refusal import bad_answer, refusal
 from envhub.models.retry import TryFailed
 
 # litellm's own words before those of the provider.
@@ -25,6 +25,11 @@ def failed_try(litellm: Any, error: Exception, key_name: str, *, sent_key: bool,
         return TryFailed(unsupported(error), status=400, is_retryable=False)
     if missing := next((link for link in chain if isinstance(link, ImportError)), None):
         return TryFailed(f"the provider needs a package more: {missing}", is_retryable=False)
+    if told := next((link for link in chain if type(link) is Exception and hasattr(link, "status_code")), None):
+        # An error in the body of a good status, as litellm raises it.
+        words = str(getattr(told, "message", told))
+        wrote = {"code": _status(told), "message": words}
+        return bad_answer(f"the answer has no choices: {words}", wrote, key_name, sent_key=sent_key)
     headers: Any = getattr(error, "litellm_response_headers", None)
     status, body = _answered(chain)
     if status is None and headers is not None:

@@ -43,6 +43,17 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, key_name: str,
     return TryFailed(f"HTTP {status}{said}", status=status, is_retryable=False)
 
 
+def bad_answer(problem: str, told: object, key_name: str, *, sent_key: bool) -> TryFailed:
+    """The failed try a bad answer of status 200 stands for: routers of several providers write errors there.
+
+    A code in it counts as if it had been the status. 422 is left out: litellm writes it where there is none.
+    """
+    code: object = told.get("code") if isinstance(told, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if isinstance(code, int) and 400 <= code < 600 and code != 422:
+        return refusal(code, {}, msgspec.json.encode({"error": told}), key_name, sent_key=sent_key)
+    return TryFailed(problem, status=200)
+
+
 def _words(body: bytes) -> str:
     """What an error body says, whichever of the usual shapes it has."""
     try:
