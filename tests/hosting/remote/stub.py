@@ -1,7 +1,7 @@
 """A server of the contract written without the hub's own, which can be told to misbehave."""
 
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -35,12 +35,14 @@ class Stub:
     """One environment of one task; `misbehave[step]` takes a step's place, as often as `times` says."""
 
     def __init__(self) -> None:
-        self.misbehave: dict[str, Handler] = {}
+        self.misbehave: Mapping[str, Handler] = {}
         self.times = 1_000_000
         self.seen: list[str] = []
         self.suspected = 0
+        self.info = INFO
         self.url = ""
         self._connection: Connection | None = None
+        self._runner: web.AppRunner | None = None
 
     async def connection(self) -> Connection:
         """Always the same: it is never started again."""
@@ -50,6 +52,11 @@ class Stub:
     def suspect(self) -> None:
         """Count who met it gone, silent or talking nonsense."""
         self.suspected += 1
+
+    async def leave(self) -> None:
+        """Be gone."""
+        assert self._runner is not None
+        await self._runner.cleanup()
 
     def host(self) -> RemoteHost:
         """Its client."""
@@ -68,10 +75,15 @@ class Stub:
 
         return handle
 
+    async def _health(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response({"status": "ok"})
+
     def application(self) -> web.Application:
         """Both planes on one listener: enough for the client."""
         status = {"id": "e1", "state": "sealed"}
         app = web.Application()
+        app.router.add_get("/health", self._health)
+        app.router.add_get("/v1/environment", self._step("environment", lambda _: self.info))
         app.router.add_get(
             "/v1/tasks",
             self._step(
@@ -120,6 +132,7 @@ async def stub_server(grace_seconds: float = 0.2) -> AsyncGenerator[Stub]:
     """A stub on a free port."""
     stub = Stub()
     runner = web.AppRunner(stub.application(), access_log=None, shutdown_timeout=0.1)
+    stub._runner = runner  # pyright: ignore[reportPrivateUsage]
     await runner.setup()
     try:
         site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -17,7 +17,7 @@ from yarl import URL
 from envhub.hosting.control import OpenedSeat
 from envhub.hosting.episode import CLOSED
 from envhub.hosting.remote.connection import Connection
-from envhub.hosting.toolbox import SUBMIT
+from envhub.hosting.toolbox import REPLY, SUBMIT
 from envhub.limits import Deadlines
 from envhub.messages import Message
 from envhub.tools import text_result
@@ -129,7 +129,9 @@ class RemotePlane:
 
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
         """The environment's next user messages, or None when the conversation is over."""
-        return None if self._sealed.is_set else await self._reply(self._name, messages)
+        if self._sealed.is_set or REPLY not in self._known:  # a user is there for every client, or for none
+            return None
+        return await self._reply(self._name, messages)
 
 
 def _unmarked(result: CallToolResult) -> CallToolResult:
