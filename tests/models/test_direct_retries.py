@@ -1,5 +1,7 @@
 """Retries of the direct lane: which failures, how often, how long, and never past the call's timeout."""
 
+from pathlib import Path
+
 import anyio
 import pytest
 from aiohttp import web
@@ -159,3 +161,24 @@ async def test_more_calls_than_connections_wait_their_turn() -> None:
             async with anyio.create_task_group() as calls:
                 for _ in range(50):
                     calls.start_soon(model.generate, ask())
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="the kernel does not show its sockets' timers here")
+async def test_a_silent_connection_is_probed_so_that_a_host_that_is_gone_is_noticed() -> None:
+    timers: list[str] = []
+
+    async def look(request: web.Request) -> web.StreamResponse:
+        assert request.url.port is not None
+        server = f":{request.url.port:04X}"
+        timers.extend(timer.partition(":")[0] for peer, timer in _sockets() if peer.endswith(server))
+        return await say()(request)
+
+    async with Script(look).serve() as url, direct(url) as model:
+        await model.generate(ask())
+    assert timers == ["02"]  # the timer that probes
+
+
+def _sockets() -> list[tuple[str, str]]:
+    """The peer and the timer of every socket of this machine."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return [(line.split()[2], line.split()[5]) for line in lines]

@@ -6,7 +6,6 @@ The measured hot path: two calls a rollout, thousands in flight.
 import errno
 import io
 import logging
-import resource
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -24,6 +23,7 @@ from envhub.models.endpoint import Endpoint, check_endpoint
 from envhub.models.prices import Price, find_price
 from envhub.models.refusal import bad_answer, refusal
 from envhub.models.retry import Backoff, TryFailed
+from envhub.models.sockets import most_connections, probed_socket
 from envhub.models.wire import ToolSchemas, check_extra, to_wire, write_sampling
 from envhub.protocols import ModelReply, ModelRequest, Sampling
 
@@ -40,7 +40,6 @@ _MAX_REFUSAL_BYTES = 64 * 2**10
 _LARGE_BODY = 2**20
 # Shorter than the five seconds after which vLLM's server hangs up, so that a call rarely meets a dying connection.
 _KEEP_ALIVE_SECONDS = 4.0
-_SPARE_FILES = 128
 _OURS = frozenset({"model", "messages", "tools", "stream", "n"})
 
 
@@ -267,16 +266,11 @@ async def open_direct(
             logger.warning("the key in %s is sent unencrypted to %s", endpoint.key_name, endpoint.base_url)
     limit = most_connections(config.max_connections)
     async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=limit, ttl_dns_cache=300, keepalive_timeout=_KEEP_ALIVE_SECONDS),
+        connector=aiohttp.TCPConnector(
+            limit=limit, ttl_dns_cache=300, keepalive_timeout=_KEEP_ALIVE_SECONDS, socket_factory=probed_socket
+        ),
         headers=headers,
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=True,
     ) as session:
         yield DirectModel(config, endpoint, session, backoff or Backoff(), redact)
-
-
-def most_connections(wanted: int) -> int:
-    """How many sockets this process can have open, at most as many as wanted."""
-    # Sockets beyond the limit of open files would fail every call; waiting for one is only slower.
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return wanted if files < 0 else min(wanted, max(files - _SPARE_FILES, files // 2))

@@ -9,7 +9,6 @@ import anyio
 from envhub.errors import ConfigError
 from envhub.models.config import ModelConfig
 from envhub.models.credentials import Credentials
-from envhub.models.direct import most_connections
 from envhub.models.prices import Price, find_price
 from envhub.models.retry import Backoff
 from envhub.models.router.budget import Budget
@@ -18,6 +17,7 @@ from envhub.models.router.gate import Gate
 from envhub.models.router.health import watch
 from envhub.models.router.replicas import Replicas
 from envhub.models.router.router import Router
+from envhub.models.sockets import most_connections
 from envhub.protocols import Model
 
 OpenLane = Callable[[ModelConfig, str | None, Credentials], AbstractAsyncContextManager[Model]]

@@ -1,0 +1,30 @@
+"""Sockets to model servers: how many there can be, and how one notices that its peer is gone."""
+
+import resource
+import socket
+from typing import Any
+
+# A first probe after so many seconds of silence, then every so many, and so many without an answer end it.
+_PROBES = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+_SPARE_FILES = 128
+
+
+def probed_socket(address: Any) -> socket.socket:
+    """A socket that asks its peer for a sign of life while it waits.
+
+    An answer may take ten minutes without a byte: routers on the way forget such connections, and of a host that is
+    gone nothing else would tell before the call's time is over.
+    """
+    made = socket.socket(*address[:3])
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _PROBES.items():
+        if (option := getattr(socket, name, None)) is not None:  # not all systems have all of them
+            made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made
+
+
+def most_connections(wanted: int) -> int:
+    """How many sockets this process can have open, at most as many as wanted."""
+    # Sockets beyond the limit of open files would fail every call; waiting for one is only slower.
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted if files < 0 else min(wanted, max(files - _SPARE_FILES, files // 2))
