@@ -154,3 +154,98 @@ async def test_a_batch_score_comes_back_and_a_dead_server_is_a_verifier_fault() 
         server.misbehave = {"batch": misbehaviour.hang_up}
         with pytest.raises(VerifierError, match="is gone"):
             await host.score(card, Submission(answer="x"), seed=0, deadlines=QUICK)
+
+
+async def test_arguments_too_large_for_the_server_are_the_models_to_mend() -> None:
+    async def too_large(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=413)
+
+    async with stub_server() as server:
+        server.misbehave = {"tool": too_large}
+        rollout = await play(server)
+        assert rollout.outcome is Outcome.SCORED
+        assert "larger than the environment takes" in rollout.turns[1].response.text
+        assert server.suspected == 0
+
+
+@pytest.mark.parametrize(
+    ("seat", "words"),
+    [
+        ({"name": "someone"}, r"the seats \['someone'\]"),
+        ({"name": "agent", "tools": ["look", "dig"]}, r"the tools \['dig'\]"),
+        ({"name": "agent", "url": "http://[half"}, "the URL 'http://\\[half'"),
+    ],
+    ids=["seat", "tool", "url"],
+)
+async def test_an_episode_nobody_announced_is_refused_and_closed(seat: dict[str, object], words: str) -> None:
+    async def other(request: web.Request) -> web.StreamResponse:
+        seats = [{"token": "t", "url": f"{server.url}/e/t/mcp", "tools": ["look"], "messages": [], **seat}]
+        body = {"id": "e1", "seats": seats, "seed": 0, "tools_digest": "sha256:tools", "expires_at": 0}
+        return web.json_response(body)
+
+    async with stub_server() as server:
+        server.misbehave = {"open": other}
+        rollout = await play(server)
+        assert rollout.outcome is Outcome.ENVIRONMENT_FAILED
+        with pytest.raises(TaskError, match=words):
+            raise TaskError(rollout.faults[0].message)
+        assert server.seen[-1] == "close"
+
+
+@pytest.mark.parametrize("step", ["open", "verify"])
+async def test_what_a_server_refuses_breaks_the_episode_and_not_the_run(step: str) -> None:
+    async def refused(request: web.Request) -> web.StreamResponse:
+        problem = {"type": "UnknownNameError", "message": "no task is named 't/1'"}
+        return web.json_response({"error": {**problem, "type": "UsageError"}}, status=404)
+
+    async with stub_server() as server:
+        server.misbehave = {step: refused}
+        rollout = await play(server)
+        assert rollout.outcome is Outcome.ENVIRONMENT_FAILED
+        assert "no task is named" in rollout.faults[0].message
+        assert not rollout.faults[0].retryable
+
+
+async def test_a_result_nested_without_end_is_the_servers_fault() -> None:
+    async def deep(request: web.Request) -> web.StreamResponse:
+        inner = '{"a":' * 100_000 + "1" + "}" * 100_000
+        body = f'{{"jsonrpc":"2.0","id":1,"result":{{"content":[],"structuredContent":{inner}}}}}'
+        return web.Response(text=body, content_type="application/json")
+
+    async with stub_server() as server:
+        server.misbehave = {"tool": deep}
+        assert (await play(server)).outcome is Outcome.ENVIRONMENT_FAILED
+
+
+async def test_a_close_cut_short_is_asked_for_again() -> None:
+    arrived = anyio.Event()
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        arrived.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async with stub_server() as server:
+        server.misbehave, server.times = {"close": slow}, 1
+        host, card = server.host(), await first_task(server)
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+
+                async def leave() -> None:
+                    async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
+                        await episode.close()
+
+                tasks.start_soon(leave)
+                await arrived.wait()
+                tasks.cancel_scope.cancel()
+        assert server.seen == ["tasks", "open", "close", "close"]
+
+
+async def test_a_listing_that_never_ends_is_a_fault() -> None:
+    async def endless(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"cards": [], "next_cursor": "more"})
+
+    async with stub_server() as server:
+        server.misbehave = {"tasks": endless}
+        with pytest.raises(TaskError, match="an empty page, and says that more follow"):
+            await first_task(server)

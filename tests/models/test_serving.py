@@ -1,0 +1,118 @@
+"""Role models over the wire: what an environment's own process asks reaches the hub's model whole, and once."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from envhub import Message, Model, ModelReply, ModelRequest, Sampling
+from envhub.errors import BudgetError, ContextLimitError, ModelError
+from envhub.messages import Media, Text, user
+from envhub.models.config import ModelConfig
+from envhub.models.direct import Endpoint, open_direct
+from envhub.models.serving import serve_roles
+from envhub.rollout import Usage
+
+
+class Judge:
+    """Keeps what it was asked; answers, or fails."""
+
+    name = "provider/judge"
+
+    def __init__(self, error: ModelError | None = None) -> None:
+        self.asked: list[ModelRequest] = []
+        self.cancelled = anyio.Event()
+        self.is_slow = False
+        self.arrived = anyio.Event()
+        self._error = error
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        self.asked.append(request)
+        self.arrived.set()
+        if self.is_slow:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self.cancelled.set()
+        if self._error is not None:
+            raise self._error
+        message = Message(role="assistant", content="good")
+        return ModelReply(message=message, usage=Usage(prompt_tokens=3, output_tokens=1), cost=0.25)
+
+
+@asynccontextmanager
+async def over_the_wire(judge: Judge) -> AsyncGenerator[Model]:
+    """The judge as an environment's server has it."""
+    async with serve_roles({"judge": judge}) as endpoints:
+        given = endpoints["judge"]
+        assert given.api_key not in repr(given)
+        endpoint = Endpoint(given.served_name, given.base_url, "KEY", given.api_key, is_vllm=True)
+        async with open_direct(ModelConfig(name=given.model, max_tries=1), endpoint) as model:
+            yield model
+
+
+async def test_a_request_arrives_whole_and_the_answer_brings_its_cost() -> None:
+    judge = Judge()
+    media = {"sha256:4a": b"a picture"}
+    picture = Message(role="user", content=(Text(text="Is it good?"), Media(digest="sha256:4a", mime_type="image/png")))
+    sampling = Sampling(
+        temperature=0.5, top_p=0.9, max_tokens=7, stop=("x",), seed=3, extra={"top_k": 5, "response_format": {"a": [1]}}
+    )
+    async with over_the_wire(judge) as model:
+        reply = await model.generate(ModelRequest(messages=[picture], sampling=sampling, media=media))
+    (asked,) = judge.asked
+    assert asked.sampling == sampling
+    assert list(asked.media.values()) == [b"a picture"]
+    assert (reply.message.text, reply.cost, reply.usage.prompt_tokens) == ("good", 0.25, 3)
+
+
+async def test_a_plain_request_stays_plain() -> None:
+    judge = Judge()
+    async with over_the_wire(judge) as model:
+        await model.generate(ModelRequest(messages=[user("Is it good?")]))
+    assert judge.asked[0].sampling == Sampling()
+
+
+FAILURES: dict[str, tuple[Callable[[], ModelError], int | None, bool, float | None]] = {
+    "rate limit": (lambda: ModelError("slow down", status=429, retry_after_seconds=7.0), 429, True, 7.0),
+    "server": (lambda: ModelError("it fell over", status=503), 503, True, None),
+    "no answer": (lambda: ModelError("nothing listens there"), 502, True, None),
+    "refused": (lambda: ModelError("no such model", status=404, retryable=False), 404, False, None),
+    "quota": (lambda: ModelError("the quota is used up", status=429, retryable=False), 422, False, None),
+    "budget": (lambda: BudgetError("$1 of $1 are spent"), 422, False, None),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+async def test_a_failure_keeps_what_matters_of_it_and_is_not_tried_again(
+    failure: tuple[Callable[[], ModelError], int | None, bool, float | None],
+) -> None:
+    make, status, is_retryable, after = failure
+    judge = Judge(make())
+    async with over_the_wire(judge) as model:
+        with pytest.raises(ModelError, match=str(make()).replace("$", r"\$")) as caught:
+            await model.generate(ModelRequest(messages=[user("Is it good?")]))
+    error = caught.value
+    assert (error.status, error.retryable, error.retry_after_seconds) == (status, is_retryable, after)
+    assert len(judge.asked) == 1
+
+
+async def test_a_conversation_that_does_not_fit_is_told_as_that() -> None:
+    judge = Judge(ContextLimitError("the prompt is longer than the maximum context length"))
+    async with over_the_wire(judge) as model:
+        with pytest.raises(ContextLimitError):
+            await model.generate(ModelRequest(messages=[user("Is it good?")]))
+
+
+async def test_whoever_hangs_up_ends_the_call_behind_it() -> None:
+    judge = Judge()
+    judge.is_slow = True
+    async with over_the_wire(judge) as model:
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(model.generate, ModelRequest(messages=[user("Is it good?")]))
+                await judge.arrived.wait()
+                assert not judge.cancelled.is_set()
+                tasks.cancel_scope.cancel()
+            await judge.cancelled.wait()
