@@ -129,6 +129,90 @@ def test_a_server_that_dies_or_hangs_is_replaced_and_the_run_goes_on(
     assert victim not in marked(mark)
 
 
+FROZEN = """
+import time
+from pathlib import Path
+from envhub import Environment, EnvironmentConfig, Message, Public, Score, Secret, Task, tool
+
+class FrozenConfig(EnvironmentConfig):
+    at: str
+
+def freeze(config, where):
+    if config.at == where:
+        Path(f"frozen-{where}").touch()
+        time.sleep(3600)
+
+class Frozen(Environment[FrozenConfig]):
+    @classmethod
+    async def prepare(cls, config):
+        freeze(config, "prepare")
+
+    @classmethod
+    def tasks(cls, config, split, seed):
+        freeze(config, "tasks")
+        for index in range(20):
+            yield Task(Public(id=str(index), prompt="?"), Secret())
+
+    async def setup(self):
+        freeze(self.config, "setup")
+
+    def reference(self):
+        return (Message(role="assistant", content="."),)
+
+    async def verify(self, submission):
+        freeze(self.config, "verify")
+        return Score(reward=1.0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "signals"),
+    [
+        ("prepare", [signal.SIGINT]),
+        ("tasks", [signal.SIGINT]),
+        ("setup", [signal.SIGTERM]),
+        ("verify", [signal.SIGINT, signal.SIGINT]),
+    ],
+)
+def test_a_run_whose_server_is_frozen_still_stops_when_told_to(
+    tmp_path: Path, mark: str, place: str, signals: list[signal.Signals]
+) -> None:
+    (tmp_path / "frozen.py").write_text(FROZEN)
+    command = ["run", "./frozen.py", "--served", "--set", f"at={place}", "-o", "run", "--json"]
+    with started(tmp_path, *command, WITH_MARK=mark) as run:
+        wait_for((tmp_path / f"frozen-{place}").exists)
+        assert len(marked(mark)) == 1
+        for told in signals:
+            run.send_signal(told)
+            assert run.stderr is not None
+            while "Ctrl-C again" not in (line := run.stderr.readline()) and "stopping now" not in line:
+                assert line, "it left without a word"
+        run.communicate(timeout=15)
+    assert run.returncode == 130
+    assert marked(mark) == []
+    if (tmp_path / "run" / "run.db").exists():
+        with open_run(tmp_path / "run") as reader:
+            assert reader.info.status == "interrupted"
+            assert all(row.outcome.value == "cancelled" for row in reader.summaries())
+
+
+def test_a_server_that_always_dies_ends_the_run_with_its_reason(hub: Hub, tmp_path: Path, mark: str) -> None:
+    (tmp_path / "frozen.py").write_text(FROZEN.replace("time.sleep(3600)", "__import__('os')._exit(7)"))
+    arguments = ["--served", "--set", "at=setup", "--repeats", "9", "-o", "run", "--json"]
+    done = hub("run", "./frozen.py", *arguments, WITH_MARK=mark)
+    assert done.code == 1, done.err
+    assert "gone for good: exit code 7" in done.json["fault_examples"]["environment:ServerGone"]
+    assert "Traceback" not in done.err
+    assert marked(mark) == []
+
+
+def test_several_served_environments_share_a_run_and_its_roles(hub: Hub, tmp_path: Path) -> None:
+    settings = ["--set", "customer_service.user=model", "--role", "user=mock/say?text=bye", "--limit", "2"]
+    done = hub("run", "arithmetic", "customer_service", "--served", *settings, "-o", "run", "--json")
+    assert done.code == 0, done.err
+    assert done.json["scored"] == 4
+
+
 @pytest.fixture
 def installed(tmp_path: Path) -> dict[str, str]:
     """A distribution of somebody else's that offers `acme/dice`."""

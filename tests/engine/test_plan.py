@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import JsonValue
@@ -11,7 +12,7 @@ from pydantic import JsonValue
 from envhub.engine.changes import changed_settings
 from envhub.engine.item import Item
 from envhub.engine.open_plan import OpenPlan, open_plan
-from envhub.engine.plan import make_plan
+from envhub.engine.plan import check_roles, make_plan
 from envhub.engine.request import RunRequest, build_request, request_from_file
 from envhub.errors import ConfigError, DataError
 from envhub.models.credentials import Credentials
@@ -156,3 +157,66 @@ async def test_a_run_of_an_older_hub_that_lacks_a_setting_is_not_a_changed_one()
     older = json.loads(json.dumps(now))
     del older["request"]["agent_set"]
     assert changed_settings(older, now) == []
+
+
+def test_one_process_or_two_is_not_both() -> None:
+    with pytest.raises(ConfigError, match="served, in_process"):
+        make_plan(arithmetic(served=True, in_process=True))
+
+
+def test_a_setting_finds_the_environment_of_a_name_with_dots(tmp_path: Path) -> None:
+    file = tmp_path / "my.sums.py"
+    file.write_text("from envhub_servers.arithmetic import Arithmetic as Shipped\nclass Sums(Shipped):\n    'Sums.'\n")
+    plan = make_plan(RunRequest(environments=(str(file), "arithmetic"), set={"my.sums.size": 7, "arithmetic.size": 9}))
+    assert [planned.settings for planned in plan.environments] == [{"size": 7}, {"size": 9}]
+
+
+def test_settings_and_roles_are_not_for_a_server_that_runs_already() -> None:
+    attached = RunRequest(environments=("http://127.0.0.1:9",))
+    assert make_plan(attached).environments[0].name == "127.0.0.1:9"
+    for more in ({"set": {"size": 3}}, {"roles": {"judge": {"name": "mock/solver"}}}):
+        with pytest.raises(ConfigError, match="server is already running"):
+            make_plan(RunRequest.model_validate({**attached.model_dump(), **more}))
+    both = RunRequest(environments=("http://127.0.0.1:9", "arithmetic"), set={"size": 3})
+    assert [planned.settings for planned in make_plan(both).environments] == [{}, {"size": 3}]
+
+
+def refused(**settings: object) -> str:
+    """Why a request is no plan."""
+    with pytest.raises(ConfigError) as caught:
+        make_plan(build_request({"environments": ["arithmetic"], **settings}, "run.toml"))
+    return str(caught.value)
+
+
+def test_models_may_be_given_by_their_names_alone() -> None:
+    request = build_request({"fallbacks": ["mock/echo"], "roles": {"judge": "mock/say"}, "base_url": "http://h"}, "x")
+    assert [fallback.name for fallback in request.fallbacks] == ["mock/echo"]
+    assert request.roles["judge"].name == "mock/say"
+    assert request.base_url == ("http://h",)
+    assert build_request({"fallbacks": "mock/echo"}, "x").fallbacks == request.fallbacks
+    assert build_request(request.model_dump(mode="json"), "x") == request
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"roles": {"judge": {"nam": "mock/say"}}}, "run.toml: no setting is named 'roles.judge.nam'; did you mean"),
+        ({"roles": {"judge": {}}}, "run.toml: roles.judge.name is missing"),
+        ({"roles": {"judge": {"name": "mock/sya"}}}, "run.toml: no mock model is named 'sya'; did you mean 'say'?"),
+        ({"fallbacks": [{"nme": "mock/say"}]}, "run.toml: no setting is named 'fallbacks.0.nme'; did you mean"),
+        ({"base_url": ["http://h", 3]}, "run.toml: base_url.1 = 3: Input should be a valid string"),
+        ({"budget": 5.0, "fallbacks": ["mock/echo"]}, "fallbacks, budget is given, but no model"),
+        (
+            {"model": "mock/echo", "tokens_per_minute": 9, "sampling": {"max_tokens": 10}},
+            "max_tokens = 10 never fits into tokens_per_minute = 9",
+        ),
+    ],
+)
+def test_mistakes_in_what_is_said_of_models_are_named_by_their_keys(settings: dict[str, Any], complaint: str) -> None:
+    assert complaint in refused(**settings)
+
+
+def test_a_role_nobody_asks_for_is_refused() -> None:
+    request = build_request({"environments": ["arithmetic"], "roles": {"judg": "mock/say"}}, "x")
+    with pytest.raises(ConfigError, match=r"arithmetic asks no model as its 'judg': none, as configured"):
+        check_roles(make_plan(request))

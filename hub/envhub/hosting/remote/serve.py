@@ -24,7 +24,7 @@ LAST_HEALTH_SECONDS = 2.0
 """A server that has nothing more to do and does not answer within this is not asked to leave, but ended."""
 MOST_FAILED_STARTS = 3
 """Starts in a row that fail before the server is given up."""
-MOST_SHORT_LIVES = 10
+MOST_SHORT_LIVES = 6
 """Servers in a row that come up and die young before it is given up: one bad task may take several with it."""
 SETTLED_SECONDS = 10.0
 """A server that was up for so long did not die young."""
