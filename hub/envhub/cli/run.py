@@ -160,7 +160,7 @@ def run(
         "environments": environments or None,
         "model": model,
         "agent": agent,
-        "base_url": base_url[0] if base_url and len(base_url) == 1 else base_url or None,
+        "base_url": base_url or None,
         "lane": lane,
         "fallbacks": fallback or None,
         "requests_per_minute": requests_per_minute,
@@ -194,7 +194,7 @@ def _roles(pairs: list[str]) -> dict[str, Any] | None:
         name, equals, model = pair.partition("=")
         if not equals or not name or not model:
             raise ConfigError(f"--role {pair!r} is not ROLE=MODEL, for example --role judge=mock/say?text=yes")
-        found[name] = {"name": model}
+        found[name] = model
     return found or None
 
 

@@ -15,6 +15,17 @@ from envhub.models.config import ModelConfig
 from envhub.plugins import ENVIRONMENTS, FoundEnvironment, find_agent, find_environment, plugins
 from envhub.protocols import Agent
 
+_OF_THE_MODEL = (
+    "base_url",
+    "lane",
+    "fallbacks",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "budget",
+    "price_prompt",
+    "price_output",
+)
+
 
 @dataclass(frozen=True)
 class PlannedEnvironment:
@@ -74,7 +85,7 @@ def make_plan(request: RunRequest) -> Plan:
         _planned(name, target, environment, settings.get(name, {}), request)
         for target, (name, environment) in zip(request.environments, found, strict=True)
     )
-    _check_server(request)
+    _check_model(request)
     agent_name = request.agent or ("tool_loop" if request.model else "oracle")
     agent = find_agent(agent_name, request.agent_set)
     if agent_name in ("tool_loop", "react", "single_turn") and request.model is None:
@@ -124,33 +135,52 @@ def _check_attached(request: RunRequest) -> None:
             )
 
 
-def _check_server(request: RunRequest) -> None:
-    """Refuse a server that would not be used: whoever names one means to use it."""
-    if not request.base_url:
-        return
+def _check_model(request: RunRequest) -> None:
+    """Refuse what would not be used, such as a server: whoever names one means to use it."""
     if request.model is None:
-        raise ConfigError("a base URL is given, but no model; name it with -m hosted_vllm/NAME")
-    if request.model.startswith("mock/"):
-        shown = request.base_url if isinstance(request.base_url, str) else ", ".join(request.base_url)
+        if given := [name for name in _OF_THE_MODEL if getattr(request, name) not in (None, ())]:
+            raise ConfigError(f"{', '.join(given)} is given, but no model; name one: -m hosted_vllm/NAME")
+        return
+    longest, tokens = request.sampling.max_tokens, request.tokens_per_minute
+    if longest is not None and tokens is not None and longest > tokens:
+        raise ConfigError(f"an answer of max_tokens = {longest} never fits into tokens_per_minute = {tokens}; lower it")
+    if request.base_url and request.model.startswith("mock/"):
+        shown = ", ".join(request.base_url)
         raise ConfigError(
             f"{request.model!r} answers in this process and uses no server; for the one at {shown} "
             f"name it hosted_vllm/{request.model}, or leave the base URL out"
         )
 
 
+def check_roles(plan: Plan) -> None:
+    """Refuse roles nobody asks for. What others' environments ask for, they alone know.
+
+    Raises:
+        ConfigError: a role is given that no environment has as it is configured.
+    """
+    asked: set[str] = set()
+    for planned in plan.environments:
+        if planned.local is None:
+            return
+        found, config = planned.local
+        asked.update(found.environment.roles(config))
+    for role in plan.request.roles:
+        if role not in asked:
+            names = " and ".join(planned.name for planned in plan.environments)
+            roles = f"only {', '.join(sorted(asked))}" if asked else "none, as configured"
+            raise ConfigError(f"{names} asks no model as its {role!r}: {roles}; leave the role out, or check --set")
+
+
 def policy_model(request: RunRequest) -> ModelConfig | None:
     """The model that plays, as the request describes it."""
     if request.model is None:
         return None
-    urls = (request.base_url,) if isinstance(request.base_url, str) else request.base_url or ()
     return ModelConfig(
         name=request.model,
-        base_url=urls[0] if urls else None,
-        replicas=urls[1:],
+        base_url=next(iter(request.base_url), None),
+        replicas=request.base_url[1:],
         lane=request.lane,
-        fallbacks=tuple(
-            ModelConfig(name=fallback) if isinstance(fallback, str) else fallback for fallback in request.fallbacks
-        ),
+        fallbacks=request.fallbacks,
         requests_per_minute=request.requests_per_minute,
         tokens_per_minute=request.tokens_per_minute,
         budget=request.budget,

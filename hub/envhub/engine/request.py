@@ -3,14 +3,14 @@
 import json
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
-from pydantic import BaseModel, Field, JsonValue, ValidationError
+from pydantic import BaseModel, Field, JsonValue, ValidationError, field_validator
 
-from envhub.errors import ConfigError, UnknownNameError
+from envhub.errors import ConfigError, UnknownNameError, UsageError
 from envhub.frozen import Frozen
 from envhub.limits import Deadlines, Limits
-from envhub.models.config import Lane, ModelConfig
+from envhub.models.config import Lane, ModelConfig, by_name
 from envhub.protocols import Sampling
 
 
@@ -27,11 +27,11 @@ class RunRequest(Frozen):
     environments: tuple[str, ...] = ()
     model: str | None = None
     """In litellm's words: `hosted_vllm/NAME`, `openai/NAME`, `mock/solver` …"""
-    base_url: str | tuple[str, ...] | None = None
+    base_url: tuple[str, ...] = ()
     """The model server, where the environment variables do not say; several are replicas of one model."""
     lane: Lane | None = None
     """How model calls travel; None chooses by the model's name."""
-    fallbacks: tuple[str | ModelConfig, ...] = ()
+    fallbacks: tuple[ModelConfig, ...] = ()
     """Models to ask, in order, when `model` fails for good."""
     requests_per_minute: int | None = Field(default=None, ge=1)
     """Most model calls begun in any 60 seconds."""
@@ -71,6 +71,16 @@ class RunRequest(Frozen):
     price_output: float | None = Field(default=None, ge=0)
     """US dollars per million output tokens."""
 
+    @field_validator("base_url", mode="before")
+    @classmethod
+    def _one_or_several(cls, given: object) -> object:
+        return (given,) if isinstance(given, str) else given or ()
+
+    @field_validator("fallbacks", "roles", mode="before")
+    @classmethod
+    def _names_alone(cls, models: object) -> object:
+        return by_name(models)
+
 
 def request_from_file(path: Path) -> dict[str, Any]:
     """The settings of a TOML file, or those a run recorded in its `resolved.json`; checked.
@@ -103,17 +113,24 @@ def build_request(values: dict[str, Any], origin: str) -> RunRequest:
             key = ".".join(str(step) for step in problem["loc"])
             if problem["type"] == "extra_forbidden":
                 lines.append(f"{origin}: {UnknownNameError('setting', key, _known(problem['loc'][:-1]))}")
+            elif problem["type"] == "missing":
+                lines.append(f"{origin}: {key} is missing")
             elif not key:
                 lines.append(f"{origin}: the settings must be a table, this is {problem.get('input')!r:.100}")
             else:
                 lines.append(f"{origin}: {key} = {problem.get('input')!r}: {problem['msg']}")
         raise ConfigError("\n".join(lines)) from None
+    except UsageError as error:  # of a model's name or address
+        raise ConfigError(f"{origin}: {error}") from None
 
 
 def _known(section: tuple[int | str, ...]) -> list[str]:
     """The settings there are where an unknown one was found."""
     model: Any = RunRequest
     for step in section:
+        if (generic := get_origin(model)) in (dict, tuple):
+            model = get_args(model)[generic is dict]
+            continue
         if not (isinstance(model, type) and issubclass(model, BaseModel)):
             return []
         model = model.model_fields[str(step)].annotation if str(step) in model.model_fields else None

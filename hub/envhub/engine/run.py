@@ -8,7 +8,7 @@ from typing import Protocol
 from envhub.engine.changes import changed_settings
 from envhub.engine.item import Item
 from envhub.engine.open_plan import OpenPlan, open_plan
-from envhub.engine.plan import Plan
+from envhub.engine.plan import Plan, check_roles
 from envhub.engine.play import Attempt
 from envhub.engine.pool import LocalPool, StopSignal
 from envhub.errors import RunDirectoryError, first_error
@@ -65,6 +65,7 @@ async def collect(
         UsageError: a bad row, an unreachable model, a run directory that cannot be used.
         StoreError: the store failed in mid-run; what it had committed stays.
     """
+    check_roles(plan)
     try:
         async with open_plan(plan, credentials) as opened:
             planned, bad_rows = await opened.count()

@@ -1,6 +1,7 @@
 """`ModelConfig`: which model, where, and how to call it; what is recorded of it, so no secret is in it."""
 
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, cast
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -11,6 +12,19 @@ from envhub.models.naming import WIRE, split_name
 from envhub.protocols import Sampling
 
 Lane = Literal["direct", "litellm"]
+
+
+def by_name(models: Any) -> Any:
+    """Models as a user gives them, some by their names alone, as fields of `ModelConfig`."""
+    if isinstance(models, str):
+        return [{"name": models}]
+    if isinstance(models, Mapping):
+        return {role: _by_name(model) for role, model in cast(Mapping[Any, Any], models).items()}
+    return [_by_name(model) for model in cast(Sequence[Any], models)] if isinstance(models, Sequence) else models
+
+
+def _by_name(model: Any) -> Any:
+    return {"name": model} if isinstance(model, str) else model
 
 
 class ModelConfig(Frozen):
@@ -45,11 +59,8 @@ class ModelConfig(Frozen):
 
     @field_validator("fallbacks", mode="before")
     @classmethod
-    def _name_alone(cls, fallbacks: object) -> object:
-        """A fallback may be given by its name alone."""
-        if not isinstance(fallbacks, list | tuple):
-            return fallbacks
-        return [{"name": item} if isinstance(item, str) else item for item in fallbacks]  # pyright: ignore[reportUnknownVariableType]
+    def _names_alone(cls, fallbacks: object) -> object:
+        return by_name(fallbacks)
 
     @field_validator("name")
     @classmethod

@@ -40,7 +40,7 @@ def plan_for(url: str, concurrency: int, rollouts: int, **more: Any) -> Plan:
         RunRequest(
             environments=("arithmetic",),
             model="hosted_vllm/mock/solver",
-            base_url=url,
+            base_url=(url,),
             concurrency=concurrency,
             limit=rollouts,
             set={"size": rollouts},
