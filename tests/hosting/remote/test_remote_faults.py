@@ -20,7 +20,7 @@ KINDS = {
     "another shape": (misbehaviour.another_shape, "what is no|no tool result"),
     "silence": (misbehaviour.silence, "did not answer"),
     "hang up": (misbehaviour.hang_up, "is gone"),
-    "flood": (misbehaviour.flood, "larger than 64 MiB|did not answer"),
+    "flood": (misbehaviour.flood, "more than 64 MiB|did not answer"),
     "error page": (misbehaviour.broken, "HTTP 500"),
 }
 

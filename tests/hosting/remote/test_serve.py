@@ -80,6 +80,17 @@ async def server_of(host: EnvironmentHost, card: TaskCard) -> int:
         return int(result.content[0].model_dump()["text"])
 
 
+async def play_on(host: EnvironmentHost, card: TaskCard) -> None:
+    """Episode after episode, whatever breaks, until nothing can be played any more."""
+    while True:
+        try:
+            await server_of(host, card)
+        except ServerGone:
+            raise
+        except TaskError:
+            continue
+
+
 async def test_a_killed_server_is_replaced_and_whoever_is_in_flight_told_at_once(folder: Path) -> None:
     async with served(folder) as host:
         card = await first_task(host)
@@ -99,13 +110,7 @@ async def test_a_server_that_never_comes_back_is_given_up_with_the_reason(folder
         os.kill(victim, signal.SIGKILL)
         for _ in range(2):
             with pytest.raises(HubError) as caught:
-                while True:
-                    try:
-                        await server_of(host, card)
-                    except ServerGone:
-                        raise
-                    except TaskError:
-                        continue
+                await play_on(host, card)
             assert "gone for good" in str(caught.value)
             assert "exit code 9" in str(caught.value)
 
@@ -117,13 +122,7 @@ async def test_an_environment_that_changed_while_it_ran_is_not_played_on(folder:
         (folder / "fragile.py").write_text(FRAGILE.replace('VERSION = "1"', 'VERSION = "2"'))
         os.kill(victim, signal.SIGKILL)
         with pytest.raises(ServerGone, match="it was changed while it ran"):
-            while True:
-                try:
-                    await server_of(host, card)
-                except ServerGone:
-                    raise
-                except TaskError:
-                    continue
+            await play_on(host, card)
 
 
 async def test_the_first_start_that_fails_is_the_callers(folder: Path) -> None:

@@ -66,7 +66,8 @@ class Connection:
         except PydanticSerializationError as error:
             raise AgentError(f"what was said cannot be sent ({what}): {error}") from None
         url = URL(self._base + path, encoded=True)
-        status, raw = await self._exchange(self._control, method, url, data, self._headers, seconds, what)
+        limit = seconds + self._grace_seconds
+        status, raw = await self._exchange(self._control, method, url, data, self._headers, limit, what)
         try:
             if status < 400:
                 return answer.model_validate_json(raw)
@@ -105,7 +106,7 @@ class Connection:
         Raises:
             ServerFault: there is no answer in time, or it is too large.
         """
-        return await self._exchange(self._agents, "POST", url, body, headers, seconds, what)
+        return await self._exchange(self._agents, "POST", url, body, headers, seconds + self._grace_seconds, what)
 
     async def _exchange(
         self,
@@ -117,11 +118,31 @@ class Connection:
         seconds: float,
         what: str,
     ) -> tuple[int, bytes]:
+        if session.closed:
+            raise self.fault(f"is gone ({what}: it was given up)")
+        body = data if data is None or len(data) <= _LARGE_BODY else io.BytesIO(data)
         try:
-            return await _exchange(session, method, url, data, headers, seconds + self._grace_seconds, what)
-        except ServerFault:
-            self._on_fault()
-            raise
+            async with asyncio.timeout(seconds):
+                async with session.request(method, url, data=body, headers=headers, allow_redirects=False) as response:
+                    return response.status, await self._read(response, what)
+        except TimeoutError:
+            raise self.fault(f"did not answer {what} within {seconds:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise self.fault(f"is gone ({what}: {type(error).__name__}: {error})") from error
+
+    async def _read(self, response: aiohttp.ClientResponse, what: str) -> bytes:
+        length = response.content_length
+        if length is not None and length <= MAX_ANSWER_BYTES:
+            return await response.read()
+        chunks: list[bytes] = []
+        size = 0
+        async for chunk in response.content.iter_any():
+            size += len(chunk)
+            if size > MAX_ANSWER_BYTES:
+                response.close()
+                raise self.fault(f"answered {what} with more than {MAX_ANSWER_BYTES >> 20} MiB")
+            chunks.append(chunk)
+        return b"".join(chunks)
 
     def fault(self, words: str) -> ServerFault:
         """An error that says what the server did; the server is looked at."""
@@ -148,7 +169,7 @@ class Connection:
         """Whether the server answers at all."""
         url = URL(self._base + "/health")
         try:
-            status, _ = await _exchange(self._control, "GET", url, None, {}, seconds, "GET /health")
+            status, _ = await self._exchange(self._control, "GET", url, None, {}, seconds, "GET /health")
         except ServerFault:
             return False
         return status == 200
@@ -161,43 +182,6 @@ class _Spoken(BaseModel):
 
     name: str
     contract: int
-
-
-async def _exchange(
-    session: aiohttp.ClientSession,
-    method: str,
-    url: URL,
-    data: bytes | None,
-    headers: dict[str, str],
-    seconds: float,
-    what: str,
-) -> tuple[int, bytes]:
-    if session.closed:
-        raise ServerFault(f"the environment server is gone ({what}: it was given up)")
-    body = data if data is None or len(data) <= _LARGE_BODY else io.BytesIO(data)
-    try:
-        async with asyncio.timeout(seconds):
-            async with session.request(method, url, data=body, headers=headers, allow_redirects=False) as response:
-                return response.status, await _read(response, what)
-    except TimeoutError:
-        raise ServerFault(f"the environment server did not answer {what} within {seconds:g} s") from None
-    except (aiohttp.ClientError, OSError) as error:
-        raise ServerFault(f"the environment server is gone ({what}: {type(error).__name__}: {error})") from error
-
-
-async def _read(response: aiohttp.ClientResponse, what: str) -> bytes:
-    length = response.content_length
-    if length is not None and length <= MAX_ANSWER_BYTES:
-        return await response.read()
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in response.content.iter_any():
-        size += len(chunk)
-        if size > MAX_ANSWER_BYTES:
-            response.close()
-            raise ServerFault(f"the environment server's answer to {what} is larger than {MAX_ANSWER_BYTES >> 20} MiB")
-        chunks.append(chunk)
-    return b"".join(chunks)
 
 
 @asynccontextmanager
