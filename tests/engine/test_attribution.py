@@ -252,3 +252,12 @@ async def test_what_an_agent_does_after_it_submitted_changes_nothing(attempt: Pl
         with anyio.fail_after(5):
             rollout = await attempt(agent, TellModel([submission]), limits=limits).play()
         assert (rollout.outcome, rollout.stop, rollout.answer) == (Outcome.SCORED, Stop.SUBMITTED, "2")
+
+
+async def test_a_stop_that_an_agent_raises_itself_is_a_stop(attempt: Player) -> None:
+    class Weary(Null):
+        async def play(self, seat: Seat) -> Stop:
+            raise EpisodeStop(Stop.TURN_LIMIT)
+
+    rollout = await attempt(Weary(), TellModel([])).play()
+    assert (rollout.outcome, rollout.stop) == (Outcome.SCORED, Stop.TURN_LIMIT)

@@ -202,8 +202,8 @@ class Attempt:
             broken = decisive(error)
             if isinstance(broken, EpisodeError):
                 raise broken from None
-            if isinstance(decisive, EpisodeStop):
-                return Stop(decisive.stop)
+            if isinstance(broken, EpisodeStop):
+                return Stop(broken.stop)
             logger.exception("agent %r failed in %s", cast.agent.name, item.rollout_id)
             raise AgentError(f"the agent raised {type(broken).__name__}: {broken}") from error
         if episode.is_sealed:
