@@ -35,6 +35,7 @@ STAND_INS = {
     "hosted_vllm/NAME": "hosted_vllm/mock/solver",
     ADDRESS: "{address}",
     "hub bench overhead": "hub bench overhead --rollouts 10 -c 2 --no-memory",
+    "hub bench serving": "hub bench serving --rollouts 10 -c 2",
 }
 """What a reader would put in, and shorter measurements. `{data}` is GSM8K, `{address}` a mock server's."""
 ROW = {"question": "What is 2 + 2?", "answer": "Two and two are 4.\n#### 4"}

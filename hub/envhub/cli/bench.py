@@ -7,7 +7,7 @@ import typer
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="Which benchmark: overhead.")] = "overhead",
+    name: Annotated[str, typer.Argument(help="Which benchmark: overhead or serving.")] = "overhead",
     rollouts: Annotated[int, typer.Option(min=10, help="Rollouts at each level of concurrency.")] = 3000,
     concurrency: Annotated[
         list[int] | None, typer.Option("-c", "--concurrency", min=1, help="Levels to measure: 32, 256 and 2000.")
@@ -22,18 +22,35 @@ def bench(
     memory: Annotated[bool, typer.Option(help="Also measure how memory grows over 20,000 rollouts.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Measure CPU per one-tool rollout (2 model calls, 1 tool call, verified, durable) against a bare client's floor.
+    """Measure what the hub itself costs: CPU of a rollout, or of an environment server.
 
+    `overhead`: CPU per one-tool rollout (2 model calls, 1 tool call, verified, durable) against a bare client's floor.
     The model is an instant mock server in a process of its own, whose CPU does not count.
+
+    `serving`: CPU of an environment server per tool call in both eras of MCP, and per episode.
     """
-    from envhub.cli.bench_tables import print_overhead
+    from envhub.cli.bench_tables import print_overhead, print_serving
     from envhub.cli.console import remarks, results
     from envhub.errors import UnknownNameError
     from envhub.observe.overhead import LANES, measure_overhead
 
-    if name != "overhead":
-        raise UnknownNameError("benchmark", name, ["overhead"])
     console = remarks()
+    if name == "serving":
+        from envhub.loop import run_async
+        from envhub.observe.serving import as_json as rows_as_json
+        from envhub.observe.serving import measure_serving
+
+        def say(text: str) -> None:
+            console.print(text, style="dim")
+
+        rows = run_async(measure_serving, rollouts, concurrency or [1, 100], say)
+        if as_json:
+            typer.echo(json.dumps(rows_as_json(rows)))
+        else:
+            print_serving(results(), rows)
+        return
+    if name != "overhead":
+        raise UnknownNameError("benchmark", name, ["overhead", "serving"])
     report = measure_overhead(
         concurrency or [32, 256, 2000],
         rollouts,

@@ -1,9 +1,12 @@
 """The tables of `hub bench`."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 
 from envhub.observe.overhead import OverheadReport
+from envhub.observe.serving import ServingRow
 
 
 def print_overhead(console: Console, report: OverheadReport) -> None:
@@ -35,3 +38,14 @@ def print_overhead(console: Console, report: OverheadReport) -> None:
     console.print(where)
     if report.memory_growth_mb is not None:
         console.print(f"\nmemory grew {report.memory_growth_mb:.1f} MB from 1,000 to 20,000 rollouts", highlight=False)
+
+
+def print_serving(console: Console, rows: Sequence[ServingRow]) -> None:
+    """CPU of the server's process, for each kind of work."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("work")
+    for title in ("clients", "server CPU ms each", "per second", "count"):
+        table.add_column(title, justify="right")
+    for row in rows:
+        table.add_row(row.work, str(row.clients), f"{row.cpu_ms:.3f}", f"{row.per_second:,.0f}", f"{row.count:,}")
+    console.print(table)
