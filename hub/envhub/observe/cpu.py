@@ -9,7 +9,12 @@ def cpu_seconds() -> float:
     """User and system time of this process, of the children it has waited for, and (on Linux) of the living ones."""
     own, reaped = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     total = own.ru_utime + own.ru_stime + reaped.ru_utime + reaped.ru_stime
-    return total + sum(map(_process_seconds, _children(os.getpid())))
+    return total + children_cpu_seconds()
+
+
+def children_cpu_seconds() -> float:
+    """User and system time of the living processes this one started (Linux alone)."""
+    return sum(map(_process_seconds, _children(os.getpid())))
 
 
 def _children(pid: int) -> list[int]:

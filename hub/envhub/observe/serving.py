@@ -17,7 +17,7 @@ from envhub.hosting.opening import open_served
 from envhub.hosting.remote.agent import RemotePlane
 from envhub.limits import Deadlines
 from envhub.messages import assistant
-from envhub.observe.cpu import cpu_seconds
+from envhub.observe.cpu import children_cpu_seconds
 from envhub.protocols import EnvironmentHost, Episode, TaskCard
 from envhub.submission import Submission
 from envhub.task import BadRow
@@ -158,14 +158,9 @@ async def _spread(callers: Sequence[Callable[[], Awaitable[None]]], count: int) 
 async def _best(work: str, clients: int, count: int, load: Callable[[], Awaitable[None]]) -> ServingRow:
     tries: list[ServingRow] = []
     for _ in range(REPETITIONS):
-        wall, server = time.perf_counter(), _server_seconds()
+        wall, server = time.perf_counter(), children_cpu_seconds()
         await load()
-        spent = (_server_seconds() - server) / count * 1000
+        spent = (children_cpu_seconds() - server) / count * 1000
         rate = count / (time.perf_counter() - wall)
         tries.append(ServingRow(work, clients, round(spent, 4), round(rate, 1), count))
     return min(tries, key=lambda row: row.cpu_ms)
-
-
-def _server_seconds() -> float:
-    """CPU of the processes this one started: the server's."""
-    return cpu_seconds() - time.process_time()
