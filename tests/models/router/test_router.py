@@ -178,10 +178,12 @@ async def test_a_trial_takes_one_call_and_twice_as_many_with_time() -> None:
 
 
 async def test_calls_wait_out_an_outage_without_spending_their_tries() -> None:
-    lane = Lane("only", fails(None))
-    lane.problem = UsageError("gone")
+    lane = Lane("only")
     async with routed(lane, max_tries=4) as router, anyio.create_task_group() as calls:
         replies: list[ModelReply] = []
+        await answers(router, 1)
+        lane.begun.clear()
+        lane.problem, lane.answer = UsageError("gone"), fails(None)
 
         async def call() -> None:
             replies.append(await router.generate(question()))
@@ -196,9 +198,11 @@ async def test_calls_wait_out_an_outage_without_spending_their_tries() -> None:
 
 
 async def test_patience_with_an_outage_ends_for_all_calls_at_once_and_new_ones_fail_at_once() -> None:
-    lane = Lane("only", fails(None))
-    lane.problem = UsageError("gone")
+    lane = Lane("only")
     async with routed(lane) as router:
+        await answers(router, 1)
+        lane.problem, lane.answer = UsageError("gone"), fails(None)
+        began = anyio.current_time()
 
         async def call() -> None:
             with pytest.raises(ModelError, match=r"its server does not answer, for 1\d\d s by now; .*gone") as caught:
@@ -209,12 +213,25 @@ async def test_patience_with_an_outage_ends_for_all_calls_at_once_and_new_ones_f
             for _ in range(20):
                 calls.start_soon(call)
         ended = anyio.current_time()
-        assert 120 <= ended < 121
+        assert 120 <= ended - began < 121
         await call()
         assert anyio.current_time() == ended
         lane.problem, lane.answer = None, says("back")
         await anyio.sleep(20)
         assert await answers(router, 1) == ["back"]
+
+
+async def test_a_model_that_has_never_answered_is_not_waited_for_as_long() -> None:
+    lane = Lane("only", fails(500))
+    async with routed(lane) as router, anyio.create_task_group() as calls:
+        for _ in range(20):
+            calls.start_soon(answers_none, router)
+    assert 15 <= anyio.current_time() < 17
+
+
+async def answers_none(router: Router) -> None:
+    with pytest.raises(ModelError):
+        await router.generate(question())
 
 
 async def test_failures_at_random_take_no_server_out() -> None:

@@ -20,6 +20,8 @@ class Cooling:
     patience_seconds: float = 120.0
     """How long calls wait for a model none of whose servers is up, from the start of the outage: a server of a large
     model takes a minute or two to start."""
+    first_patience_seconds: float = 15.0
+    """The same for a model that has never answered: what is set up wrong is to be told soon."""
     fair_seconds: float = 10.0
     """A call that had less time than this and ran out of it says nothing about its server."""
 

@@ -29,7 +29,7 @@ async def _check(replica: Replica, timeout_seconds: float) -> None:
         try:
             await preflight(replica.lane, timeout_seconds)
         except HubError as error:
-            problem = str(error)
+            problem = str(error).partition("\n")[0]
         else:
             problem = ""
     if replica.health != "down":

@@ -85,6 +85,11 @@ class Replica:
         return f"Replica({self.place!r}, {self.health})"
 
     @property
+    def has_answered(self) -> bool:
+        """Whether it ever answered a call."""
+        return bool(self._latencies)
+
+    @property
     def is_open(self) -> bool:
         """Whether it takes another call."""
         return self.health == "up" or (self.health == "trial" and self._trial_calls < self._allowance()[0])

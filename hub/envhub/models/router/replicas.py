@@ -82,6 +82,12 @@ class Replicas:
             return None
         return self.now() - max(replica.down_since for replica in self.all)
 
+    @property
+    def patience_seconds(self) -> float:
+        """How long an outage is worth waiting for."""
+        has_answered = any(replica.has_answered for replica in self.all)
+        return self.cooling.patience_seconds if has_answered else self.cooling.first_patience_seconds
+
     async def wait_for_open(self, seconds: float) -> None:
         """Until a server may have begun to take calls, or the time is over."""
         for replica in self.all:

@@ -114,10 +114,12 @@ class Router:
                 looks.start_soon(look, replica)
         # Mistakes of the configuration are mended before a run, not worked around in it.
         mistakes = [error for error in problems.values() if isinstance(error, ConfigError | CredentialError)]
-        if mistakes or len(problems) == len(self.replicas):
+        if mistakes or len(problems) == len(self.replicas) == 1:
             raise [*mistakes, *problems.values()][0]
+        if len(problems) == len(self.replicas):
+            raise UsageError("\n".join(str(error).partition("\n")[0] for error in problems.values()))
         for replica, error in problems.items():
-            replica.take_out(ModelError(str(error)))
+            replica.take_out(ModelError(str(error).partition("\n")[0]))
         for fallback in self.fallbacks:
             try:
                 await fallback.check(timeout_seconds)
@@ -217,7 +219,7 @@ class Router:
             left = deadline - self._now()
             outage = replicas.outage_seconds
             if outage is not None:
-                patience = 0.0 if self.fallbacks else replicas.cooling.patience_seconds
+                patience = 0.0 if self.fallbacks else replicas.patience_seconds
                 left = min(left, patience - outage)
             if left <= 0:
                 raise self._outage(outage)
