@@ -85,6 +85,8 @@ async def test_names_mean_what_litellm_says(name: str, provider: str, served_nam
         ("opnai/gpt", "did you mean 'openai/gpt'"),
         ("antropic/claude", "did you mean 'anthropic/claude'"),
         ("gpt-4o-minni", "did you mean 'gpt-4o-mini'"),
+        ("claude-of-tomorrow", "did you mean 'anthropic/claude-of-tomorrow'"),
+        ("gemini-of-tomorrow", "did you mean 'gemini/gemini-of-tomorrow'"),
         ("my-own-model", "did you mean 'hosted_vllm/my-own-model' or 'openai/my-own-model'"),
         ("no-such-provider/x", r"litellm knows no model 'no-such-provider/x'\."),
     ],
@@ -107,7 +109,7 @@ def test_half_a_name_is_refused_before_anything_is_loaded(name: str) -> None:
     [
         ("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
         ("azure/x", "AZURE_API_BASE and AZURE_API_VERSION and AZURE_API_KEY"),
-        ("gemini/gemini-2.5-pro", "GOOGLE_API_KEY or GEMINI_API_KEY"),
+        ("gemini/gemini-2.5-pro", "GOOGLE_API_KEY or GEMINI_API_KEY: set one of them in"),
         ("gpt-4o-mini", "OPENAI_API_KEY"),
     ],
 )

@@ -5,6 +5,7 @@ itself is asked.
 """
 
 import difflib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,10 +114,19 @@ def _unknown(litellm: Any, name: str) -> ConfigError:
     if prefix:
         close = [f"{match}/{rest}" for match in _close(prefix, [*_OURS, *providers], 0.6)]
     else:
-        close = [*_close(name, [known for known in litellm.model_cost if "/" not in known], 0.7)]
-        close = close or [f"hosted_vllm/{name}", f"openai/{name}"]
+        close = _close(name, [known for known in litellm.model_cost if "/" not in known], 0.7)
+        close = close or _of_its_family(litellm, name) or [f"hosted_vllm/{name}", f"openai/{name}"]
     meant = f"; did you mean {' or '.join(repr(match) for match in close)}?" if close else "."
     return ConfigError(f"litellm knows no model {name!r}{meant} {_FORMS[0].upper()}{_FORMS[1:]}.")
+
+
+def _of_its_family(litellm: Any, name: str) -> list[str]:
+    """The name under its family's provider, such as `anthropic/claude-…`; empty where the family is not known."""
+    family = name.partition("-")[0]
+    kin = [entry for known, entry in litellm.model_cost.items() if known.startswith(f"{family}-")]
+    providers = Counter(str(entry.get("litellm_provider", "")) for entry in kin)
+    nearest = [family, *(provider for provider, _ in providers.most_common(1))]
+    return [f"{provider}/{name}" for provider in nearest if provider in litellm.provider_list][:1]
 
 
 def _close(word: str, known: Iterable[str], cutoff: float) -> list[str]:
@@ -137,8 +147,9 @@ def _credentialed(
     missing = [variable for variable in lacking if variable not in found]
     if missing and not (provider in _EITHER and found):
         needs = " or ".join(missing) if provider in _EITHER else " and ".join(missing)
+        which = "it" if len(missing) == 1 else "one of them" if provider in _EITHER else "them"
         raise CredentialError(
-            f"{name!r} needs {needs}: set {'it' if len(missing) == 1 else 'them'} in the environment, "
+            f"{name!r} needs {needs}: set {which} in the environment, "
             "or in an untracked env.yaml or .env in the working directory"
         )
     variables = list(found)
