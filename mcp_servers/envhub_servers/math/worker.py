@@ -10,6 +10,7 @@ import resource
 import traceback
 from dataclasses import asdict
 
+from envhub_servers.math.checker import OVER_BUDGET
 from envhub_servers.math.judge import judge
 
 MEMORY_BYTES = 2 << 30
@@ -35,7 +36,9 @@ def main() -> None:
         if code == 0:
             return
         if code != _RECYCLED:
-            os.write(replies, json.dumps({"died": code}).encode() + b"\n")
+            # But for its budget: the next child may find this request still in the pipe, and answer who asks next.
+            end = "died" if code in OVER_BUDGET else "ended"
+            os.write(replies, json.dumps({end: code}).encode() + b"\n")
 
 
 def _serve(replies: int) -> None:
