@@ -6,6 +6,7 @@ The agent's code and the tests never share a process. Both run in the process sa
 import ast
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from pydantic import Field
 
@@ -22,28 +23,24 @@ from envhub import (
     ToolRequest,
     tool,
 )
-from envhub.errors import ConfigError, DataError
 from envhub.messages import assistant
 from envhub.preset import Preset
-from envhub.rows import Row, RowSource
+from envhub.rows import Row
 from envhub_servers.code.examination import MEMORY_BYTES, WALL_FACTOR, examine, limit
 from envhub_servers.code.sandbox import Finished, find_sandbox
+from envhub_servers.table import TableConfig
 
 __all__ = ["Code", "CodeConfig", "CodeSecret", "humaneval"]
 
 INSTRUCTION = "Complete this Python function. Answer with the whole function in one ```python block."
 
 
-class CodeConfig(EnvironmentConfig):
+class CodeConfig(TableConfig):
     """Where the problems are, and what running code may cost."""
 
     data: str | None = None
     """A .jsonl, .json or .parquet file (.gz too), a folder with a file per split, or `hf:NAME[:CONFIG]`. Required; its
     rows have the columns task_id, prompt, entry_point, test and, for the oracle, canonical_solution."""
-    id_column: str | None = None
-    """Column of the task's id; None takes id, task_id or unique_id where a row has one, else SPLIT/INDEX."""
-    split_column: str | None = None
-    """Column that says each row's split; None for a file that is all one split."""
     instruction: str = INSTRUCTION
     """What stands before every function; empty for nothing."""
     run_seconds: float = Field(default=10.0, ge=1, le=600)
@@ -52,16 +49,6 @@ class CodeConfig(EnvironmentConfig):
     """CPU time that all tests of an answer may cost it; an answer that costs more has failed."""
     output_bytes: int = Field(default=16_000, ge=200, le=1_000_000)
     """Kept of each output stream of `run_python`, half from its beginning and half from its end."""
-
-    def rows(self) -> RowSource:
-        """Where to read.
-
-        Raises:
-            ConfigError: none was named.
-        """
-        if not self.data:
-            raise ConfigError("no data: name a file, a folder or a Hugging Face data set with `--set data=PATH`")
-        return RowSource(self.data, id_column=self.id_column, split_column=self.split_column)
 
 
 class CodeSecret(Secret):
@@ -86,14 +73,7 @@ class Code(Environment[CodeConfig]):
     @classmethod
     def tasks(cls, config: CodeConfig, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
         """A task a row, in the order of the file."""
-        for row in config.rows().rows(split):
-            if isinstance(row, BadRow):
-                yield row
-                continue
-            try:
-                yield _task(config, *row)
-            except DataError as error:
-                yield BadRow(error)
+        return config.tasks(split, partial(_task, config))
 
     @classmethod
     async def prepare(cls, config: CodeConfig) -> None:

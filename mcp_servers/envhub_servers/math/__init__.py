@@ -5,6 +5,7 @@ environment's digest covers the checker beside it.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import cast
 
 from pydantic import Field
@@ -21,13 +22,13 @@ from envhub import (
     Submission,
     Task,
 )
-from envhub.errors import ConfigError, DataError
 from envhub.messages import assistant
 from envhub.preset import Preset
-from envhub.rows import Row, RowSource
+from envhub.rows import Row
 from envhub_servers.math.answer import find_answer
 from envhub_servers.math.checker import CPU_SECONDS, check
 from envhub_servers.math.reference import reference_answers
+from envhub_servers.table import TableConfig
 
 __all__ = [
     "MathConfig",
@@ -45,20 +46,14 @@ ANSWER_COLUMNS = ("answer", "final_answer", "solution")
 INSTRUCTION = r"Let's think step by step and output the final answer within \boxed{}."
 
 
-class MathConfig(EnvironmentConfig):
+class MathConfig(TableConfig):
     """Where the problems are, and what they are called there."""
 
-    data: str | None = None
-    """A .jsonl, .json or .parquet file (.gz too), a folder with a file per split, or `hf:NAME[:CONFIG]`. Required."""
     problem: str | None = None
     """Column of the problem; None takes the first of problem, question, prompt."""
     answer: str | None = None
     r"""Column of the answer; None takes answer, final_answer or solution. Of a solution, what follows `####` or stands
     in the last `\boxed{}` counts."""
-    id_column: str | None = None
-    """Column of the task's id; None takes id, task_id or unique_id where a row has one, else SPLIT/INDEX."""
-    split_column: str | None = None
-    """Column that says each row's split; None for a file that is all one split."""
     source_column: str | None = None
     """Column that says where a row came from, by which mixed data sets route rewards."""
     instruction: str = INSTRUCTION
@@ -67,16 +62,6 @@ class MathConfig(EnvironmentConfig):
     """Suggested limit of one response, in tokens; None suggests none."""
     check_seconds: float = Field(default=CPU_SECONDS, gt=0)
     """CPU time that checking an answer may cost; an answer that costs more is wrong."""
-
-    def rows(self) -> RowSource:
-        """The data set.
-
-        Raises:
-            ConfigError: none was named.
-        """
-        if not self.data:
-            raise ConfigError("no data: name a file, a folder or a Hugging Face data set with `--set data=PATH`")
-        return RowSource(self.data, id_column=self.id_column, split_column=self.split_column)
 
 
 class MathProblems(Environment[MathConfig]):
@@ -93,14 +78,7 @@ class MathProblems(Environment[MathConfig]):
     @classmethod
     def tasks(cls, config: MathConfig, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
         """A task a row, in the order of the file."""
-        for row in config.rows().rows(split):
-            if isinstance(row, BadRow):
-                yield row
-                continue
-            try:
-                yield _task(config, *row)
-            except DataError as error:
-                yield BadRow(error)
+        return config.tasks(split, partial(_task, config))
 
     @classmethod
     def limits(cls, config: MathConfig) -> Limits:
