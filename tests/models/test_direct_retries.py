@@ -178,7 +178,10 @@ async def test_a_silent_connection_is_probed_so_that_a_host_that_is_gone_is_noti
     assert timers == ["02"]  # the timer that probes
 
 
+ESTABLISHED = "01"
+
+
 def _sockets() -> list[tuple[str, str]]:
-    """The peer and the timer of every socket of this machine."""
+    """The peer and the timer of every connection of this machine; what an earlier one left at the port is none."""
     lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
-    return [(line.split()[2], line.split()[5]) for line in lines]
+    return [(line.split()[2], line.split()[5]) for line in lines if line.split()[3] == ESTABLISHED]
