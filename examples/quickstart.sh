@@ -8,5 +8,5 @@ if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
   $as_root apt-get install -y -qq python3-venv
 fi
 [ -x .venv/bin/python ] || python3 -m venv .venv
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[dev]'
 .venv/bin/hub run arithmetic --limit 8

@@ -1,6 +1,7 @@
 """`hub bench`: what the hub itself costs."""
 
 import json
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -32,16 +33,17 @@ def bench(
     from envhub.cli.bench_tables import print_overhead, print_serving
     from envhub.cli.console import remarks, results
     from envhub.errors import UnknownNameError
-    from envhub.observe.overhead import LANES, measure_overhead
+    from envhub.observe.overhead import measure_overhead
 
     console = remarks()
+
+    def say(text: str) -> None:
+        console.print(text, style="dim")
+
     if name == "serving":
         from envhub.loop import run_async
         from envhub.observe.serving import as_json as rows_as_json
         from envhub.observe.serving import measure_serving
-
-        def say(text: str) -> None:
-            console.print(text, style="dim")
 
         rows = run_async(measure_serving, rollouts, concurrency or [1, 100], say)
         if as_json:
@@ -54,11 +56,22 @@ def bench(
     report = measure_overhead(
         concurrency or [32, 256, 2000],
         rollouts,
-        lanes=lane or list(LANES),
+        lanes=lane or _lanes(say),
         with_memory=memory,
-        say=lambda text: console.print(text, style="dim"),
+        say=say,
     )
     if as_json:
         typer.echo(json.dumps(report.as_json()))
     else:
         print_overhead(results(), report)
+
+
+def _lanes(say: Callable[[str], None]) -> list[str]:
+    """Every lane that can be measured here."""
+    from envhub.models.litellm_package import find_litellm
+    from envhub.observe.overhead import LANES
+
+    if find_litellm() is not None:
+        return list(LANES)
+    say("without litellm's lane: pip install 'envhub[litellm]'")
+    return [lane for lane in LANES if "litellm" not in lane]
