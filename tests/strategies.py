@@ -7,9 +7,9 @@ from pydantic import JsonValue
 from envhub import (
     Artifact,
     Component,
-    ModelCall,
     Media,
     Message,
+    ModelCall,
     Outcome,
     Rollout,
     Score,
