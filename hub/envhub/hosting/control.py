@@ -173,7 +173,7 @@ class VerifyRequest(Frozen):
 
     submission: Submission = Submission()
     unless_broken: bool = False
-    """Give no score where the environment broke before, and complete a missing answer with the one given to `submit`."""
+    """Give no score where the environment broke before; complete a missing answer with the one given to `submit`."""
 
 
 class Verdict(Frozen):
