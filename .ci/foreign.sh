@@ -2,8 +2,8 @@
 # What this project did not write, for `pytest -m live`: MCP servers and clients from PyPI (in a venv of their own, for
 # they need the Python SDK's 1.x line) and from npm. Everything lies in .ci/foreign/; run again, it installs what is missing.
 set -euo pipefail
+python=$(realpath -s "$(command -v "${1:-python3}")")
 cd "$(dirname "$0")"
-python=${1:-python3}
 mkdir -p foreign
 if [ ! -x foreign/venv/bin/mcp-server-sqlite ]; then
   "$python" -m venv foreign/venv
