@@ -378,7 +378,7 @@ class SandboxProvider(Protocol):
     def name(self) -> str: ...
 
     async def prepare(self, spec: SandboxSpec) -> None:
-        """Make ready what all sandboxes of a spec share: its image, built where it must be, and the first few warm ones.
+        """Make ready what all sandboxes of a spec share: its image, built if need be, and the first few warm ones.
 
         Raises:
             ConfigError: the spec asks for what this provider does not have; it is refused, never degraded.

@@ -2,7 +2,7 @@
 
 A frame is `u32 size`, `u8 kind`, `u32 channel`, payload; `size` counts kind, channel and payload. Integers are little
 endian; a string is `u32 length` and its bytes; a list is `u32 count` and its items. A payload is at most 256 KiB
-(`MAX_PAYLOAD`). The hub numbers channels, never reusing one; those of connections the supervisor accepts have bit 31.
+(`MAX_PAYLOAD`), that of `E` aside. The hub numbers channels, never reusing one; those of connections the supervisor accepts have bit 31.
 
 Hub to supervisor
     X exec      u32 timeout_ms (0: none), u32 flags, u64 keep_bytes, u32 cpu_seconds (0: none), u64 memory_bytes (0),
@@ -103,12 +103,12 @@ def read_ended(payload: bytes) -> Ended:
         ValueError: it is none.
     """
     try:
-        numbers = _ENDED.unpack_from(payload)
+        status, flags, wall_us, cpu_us, survivors, dropped_out, dropped_err = _ENDED.unpack_from(payload)
         stdout_tail, at = read_string(payload, _ENDED.size)
         stderr_tail, _ = read_string(payload, at)
     except struct.error as error:
         raise ValueError(f"a supervisor's end of {len(payload)} bytes cannot be read: {error}") from error
-    return Ended(*numbers, stdout_tail, stderr_tail)
+    return Ended(status, flags, wall_us, cpu_us, survivors, dropped_out, dropped_err, stdout_tail, stderr_tail)
 
 
 def read_string(payload: bytes, at: int) -> tuple[bytes, int]:
