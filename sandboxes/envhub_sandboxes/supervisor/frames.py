@@ -2,7 +2,8 @@
 
 A frame is `u32 size`, `u8 kind`, `u32 channel`, payload; `size` counts kind, channel and payload. Integers are little
 endian; a string is `u32 length` and its bytes; a list is `u32 count` and its items. A payload is at most 256 KiB
-(`MAX_PAYLOAD`), that of `E` aside. The hub numbers channels, never reusing one; those of connections the supervisor accepts have bit 31.
+(`MAX_PAYLOAD`), that of `E` aside. The hub numbers channels, never reusing one; those of connections the supervisor
+accepts have bit 31.
 
 Hub to supervisor
     X exec      u32 timeout_ms (0: none), u32 flags, u64 keep_bytes, u32 cpu_seconds (0: none), u64 memory_bytes (0),
