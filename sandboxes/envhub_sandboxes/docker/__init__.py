@@ -1,0 +1,1 @@
+"""The docker sandbox: containers of Docker or Podman, hardened, pooled, and never left behind."""
