@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from envhub.environment import Environment, EnvironmentConfig
+    from envhub.environment import Environment, EnvironmentConfig, SandboxedConfig
     from envhub.errors import (
         AgentError,
         HubError,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from envhub.messages import Media, Message, Text, ToolRequest
     from envhub.protocols import Agent, Episode, Model, ModelReply, ModelRequest, Sampling, Seat
     from envhub.rollout import Outcome, Rollout, Stop, ToolCall, Turn
+    from envhub.sandbox import Build, Resources, Sandbox, SandboxProvider, SandboxSpec
     from envhub.score import Component, ModelCall, Score
     from envhub.segment import Segment, segments
     from envhub.submission import Artifact, Submission
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from envhub.tools import tool
 
 _HOME = {
-    "environment": ("Environment", "EnvironmentConfig"),
+    "environment": ("Environment", "EnvironmentConfig", "SandboxedConfig"),
     "errors": (
         "AgentError",
         "HubError",
@@ -44,6 +45,7 @@ _HOME = {
     "messages": ("Media", "Message", "Text", "ToolRequest"),
     "protocols": ("Agent", "Episode", "Model", "ModelReply", "ModelRequest", "Sampling", "Seat"),
     "rollout": ("Outcome", "Rollout", "Stop", "ToolCall", "Turn"),
+    "sandbox": ("Build", "Resources", "Sandbox", "SandboxProvider", "SandboxSpec"),
     "score": ("Component", "ModelCall", "Score"),
     "segment": ("Segment", "segments"),
     "submission": ("Artifact", "Submission"),
@@ -57,6 +59,7 @@ __all__ = [
     "AgentError",
     "Artifact",
     "BadRow",
+    "Build",
     "Component",
     "Deadlines",
     "Environment",
@@ -73,9 +76,14 @@ __all__ = [
     "ModelRequest",
     "Outcome",
     "Public",
+    "Resources",
     "Rollout",
     "Sampling",
+    "Sandbox",
     "SandboxError",
+    "SandboxProvider",
+    "SandboxSpec",
+    "SandboxedConfig",
     "Score",
     "Seat",
     "Secret",

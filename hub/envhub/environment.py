@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Generic, TypeVar, cast, get_args, get_origin
 from mcp_types import CallToolResult, Tool
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from envhub.errors import NotOffered
+from envhub.errors import NotOffered, SandboxError
 from envhub.limits import Limits
 from envhub.messages import Message, system, user
 from envhub.protocols import Model
+from envhub.sandbox import Sandbox, SandboxProvider, SandboxSpec, Snapshot
 from envhub.score import Score
 from envhub.submission import Submission
 from envhub.task import BadRow, Public, Secret, Task
@@ -21,6 +22,14 @@ class EnvironmentConfig(BaseModel):
     """What `--set key=value` sets. Subclass it; every field has a docstring and a sensible default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class SandboxedConfig(EnvironmentConfig):
+    """The configuration of an environment whose tools or verifier run in sandboxes."""
+
+    sandbox: str = "auto"
+    """Where its programs run: `docker`, `process`, or the name of an installed provider; `auto` is docker where an
+    engine answers, else process."""
 
 
 ConfigT = TypeVar("ConfigT", bound=EnvironmentConfig, covariant=True)
@@ -66,6 +75,9 @@ class Environment(Generic[ConfigT]):
         """The group's seed: samples of one task share it."""
         self.models: Mapping[str, Model] = {}
         """The models of `roles`, by role. The host puts them there before `setup`, and records every call."""
+        self.sandboxes: SandboxProvider | None = None
+        """Where `open_sandbox` takes sandboxes from; the host puts it there under a `SandboxedConfig`."""
+        self._sandbox: Sandbox | None = None
 
     @classmethod
     def splits(cls, config: EnvironmentConfig) -> tuple[str, ...]:
@@ -104,6 +116,42 @@ class Environment(Generic[ConfigT]):
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
         """Run one of `more_tools`."""
         raise NotImplementedError
+
+    @classmethod
+    def specs(cls, config: Any) -> Sequence[SandboxSpec]:
+        """Sandboxes to make ready before the first episode: their images, and a few warm ones."""
+        return ()
+
+    def sandbox_spec(self) -> SandboxSpec | None:
+        """What this episode's tools run in, None for nothing of the kind.
+
+        The host opens it before `setup`, as `self.sandbox`. When the agent's time is over it kills every process
+        in it, and only then asks `verify`, which may still read its files.
+        """
+        return None
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The episode's own sandbox."""
+        if self._sandbox is None:
+            raise RuntimeError(f"{type(self).__name__} has no sandbox; its sandbox_spec() asks for none")
+        return self._sandbox
+
+    @sandbox.setter
+    def sandbox(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+
+    def open_sandbox(
+        self, spec: SandboxSpec, *, snapshot: Snapshot | None = None
+    ) -> AbstractAsyncContextManager[Sandbox]:
+        """A further sandbox, fresh, such as one to verify in; gone when the context ends.
+
+        Raises:
+            SandboxError: there is none to be had.
+        """
+        if self.sandboxes is None:
+            raise SandboxError(f"{type(self).__name__} takes sandboxes, so its configuration must be a SandboxedConfig")
+        return self.sandboxes.open(spec, snapshot=snapshot)
 
     def lifespan(self) -> AbstractAsyncContextManager[None]:
         """Held around the whole episode, `setup` and `close` included, by one task: the place for a task group."""

@@ -13,6 +13,7 @@ from envhub.limits import Deadlines, Limits
 from envhub.messages import Message, ToolRequest
 from envhub.packed import Float32s, Int32s
 from envhub.rollout import Fault, Isolation, Stop, Usage
+from envhub.sandbox import SandboxRef
 from envhub.score import ModelCall, Score
 from envhub.submission import Submission
 from envhub.task import BadRow, Public
@@ -226,6 +227,11 @@ class Episode(Protocol):
     @property
     def role_calls(self) -> Sequence[ModelCall]:
         """Calls of models the environment made itself, those of the verdict left out."""
+        ...
+
+    @property
+    def sandboxes(self) -> Sequence[SandboxRef]:
+        """Where its programs ran so far, equal ones once."""
         ...
 
     async def reference(self) -> Sequence[Message]:

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from envhub.frozen import Frozen
 from envhub.messages import Message
 from envhub.packed import Float32s, Int32s
+from envhub.sandbox import SandboxRef
 from envhub.score import FiniteFloat, ModelCall, Score
 from envhub.submission import Artifact
 
@@ -219,6 +220,9 @@ class Rollout(Frozen):
     faults: tuple[Fault, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     isolation: Isolation = "in_process"
+    """How the environment was hosted."""
+    sandboxes: tuple[SandboxRef, ...] = ()
+    """Where its programs ran, as it really was: the agent's first, equal ones once."""
     policy_version_min: int | None = None
     policy_version_max: int | None = None
     trainable: bool = False

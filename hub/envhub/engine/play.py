@@ -36,6 +36,7 @@ from envhub.rollout import (
     Stop,
     Timings,
 )
+from envhub.sandbox import SandboxRef
 from envhub.score import ModelCall, Score
 from envhub.store import LiveState
 from envhub.store.facts import State
@@ -62,6 +63,7 @@ class Attempt:
         self._answer: str | None = None
         self._is_privileged = False
         self._role_calls: Sequence[ModelCall] = ()
+        self._sandboxes: Sequence[SandboxRef] = ()
 
     def where(self) -> LiveState:
         """Where the attempt is now."""
@@ -109,7 +111,7 @@ class Attempt:
         self._on_state("setup")
         clock = _Clock(self._stages)
         async with cast.host.open(item.task, seed=item.seed, deadlines=cast.deadlines) as episode:
-            self._role_calls = episode.role_calls
+            self._role_calls, self._sandboxes = episode.role_calls, episode.sandboxes
             clock.end("setup")
             self._phase = "agent"
             try:
@@ -238,6 +240,8 @@ class Attempt:
     def _adopt(self, episode: Episode) -> None:
         """Take over what the environment noted: the answer, and its faults."""
         self._answer = episode.answer
+        if self._stop is Stop.SUBMITTED and episode.faults and episode.answer is None:
+            self._stop = Stop.FAILED  # what broke sealed it, not the agent
         for fault in episode.faults:
             self._faults.append(fault)
             self._decisive = self._decisive or OUTCOMES[fault.boundary]
@@ -288,6 +292,7 @@ class Attempt:
             started_at=self._started_at,
             faults=tuple(self._faults),
             isolation=cast.host.info.isolation,
+            sandboxes=tuple(self._sandboxes),
             policy_version_min=min(versions) if versions else None,
             policy_version_max=max(versions) if versions else None,
             trainable=reason is None,

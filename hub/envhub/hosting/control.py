@@ -23,6 +23,7 @@ from envhub.frozen import Frozen
 from envhub.limits import Deadlines
 from envhub.messages import Message
 from envhub.rollout import Fault
+from envhub.sandbox import SandboxRef
 from envhub.score import ModelCall, Score
 from envhub.submission import Submission
 
@@ -139,6 +140,7 @@ class EpisodeStatus(Frozen):
     answer: str | None = None
     faults: tuple[Fault, ...] = ()
     role_calls: tuple[ModelCall, ...] = ()
+    sandboxes: tuple[SandboxRef, ...] = ()
     expires_at: float = 0.0
 
 

@@ -2,8 +2,8 @@
 
 import logging
 import secrets
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from functools import cache
 from typing import Any, Literal
 
@@ -13,13 +13,24 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from envhub.environment import Environment
-from envhub.errors import EpisodeError, ModelError, NotOffered, SandboxError, TaskError, ToolError, VerifierError
+from envhub.errors import (
+    ConfigError,
+    EpisodeError,
+    ModelError,
+    NotOffered,
+    SandboxError,
+    TaskError,
+    ToolError,
+    VerifierError,
+)
 from envhub.hosting.roles import recorded
+from envhub.hosting.sandboxes import NotedSandboxes
 from envhub.hosting.toolbox import GET_TASK, REPLY, SUBMIT, AnyTool, Toolbox
 from envhub.limits import Deadlines
 from envhub.messages import Message, assistant
 from envhub.protocols import Model
 from envhub.rollout import Fault, Phase
+from envhub.sandbox import Sandbox, SandboxProvider, SandboxRef
 from envhub.score import ModelCall, Score, VerifierRef
 from envhub.submission import Submission
 from envhub.tools import as_result, text_result
@@ -60,12 +71,17 @@ class HostedEpisode:
         verifier: VerifierRef,
         deadlines: Deadlines,
         models: Mapping[str, Model] | None = None,
+        sandboxes: SandboxProvider | None = None,
     ) -> None:
         self.id = secrets.token_hex(16)
         self.environment = environment
         self.answer: str | None = None
         self.faults: list[Fault] = []
         self.role_calls: list[ModelCall] = []
+        self.sandboxes: list[SandboxRef] = []
+        self._sandbox: Sandbox | None = None
+        if sandboxes is not None:
+            environment.sandboxes = NotedSandboxes(sandboxes, self.sandboxes)
         if models:
             environment.models = recorded(models, self.role_calls)
         self.seats: dict[str, HostedSeat] = {}
@@ -82,6 +98,36 @@ class HostedEpisode:
     def is_sealed(self) -> bool:
         """Whether the agent's time is over."""
         return self._sealed
+
+    def world(self) -> AbstractAsyncContextManager[None]:
+        """Held around the whole episode: its sandbox, and what the environment itself holds.
+
+        Raises:
+            SandboxError: the sandbox could not be had.
+            TaskError: the environment's code failed.
+        """
+        if _has_own(type(self.environment), "sandbox_spec"):
+            return self._world_in_sandbox()
+        return self.environment.lifespan()
+
+    @asynccontextmanager
+    async def _world_in_sandbox(self) -> AsyncGenerator[None]:
+        environment = self.environment
+        try:
+            spec = environment.sandbox_spec()
+        except EpisodeError:
+            raise
+        except Exception as error:
+            raise TaskError(f"sandbox_spec of task {environment.task.id!r} raised {describe(error)}") from error
+        async with AsyncExitStack() as stack:
+            if spec is not None:
+                try:
+                    sandbox = await stack.enter_async_context(environment.open_sandbox(spec))
+                except ConfigError as error:  # of this one task; the run goes on with the others
+                    raise TaskError(f"task {environment.task.id!r} has no sandbox: {error}", retryable=False) from error
+                self._sandbox = environment.sandbox = sandbox
+            await stack.enter_async_context(environment.lifespan())
+            yield
 
     async def setup(self, state: JsonValue) -> None:
         """Make the world ready and open its seats.
@@ -130,6 +176,8 @@ class HostedEpisode:
             logger.exception("tool %r of task %r failed", name, self.environment.task.id)
             self.record_fault(error, "agent")
             result = text_result(BROKEN, is_error=True)
+            if self._sandbox is not None and not self._sandbox.is_alive:
+                self._sealed = True  # nothing the agent could still do would be real
         # Whatever a call in flight came to after the seal (a result, an error, a fault) is not the agent's to read.
         return text_result(CLOSED, is_error=True) if self._sealed else result
 
@@ -209,11 +257,11 @@ class HostedEpisode:
             if patience.cancelled_caught and self._in_flight:
                 self._in_flight.clear()  # given up on: no later step waits for them again
                 self.record_fault(TaskError("a tool call ignored its cancellation at the seal"), "agent")
-        if _has_own(type(self.environment), "seal"):
+        if self._sandbox is not None or _has_own(type(self.environment), "seal"):
             await self._seal_world()
 
     async def _seal_world(self) -> None:
-        """Run the environment's own `seal`, once; whoever comes later waits for it, too."""
+        """Kill what runs for the agent and run the environment's own `seal`, once; who comes later waits, too."""
         self._sealing = self._sealing or anyio.Lock()
         seconds = self._deadlines.close
         with anyio.CancelScope(shield=True):
@@ -223,6 +271,8 @@ class HostedEpisode:
                 self._is_world_sealed = True
                 try:
                     with anyio.move_on_after(seconds) as scope:
+                        if self._sandbox is not None and not self._closed:
+                            await self._sandbox.stop()
                         await self.environment.seal()
                 except Exception as error:
                     logger.exception("the seal of task %r failed", self.environment.task.id)

@@ -18,6 +18,7 @@ from envhub.hosting.shelf import TaskShelf
 from envhub.hosting.toolbox import Toolbox
 from envhub.limits import Deadlines
 from envhub.protocols import EnvironmentInfo, Episode, Model, TaskCard
+from envhub.sandbox import SandboxProvider
 from envhub.score import Score, VerifierRef
 from envhub.submission import Submission
 from envhub.task import BadRow, Public, Secret, Task
@@ -59,11 +60,13 @@ class InProcessHost:
         environment: AnyEnvironment,
         config: EnvironmentConfig | None = None,
         models: Mapping[str, Model] | None = None,
+        sandboxes: SandboxProvider | None = None,
     ) -> None:
         _require_hooks(name, environment)
         self._environment = environment
         self._config = environment.config_type() if config is None else config
         self._models = models or {}
+        self._sandboxes = sandboxes
         for role in environment.roles(self._config):
             if role not in self._models:
                 raise ConfigError(
@@ -133,10 +136,11 @@ class InProcessHost:
 
         Raises:
             TaskError: setup failed or took too long.
+            SandboxError: its sandbox could not be had.
             NotOffered: a state was given, and the environment restores none.
         """
         episode = self._episode(task, seed, deadlines)
-        async with episode.environment.lifespan():
+        async with episode.world():
             try:
                 await episode.setup(state)
                 yield episode
@@ -152,7 +156,7 @@ class InProcessHost:
             environment = self._environment(task.task, self._config, seed)
         except Exception as error:
             raise TaskError(f"task {task.public.id!r} could not be opened: {describe(error)}") from error
-        return HostedEpisode(environment, self._toolbox, self._verifier, deadlines, self._models)
+        return HostedEpisode(environment, self._toolbox, self._verifier, deadlines, self._models, self._sandboxes)
 
     async def score(self, task: TaskCard, submission: Submission, *, seed: int, deadlines: Deadlines) -> Score:
         """Score a submission without an episode.

@@ -1,11 +1,11 @@
 """Opening the host of an environment: in this process, in a process of its own, or at somebody else's address."""
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from pydantic import JsonValue
 
-from envhub.environment import AnyEnvironment, EnvironmentConfig
+from envhub.environment import AnyEnvironment, EnvironmentConfig, SandboxedConfig
 from envhub.errors import ConfigError, HubError
 from envhub.hosting.episode import describe
 from envhub.hosting.host import InProcessHost
@@ -31,16 +31,23 @@ async def open_in_process(
     """Host an environment class in this process.
 
     Raises:
-        ConfigError: the class or its configuration does not hold.
+        ConfigError: the class or its configuration does not hold, or the sandboxes it needs cannot be had.
     """
-    try:
-        await environment.prepare(config)
-        host = InProcessHost(name, environment, config, models)
-    except HubError:
-        raise
-    except Exception as error:
-        raise ConfigError(f"environment {name!r} cannot be hosted: {describe(error)}") from error
-    yield host
+    async with AsyncExitStack() as stack:
+        try:
+            await environment.prepare(config)
+            sandboxes = None
+            if isinstance(config, SandboxedConfig):
+                from envhub.hosting.sandboxes import make_ready, open_provider  # only where there are sandboxes
+
+                sandboxes = await stack.enter_async_context(open_provider(config.sandbox))
+                await make_ready(sandboxes, environment.specs(config))
+            host = InProcessHost(name, environment, config, models, sandboxes)
+        except HubError:
+            raise
+        except Exception as error:
+            raise ConfigError(f"environment {name!r} cannot be hosted: {describe(error)}") from error
+        yield host
 
 
 @asynccontextmanager

@@ -160,6 +160,7 @@ class ServedEpisode:
             answer=episode.answer,
             faults=tuple(episode.faults),
             role_calls=tuple(episode.role_calls),
+            sandboxes=tuple(episode.sandboxes),
             expires_at=self.expires_at,
         )
 

@@ -22,6 +22,7 @@ from envhub.hosting.remote.connection import Connection, ServerFault
 from envhub.limits import Deadlines
 from envhub.messages import Message
 from envhub.rollout import Fault
+from envhub.sandbox import SandboxRef
 from envhub.score import ModelCall, Score
 from envhub.submission import Submission
 
@@ -37,6 +38,7 @@ class RemoteEpisode:
         self.answer: str | None = None
         self.faults: list[Fault] = []
         self.role_calls: list[ModelCall] = []
+        self.sandboxes: list[SandboxRef] = []
         self.seats: dict[str, RemotePlane] = {}
         self._connection, self._deadlines = connection, deadlines
         self._path = f"/v1/episodes/{quote(episode_id, safe='')}"
@@ -99,6 +101,7 @@ class RemoteEpisode:
         self.answer = status.answer
         self.faults[:] = status.faults
         self.role_calls[:] = status.role_calls
+        self.sandboxes[:] = status.sandboxes
 
     async def verify(self, submission: Submission) -> Score:
         """Seal and score; idempotent and cached where the episode lives.

@@ -1,0 +1,88 @@
+"""Sandboxes for hosted episodes: finding a provider by name, and noting what each episode was really given."""
+
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from envhub.errors import ConfigError, SandboxError, UnknownNameError
+from envhub.plugins import plugins
+from envhub.sandbox import Sandbox, SandboxProvider, SandboxRef, SandboxSpec, Snapshot
+
+logger = logging.getLogger(__name__)
+
+GROUP = "envhub.sandboxes"
+AUTO = "auto"
+_PREFERRED, _EMBEDDED = "docker", "process"
+
+
+@asynccontextmanager
+async def open_provider(name: str) -> AsyncGenerator[SandboxProvider]:
+    """Open the provider of a name; `auto` is docker where an engine answers, else process.
+
+    Raises:
+        UnknownNameError: no provider has this name.
+        ConfigError: it is not installed completely, or has nothing to work with, such as an engine.
+    """
+    async with AsyncExitStack() as stack:
+        try:
+            provider = await (_best(stack) if name == AUTO else stack.enter_async_context(_provider(name)))
+        except SandboxError as error:
+            raise ConfigError(f"there are no sandboxes of the provider {name!r}: {error}") from error
+        yield provider
+
+
+async def _best(stack: AsyncExitStack) -> SandboxProvider:
+    try:
+        return await stack.enter_async_context(_provider(_PREFERRED))
+    except (SandboxError, ConfigError) as error:
+        logger.warning("sandboxes are of the provider %r, as no container engine is at hand: %s", _EMBEDDED, error)
+    return await stack.enter_async_context(_provider(_EMBEDDED))
+
+
+async def make_ready(provider: SandboxProvider, specs: Sequence[SandboxSpec]) -> None:
+    """Have what these sandboxes share made ready.
+
+    Raises:
+        ConfigError: the provider cannot, and says why.
+    """
+    for spec in specs:
+        try:
+            await provider.prepare(spec)
+        except SandboxError as error:
+            raise ConfigError(f"sandboxes of {spec.image or 'the base image'} cannot be had: {error}") from error
+
+
+def _provider(name: str) -> AbstractAsyncContextManager[SandboxProvider]:
+    known = plugins(GROUP)
+    if name not in known:
+        raise UnknownNameError("sandbox provider", name, [AUTO, *known])
+    try:
+        factory: Any = known[name].entry.load()
+    except Exception as error:
+        raise ConfigError(f"sandbox provider {name!r} cannot be loaded: {type(error).__name__}: {error}") from error
+    return factory()
+
+
+class NotedSandboxes:
+    """A provider as one episode sees it: what it opens is noted, for the record."""
+
+    def __init__(self, provider: SandboxProvider, refs: list[SandboxRef]) -> None:
+        self._provider, self._refs = provider, refs
+
+    @property
+    def name(self) -> str:
+        """The provider's name."""
+        return self._provider.name
+
+    async def prepare(self, spec: SandboxSpec) -> None:
+        """As the provider does."""
+        await self._provider.prepare(spec)
+
+    @asynccontextmanager
+    async def open(self, spec: SandboxSpec, *, snapshot: Snapshot | None = None) -> AsyncGenerator[Sandbox]:
+        """As the provider does; equal sandboxes are noted once."""
+        async with self._provider.open(spec, snapshot=snapshot) as sandbox:
+            if sandbox.ref not in self._refs:
+                self._refs.append(sandbox.ref)
+            yield sandbox
