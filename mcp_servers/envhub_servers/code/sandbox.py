@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from envhub.errors import ConfigError
 from envhub.plugins import plugins
 
-GROUP, NAME = "envhub.sandboxes", "process"
+GROUP, NAME = "envhub.sandboxes", "jail"
 
 
 class Output(Protocol):
