@@ -13,7 +13,8 @@ Hub to supervisor
                 4 standard input comes in `I` frames (else it is empty)
     I input     bytes for standard input (exec), a file being written, or a forwarded connection; empty: end of input
     A credit    u32 bytes of output the hub has taken (streaming execs, reads, listings, connections)
-    K kill      u8 signal; 0 kills the whole tree, after which `E` follows; else it is sent to the process group
+    K kill      u8 signal; 0 kills the whole tree, after which `E` follows; else it is sent to the process group. On a
+                channel of another kind it gives that up, unanswered: a half-written file goes, a connection is closed
     Z stop      kill every process but the supervisor itself; answered by `e` with the number killed
     R read      u64 max_bytes, u32 flags (1: no link anywhere in the path), string path; answered by `d`…, then `e`
     P write     u32 mode, string user, string path; then `I` frames; answered by `e`. Missing folders are made. The
