@@ -20,6 +20,9 @@ def print_rollout(console: Console, rollout: Rollout) -> None:
     console.print(Text(f"{environment.name} {environment.version}  {environment.digest}"))
     console.print(Text(f"task {task.id}  split {task.split}  {task.digest}  seed {rollout.seed}"))
     console.print(Text(f"agent {rollout.agent.name} {rollout.agent.version}  model {rollout.model or 'none'}"))
+    for ref in rollout.sandboxes:
+        where = f"{ref.provider}, {ref.walls}" + (f", {ref.engine}" if ref.engine else "")
+        console.print(Text(f"sandbox {where}  {ref.profile}  network {ref.network}  {ref.image or ''}".rstrip()))
     for turn in rollout.turns:
         _print_turn(console, turn)
     console.print()

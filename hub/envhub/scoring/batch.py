@@ -16,7 +16,7 @@ from envhub.scoring.entry import BAD_ROW, Entry, EntryReader
 from envhub.scoring.files import LineWriter
 from envhub.scoring.seeds import episode_seed
 from envhub.scoring.source import LineSource
-from envhub.scoring.survey import HINT
+from envhub.scoring.survey import with_hint
 from envhub.scoring.tally import Tally
 from envhub.scoring.tasks import TaskIndex
 
@@ -169,7 +169,7 @@ class BatchScorer:
         raise AssertionError("the last try returns")
 
     def _bad(self, entry: Entry, problem: str) -> _Ready:
-        failure = None if self._settings.skip_bad else DataError(problem + HINT, self._name, entry.number)
+        failure = None if self._settings.skip_bad else DataError(with_hint(problem), self._name, entry.number)
         return _Ready(entry, _ending("null", BAD_ROW, problem), None, failure=failure)
 
 

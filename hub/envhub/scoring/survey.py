@@ -4,7 +4,12 @@ from envhub.errors import DataError
 from envhub.scoring.entry import EntryReader
 from envhub.scoring.files import InputLines
 
-HINT = ". Mend the line, or add --skip-bad to mark such lines and go on"
+_HINT = "Mend the line, or add --skip-bad to mark such lines and go on"
+
+
+def with_hint(problem: str) -> str:
+    """A problem of a line, and what to do about it."""
+    return f"{problem.rstrip('.')}{'' if problem.endswith('?') else '.'} {_HINT}"
 
 
 def survey(source: InputLines, name: str, reader: EntryReader | None, limit: int | None = None) -> int:
@@ -23,5 +28,5 @@ def survey(source: InputLines, name: str, reader: EntryReader | None, limit: int
                 return count
             count += 1
             if reader is not None and (problem := reader.read(raw, number).problem) is not None:
-                raise DataError(problem + HINT, name, number)
+                raise DataError(with_hint(problem), name, number)
     return count

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -127,6 +128,10 @@ class Connection:
                     return response.status, await self._read(response, what)
         except TimeoutError:
             raise self.fault(f"did not answer {what} within {seconds:g} s") from None
+        except aiohttp.ClientConnectorError as error:
+            code = error.os_error.errno
+            why = os.strerror(code) if code else str(error.os_error) or type(error.os_error).__name__
+            raise self.fault(f"cannot be reached ({what}: no connection to {self._base}: {why})") from error
         except (aiohttp.ClientError, OSError) as error:
             raise self.fault(f"is gone ({what}: {type(error).__name__}: {error})") from error
 
