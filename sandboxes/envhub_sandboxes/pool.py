@@ -233,10 +233,11 @@ class WarmPool(Generic[Key, Thing]):
                     raise SandboxError(f"{self._describe(shelf.key)} was not ready within {self._make_seconds:g} s")
                 logger.warning("%s did not end within %g s", self._describe(shelf.key), self._end_seconds)
         except Exception as error:
-            if held is None:
-                self._failed(shelf, error)
+            shown = first_error(error) if isinstance(error, ExceptionGroup) else error
+            if held is not None:
+                logger.warning("%s did not end cleanly: %s", self._describe(shelf.key), shown)
             else:
-                logger.warning("%s did not end cleanly: %s", self._describe(shelf.key), error)
+                self._failed(shelf, shown if isinstance(shown, Exception) else error)
         finally:
             if held is None:
                 shelf.making -= 1
@@ -267,8 +268,6 @@ class WarmPool(Generic[Key, Thing]):
 
     def _failed(self, shelf: Shelf[Key, Thing], error: Exception) -> None:
         """Give the error to whoever has waited longest, or keep it for the next one and try again later."""
-        shown = first_error(error) if isinstance(error, BaseExceptionGroup) else error
-        error = shown if isinstance(shown, Exception) else error
         self._counts["failed"] += 1
         shelf.failed(self._clock(), error)
         waiter = self._first_waiter(shelf)
