@@ -5,7 +5,7 @@ import secrets
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 from mcp_types import CallToolResult, Tool
@@ -18,11 +18,11 @@ from envhub.errors import (
     EpisodeError,
     ModelError,
     NotOffered,
-    SandboxError,
     TaskError,
     ToolError,
     VerifierError,
 )
+from envhub.hosting.faults import describe, world_fault
 from envhub.hosting.roles import recorded
 from envhub.hosting.sandboxes import NotedSandboxes
 from envhub.hosting.toolbox import GET_TASK, REPLY, SUBMIT, AnyTool, Toolbox
@@ -367,35 +367,13 @@ class HostedEpisode:
 
     def record_fault(self, error: Exception, phase: Phase) -> None:
         """Keep a fault of the environment's; it decides the outcome."""
-        self.faults.append(
-            Fault(
-                boundary=_boundary(error),
-                phase=phase,
-                type=type(error).__name__,
-                message=describe(error),
-                retryable=error.retryable if isinstance(error, EpisodeError) else True,
-                status=error.status if isinstance(error, ModelError) else None,
-            )
-        )
-
-
-def _boundary(error: Exception) -> Literal["sandbox", "model", "environment"]:
-    """What broke under the environment's code, where it says so."""
-    if isinstance(error, SandboxError):
-        return "sandbox"
-    return "model" if isinstance(error, ModelError) else "environment"
+        self.faults.append(world_fault(error, phase))
 
 
 @cache
 def _has_own(environment: type[Environment[Any]], hook: str) -> bool:
     """Whether an environment writes this hook itself; a deadline around the empty one would cost more than the hook."""
     return getattr(environment, hook) is not getattr(Environment, hook)
-
-
-def describe(error: BaseException) -> str:
-    """An exception in one line: its class and what it says."""
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _detached(state: JsonValue) -> JsonValue:

@@ -13,7 +13,8 @@ from pydantic_core import PydanticSerializationError
 
 from envhub.environment import AnyEnvironment, Environment, EnvironmentConfig
 from envhub.errors import ConfigError, HubError, NotOffered, TaskError, UnknownNameError, VerifierError
-from envhub.hosting.episode import HostedEpisode, describe, logger
+from envhub.hosting.episode import HostedEpisode, logger
+from envhub.hosting.faults import describe
 from envhub.hosting.shelf import TaskShelf
 from envhub.hosting.toolbox import Toolbox
 from envhub.limits import Deadlines

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from envhub.environment import AnyEnvironment, EnvironmentConfig, SandboxedConfig
 from envhub.errors import ConfigError, HubError
-from envhub.hosting.episode import describe
+from envhub.hosting.faults import describe
 from envhub.hosting.host import InProcessHost
 from envhub.hosting.launch import RoleEndpoint
 from envhub.plugins import FoundEnvironment, check_config

@@ -26,7 +26,7 @@ from envhub.hosting.control import (
     VerifyRequest,
     problem_of,
 )
-from envhub.hosting.episode import describe
+from envhub.hosting.faults import describe
 from envhub.limits import Deadlines
 from envhub.protocols import EnvironmentHost
 from envhub_servers.serving.episodes import Conflict, Episodes, Unknown

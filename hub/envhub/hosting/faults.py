@@ -1,0 +1,31 @@
+"""What breaks under an environment's code, in words and as it is recorded."""
+
+from typing import Literal
+
+from envhub.errors import EpisodeError, ModelError, SandboxError
+from envhub.rollout import Fault, Phase
+
+
+def world_fault(error: Exception, phase: Phase) -> Fault:
+    """An exception of an environment's hook or tool as a fault, by the boundary that broke."""
+    return Fault(
+        boundary=_boundary(error),
+        phase=phase,
+        type=type(error).__name__,
+        message=describe(error),
+        retryable=error.retryable if isinstance(error, EpisodeError) else True,
+        status=error.status if isinstance(error, ModelError) else None,
+    )
+
+
+def _boundary(error: Exception) -> Literal["sandbox", "model", "environment"]:
+    """What broke under the environment's code, where it says so."""
+    if isinstance(error, SandboxError):
+        return "sandbox"
+    return "model" if isinstance(error, ModelError) else "environment"
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line: its class and what it says."""
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
