@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Hashable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import anyio
 import anyio.abc
@@ -233,11 +233,10 @@ class WarmPool(Generic[Key, Thing]):
                     raise SandboxError(f"{self._describe(shelf.key)} was not ready within {self._make_seconds:g} s")
                 logger.warning("%s did not end within %g s", self._describe(shelf.key), self._end_seconds)
         except Exception as error:
-            shown = first_error(error) if isinstance(error, ExceptionGroup) else error
             if held is not None:
-                logger.warning("%s did not end cleanly: %s", self._describe(shelf.key), shown)
+                logger.warning("%s did not end cleanly: %s", self._describe(shelf.key), _shown(error))
             else:
-                self._failed(shelf, shown if isinstance(shown, Exception) else error)
+                self._failed(shelf, _shown(error))
         finally:
             if held is None:
                 shelf.making -= 1
@@ -372,3 +371,12 @@ class WarmPool(Generic[Key, Thing]):
             if shelf.is_bare and now - shelf.wanted_at > self._idle_seconds:
                 del self._shelves[shelf.key]
         return again
+
+
+def _shown(error: Exception) -> Exception:
+    """What a thing's own task group wrapped."""
+    if not isinstance(error, ExceptionGroup):
+        return error
+    group = cast("ExceptionGroup[Exception]", error)
+    found = first_error(group)
+    return found if isinstance(found, Exception) else group
