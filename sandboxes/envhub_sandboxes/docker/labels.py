@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 MARK = "envhub"
@@ -26,7 +25,6 @@ class Owner:
     """The pid namespace; a pid says nothing outside of its own."""
 
 
-@lru_cache(maxsize=4)
 def owner_of(pid: int) -> Owner:
     """The process with a pid of this machine and namespace.
 
@@ -37,7 +35,7 @@ def owner_of(pid: int) -> Owner:
     if started is None:
         raise ProcessLookupError(f"no process has the pid {pid}")
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return Owner(pid, started, boot, os.readlink("/proc/self/ns/pid"))
+    return Owner(pid, started, boot, str(Path("/proc/self/ns/pid").readlink()))
 
 
 def this_process() -> Owner:
