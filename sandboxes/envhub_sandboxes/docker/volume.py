@@ -34,7 +34,7 @@ async def supervisor_volume(engine: Engine, image: Image, payload: bytes) -> str
     try:
         with anyio.fail_after(FILL_SECONDS + STALE_SECONDS):
             await _make(engine, volume)
-            while not await _filled(engine, volume, image, payload):
+            while not await _filled(engine, volume, image, payload):  # noqa: ASYNC110  # nothing tells us
                 await anyio.sleep(0.1)
     except TimeoutError as error:
         raise SandboxError(
