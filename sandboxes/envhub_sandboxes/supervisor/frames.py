@@ -53,6 +53,7 @@ When its input ends the supervisor kills everything and ends, and so it does whe
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 VERSION = 1
 MAX_PAYLOAD = WINDOW = 256 << 10
@@ -62,7 +63,7 @@ ACCEPTED = 1 << 31
 STREAMS, KILLS_LEFTOVERS, HAS_INPUT = 1, 2, 4
 TIMED_OUT, OUT_OF_MEMORY, KILLED, KEEPER_KILLED, UNKILLABLE, CPU_LIMIT = 1, 2, 4, 8, 16, 32
 NO_LINKS, RECURSIVE = 1, 1
-KINDS = ("file", "directory", "symlink", "other")
+KINDS: tuple[Literal["file", "directory", "symlink", "other"], ...] = ("file", "directory", "symlink", "other")
 
 _ENDED = struct.Struct("<iIQQIQQ")
 

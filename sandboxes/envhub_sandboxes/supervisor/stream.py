@@ -1,0 +1,55 @@
+"""A connected socket as a byte stream."""
+
+import socket
+
+import anyio
+
+PIECE_BYTES = 256 << 10
+
+
+class SocketStream:
+    """The two directions of a connected stream socket, which it owns."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        connected.setblocking(False)
+        self._socket = connected
+
+    async def receive(self) -> bytes:
+        """Some bytes; empty at the end.
+
+        Raises:
+            OSError: the connection broke.
+        """
+        while True:
+            await anyio.wait_readable(self._socket)
+            try:
+                return self._socket.recv(PIECE_BYTES)
+            except BlockingIOError:
+                continue
+
+    async def send(self, data: bytes) -> None:
+        """Send all of it.
+
+        Raises:
+            OSError: the connection broke.
+        """
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self._socket.send(view) :]
+            except BlockingIOError:
+                await anyio.wait_writable(self._socket)
+
+    async def send_eof(self) -> None:
+        """Say that no more follows.
+
+        Raises:
+            OSError: the connection broke.
+        """
+        self._socket.shutdown(socket.SHUT_WR)
+
+    async def aclose(self) -> None:
+        """Close it, whoever waits on it."""
+        if self._socket.fileno() >= 0:
+            anyio.notify_closing(self._socket)
+            self._socket.close()
