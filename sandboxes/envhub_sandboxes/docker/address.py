@@ -32,9 +32,10 @@ class Address:
         if parts.scheme == "unix":
             return await asyncio.open_unix_connection(parts.path)
         port = parts.port or (TLS_PORT if self.certificates else TCP_PORT)
-        return await asyncio.open_connection(parts.hostname, port, ssl=self._tls())
+        return await asyncio.open_connection(parts.hostname, port, ssl=self.tls())
 
-    def _tls(self) -> ssl.SSLContext | None:
+    def tls(self) -> ssl.SSLContext | None:
+        """How it is spoken to under TLS, if it is."""
         if self.certificates is None:
             return None
         context = ssl.create_default_context(cafile=str(self.certificates / "ca.pem"))
