@@ -97,7 +97,7 @@ async def attach(engine: Engine, container: str) -> Attached:
     Raises:
         EngineError: the engine refused, or did not answer in time.
     """
-    return await _hijack(engine, f"/containers/{container}/attach?stream=1&stdin=1&stdout=1&stderr=1", b"")
+    return Attached(*await hijack(engine, f"/containers/{container}/attach?stream=1&stdin=1&stdout=1&stderr=1", b""))
 
 
 async def start_exec(engine: Engine, exec_id: str) -> Attached:
@@ -106,10 +106,15 @@ async def start_exec(engine: Engine, exec_id: str) -> Attached:
     Raises:
         EngineError: the engine refused, or did not answer in time.
     """
-    return await _hijack(engine, f"/exec/{exec_id}/start", b'{"Detach":false,"Tty":false}')
+    return Attached(*await hijack(engine, f"/exec/{exec_id}/start", b'{"Detach":false,"Tty":false}'))
 
 
-async def _hijack(engine: Engine, path: str, body: bytes) -> Attached:
+async def hijack(engine: Engine, path: str, body: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Make a request whose connection then carries streams; as they are, unframed, where a terminal was asked for.
+
+    Raises:
+        EngineError: the engine refused, or did not answer in time.
+    """
     try:
         with anyio.fail_after(ATTACH_SECONDS):
             return await _upgrade(engine, path, body)
@@ -119,7 +124,7 @@ async def _hijack(engine: Engine, path: str, body: bytes) -> Attached:
         raise EngineError(f"{engine.name} at {engine.address.url} broke off {path}: {error}") from error
 
 
-async def _upgrade(engine: Engine, path: str, body: bytes) -> Attached:
+async def _upgrade(engine: Engine, path: str, body: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     reader, writer = await engine.address.open()
     try:
         writer.write(
@@ -136,4 +141,4 @@ async def _upgrade(engine: Engine, path: str, body: bytes) -> Attached:
         writer.transport.abort()
         raise
     writer.transport.set_write_buffer_limits(high=SENT_AHEAD_BYTES)
-    return Attached(reader, writer)
+    return reader, writer
