@@ -1,0 +1,52 @@
+"""`TerminalConfig`: where the tasks are, and what the caller allows them."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from envhub import SandboxedConfig
+from envhub.sandbox import Network, Profile
+
+
+class ShellConfig(SandboxedConfig):
+    """What one call of a tool may take."""
+
+    command_seconds: float = Field(default=60.0, ge=1, le=86_400)
+    """Seconds a `bash` call may take that does not say itself how many."""
+    most_command_seconds: float = Field(default=110.0, ge=1, le=86_400)
+    """Most seconds a `bash` call may ask for; beyond the hub's own deadline of a tool call, that one holds."""
+    output_bytes: int = Field(default=16_000, ge=200, le=1_000_000)
+    """Kept of what a call has to say, half from its beginning and half from its end."""
+
+
+class TerminalConfig(ShellConfig):
+    """Where the tasks are, and what the caller allows them."""
+
+    data: str | None = None
+    """A Harbor task's folder, or a folder that holds several. Required."""
+    network: Network | None = None
+    """`bridge` lets tasks have the network they declare, `none` runs them all without one. By default a task runs that
+    declares `no-network`, and any other is refused by name."""
+    profile: Literal["auto"] | Profile = "auto"
+    """`auto` is `hardened` for a task whose agent is not root, else `root-compat`."""
+    force_build: bool = False
+    """Build a task's Dockerfile even where it names a ready image."""
+    cpus: float = Field(default=1.0, gt=0)
+    """CPUs of a task that does not say how many."""
+    memory_mb: int = Field(default=2048, ge=64)
+    """Memory of a task that does not say how much."""
+    storage_mb: int = Field(default=10_240, ge=64)
+    """Disk space of a task that does not say how much."""
+    pids: int = Field(default=512, ge=16)
+    """Processes and threads at one time."""
+    crossing: Literal["auto", "artifacts", "snapshot"] = "auto"
+    """What the verifier is handed of the agent's work: its declared `artifacts` or its whole file system. `auto` is
+    artifacts where a task declares some (and does not ask for a shared verifier), else the file system."""
+    artifact_mb: int = Field(default=512, ge=1)
+    """Most that all artifacts of a task may hold together."""
+    keeps_start_files: bool = False
+    """Let `.pth` files with code, which `pip install -e` may write, cross to the verifier."""
+    reward_key: str | None = None
+    """Which of several rewards is the score; None is `reward`, or the mean of all where there is none of that name."""
+    pass_reward: float = 1.0
+    """A task is solved from this reward on."""

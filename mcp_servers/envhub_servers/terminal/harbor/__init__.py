@@ -1,0 +1,10 @@
+"""The Harbor task format: a folder with `task.toml`, an instruction, an image, tests and a reference solution.
+
+Written from the format's public description (https://www.harborframework.com/docs/tasks), schema 1.0 to 1.4.
+"""
+
+from envhub_servers.terminal.harbor.dataset import find_tasks
+from envhub_servers.terminal.harbor.settings import TaskSettings
+from envhub_servers.terminal.harbor.task import HarborTask, Step, load_task
+
+__all__ = ["HarborTask", "Step", "TaskSettings", "find_tasks", "load_task"]

@@ -1,0 +1,33 @@
+"""`${VAR}` and `${VAR:-default}` in a task's `env`: the only values taken from the caller's environment."""
+
+import re
+from collections.abc import Mapping
+
+_TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}", re.DOTALL)
+
+
+class MissingVariable(Exception):
+    """A task asks for a variable of the caller's that is not set."""
+
+    def __init__(self, key: str, variable: str) -> None:
+        super().__init__(f"env.{key} = '${{{variable}}}' asks for a variable that is not set here; export {variable}")
+
+
+def filled_in(templates: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
+    """The values of a task's variables; a template is a whole value, anything else is taken as it is.
+
+    Raises:
+        MissingVariable: one has neither a value nor a default.
+    """
+    values: dict[str, str] = {}
+    for key, template in templates.items():
+        match = _TEMPLATE.fullmatch(template)
+        if match is None:
+            values[key] = template
+            continue
+        default: str | None = match.groups()[1]
+        value = caller.get(match[1], default)
+        if value is None:
+            raise MissingVariable(key, match[1])
+        values[key] = value
+    return values

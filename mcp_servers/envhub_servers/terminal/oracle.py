@@ -1,0 +1,55 @@
+"""The reference solution as the oracle plays it: its files travel in the calls themselves.
+
+So they are in the agent's container for as long as the solution runs, in an oracle's episode and in no other.
+"""
+
+import base64
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from envhub.messages import Message, ToolRequest, assistant
+from envhub.sandbox import File
+from envhub_servers.terminal.harbor.task import SOLVE_SCRIPT
+
+_CHUNK = 45_000
+"""Bytes of a file that one call carries."""
+_CHOOSE = (
+    "dir=/solution; mkdir -p $dir 2>/dev/null && [ -w $dir ] || dir=/tmp/solution; umask 022; mkdir -p $dir && cd $dir"
+)
+"""An agent that is not root may have no right to make the usual folder."""
+
+
+def solution_messages(
+    files: Sequence[File], variables: Mapping[str, str], workdir: str, seconds: float, number: int = 1
+) -> list[Message]:
+    """Write the files, run `solve.sh` in the working directory, and take the files away again."""
+    commands = [f"{_CHOOSE}\n{step}" for step in _writes(files)]
+    given = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+    commands.append(
+        "dir=/solution; [ -f $dir/solve.sh ] || dir=/tmp/solution\n"
+        f"cd {shlex.quote(workdir)} && DEBIAN_FRONTEND=noninteractive {given} bash $dir/{SOLVE_SCRIPT}\n"
+        "status=$?; cd /; rm -rf $dir 2>/dev/null || rm -rf $dir/*; exit $status"
+    )
+    return [
+        assistant("", _request(f"reference-{number}-{index}", command, seconds))
+        for index, command in enumerate(commands, start=1)
+    ]
+
+
+def _writes(files: Sequence[File]) -> Iterator[str]:
+    for file in files:
+        name = shlex.quote(file.path)
+        folder = shlex.quote(file.path.rpartition("/")[0] or ".")
+        chunks = [file.data[at : at + _CHUNK] for at in range(0, len(file.data), _CHUNK)] or [b""]
+        for index, chunk in enumerate(chunks):
+            text = base64.encodebytes(chunk).decode()
+            yield (
+                f"mkdir -p {folder}\nbase64 -d {'>' if index == 0 else '>>'} {name} <<'END'\n{text}END\n"
+                f"chmod {file.mode:o} {name}"
+            )
+
+
+def _request(request_id: str, command: str, seconds: float) -> ToolRequest:
+    arguments = {"command": command, "timeout_seconds": seconds}
+    return ToolRequest(id=request_id, name="bash", arguments=json.dumps(arguments))

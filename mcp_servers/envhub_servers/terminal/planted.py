@@ -1,0 +1,122 @@
+"""What an agent may have planted in its file system to speak for the tests: found by name in what a snapshot changed.
+
+It is taken out before the tests run: a file of the image's is put back as the image has it, any other is removed. A
+file system that an agent could write as root can still mislead tests that use its programs (a patched interpreter, an
+installed plugin); how many of the system's files changed is told with the score, and a task that declares its
+`artifacts` hands over nothing else.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from envhub.sandbox import MIB, Sandbox, SandboxFileError
+
+_PYTEST = frozenset({"conftest.py", "pytest.ini", ".pytest.ini"})
+_PYTEST_SECTION = re.compile(rb"^\s*\[(?:tool:)?pytest\]", re.MULTILINE)
+_START_MODULES = frozenset({"sitecustomize", "usercustomize"})
+_START_CODE = re.compile(rb"^import[ \t]", re.MULTILINE)
+_LIBRARIES = frozenset({"site-packages", "dist-packages"})
+_SHELL = frozenset({"sh", "bash", "dash", "busybox", "env", "rm", "mkdir", "chmod", "chown"})
+"""What runs as root before the tests do."""
+_PROGRAMS = frozenset({"bin", "sbin"})
+_PRELOAD = "/etc/ld.so.preload"
+_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/etc/")
+_BY_ENGINE = frozenset({"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/mtab"})
+_MOST_BYTES = 256 * MIB
+
+
+@dataclass(frozen=True)
+class Planted:
+    """What was taken out before the tests ran."""
+
+    restored: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    system_files: int = 0
+    """Files of the system that differ from the image's, those taken out included."""
+
+
+NOTHING = Planted()
+
+
+def is_suspect(path: str) -> bool:
+    """Whether a changed path could run when the tests start; some are looked into before they are taken out."""
+    parts = PurePosixPath(path).parts
+    name = parts[-1]
+    if path == _PRELOAD or name in _PYTEST | {"tox.ini"}:
+        return not (_LIBRARIES & set(parts))
+    if name in _SHELL:
+        return len(parts) > 1 and parts[-2] in _PROGRAMS
+    if name.endswith(".pth"):
+        return bool(_LIBRARIES & set(parts))
+    return any(part.partition(".")[0] in _START_MODULES for part in parts)
+
+
+def system_files(changed: Sequence[str]) -> list[str]:
+    """Those of the changed paths that are the system's, folders left out as far as their paths tell."""
+    below = sorted(path for path in changed if path.startswith(_SYSTEM) and path not in _BY_ENGINE)
+    return [path for path, after in zip(below, [*below[1:], ""], strict=True) if not after.startswith(f"{path}/")]
+
+
+async def take_out(fresh: Sandbox, image: Sandbox | None, changed: Sequence[str], keeps_start_files: bool) -> Planted:
+    """Take what was planted out of a fresh sandbox that started from a snapshot.
+
+    `image` is a sandbox of the image alone, to restore from; it may be None where nothing is suspect. The programs
+    that remove files are restored first, and by the supervisor, so that no planted one takes part.
+    """
+    suspects = [path for path in changed if is_suspect(path)]
+    found = len(system_files(changed))
+    if not suspects:
+        return Planted(system_files=found)
+    assert image is not None, "what is suspect is compared with the image"
+    restored: list[str] = []
+    removed: list[str] = []
+    for path in sorted(suspects, key=lambda path: (path != _PRELOAD, PurePosixPath(path).name not in _SHELL, path)):
+        if not await _does_count(fresh, path, keeps_start_files):
+            continue
+        data, mode = await _in_image(image, path)
+        if data is not None:
+            await fresh.write_file(path, data, mode=mode, user="0")
+            restored.append(path)
+        else:
+            if path == _PRELOAD:
+                await fresh.write_file(path, b"", user="0")
+            removed.append(path)
+    if removed:
+        await fresh.exec(["/bin/rm", "-rf", "--", *removed], user="0", cwd="/", keeps_background=False)
+        for path in removed:
+            if await _is_there(fresh, path):
+                raise SandboxFileError(f"{path!r}, planted by the agent, could not be removed", "EBUSY")
+    return Planted(tuple(restored), tuple(removed), found)
+
+
+async def _does_count(fresh: Sandbox, path: str, keeps_start_files: bool) -> bool:
+    name = PurePosixPath(path).name
+    pattern = _PYTEST_SECTION if name == "tox.ini" else _START_CODE if name.endswith(".pth") else None
+    if pattern is None:
+        return True
+    if keeps_start_files and pattern is _START_CODE:
+        return False
+    try:
+        return pattern.search(await fresh.read_file(path, max_bytes=MIB)) is not None
+    except SandboxFileError as error:
+        return error.reason != "ENOENT"
+
+
+async def _in_image(image: Sandbox, path: str) -> tuple[bytes | None, int]:
+    """A file as the image has it, and its permissions; None where it has none there."""
+    try:
+        data = await image.read_file(path, max_bytes=_MOST_BYTES)
+        entries = await image.list_files(path)
+    except SandboxFileError:
+        return None, 0
+    return data, next((entry.mode for entry in entries), 0o644)
+
+
+async def _is_there(sandbox: Sandbox, path: str) -> bool:
+    try:
+        await sandbox.list_files(path, max_entries=1)
+    except SandboxFileError as error:
+        return error.reason not in ("ENOENT", "ENOTDIR")
+    return True
