@@ -192,7 +192,7 @@ def _entries(data: bytes, path: str) -> Iterator[FileEntry]:
         name, at = frames.read_string(data, at + _ENTRY.size)
         below = name.decode("utf-8", "surrogateescape")
         where = f"{path.rstrip('/')}/{below}" if below else path
-        yield FileEntry(path=where, kind=frames.KINDS[kind], bytes=size, mode=mode & 0o7777)
+        yield FileEntry(path=where, kind=frames.KINDS[int(kind)], bytes=size, mode=mode & 0o7777)
 
 
 def _inside(path: str) -> PurePosixPath:
