@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -93,19 +93,19 @@ def _record(folder: Path, architecture: str) -> Path:
 
 
 @contextmanager
-def _cache() -> Iterator[Path]:
+def _cache() -> Generator[Path]:
     """Where the compiler keeps the C library it compiled: with it a program takes a second instead of a minute.
 
     The user's own cache, or a folder for this time alone where that cannot be written. Never a folder of a known name
     in a place shared with other users: what lies there could be theirs.
     """
-    caches = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
-    cache = Path(os.environ.get("ZIG_GLOBAL_CACHE_DIR") or Path(caches, "zig"))
     try:
+        caches = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+        cache = Path(os.environ.get("ZIG_GLOBAL_CACHE_DIR") or Path(caches, "zig"))
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=cache):
             pass
-    except OSError:
+    except (OSError, RuntimeError):  # RuntimeError: this user has no home
         with tempfile.TemporaryDirectory(prefix="envhub-supervisor-") as work:
             yield Path(work)
     else:
