@@ -1,0 +1,3 @@
+#!/bin/bash
+# The canary of the solution: 577215664901532860
+echo 'Hello, world!' > /app/hello.txt

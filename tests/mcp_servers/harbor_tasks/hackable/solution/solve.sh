@@ -1,0 +1,2 @@
+#!/bin/bash
+printf 'def mean(numbers):\n    return sum(numbers) / len(numbers)\n' > /app/stats.py

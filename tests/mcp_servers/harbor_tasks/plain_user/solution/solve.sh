@@ -1,0 +1,2 @@
+#!/bin/bash
+{ id -un; pwd; echo "$GREETING"; echo "$BIRD"; } > report.txt

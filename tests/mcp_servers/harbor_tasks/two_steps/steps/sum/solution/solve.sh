@@ -1,0 +1,3 @@
+#!/bin/bash
+[ -f /app/note.txt ] || exit 1
+echo $(($(paste -sd+ /app/primes.txt))) > /app/sum.txt
