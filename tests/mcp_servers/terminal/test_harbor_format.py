@@ -139,7 +139,7 @@ def test_what_is_refused_is_a_bad_row_and_the_rest_can_be_played(tmp_path: Path)
 
 # --- refusing -----------------------------------------------------------------------------------------------------
 
-REFUSED = [
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("[environment]\n", {}, "[environment] network_mode is not declared"),
     ('[environment]\nnetwork_mode = "public"\n', {}, "network_mode = 'public'"),
     ("[environment]\nallow_internet = true\n", {}, "network_mode = 'public'"),

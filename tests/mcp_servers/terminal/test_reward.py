@@ -20,8 +20,10 @@ def test_what_is_no_finite_number_is_a_fault(data: bytes) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{}", b"[1]", b'"1"', b"true", b"null", b"NaN", b'{"a": NaN}', b'{"a": "1"}', b'{"a": true}', b"1e999"]
-    + [b'{"reward": 1', b"9" * 400, b"[" * 100_000],
+    [
+        *(b"", b"{}", b"[1]", b'"1"', b"true", b"null", b"NaN", b'{"a": NaN}', b'{"a": "1"}', b'{"a": true}'),
+        *(b"1e999", b'{"reward": 1', b"9" * 400, b"[" * 100_000),
+    ],
 )
 def test_json_that_holds_no_finite_numbers_is_a_fault(data: bytes) -> None:
     with pytest.raises(VerifierError, match="the tests left no reward"):
