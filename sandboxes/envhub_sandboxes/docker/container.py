@@ -7,7 +7,7 @@ from envhub.errors import ConfigError
 from envhub.sandbox import Resources, SandboxRef, SandboxSpec
 from envhub_sandboxes.docker.api import Json
 from envhub_sandboxes.docker.engine import Engine
-from envhub_sandboxes.docker.layout import SUPERVISOR_FOLDER, Image, Layout
+from envhub_sandboxes.docker.layout import SUPERVISOR_FOLDER, Image, Layout, is_numeric
 
 SUPERVISOR = f"{SUPERVISOR_FOLDER}/supervisor"
 ROOT_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
@@ -70,7 +70,7 @@ def _walls(spec: SandboxSpec, plan: Layout, volume: str | None, has_quota: bool)
         "NanoCpus": int(resources.cpus * 1e9),
         "ShmSize": min(SHARED_MEMORY_BYTES, resources.disk_bytes),
         "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
-        "Tmpfs": dict.fromkeys(plan.memory_folders, f"{MEMORY_OPTIONS},size={resources.disk_bytes}"),
+        "Tmpfs": dict.fromkeys(plan.memory_folders, _memory_options(plan, resources.disk_bytes)),
         "LogConfig": {"Type": "none"},
         "AutoRemove": True,
         "RestartPolicy": {"Name": "no"},
@@ -81,6 +81,15 @@ def _walls(spec: SandboxSpec, plan: Layout, volume: str | None, has_quota: bool)
     if has_quota and plan.has_writable_root:
         walls["StorageOpt"] = {"size": str(resources.disk_bytes)}
     return walls
+
+
+def _memory_options(plan: Layout, size: int) -> str:
+    """Where the image has a folder of the name the engine takes over its mode, so it has to belong to the user."""
+    options = f"{MEMORY_OPTIONS},size={size}"
+    if not is_numeric(plan.first_user):
+        return options
+    user, _, group = plan.first_user.partition(":")
+    return f"{options},uid={user},gid={group or 0}"
 
 
 def check_engine(info: Json, engine: Engine) -> None:
@@ -130,7 +139,7 @@ def in_force(engine: Engine, spec: SandboxSpec, image: Image, plan: Layout, insp
         provider="docker",
         walls="container",
         engine=engine.name if runtime in ("", "runc", "oci") else f"{engine.name}, {runtime}",
-        image=spec.image if isinstance(spec.image, str) else None,
+        image=image.name,
         image_digest=image.id,
         profile=spec.profile,
         network=spec.network,

@@ -20,6 +20,8 @@ class Image:
 
     id: str
     """Its digest, which is also how it is referred to: a tag may move."""
+    name: str = ""
+    """As it was asked for."""
     user: str = ""
     workdir: str = ""
     volumes: tuple[str, ...] = ()
@@ -28,13 +30,14 @@ class Image:
     """Whether it sets HOME."""
 
 
-def image_facts(inspected: Json) -> Image:
+def image_facts(inspected: Json, name: str) -> Image:
     """An image as the engine describes it."""
     config: Json = inspected.get("Config") or {}
     environment: list[str] = config.get("Env") or []
     volumes: dict[str, object] = config.get("Volumes") or {}
     return Image(
         id=inspected["Id"] if str(inspected["Id"]).startswith("sha256:") else f"sha256:{inspected['Id']}",
+        name=name,
         user=config.get("User") or "",
         workdir=config.get("WorkingDir") or "",
         volumes=tuple(sorted(volumes)),
@@ -59,7 +62,7 @@ class Layout:
     seeded: tuple[str, ...]
     """Memory folders that are to start with what the image has there."""
     opened: tuple[str, ...]
-    """Folders of a writable root that somebody who is not root shall write to."""
+    """Folders to be made writable for all before the start: by mounting alone they would be root's."""
     home: str | None
     """HOME, where the image has none that would do."""
 
@@ -86,6 +89,7 @@ def layout(spec: SandboxSpec, image: Image) -> Layout:
     first_user = ROOT if is_root_compatible else asked or NOBODY
     memory = () if has_writable_root else _distinct([workdir, *scratch, *volumes])
     is_root = first_user.partition(":")[0] in ("0", "root")
+    must_open = not is_root and (has_writable_root or not is_numeric(first_user))
     return Layout(
         workdir=workdir,
         first_user=first_user,
@@ -94,9 +98,14 @@ def layout(spec: SandboxSpec, image: Image) -> Layout:
         memory_folders=memory,
         volumes=tuple(volumes) if has_writable_root else (),
         seeded=tuple(path for path in _distinct([workdir, *volumes]) if path in memory and path not in scratch),
-        opened=_distinct([workdir, *scratch]) if has_writable_root and not is_root else (),
+        opened=_distinct([workdir, *scratch]) if must_open else (),
         home=None if is_root_compatible or "HOME" in spec.environment else (scratch[0] if scratch else workdir),
     )
+
+
+def is_numeric(user: str) -> bool:
+    """Whether a user is given by number, with or without a group."""
+    return all(part.isdecimal() for part in user.split(":"))
 
 
 def _folder(path: str, what: str, has_writable_root: bool) -> str:

@@ -1,0 +1,81 @@
+"""Why a container is gone, told from what the engine noted."""
+
+import time
+
+import anyio
+
+from envhub_sandboxes.docker.api import Json
+from envhub_sandboxes.docker.attach import Attached
+from envhub_sandboxes.docker.engine import Engine, EngineError
+
+ASK_SECONDS = 3.0
+_KILLED = "137"
+
+
+class ContainerStream:
+    """The byte stream to the first process of a container; its end says why it ended."""
+
+    def __init__(self, engine: Engine, container: str, attached: Attached) -> None:
+        self._engine, self._container, self._attached = engine, container, attached
+        self._since = int(time.time()) - 1
+        self._is_closed = False
+        self.reason: str | None = None
+        """Set by who ends the container on purpose."""
+
+    async def receive(self) -> bytes:
+        """Some bytes.
+
+        Raises:
+            ConnectionResetError: the container has ended, and why; or the engine has.
+        """
+        data = await self._attached.receive()
+        if data or self._is_closed:
+            return data
+        reason = self.reason or await why_ended(self._engine, self._container, self._since)
+        said = self._attached.errors
+        raise ConnectionResetError(f"{reason}; it said: {said[-500:]}" if said else reason)
+
+    async def send(self, data: bytes) -> None:
+        """Send all of it."""
+        await self._attached.send(data)
+
+    async def send_eof(self) -> None:
+        """Say that no more follows: the supervisor then ends everything."""
+        await self._attached.send_eof()
+
+    async def aclose(self) -> None:
+        """Let go; the container ends by that."""
+        self._is_closed = True
+        await self._attached.aclose()
+
+
+async def why_ended(engine: Engine, container: str, since: int) -> str:
+    """A container's end in words; never raises for what the engine does not know."""
+
+    def noted() -> list[Json]:
+        until = int(time.time()) + 1
+        return list(engine.api.events(since=since, until=until, filters={"container": [container]}, decode=True))
+
+    with anyio.move_on_after(ASK_SECONDS):
+        try:
+            return _told(await engine.call(noted))
+        except EngineError as error:
+            return f"its container's engine is gone: {error}"
+    return f"its container ended, and {engine.name} does not say why"
+
+
+def _told(events: list[Json]) -> str:
+    actions: dict[str, Json] = {str(event.get("Action") or event.get("status")): event for event in events}
+    died = actions.get("die") or actions.get("died")
+    if "oom" in actions and died is not None and _status(died) == _KILLED:
+        return "its container was killed by the kernel for want of memory"
+    if "kill" in actions:
+        return "its container was killed from outside"
+    if died is None:
+        return "its container's connection was cut by the engine"
+    return f"its container ended with exit status {_status(died)}"
+
+
+def _status(died: Json) -> str:
+    attributes: Json = died.get("Actor", {}).get("Attributes", {})
+    return str(attributes.get("exitCode") or attributes.get("containerExitCode"))

@@ -1,0 +1,306 @@
+"""A sandbox without a supervisor, for engines whose machine cannot run it: slower, and weaker, and it says so."""
+
+import posixpath
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import anyio
+
+from envhub.errors import NotOffered, SandboxError
+from envhub.sandbox import (
+    FILE_BYTES,
+    MOST_SECONDS,
+    OUTPUT_BYTES,
+    TIMEOUT_SECONDS,
+    Command,
+    CommandNotStarted,
+    Connector,
+    File,
+    FileEntry,
+    Finished,
+    Limits,
+    Program,
+    SandboxFileError,
+    SandboxRef,
+    Snapshot,
+)
+from envhub_sandboxes.docker import engine_files
+from envhub_sandboxes.docker.api import Json
+from envhub_sandboxes.docker.ended import ContainerStream
+from envhub_sandboxes.docker.engine import Engine, EngineError
+from envhub_sandboxes.docker.engine_program import EngineCommand, EngineProgram, worded
+from envhub_sandboxes.docker.layout import Layout
+
+FIRST_PROCESS: Json = {"Entrypoint": ["/bin/sh", "-c", "exec cat >/dev/null"], "Cmd": []}
+"""Ends when its input does, which is when the hub does; so nothing is left behind without a supervisor either."""
+LIMITATIONS = (
+    "commands run through the engine's exec: one that is stopped at its deadline ends the whole sandbox",
+    "a command killed for want of memory is not told from one killed otherwise, and CPU time is not measured",
+    "no time to live of its own; no snapshots; no forwarded ports",
+)
+KILL_SECONDS = 20.0
+_KILLED = 137
+NO_LIMITS = Limits()
+
+
+@asynccontextmanager
+async def watch(
+    engine: Engine, container: str, name: str, ref: SandboxRef, plan: Layout, stream: ContainerStream
+) -> AsyncGenerator["EngineExecSandbox"]:
+    """A sandbox over a started container, whose end it notices."""
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        sandbox = EngineExecSandbox(engine, container, name, ref, plan, stream)
+        group.start_soon(sandbox.read)
+        try:
+            yield sandbox
+        except Exception as error:
+            failure = error  # raised below, as the group would wrap it
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+class EngineExecSandbox:
+    """The `Sandbox` protocol over the engine's own exec; needs `sh`, `cat`, `head` and `tar` in the image."""
+
+    def __init__(
+        self, engine: Engine, container: str, name: str, ref: SandboxRef, plan: Layout, stream: ContainerStream
+    ) -> None:
+        self._engine, self._container, self._name, self._ref = engine, container, name, ref
+        self._plan, self._stream = plan, stream
+        self._broken: str | None = None
+        self._ended = anyio.Event()
+
+    @property
+    def id(self) -> str:
+        """The container's name."""
+        return self._name
+
+    @property
+    def ref(self) -> SandboxRef:
+        """What is really in force."""
+        return self._ref
+
+    @property
+    def workdir(self) -> str:
+        """Where commands start."""
+        return self._plan.workdir
+
+    @property
+    def is_alive(self) -> bool:
+        """False once its container has ended."""
+        return self._broken is None
+
+    async def read(self) -> None:
+        """Notice the container's end."""
+        try:
+            while await self._stream.receive():
+                pass
+            reason = "its connection was closed"
+        except OSError as error:
+            reason = str(error)
+        self._broken = self._broken or f"the sandbox is gone: {reason}"
+        self._ended.set()
+
+    async def exec(
+        self,
+        command: Command,
+        *,
+        stdin: bytes = b"",
+        cwd: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        user: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        output_bytes: int = OUTPUT_BYTES,
+        limits: Limits = NO_LIMITS,
+        keeps_background: bool = True,
+    ) -> Finished:
+        """Run a command to its end; at its deadline the sandbox ends, as nothing less is sure to end its processes."""
+        program = await self._begin(command, cwd, environment, user, limits)
+        seconds = min(timeout_seconds, MOST_SECONDS)
+        try:
+            with anyio.fail_after(seconds):
+                done = await self._run(program, stdin, output_bytes)
+        except TimeoutError as error:
+            raise await self._end(f"a command ran for more than {seconds:g} s") from error
+        except anyio.get_cancelled_exc_class():
+            await self._end("a command was given up")
+            raise
+        finally:
+            await program.aclose()
+        if not keeps_background:
+            await self.stop()
+        return done
+
+    @asynccontextmanager
+    async def _running(self, program_of: EngineCommand, seconds: float | None) -> AsyncGenerator[Program]:
+        program = await self._start(program_of)
+        is_over = False
+        try:
+            with anyio.fail_after(MOST_SECONDS if seconds is None else min(seconds, MOST_SECONDS)):
+                yield _Streamed(program, self)
+            is_over = program.has_ended
+        except TimeoutError as error:
+            raise await self._end("a command ran past its deadline") from error
+        finally:
+            with anyio.CancelScope(shield=True):
+                await program.aclose()
+                if not is_over and self._broken is None:
+                    await self.stop()
+
+    def start(
+        self,
+        command: Command,
+        *,
+        cwd: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        user: str | None = None,
+        timeout_seconds: float | None = None,
+        limits: Limits = NO_LIMITS,
+    ) -> AbstractAsyncContextManager[Program]:
+        """Run a command in the background; leaving the context kills every command of the sandbox."""
+        return self._running(self._command(command, cwd, environment, user, limits), timeout_seconds)
+
+    async def read_file(self, path: str, *, max_bytes: int = FILE_BYTES, follows_links: bool = True) -> bytes:
+        """A regular file's bytes."""
+        return await engine_files.read_file(self, self._at(path), max_bytes, follows_links)
+
+    async def write_file(self, path: str, data: bytes, *, mode: int = 0o644, user: str | None = None) -> None:
+        """Write a whole file."""
+        await engine_files.write_file(self, self._at(path), data, mode, user)
+
+    async def list_files(self, path: str, *, recursive: bool = False, max_entries: int = 10_000) -> list[FileEntry]:
+        """What is below a folder."""
+        return await engine_files.list_files(self, self._at(path), recursive, max_entries)
+
+    async def collect(self, paths: Sequence[str], *, max_bytes: int = FILE_BYTES) -> list[File]:
+        """The regular files at or below absolute paths."""
+        return await engine_files.collect(self, paths, max_bytes)
+
+    async def place(self, files: Iterable[File], below: str = "/", *, user: str | None = None) -> None:
+        """Write files below a folder."""
+        for file in files:
+            if file.path.startswith("/") or ".." in file.path.split("/"):
+                raise SandboxFileError(f"the file {file.path!r} has a path that leaves {below!r}", "EINVAL")
+            await self.write_file(posixpath.join(self._at(below), file.path), file.data, mode=file.mode, user=user)
+
+    async def stop(self) -> int:
+        """Kill every process in it but the first, seen dead in the engine's list."""
+        before = await self._processes()
+        left = before
+        for _ in range(3):
+            if left == 0:
+                return before
+            for user in {"", "0"} if self._plan.has_writable_root else {""}:
+                try:
+                    command = EngineCommand(["/bin/sh", "-c", "kill -9 -1"], "/", {}, user)
+                    program = await self._start(command)
+                    with anyio.move_on_after(KILL_SECONDS):
+                        await program.run(b"", 0)
+                except CommandNotStarted:
+                    break
+            left = await self._processes()
+        if left == 0:
+            return before
+        raise await self._end(f"{left} processes could not be stopped")
+
+    async def forward(self, port: int, connect: Connector) -> None:
+        """Not offered here."""
+        raise NotOffered("ports cannot be forwarded into a sandbox that runs through the engine's exec")
+
+    async def snapshot(self) -> Snapshot:
+        """Not offered here."""
+        raise NotOffered("no snapshots are taken of a sandbox that runs through the engine's exec")
+
+    async def _processes(self) -> int:
+        found = await self._engine.call_again(self._engine.api.top, self._container)
+        return max(0, len(found.get("Processes") or []) - 1)
+
+    def _command(
+        self,
+        command: Command,
+        cwd: str | None,
+        environment: Mapping[str, str] | None,
+        user: str | None,
+        limits: Limits,
+    ) -> EngineCommand:
+        who = self._plan.command_user if user is None else user
+        return EngineCommand(worded(command, limits), self._at(cwd or ""), dict(environment or {}), who)
+
+    async def _begin(
+        self,
+        command: Command,
+        cwd: str | None,
+        environment: Mapping[str, str] | None,
+        user: str | None,
+        limits: Limits,
+    ) -> EngineProgram:
+        return await self._start(self._command(command, cwd, environment, user, limits))
+
+    async def _start(self, command: EngineCommand) -> EngineProgram:
+        if self._broken is not None:
+            raise SandboxError(self._broken)
+        try:
+            return await EngineProgram.begin(self._engine, self._container, command)
+        except EngineError as error:
+            if error.status in (404, 409):
+                raise await self._gone(error) from error
+            raise
+
+    async def _run(self, program: EngineProgram, stdin: bytes, output_bytes: int) -> Finished:
+        try:
+            done = await program.run(stdin, output_bytes)
+        except EngineError as error:
+            raise await self._gone(error) from error
+        if done.exit_status == _KILLED and not await self._is_running():
+            raise await self._gone("its container was killed")
+        return done
+
+    async def _is_running(self) -> bool:
+        try:
+            found = await self._engine.call_again(self._engine.api.inspect_container, self._container)
+        except EngineError:
+            return False
+        return bool(found["State"]["Running"])
+
+    async def _gone(self, what: object) -> SandboxError:
+        """What to say of a container that is not there, once its stream has told why."""
+        with anyio.move_on_after(KILL_SECONDS):
+            await self._ended.wait()
+        return SandboxError(self._broken or f"the sandbox is gone: {what}")
+
+    async def _end(self, why: str) -> SandboxError:
+        """Kill the whole container, and wait until it is dead."""
+        self._broken = f"the sandbox was ended: {why}, and the engine's exec cannot end it alone"
+        self._stream.reason = why
+        with anyio.move_on_after(KILL_SECONDS, shield=True):
+            try:
+                await self._engine.call_again(self._engine.api.kill, self._container)
+            except EngineError as error:
+                if error.status not in (404, 409):
+                    raise
+            await self._ended.wait()
+        return SandboxError(self._broken)
+
+    def _at(self, path: str) -> str:
+        return posixpath.join(self._plan.workdir, path)
+
+
+class _Streamed:
+    """A program whose kill is its sandbox's."""
+
+    def __init__(self, program: EngineProgram, sandbox: EngineExecSandbox) -> None:
+        self._program, self._sandbox = program, sandbox
+        self.send, self.send_eof, self.output, self.wait = (
+            program.send,
+            program.send_eof,
+            program.output,
+            program.wait,
+        )
+
+    async def kill(self, signal: int | None = None) -> None:
+        """Kill it, and every other command of the sandbox: the engine does not tell them apart."""
+        if signal is not None:
+            raise NotOffered(f"signal {signal} cannot be sent through the engine's exec")
+        await self._sandbox.stop()
