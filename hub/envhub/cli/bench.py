@@ -2,13 +2,17 @@
 
 import json
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
 
+GROUP = "envhub.benches"
+"""The sibling packages' own benchmarks: functions of (provider, quick, as_json)."""
+
 
 def bench(
-    name: Annotated[str, typer.Argument(help="Which benchmark: overhead or serving.")] = "overhead",
+    name: Annotated[str, typer.Argument(help="Which benchmark: overhead, serving or sandbox.")] = "overhead",
     rollouts: Annotated[int, typer.Option(min=10, help="Rollouts at each level of concurrency.")] = 3000,
     concurrency: Annotated[
         list[int] | None, typer.Option("-c", "--concurrency", min=1, help="Levels to measure: 32, 256 and 2000.")
@@ -21,14 +25,20 @@ def bench(
         ),
     ] = None,
     memory: Annotated[bool, typer.Option(help="Also measure how memory grows over 20,000 rollouts.")] = True,
+    provider: Annotated[
+        str | None, typer.Option(help="Of `sandbox`: docker or process; docker where an engine answers.")
+    ] = None,
+    quick: Annotated[bool, typer.Option(help="Of `sandbox`: less of everything, for a first look.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Measure what the hub itself costs: CPU of a rollout, or of an environment server.
+    """Measure what the hub itself costs: CPU of a rollout, or of an environment server; and what sandboxes do.
 
     `overhead`: CPU per one-tool rollout (2 model calls, 1 tool call, verified, durable) against a bare client's floor.
     The model is an instant mock server in a process of its own, whose CPU does not count.
 
     `serving`: CPU of an environment server per tool call in both eras of MCP, and per episode.
+
+    `sandbox`: time of an exec and of a ready sandbox, and how fast the warm pool refills, beside the bare engine.
     """
     from envhub.cli.bench_tables import print_overhead, print_serving
     from envhub.cli.console import remarks, results
@@ -51,8 +61,12 @@ def bench(
         else:
             print_serving(results(), rows)
         return
+    others = {entry.name: entry for entry in entry_points(group=GROUP) if entry.dist and entry.dist.name == "envhub"}
+    if name in others:
+        others[name].load()(provider, quick, as_json)
+        return
     if name != "overhead":
-        raise UnknownNameError("benchmark", name, ["overhead", "serving"])
+        raise UnknownNameError("benchmark", name, ["overhead", "serving", *others])
     report = measure_overhead(
         concurrency or [32, 256, 2000],
         rollouts,

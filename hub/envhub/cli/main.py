@@ -32,7 +32,11 @@ app.command("doctor")(doctor.doctor)
 app.command("mock-server")(mock_server.mock_server)
 for _entry in entry_points(group="envhub.commands"):
     if _entry.dist is not None and _entry.dist.name == "envhub":  # the sibling packages' own, and nobody else's
-        app.command(_entry.name)(_entry.load())
+        _command = _entry.load()
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_entry.name)
+        else:
+            app.command(_entry.name)(_command)
 
 
 def _version(value: bool) -> None:

@@ -52,6 +52,7 @@ async def live_containers(engine: Engine, now: float | None = None) -> list[Live
     """
     moment, here = time.time() if now is None else now, this_process()
     found: list[LiveContainer] = []
+    names_of = await _image_names(engine)
     for container in await engine.call_again(engine.api.containers, all=True, filters=FILTER):
         marks = cast("dict[str, str]", container.get("Labels") or {})
         pid = marks.get(PID, "")
@@ -64,7 +65,7 @@ async def live_containers(engine: Engine, now: float | None = None) -> list[Live
             LiveContainer(
                 id=str(container["Id"]),
                 name=names[0].lstrip("/") if names else "",
-                image=str(container.get("Image")),
+                image=names_of.get(str(container.get("ImageID")), str(container.get("Image"))[:19]),
                 state=str(container.get("State")),
                 purpose=marks.get(PURPOSE, ""),
                 run=marks.get(RUN, ""),
@@ -108,6 +109,12 @@ def pick(containers: Sequence[LiveContainer], wanted: str) -> LiveContainer:
         raise UsageError(f"no sandbox is named {wanted!r}; did you mean {' or '.join(map(repr, close))}?")
     shown = f"; running: {', '.join(known[:8])}" if known else "; none is running"
     raise UsageError(f"no sandbox is named {wanted!r}{shown}")
+
+
+async def _image_names(engine: Engine) -> dict[str, str]:
+    """The names of images by their digests, by which containers are made of them."""
+    images = await engine.call_again(engine.api.images)
+    return {str(image["Id"]): str(image["RepoTags"][0]) for image in images if image.get("RepoTags")}
 
 
 def _begins(container: LiveContainer, wanted: str) -> bool:

@@ -1,0 +1,105 @@
+"""The figures of `hub bench sandbox`, as JSON and as a table."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.table import Table
+
+
+@dataclass
+class SandboxReport:
+    """What was measured; None where a provider has no such thing, or nothing to compare it with."""
+
+    provider: str
+    engine: str | None = None
+    walls: str = ""
+    runner: str = ""
+    execs: int = 0
+    exec_p50_ms: float = 0.0
+    exec_p99_ms: float = 0.0
+    docker_exec_p50_ms: float | None = None
+    """The engine's own exec of the same program, through its API."""
+    hub_growth_kb: int | None = None
+    """Of this process's resident memory over all but the first tenth of the execs."""
+    supervisor_growth_kb: int | None = None
+    open_p50_ms: float | None = None
+    """A sandbox made while its caller waits, without a warm pool."""
+    docker_run_p50_ms: float | None = None
+    """A container created and started with the same walls, through the engine's API, one at a time."""
+    acquires: int = 0
+    demand_per_second: float = 0.0
+    acquire_p50_ms: float = 0.0
+    acquire_p99_ms: float = 0.0
+    acquired_warm: int | None = None
+    """Handed out at once."""
+    parallel: int = 0
+    """Started at once, by the pool and by the bare engine alike."""
+    refill_per_second: float = 0.0
+    docker_run_per_second: float | None = None
+    refill_ratio: float | None = None
+    """Of the two above, the median over pairs of rounds."""
+    churn_per_second: float = 0.0
+    """Made, used and removed, as fast as it goes."""
+    episodes: int = 0
+    """At once, each: acquired, ten execs, released."""
+    episodes_seconds: float = 0.0
+    episode_errors: int = 0
+    load_before: float = 0.0
+    load_after: float = 0.0
+    """Of the machine, over a minute: what else runs here makes every figure worse."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As `--json` prints it."""
+        return asdict(self)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value that a share of all do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, max(0, math.ceil(share * len(ordered)) - 1))]
+
+
+def report_table(report: SandboxReport) -> Table:
+    """A line per figure, the bare engine's beside ours."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(f"{report.provider}: {report.engine or report.walls}, {report.runner}")
+    table.add_column("ours", justify="right")
+    table.add_column("the bare engine", justify="right", style="dim")
+    ms, rate = _milliseconds, _rate
+    table.add_row(f"exec, median of {report.execs:,}", ms(report.exec_p50_ms), ms(report.docker_exec_p50_ms))
+    table.add_row("exec, 99th percentile", ms(report.exec_p99_ms), "")
+    table.add_row("memory of the hub grew by", _kilobytes(report.hub_growth_kb), "")
+    table.add_row("memory of the supervisor grew by", _kilobytes(report.supervisor_growth_kb), "")
+    table.add_row("a sandbox made while one waits, median", ms(report.open_p50_ms), ms(report.docker_run_p50_ms))
+    demand = f"{report.demand_per_second:.1f} wanted a second"
+    table.add_row(f"a ready sandbox, {demand}, median of {report.acquires}", ms(report.acquire_p50_ms), "")
+    table.add_row("a ready sandbox, 99th percentile", ms(report.acquire_p99_ms), "")
+    if report.acquired_warm is not None:
+        table.add_row("handed out warm", f"{report.acquired_warm} of {report.acquires}", "")
+    table.add_row(
+        f"started, {report.parallel} at once", rate(report.refill_per_second), rate(report.docker_run_per_second)
+    )
+    if report.refill_ratio is not None:
+        table.add_row("of the bare engine's rate", f"{report.refill_ratio:.2f}", "")
+    table.add_row("made, used and removed", rate(report.churn_per_second), "")
+    table.add_row(
+        f"{report.episodes} episodes at once, 10 execs each",
+        f"{report.episodes_seconds:.1f} s, {report.episode_errors} errors",
+        "",
+    )
+    table.add_row("load of the machine", f"{report.load_before:.1f} → {report.load_after:.1f}", "")
+    return table
+
+
+def _milliseconds(value: float | None) -> str:
+    return "" if value is None else f"{value:,.2f} ms" if value < 100 else f"{value:,.0f} ms"
+
+
+def _rate(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}/s"
+
+
+def _kilobytes(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,} KB"

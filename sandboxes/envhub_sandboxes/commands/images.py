@@ -1,0 +1,131 @@
+"""The command `hub images`. Imports what it needs when it runs, so that `--help` is instant."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from envhub.sandbox import Build
+
+images = typer.Typer(help="Build, list and prune the images that sandboxes start from.", no_args_is_help=True)
+
+
+@images.command("build")
+def build_image(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="A folder with a Dockerfile; without one, envhub's own base.")
+    ] = None,
+    base: Annotated[bool, typer.Option("--base", help="Build envhub's own base image.")] = False,
+    dockerfile: Annotated[str, typer.Option("--file", help="The Dockerfile, below DIR.")] = "Dockerfile",
+    arguments: Annotated[
+        list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help="A build argument.")
+    ] = None,
+    tag: Annotated[
+        str | None, typer.Option(help="A name for it, as for a base that cannot be pulled; it is then never pruned.")
+    ] = None,
+    timeout_seconds: Annotated[float, typer.Option("--timeout", min=1, help="Seconds a build may take.")] = 1800.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Build an image of a folder, unless one of the same content is there.
+
+    Bases that cannot be pulled are looked up in the table [from] of ~/.config/envhub/images.toml.
+    """
+    from envhub.cli.run import assignments
+    from envhub.errors import UsageError
+    from envhub.loop import run_async
+    from envhub.sandbox import Build
+
+    if base == (folder is not None):
+        raise UsageError("give a folder to build an image from, or --base for envhub's own")
+    wanted: Build | None = None
+    if folder is not None:
+        given = assignments(arguments or [], "--arg")
+        wanted = Build(
+            context=folder.resolve(), dockerfile=dockerfile, arguments=given, timeout_seconds=timeout_seconds
+        )
+    run_async(_build, wanted, tag, as_json)
+
+
+@images.command("list")
+def list_images(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+    """List the images that hubs built on this engine."""
+    from envhub.loop import run_async
+
+    run_async(_list, as_json)
+
+
+@images.command("prune")
+def prune_images(
+    days: Annotated[float, typer.Option(min=0, help="Those that nobody asked for in so many days.")] = 7.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Remove images that hubs built and nobody uses; never anybody else's, nor one with a name of its own."""
+    from envhub.loop import run_async
+
+    run_async(_prune, days, dry_run, as_json)
+
+
+async def _build(wanted: "Build | None", tag: str | None, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from envhub.cli.console import remarks
+    from envhub_sandboxes.docker.engine import connect_engine
+    from envhub_sandboxes.images import ensure_image
+
+    console = remarks()
+    async with connect_engine() as engine:
+        image = await ensure_image(
+            engine, wanted, say=lambda line: console.print(line, style="dim", markup=False, highlight=False)
+        )
+        if tag is not None:
+            name, _, version = tag.partition(":") if ":" in tag.rpartition("/")[2] else (tag, "", "latest")
+            await engine.call(engine.api.tag, image.reference, name, version, force=True)
+    if as_json:
+        typer.echo(json.dumps(asdict(image) | {"tag": tag}))
+        return
+    typer.echo(image.reference if tag is None else f"{image.reference} {tag}")
+    for note in image.notes:
+        console.print(note, style="dim", markup=False)
+
+
+async def _list(as_json: bool) -> None:
+    from envhub.cli.console import results
+    from envhub_sandboxes.docker.engine import connect_engine
+    from envhub_sandboxes.images.inventory import own_images
+    from envhub_sandboxes.images.lock import cache_folder
+    from envhub_sandboxes.images.tables import facts, images_table
+
+    async with connect_engine() as engine:
+        found = await own_images(engine, cache_folder())
+    if as_json:
+        typer.echo(json.dumps({"images": [facts(image) for image in found]}))
+    elif found:
+        results().print(images_table(found))
+    else:
+        typer.echo("no image was built by a hub here")
+
+
+async def _prune(days: float, dry_run: bool, as_json: bool) -> None:
+    from envhub.cli.console import remarks
+    from envhub_sandboxes.docker.engine import connect_engine
+    from envhub_sandboxes.images.inventory import prune
+    from envhub_sandboxes.images.lock import cache_folder
+    from envhub_sandboxes.images.tables import facts, size
+
+    async with connect_engine() as engine:
+        pruned = await prune(engine, cache_folder(), unused_seconds=days * 86400, dry_run=dry_run)
+    if as_json:
+        removed = [facts(image) for image in pruned.removed]
+        typer.echo(json.dumps({"removed": removed, "kept": pruned.kept, "problems": pruned.problems}))
+    else:
+        verb = "would be removed" if dry_run else "removed"
+        for image in pruned.removed:
+            typer.echo(f"{image.name}  {size(image.bytes)}  {image.source}")
+        typer.echo(f"{len(pruned.removed)} {verb}, {pruned.kept} kept")
+        for problem in pruned.problems:
+            remarks().print(problem, style="red", markup=False)
+    if pruned.problems:
+        raise typer.Exit(1)
