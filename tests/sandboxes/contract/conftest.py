@@ -1,0 +1,59 @@
+"""One suite for every provider: the same tests behind each kind of walls that this machine has."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+
+from envhub.errors import HubError
+from envhub.sandbox import Resources, Sandbox, SandboxProvider, SandboxSpec
+from envhub_sandboxes.process import process_provider
+
+KINDS = ("namespaces", "limits", "docker")
+SPEC = SandboxSpec(resources=Resources(memory_bytes=512 << 20, pids=128, disk_bytes=128 << 20))
+
+
+def open_kind(kind: str) -> AbstractAsyncContextManager[SandboxProvider]:
+    """A provider of this kind; skipped aloud where it is not there at all."""
+    if kind == "docker":
+        module: Any = pytest.importorskip("envhub_sandboxes.docker.provider", reason="the docker provider is not there")
+        return module.docker_provider()
+    return process_provider((kind,))  # pyright: ignore[reportArgumentType]  # one of its kinds
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One event loop for the tests of a file, so that they share a provider."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Which provider, and behind which walls."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+async def provider(kind: str) -> AsyncGenerator[SandboxProvider]:
+    """The provider, proven to work; skipped aloud where this machine has no such walls."""
+    opening = open_kind(kind)
+    try:
+        found = await opening.__aenter__()
+    except HubError as error:
+        pytest.skip(f"{kind}: {error}")
+    try:
+        try:
+            await found.prepare(SPEC)
+        except HubError as error:
+            pytest.skip(f"{kind}: {error}")
+        yield found
+    finally:
+        await opening.__aexit__(None, None, None)
+
+
+@pytest.fixture
+async def sandbox(provider: SandboxProvider) -> AsyncGenerator[Sandbox]:
+    """A fresh sandbox."""
+    async with provider.open(SPEC) as found:
+        yield found
