@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from envhub.cli import bench, catalog, doctor, export, mock_server, run, runs, score
+from envhub.cli import bench, catalog, doctor, export, importing, mock_server, run, runs, score
 from envhub.cli.logs import log_to_terminal
 from envhub.errors import HubError, UsageError
 
@@ -27,6 +27,7 @@ app.command("show")(runs.show)
 app.command("score")(score.score)
 app.command("export")(export.export)
 app.command("list")(catalog.list_environments)
+app.command("import")(importing.import_tasks)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 app.command("mock-server")(mock_server.mock_server)

@@ -56,7 +56,7 @@ def is_suspect(path: str) -> bool:
 def system_files(changed: Sequence[str]) -> list[str]:
     """Those of the changed paths that are the system's, folders left out as far as their paths tell."""
     below = sorted(path for path in changed if path.startswith(_SYSTEM) and path not in _BY_ENGINE)
-    return [path for path, after in zip(below, [*below[1:], ""], strict=True) if not after.startswith(f"{path}/")]
+    return [path for path, after in zip(below, [*below, ""][1:], strict=True) if not after.startswith(f"{path}/")]
 
 
 async def take_out(fresh: Sandbox, image: Sandbox | None, changed: Sequence[str], keeps_start_files: bool) -> Planted:

@@ -1,0 +1,69 @@
+"""`Importer`: what makes tasks of a foreign format playable, and how it is found."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from envhub.errors import ConfigError, UnknownNameError
+from envhub.frozen import Frozen
+from envhub.plugins import plugins
+
+IMPORTERS = "envhub.importers"
+
+
+class Candidate(Frozen):
+    """A task that was found, and whether it can be run."""
+
+    id: str
+    reasons: tuple[str, ...] = ()
+    """Why it is refused, a file and a key each; empty where it can be run."""
+    facts: dict[str, JsonValue] = {}
+    """What a table shows of it: its image, profile, network and the like."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether it can be run as it is written."""
+        return not self.reasons
+
+
+class Importer(Protocol):
+    """Reads tasks in one foreign format."""
+
+    @property
+    def environment(self) -> str:
+        """The registered environment that plays them; `--set data=FOLDER` names the folder."""
+        ...
+
+    def look(self, folder: Path, settings: Mapping[str, JsonValue]) -> Sequence[Candidate]:
+        """Every task in a folder, under the settings the environment would be given.
+
+        Raises:
+            ConfigError: there is none, or a setting does not hold.
+        """
+        ...
+
+    def write(self, folder: Path, settings: Mapping[str, JsonValue], out: Path) -> Path:
+        """Copy what can be run into a new folder that stands for itself; the file that `hub run` takes.
+
+        Raises:
+            ConfigError: there is something in the new folder already, or nothing to write.
+        """
+        ...
+
+
+def find_importer(name: str) -> Importer:
+    """The importer of a format.
+
+    Raises:
+        UnknownNameError: nobody registered one under this name.
+        ConfigError: it cannot be loaded.
+    """
+    known = plugins(IMPORTERS)
+    if name not in known:
+        raise UnknownNameError("importer", name, known)
+    try:
+        return known[name].entry.load()()
+    except Exception as error:
+        raise ConfigError(f"the importer {name!r} cannot be loaded: {type(error).__name__}: {error}") from error
