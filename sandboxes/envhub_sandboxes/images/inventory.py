@@ -115,7 +115,7 @@ def _own(image: Json, users: list[str], cache: Path) -> OwnImage:
         source=str(about["source"]),
         replaced=dict(about["replaced"]),
         built_at=built_at,
-        used_at=max(last_use(cache, content) or built_at, built_at),
+        used_at=last_use(cache, content) or built_at,
         bytes=int(image.get("Size") or 0),
         containers=sum(user == digest for user in users),
         given_names=tuple(name for name in names if name not in ours),
