@@ -10,8 +10,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 ARCHITECTURES = ("aarch64", "x86_64")
@@ -64,9 +62,10 @@ def has_compiler() -> bool:
     return importlib.util.find_spec(COMPILER) is not None
 
 
-def compile_program(folder: Path, architecture: str) -> Path:
+def compile_program(folder: Path, architecture: str, cache: Path) -> Path:
     """Build the program for an architecture and record what it was built from.
 
+    `cache` keeps the C library between compilations: with it one takes a second, without it up to a minute.
     A reader, or somebody who builds the same at the same time, never meets half a program.
 
     Raises:
@@ -78,7 +77,7 @@ def compile_program(folder: Path, architecture: str) -> Path:
     program.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".building-", dir=program.parent) as work:
         made = Path(work, architecture)
-        _run_compiler(folder, architecture, made)
+        _run_compiler(folder, architecture, made, cache.resolve())
         made.chmod(0o755)
         recorded = Path(work, "source")
         recorded.write_text(f"{digest}\n")
@@ -92,41 +91,20 @@ def _record(folder: Path, architecture: str) -> Path:
     return folder / "bin" / f"{architecture}.source"
 
 
-@contextmanager
-def _cache() -> Generator[Path]:
-    """Where the compiler keeps the C library it compiled: with it a program takes a second instead of a minute.
-
-    The user's own cache, or a folder for this time alone where that cannot be written. Never a folder of a known name
-    in a place shared with other users: what lies there could be theirs.
-    """
-    try:
-        caches = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-        cache = Path(os.environ.get("ZIG_GLOBAL_CACHE_DIR") or Path(caches, "zig"))
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=cache):
-            pass
-    except (OSError, RuntimeError):  # RuntimeError: this user has no home
-        with tempfile.TemporaryDirectory(prefix="envhub-supervisor-") as work:
-            yield Path(work)
-    else:
-        yield cache
-
-
-def _run_compiler(folder: Path, architecture: str, made: Path) -> None:
+def _run_compiler(folder: Path, architecture: str, made: Path, cache: Path) -> None:
     """Compile in the source's own folder with relative names, so that no path of this machine enters the program."""
     names = [file.name for file in sources(folder) if file.suffix == ".c"]
     target = ["-target", f"{architecture}-linux-musl"]
     # -P: modules beside the source must not stand in for the standard library's.
     command = [sys.executable, "-P", "-m", COMPILER, "cc", *target, *FLAGS, *names, "-o", str(made.resolve())]
-    with _cache() as cache:
-        environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache)}
-        try:
-            done = subprocess.run(
-                command, cwd=folder, env=environment, capture_output=True, timeout=COMPILE_SECONDS, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            took = f"the compiler did not finish the supervisor for {architecture} in {COMPILE_SECONDS:.0f} s"
-            raise CompilationError(took) from error
+    environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache)}
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, timeout=COMPILE_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        took = f"the compiler did not finish the supervisor for {architecture} in {COMPILE_SECONDS:.0f} s"
+        raise CompilationError(took) from error
     if done.returncode != 0 or not made.is_file():
         said = (done.stdout + done.stderr).decode(errors="replace").strip()[-4000:]
         raise CompilationError(f"the compiler refused the supervisor for {architecture}:\n{said}")

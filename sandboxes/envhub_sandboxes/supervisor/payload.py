@@ -14,6 +14,8 @@ from envhub_sandboxes.supervisor.compilation import ARCHITECTURES, CompilationEr
 
 FOLDER = Path(__file__).parent
 """Where the source lies, and `bin/` with what was built from it."""
+_CACHE = FOLDER / "bin" / ".cache"
+"""The compiler's, of this checkout alone: one of a name known to other users could be theirs."""
 _OTHER_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
 """What container engines and some kernels call them."""
 
@@ -66,6 +68,6 @@ def _build(architecture: str, folder: Path) -> None:
         lock.parent.mkdir(exist_ok=True)
         with FileLock(lock, timeout=compilation.COMPILE_SECONDS):
             if not compilation.is_current(folder, architecture):
-                compilation.compile_program(folder, architecture)
+                compilation.compile_program(folder, architecture, _CACHE)
     except (CompilationError, OSError, Timeout) as error:
         raise SandboxError(f"{problem}, and could not be built in {lock.parent}: {error}", retryable=False) from error
