@@ -7,7 +7,7 @@ from envhub.errors import ConfigError
 from envhub.sandbox import Resources, SandboxRef, SandboxSpec
 from envhub_sandboxes.docker.api import Json
 from envhub_sandboxes.docker.engine import Engine
-from envhub_sandboxes.docker.layout import SUPERVISOR_FOLDER, Image, Layout, is_numeric
+from envhub_sandboxes.docker.layout import SUPERVISOR_FOLDER, Image, Layout
 
 SUPERVISOR = f"{SUPERVISOR_FOLDER}/supervisor"
 ROOT_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
@@ -85,11 +85,8 @@ def _walls(spec: SandboxSpec, plan: Layout, volume: str | None, has_quota: bool)
 
 def _memory_options(plan: Layout, size: int) -> str:
     """Where the image has a folder of the name the engine takes over its mode, so it has to belong to the user."""
-    options = f"{MEMORY_OPTIONS},size={size}"
-    if not is_numeric(plan.first_user):
-        return options
-    user, _, group = plan.first_user.partition(":")
-    return f"{options},uid={user},gid={group or 0}"
+    owner = f",uid={plan.owner[0]},gid={plan.owner[1]}" if plan.owner else ""
+    return f"{MEMORY_OPTIONS},size={size}{owner}"
 
 
 def check_engine(info: Json, engine: Engine) -> None:

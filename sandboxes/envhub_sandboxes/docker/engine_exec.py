@@ -92,6 +92,10 @@ class EngineExecSandbox:
         """False once its container has ended."""
         return self._broken is None
 
+    def break_off(self, reason: str) -> None:
+        """Have every later call fail with this reason."""
+        self._broken = self._broken or reason
+
     async def read(self) -> None:
         """Notice the container's end."""
         try:

@@ -63,6 +63,8 @@ class Layout:
     """Memory folders that are to start with what the image has there."""
     opened: tuple[str, ...]
     """Folders to be made writable for all before the start: by mounting alone they would be root's."""
+    owner: tuple[int, int] | None
+    """Whom the folders in memory belong to; None as long as only the image knows the number."""
     home: str | None
     """HOME, where the image has none that would do."""
 
@@ -89,7 +91,6 @@ def layout(spec: SandboxSpec, image: Image) -> Layout:
     first_user = ROOT if is_root_compatible else asked or NOBODY
     memory = () if has_writable_root else _distinct([workdir, *scratch, *volumes])
     is_root = first_user.partition(":")[0] in ("0", "root")
-    must_open = not is_root and (has_writable_root or not is_numeric(first_user))
     return Layout(
         workdir=workdir,
         first_user=first_user,
@@ -98,7 +99,8 @@ def layout(spec: SandboxSpec, image: Image) -> Layout:
         memory_folders=memory,
         volumes=tuple(volumes) if has_writable_root else (),
         seeded=tuple(path for path in _distinct([workdir, *volumes]) if path in memory and path not in scratch),
-        opened=_distinct([workdir, *scratch]) if must_open else (),
+        opened=_distinct([workdir, *scratch]) if has_writable_root and not is_root else (),
+        owner=None,
         home=None if is_root_compatible or "HOME" in spec.environment else (scratch[0] if scratch else workdir),
     )
 

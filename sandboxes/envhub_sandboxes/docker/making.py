@@ -31,6 +31,7 @@ WARM_SECONDS = 1800.0
 GRACE_SECONDS = 600.0
 """Beyond its time to live, before a sweep takes it for left over."""
 REMOVE_SECONDS = 60.0
+CLOSED = "the sandbox was closed"
 _CANNOT_RUN = ("exec format error", "exec user process caused")
 logger = logging.getLogger(__name__)
 
@@ -70,6 +71,13 @@ class Box:
         """What may be written to its root, where only a look now and then can tell."""
         is_measured = container.NO_QUOTA in self.sandbox.ref.limitations
         return self.recipe.spec.resources.disk_bytes if is_measured else None
+
+    def close(self) -> None:
+        """Take it for over, whoever still holds its sandbox; its end comes behind the scenes."""
+        if self.connection is not None:
+            self.connection.break_off(CLOSED)
+        elif isinstance(self.sandbox, engine_exec.EngineExecSandbox):
+            self.sandbox.break_off(CLOSED)
 
     def live_for(self, seconds: float) -> None:
         """Have it end by itself after this time."""

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import secrets
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import anyio
@@ -16,9 +16,9 @@ from envhub_sandboxes.docker.api import Json
 from envhub_sandboxes.docker.container import check_engine
 from envhub_sandboxes.docker.disk import watch_disks
 from envhub_sandboxes.docker.engine import Engine, EngineError, connect_engine
+from envhub_sandboxes.docker.inside_image import image_seed, looked_into, with_owner
 from envhub_sandboxes.docker.layout import image_facts, layout
 from envhub_sandboxes.docker.making import WARM_SECONDS, Box, Maker, Recipe
-from envhub_sandboxes.docker.seed import image_seed
 from envhub_sandboxes.docker.snapshot import DISCARD_SECONDS, check_snapshot, discard_snapshots
 from envhub_sandboxes.docker.sweep import sweep
 from envhub_sandboxes.images import Images
@@ -29,6 +29,7 @@ from envhub_sandboxes.supervisor.payload import payload
 MOST_CONTAINERS = 512
 WARM_AT_START = 2
 """Of each prepared kind; demand then decides."""
+NOT_FOUND = 404
 logger = logging.getLogger(__name__)
 
 
@@ -81,12 +82,18 @@ class DockerProvider:
         recipe = await self._recipe(spec)
         if snapshot is not None:
             recipe = self._from(recipe, snapshot)
-        async with self._acquire(recipe) as box:
-            box.live_for(spec.ttl_seconds)
-            yield box.sandbox
-
-    def _acquire(self, recipe: Recipe) -> AbstractAsyncContextManager[Box]:
-        return self._pool.acquire(recipe)
+        try:
+            async with self._pool.acquire(recipe) as box:
+                box.live_for(spec.ttl_seconds)
+                try:
+                    yield box.sandbox
+                finally:
+                    box.close()
+        except EngineError as error:
+            if error.status == NOT_FOUND:  # somebody removed the image: the next one looks for it again
+                self._recipes.pop(spec.model_dump_json(), None)
+                self._images.forget()
+            raise
 
     async def _recipe(self, spec: SandboxSpec) -> Recipe:
         """How containers for a spec are made; worked out once, so that a tag that moves is not followed in mid-run."""
@@ -103,7 +110,11 @@ class DockerProvider:
         image = image_facts(inspected, had.reference)
         plan = layout(spec, image)
         key = hashlib.sha256(f"{wording}\n{image.id}".encode()).hexdigest()
-        seed = await image_seed(self._engine, image, plan, self.run, spec.resources.disk_bytes)
+        seed = b""
+        if plan.memory_folders:
+            async with looked_into(self._engine, image, self.run) as container:
+                plan = await with_owner(self._engine, container, image, plan)
+                seed = await image_seed(self._engine, container, image, plan, spec.resources.disk_bytes)
         return Recipe(key, spec, image, plan, had.notes, seed)
 
     def _from(self, recipe: Recipe, snapshot: Snapshot) -> Recipe:
