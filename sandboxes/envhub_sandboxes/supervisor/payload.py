@@ -4,6 +4,7 @@ Wheels and editable installs bring the programs along. In a checkout whose C sou
 anew where the compiler is installed. That takes seconds: call from a thread, `anyio.to_thread.run_sync(payload, arch)`.
 """
 
+import logging
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -11,6 +12,8 @@ from filelock import FileLock, Timeout
 from envhub.errors import SandboxError
 from envhub_sandboxes.supervisor import compilation
 from envhub_sandboxes.supervisor.compilation import ARCHITECTURES, CompilationError
+
+logger = logging.getLogger(__name__)
 
 FOLDER = Path(__file__).parent
 """Where the source lies, and `bin/` with what was built from it."""
@@ -68,6 +71,7 @@ def _build(architecture: str, folder: Path) -> None:
         lock.parent.mkdir(exist_ok=True)
         with FileLock(lock, timeout=compilation.COMPILE_SECONDS):
             if not compilation.is_current(folder, architecture):
+                logger.warning("%s: it is compiled now, which takes up to a minute the first time", problem)
                 compilation.compile_program(folder, architecture, _CACHE)
     except (CompilationError, OSError, Timeout) as error:
         raise SandboxError(f"{problem}, and could not be built in {lock.parent}: {error}", retryable=False) from error
