@@ -1,5 +1,6 @@
-"""Compiles the sandbox supervisor for every architecture while a wheel, or an editable install, is built."""
+"""Compiles the sandbox supervisor while a wheel, or an editable install, is built."""
 
+import platform
 import runpy
 import shutil
 from pathlib import Path
@@ -18,11 +19,12 @@ class SupervisorHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build what is absent or outdated, for a wheel and for an editable install alike."""
+        """Build what is absent or outdated: in a checkout for this machine, others when they are asked for."""
         folder, compilation = self._compilation()
+        outdated = [name for name in self._outdated() if version != "editable" or name == platform.machine()]
         # A cache for this build alone: an isolated build brings its own compiler, at a path that is never seen again.
         with TemporaryDirectory(prefix="envhub-supervisor-") as cache:
-            for architecture in self._outdated():
+            for architecture in outdated:
                 self.app.display_info(f"compiling the sandbox supervisor for {architecture}")
                 compilation["compile_program"](folder, architecture, Path(cache))
 
