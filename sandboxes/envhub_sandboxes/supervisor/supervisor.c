@@ -29,13 +29,15 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { VERSION = 1, WINDOW = 256 << 10, PIECE = 64 << 10, LARGEST_FRAME = (256 << 10) + 5 };
-enum { HIGH_WATER = 1 << 20 };              /* of frames that wait to be written: above it nothing more is read */
+enum { HIGH_WATER = 1 << 20 };                     /* of frames that wait to be written: above it nothing is read */
+enum { LARGEST_LISTING = 64 << 20, LARGEST_TABLE = 1 << 20, MOST_FILES = 16384 };
 enum { STREAMS = 1, KILLS_LEFTOVERS = 2, HAS_INPUT = 4 };
 enum { TIMED_OUT = 1, OUT_OF_MEMORY = 2, KILLED = 4, KEEPER_KILLED = 8, UNKILLABLE = 16, CPU_LIMIT = 32 };
 enum { NO_LINKS = 1, RECURSIVE = 1, DEEPEST = 256, KILL_MS = 5000, BUCKETS = 256 };
@@ -110,6 +112,9 @@ static uint32_t next_accepted;
 static int oom_score_fd = -1, oom_kills_fd = -1, memory_fd = -1, signal_fd;
 static char own_oom_score[16];
 static pid_t self;
+static int spares[2] = {-1, -1};
+static struct rlimit files_limit; /* as commands are to find it */
+static rlim_t open_most;          /* how many files this process may have open */
 static bool no_new_privileges;
 
 static void kill_everything(void);
@@ -286,6 +291,12 @@ static void shut(int *fd) {
     *fd = -1;
 }
 
+/* Numbers to spare for what must work when all others are used up: a walk through /proc, to refuse a connection. */
+static void hold_spares(void) {
+    for (int index = 0; index < 2; index++)
+        if (spares[index] < 0) spares[index] = fcntl(0, F_DUPFD_CLOEXEC, 3);
+}
+
 /* Its memory is freed when the loop comes round: somebody may still be walking over the channels. */
 static void end_channel(struct channel *channel) {
     channel->is_over = true;
@@ -330,35 +341,22 @@ struct process {
     bool is_ours;
 };
 
-/* Every live process that /proc shows; zombies are dead already. */
-static size_t list_processes(struct process **list, size_t *capacity) {
-    size_t count = 0;
-    DIR *folder = opendir("/proc");
-    if (!folder) return 0;
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        char *rest, path[64], text[512];
-        long pid = strtol(entry->d_name, &rest, 10);
-        if (*rest || pid <= 0) continue;
-        snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0) continue;
-        ssize_t size = read(fd, text, sizeof text - 1);
-        close(fd);
-        if (size <= 0) continue;
-        text[size] = 0;
-        char *name_end = strrchr(text, ')');
-        char state;
-        int parent;
-        if (!name_end || sscanf(name_end + 1, " %c %d", &state, &parent) != 2 || state == 'Z' || state == 'X') continue;
-        if (count == *capacity) {
-            *capacity = *capacity ? 2 * *capacity : 256;
-            *list = realloc(*list, *capacity * sizeof **list);
-            if (!*list) _exit(1);
-        }
-        (*list)[count++] = (struct process){(pid_t)pid, parent, false};
+/* Processes in the order of their numbers, as /proc lists them. */
+struct processes {
+    struct process *list;
+    size_t count, capacity;
+};
+
+static struct process *find_process(const struct processes *all, pid_t pid) {
+    for (size_t low = 0, high = all->count; low < high;) {
+        size_t middle = (low + high) / 2;
+        if (all->list[middle].pid == pid) return &all->list[middle];
+        if (all->list[middle].pid < pid)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    closedir(folder);
-    return count;
+    return NULL;
 }
 
 static bool is_keeper(pid_t pid) {
@@ -367,75 +365,135 @@ static bool is_keeper(pid_t pid) {
     return false;
 }
 
+/* What is to be counted or killed: what descends from a keeper; from this process past its keepers; or both. */
 enum below { A_KEEPER, STRAYS, EVERYTHING };
 
-/* Mark what is to be counted or killed: what descends from a keeper; from this process past its keepers; or all. */
-static size_t mark(struct process *list, size_t count, enum below below, pid_t root) {
-    size_t marked = 0;
-    bool has_changed = true;
-    for (size_t index = 0; index < count; index++) {
-        struct process *process = &list[index];
-        bool is_first = process->parent == root && process->pid != self;
-        if (below != A_KEEPER && is_keeper(process->pid)) is_first = false;
-        if (below == EVERYTHING && is_keeper(process->parent)) is_first = true;
-        process->is_ours = is_first;
-        marked += is_first;
+static bool is_below(const struct processes *all, const struct process *process, enum below below, pid_t root) {
+    if (process->pid == self || (below != A_KEEPER && is_keeper(process->pid))) return false;
+    if (process->parent == root || (below == EVERYTHING && is_keeper(process->parent))) return true;
+    const struct process *parent = find_process(all, process->parent);
+    return parent && parent->is_ours;
+}
+
+/* Who cannot see what is alive cannot kill it: only the end of this process ends it all. */
+static void end_if_blind(const char *what) {
+    if (errno != EMFILE && errno != ENFILE && errno != ENOMEM) return;
+    dprintf(2, "supervisor: %s: %s\n", what, strerror(errno));
+    _exit(1);
+}
+
+/* The parent of a live process; -1 for what is none: zombies without a living thread are dead already. */
+static pid_t parent_of(long pid) {
+    char path[64], text[1024], state;
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC), parent, threads;
+    if (fd < 0) {
+        end_if_blind("looking at a process");
+        return -1;
     }
-    while (has_changed) {
+    ssize_t size = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (size <= 0) return -1;
+    text[size] = 0;
+    char *name_end = strrchr(text, ')');
+    const char *fields = " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d";
+    if (!name_end || sscanf(name_end + 1, fields, &state, &parent, &threads) != 3) return -1;
+    return state == 'X' || (state == 'Z' && threads < 2) ? -1 : parent;
+}
+
+/* Find what is alive below; send it a signal as soon as it is seen, so that little time is left to fork away from it.
+ * Returns how many there are. */
+static size_t walk(struct processes *all, enum below below, pid_t root, int signal) {
+    size_t found = 0;
+    all->count = 0;
+    shut(&spares[0]), shut(&spares[1]);
+    DIR *folder = opendir("/proc");
+    if (!folder) end_if_blind("looking for processes");
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        char *rest;
+        long pid = strtol(entry->d_name, &rest, 10);
+        if (*rest || pid <= 0) continue;
+        pid_t parent = parent_of(pid);
+        if (parent < 0) continue;
+        if (all->count == all->capacity) {
+            all->capacity = all->capacity ? 2 * all->capacity : 256;
+            all->list = realloc(all->list, all->capacity * sizeof *all->list);
+            if (!all->list) _exit(1);
+        }
+        struct process *process = &all->list[all->count++];
+        *process = (struct process){(pid_t)pid, parent, false};
+        if (!is_below(all, process, below, root)) continue;
+        process->is_ours = true;
+        found++;
+        if (signal) kill(process->pid, signal);
+    }
+    if (folder) closedir(folder);
+    hold_spares();
+    for (bool has_changed = true; has_changed;) { /* children with a lower number than their parent */
         has_changed = false;
-        for (size_t index = 0; index < count; index++) {
-            if (list[index].is_ours || is_keeper(list[index].pid) || list[index].pid == self) continue;
-            for (size_t other = 0; other < count; other++) {
-                if (list[other].is_ours && list[other].pid == list[index].parent) {
-                    list[index].is_ours = has_changed = true;
-                    marked++;
-                    break;
-                }
-            }
+        for (size_t index = 0; index < all->count; index++) {
+            struct process *process = &all->list[index];
+            if (process->is_ours || !is_below(all, process, below, root)) continue;
+            process->is_ours = has_changed = true;
+            found++;
+            if (signal) kill(process->pid, signal);
         }
     }
-    return marked;
+    return found;
+}
+
+static size_t count_below(enum below below, pid_t root) {
+    struct processes all = {0};
+    size_t found = walk(&all, below, root, 0);
+    free(all.list);
+    return found;
 }
 
 static void reap(void);
 
-/* Kill all of it and see it dead: stop first, until nothing new appears, so that nothing forks ahead of the signals.
- * False where something is alive after KILL_MS. `killed` counts. */
+static void pause_us(long us) { nanosleep(&(struct timespec){0, us * 1000}, NULL); }
+
+/* Kill all of it and see it dead. First all is stopped, until a walk meets nobody who had not been told to: so nothing
+ * forks ahead of the signals, and no death makes room for a new process. False where something is alive after KILL_MS.
+ * `killed` counts. */
 static bool kill_below(enum below below, pid_t root, uint64_t *killed) {
+    if (below == A_KEEPER && root != self && !is_keeper(root)) return true; /* its number may be another's by now */
     uint64_t deadline = now_us() + KILL_MS * 1000;
-    struct process *list = NULL;
-    size_t capacity = 0, before = (size_t)-1;
-    for (int pass = 0;; pass++) {
-        size_t count = list_processes(&list, &capacity);
-        size_t marked = mark(list, count, below, root);
-        if (!marked) break;
-        if (now_us() > deadline) {
-            free(list);
-            return false;
-        }
-        bool is_stable = marked == before || pass > 20;
-        for (size_t index = 0; index < count; index++) {
-            if (!list[index].is_ours) continue;
-            if (kill(list[index].pid, is_stable ? SIGKILL : SIGSTOP) == 0 && is_stable && killed) ++*killed;
-        }
-        before = is_stable ? (size_t)-1 : marked;
-        if (below == A_KEEPER && root != self) kill(root, SIGCONT); /* it may have been stopped from inside */
-        if (is_stable) {
+    struct processes now = {0}, before = {0};
+    int signal = SIGSTOP;
+    bool is_dead = false;
+    for (int pass = 0; !is_dead && now_us() < deadline; pass++) {
+        size_t found = walk(&now, below, root, signal), fresh = 0;
+        is_dead = !found;
+        if (signal == SIGKILL && !is_dead) {
             if (root == self) reap();
-            /* Dying takes the kernel a moment; look again soon, then ever later. */
-            struct timespec pause = {0, pass < 8 ? 200000 : 2000000};
-            nanosleep(&pause, NULL);
-            before = marked; /* what is left has been stopped already */
-            killed = NULL;   /* counted once */
+            pause_us(pass < 8 ? 200 : 2000); /* dying takes the kernel a moment */
+            continue;
         }
+        for (size_t index = 0; index < now.count; index++) {
+            const struct process *known = find_process(&before, now.list[index].pid);
+            fresh += now.list[index].is_ours && !(known && known->is_ours);
+        }
+        if (fresh && pass < 20) {
+            struct processes older = before;
+            before = now;
+            now = older;
+            continue;
+        }
+        signal = SIGKILL;
+        for (size_t index = 0; index < now.count; index++)
+            if (now.list[index].is_ours && kill(now.list[index].pid, SIGKILL) == 0 && killed) ++*killed;
     }
-    free(list);
-    return true;
+    free(now.list);
+    free(before.list);
+    return is_dead;
 }
 
+/* The keepers go first: what they leave falls to this process, and none of them starts anything any more. */
 static void kill_everything(void) {
-    kill_below(EVERYTHING, self, NULL);
     for (struct keeper *keeper = keepers; keeper; keeper = keeper->next) kill(keeper->pid, SIGKILL);
+    keepers = NULL;
+    kill_below(EVERYTHING, self, NULL);
 }
 
 static uint64_t read_number(int fd, const char *name) {
@@ -479,11 +537,11 @@ static void free_order(struct order *order) {
     free_strings(order->environment);
 }
 
-/* A system file, if it is a regular one: nothing inside the sandbox makes us wait for a fifo. */
+/* A system file, if it is a regular one of a sensible size: nothing inside makes us wait for a fifo, or run out. */
 static FILE *open_regular(const char *path) {
     struct stat status;
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd >= 0 && (fstat(fd, &status) || !S_ISREG(status.st_mode))) shut(&fd);
+    if (fd >= 0 && (fstat(fd, &status) || !S_ISREG(status.st_mode) || status.st_size > LARGEST_TABLE)) shut(&fd);
     return fd < 0 ? NULL : fdopen(fd, "r");
 }
 
@@ -559,6 +617,16 @@ static void give_up(int fd, int error, const char *step) {
     _exit(127);
 }
 
+/* Close all from a number on. */
+static void close_from(int first) {
+    DIR *folder = syscall(SYS_close_range, first, ~0u, 0) ? opendir("/proc/self/fd") : NULL;
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        int fd = atoi(entry->d_name);
+        if (*entry->d_name != '.' && fd >= first && fd != dirfd(folder)) close(fd);
+    }
+    if (folder) closedir(folder);
+}
+
 /* Become the command; `fds` are its standard streams. Comes back never. */
 static void run_command(const struct order *order, const int fds[3], int failure_fd) {
     setsid();
@@ -568,6 +636,7 @@ static void run_command(const struct order *order, const int fds[3], int failure
     sigprocmask(SIG_SETMASK, &none, NULL);
     for (int fd = 0; fd < 3; fd++)
         if (dup2(fds[fd], fd) < 0) give_up(failure_fd, errno, "setting up its streams");
+    setrlimit(RLIMIT_NOFILE, &files_limit);
     set_limit(RLIMIT_CORE, 0);
     if (order->cpu_seconds) set_limit(RLIMIT_CPU, order->cpu_seconds);
     if (order->memory_bytes) set_limit(RLIMIT_AS, order->memory_bytes);
@@ -589,24 +658,25 @@ static void run_command(const struct order *order, const int fds[3], int failure
 
 /* ---- the keeper ------------------------------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t is_orphaned;
-static void note_orphaned(int number) {
-    (void)number;
-    is_orphaned = 1;
+static uint64_t time_us(const struct rusage *usage) {
+    return (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000 +
+           (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
 }
 
 static bool used_up_cpu(int status, const struct rusage *usage, uint32_t cpu_seconds) {
     if (!cpu_seconds || !WIFSIGNALED(status)) return false;
     if (WTERMSIG(status) == SIGXCPU) return true;
-    uint64_t used = (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000 +
-                    (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
-    return WTERMSIG(status) == SIGKILL && used + 50000 >= (uint64_t)cpu_seconds * 1000000;
+    return WTERMSIG(status) == SIGKILL && time_us(usage) + 50000 >= (uint64_t)cpu_seconds * 1000000;
 }
 
+/* Never returns. Every signal but the two it waits for is for nobody: what comes from inside at most ends it. */
 static void keep(const struct order *order, const int fds[3], int status_fd, pid_t supervisor) {
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    struct sigaction action = {.sa_handler = note_orphaned};
-    sigaction(SIGTERM, &action, NULL);
+    sigset_t awaited;
+    sigemptyset(&awaited);
+    sigaddset(&awaited, SIGCHLD);
+    sigaddset(&awaited, SIGTERM); /* the supervisor died */
+    sigprocmask(SIG_BLOCK, &awaited, NULL);
     prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
     if (getppid() != supervisor) _exit(1);
     int failure[2];
@@ -615,28 +685,32 @@ static void keep(const struct order *order, const int fds[3], int status_fd, pid
     if (leader < 0) give_up(status_fd, errno, "forking");
     if (leader == 0) run_command(order, fds, failure[1]);
     /* Nothing of the hub's stays open here, and nothing of the command's either. */
-    status_fd = dup2(status_fd, 0) == 0 ? 0 : status_fd;
-    int failure_fd = dup2(failure[0], 1) == 1 ? 1 : failure[0];
-    for (int fd = 2; fd < 1024; fd++) close(fd);
+    dup2(status_fd, 0);
+    dup2(failure[0], 1);
+    close_from(2);
+    spares[0] = spares[1] = -1;
     self = getpid();
     keepers = NULL;
     struct report report;
-    ssize_t size;
-    while ((size = read(failure_fd, &report, sizeof report)) < 0 && errno == EINTR) {}
-    if (size != sizeof report) report = (struct report){.kind = 'S', .value = leader};
-    close(failure_fd);
-    if (write(status_fd, &report, sizeof report) < 0) is_orphaned = 1;
-    bool has_failed = report.kind == 'F', hit_limit = false;
-    for (;;) {
-        int status;
-        struct rusage usage;
-        if (is_orphaned) { /* the supervisor is gone: leave nothing behind */
+    bool has_failed = read(1, &report, sizeof report) == sizeof report, is_orphaned = false, hit_limit = false;
+    if (!has_failed) report = (struct report){.kind = 'S', .value = leader};
+    close(1);
+    for (bool has_news = true;;) {
+        if (has_news && write(0, &report, sizeof report) < 0) is_orphaned = true;
+        has_news = false;
+        if (is_orphaned) { /* leave nothing behind */
             kill_below(A_KEEPER, self, NULL);
             _exit(0);
         }
-        pid_t pid = wait4(-1, &status, 0, &usage);
-        if (pid < 0 && errno == EINTR) continue;
+        int status;
+        struct rusage usage;
+        pid_t pid = wait4(-1, &status, WNOHANG, &usage);
         if (pid < 0) _exit(0);
+        if (pid == 0) {
+            int number;
+            is_orphaned = sigwait(&awaited, &number) == 0 && number == SIGTERM;
+            continue;
+        }
         hit_limit |= used_up_cpu(status, &usage, order->cpu_seconds);
         if (pid != leader || has_failed) continue;
         while ((pid = wait4(-1, &(int){0}, WNOHANG, &usage)) > 0) {}
@@ -644,12 +718,11 @@ static void keep(const struct order *order, const int fds[3], int status_fd, pid
         report = (struct report){
             .kind = 'E',
             .value = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status),
-            .cpu_us = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
-                      (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec),
+            .cpu_us = time_us(&usage),
             .hit_cpu_limit = hit_limit,
             .has_children = pid == 0,
         };
-        if (write(status_fd, &report, sizeof report) < 0) is_orphaned = 1;
+        has_news = true;
     }
 }
 
@@ -701,19 +774,25 @@ static int start_command(struct channel *channel, struct order *order) {
     return 0;
 }
 
+static bool is_busy(pid_t keeper) {
+    for (int bucket = 0; bucket < BUCKETS; bucket++)
+        for (struct channel *channel = channels[bucket]; channel; channel = channel->next)
+            if (!channel->is_over && channel->kind == EXEC && channel->keeper == keeper) return true;
+    return false;
+}
+
 /* Make room where the limit of processes is used up by what finished commands left behind. */
 static void kill_leftovers(void) {
-    for (struct keeper *keeper = keepers; keeper; keeper = keeper->next) {
-        bool is_busy = false;
-        for (int bucket = 0; bucket < BUCKETS; bucket++)
-            for (struct channel *channel = channels[bucket]; channel; channel = channel->next)
-                is_busy |= !channel->is_over && channel->kind == EXEC && channel->keeper == keeper->pid;
-        if (!is_busy) kill_below(A_KEEPER, keeper->pid, NULL);
-    }
+    for (struct keeper *keeper = keepers; keeper; keeper = keeper->next)
+        if (!is_busy(keeper->pid)) kill_below(A_KEEPER, keeper->pid, NULL);
     kill_below(STRAYS, self, NULL);
-    struct timespec pause = {0, 5000000};
-    nanosleep(&pause, NULL); /* for the keepers to go */
-    reap();
+    for (int wait = 0; wait < 100; wait++) { /* the dead count until their keeper has taken leave of them, and went */
+        bool has_idle = false;
+        reap();
+        for (struct keeper *keeper = keepers; keeper; keeper = keeper->next) has_idle |= !is_busy(keeper->pid);
+        if (!has_idle) return;
+        pause_us(5000);
+    }
 }
 
 static void try_command(struct channel *channel) {
@@ -788,7 +867,9 @@ static bool may_read(const struct channel *channel) {
 /* Take what a stream offers now, within its credit. */
 static void pump_stream(struct channel *channel, struct stream *stream, char kind) {
     static char piece[PIECE];
-    while (stream->fd >= 0 && stream->left != 0 && may_read(channel)) {
+    /* A few pieces at a time: who writes faster than they are read must not keep everybody else waiting. */
+    for (int pieces = 0; stream->fd >= 0 && stream->left != 0 && may_read(channel); pieces++) {
+        if (stream->left < 0 && pieces == 8) return;
         size_t size = sizeof piece;
         if (channel->flags & STREAMS && (int64_t)size > channel->credit) size = (size_t)channel->credit;
         if (stream->left > 0 && (int64_t)size > stream->left) size = (size_t)stream->left;
@@ -826,7 +907,7 @@ static void put_tail(struct stream *stream) {
 
 /* Tell the end of a command once everything it wrote before is told. */
 static void finish_command(struct channel *channel) {
-    if (!channel->has_ended || (channel->out.fd >= 0 && channel->out.left != 0) ||
+    if (!channel->has_ended || pending(&outgoing) >= HIGH_WATER || (channel->out.fd >= 0 && channel->out.left != 0) ||
         (channel->err.fd >= 0 && channel->err.left != 0))
         return;
     if (oom_kills() > channel->oom_kills) channel->ends |= OUT_OF_MEMORY;
@@ -869,6 +950,8 @@ static void kill_command(struct channel *channel, uint32_t flag) {
     }
 }
 
+static void pump_input(struct channel *channel);
+
 static void hear_keeper(struct channel *channel) {
     struct report report;
     while (channel->status_fd >= 0 && !channel->is_over) {
@@ -879,7 +962,6 @@ static void hear_keeper(struct channel *channel) {
             shut(&channel->status_fd);
             /* A keeper that fell silent without telling the end was killed; its orphans are ours, and go. */
             if (!channel->has_ended) {
-                kill(channel->keeper, SIGKILL);
                 kill_below(A_KEEPER, channel->keeper, NULL);
                 kill_below(STRAYS, self, NULL);
                 channel->ends |= KEEPER_KILLED;
@@ -903,6 +985,7 @@ static void hear_keeper(struct channel *channel) {
             channel->leader = report.value;
             release(&channel->order);
             if (channel->flags & STREAMS) send_credit(channel->id, 0);
+            pump_input(channel);
             if (channel->ends & (TIMED_OUT | KILLED)) kill_command(channel, 0);
         } else {
             channel->cpu_us = report.cpu_us;
@@ -912,20 +995,21 @@ static void hear_keeper(struct channel *channel) {
                 if (channel->flags & KILLS_LEFTOVERS || channel->ends & (TIMED_OUT | KILLED))
                     is_dead = kill_below(A_KEEPER, channel->keeper, NULL);
                 if (!is_dead) channel->ends |= UNKILLABLE;
-                struct process *list = NULL;
-                size_t capacity = 0, count = list_processes(&list, &capacity);
-                channel->survivors = (uint32_t)mark(list, count, A_KEEPER, channel->keeper);
-                free(list);
+                channel->survivors = (uint32_t)count_below(A_KEEPER, channel->keeper);
             }
             note_end(channel, report.value);
         }
     }
 }
 
-/* Take leave of every child that died; keepers are forgotten. */
+/* Take leave of every child that died; keepers are forgotten, and those that were stopped from inside go on. */
 static void reap(void) {
     int status;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
+        if (WIFSTOPPED(status)) {
+            if (is_keeper(pid)) kill(pid, SIGCONT);
+            continue;
+        }
         for (struct keeper **link = &keepers; *link; link = &(*link)->next) {
             if ((*link)->pid != pid) continue;
             struct keeper *keeper = *link;
@@ -1104,7 +1188,7 @@ static int list_folder(struct channel *channel, int fd, const char *prefix, bool
         if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW)) continue; /* gone meanwhile */
         char *path;
         if (asprintf(&path, "%s%s%s", prefix, *prefix ? "/" : "", entry->d_name) < 0) quit("out of memory");
-        if (channel->number >= channel->most)
+        if (channel->number >= channel->most || channel->listing.length > LARGEST_LISTING)
             error = E2BIG;
         else
             put_entry(channel, &status, path);
@@ -1166,12 +1250,23 @@ static void begin_listening(uint32_t id, struct reader *reader) {
 }
 
 static void accept_all(struct channel *listener) {
-    for (int fd; pending(&outgoing) < HIGH_WATER;) {
-        fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0) return;
+    while (pending(&outgoing) < HIGH_WATER) {
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && errno == EMFILE && spares[0] >= 0) { /* it would be announced for ever: take it and refuse it */
+            shut(&spares[0]);
+            fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+        }
+        if (fd < 0) return hold_spares();
+        /* Half of the numbers are for commands: connections are made from inside, as many as somebody likes. */
+        int in_fd = (rlim_t)fd < open_most / 2 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
+        if (in_fd < 0) {
+            shut(&fd);
+            hold_spares();
+            continue;
+        }
         struct channel *channel = open_channel(ACCEPTED | next_accepted++, CONNECTION);
         channel->fd = fd;
-        channel->in_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        channel->in_fd = in_fd;
         send_frame('o', channel->id, &listener->id, 4);
     }
 }
@@ -1195,6 +1290,7 @@ static void pump_connection(struct channel *channel) {
 /* Hand on what the hub sent, as far as the other side takes it now. */
 static void pump_input(struct channel *channel) {
     size_t taken = 0;
+    if (channel->kind == EXEC && !channel->has_started) return; /* it may have to be started anew */
     while (channel->in_fd >= 0 && pending(&channel->input)) {
         ssize_t size = write(channel->in_fd, channel->input.data + channel->input.start, pending(&channel->input));
         if (size < 0 && errno == EINTR) continue;
@@ -1231,20 +1327,25 @@ static void take_input(struct channel *channel, const char *data, size_t size) {
     pump_input(channel);
 }
 
+/* Keep what has been ordered, but not yet started, from starting. */
+static void forestall_commands(void) {
+    for (int bucket = 0; bucket < BUCKETS; bucket++)
+        for (struct channel *channel = channels[bucket]; channel; channel = channel->next)
+            if (!channel->is_over && channel->kind == EXEC && !channel->has_started && is_keeper(channel->keeper))
+                kill(channel->keeper, SIGKILL);
+}
+
 static void send_stats(uint32_t id) {
-    struct process *list = NULL;
-    size_t capacity = 0, count = list_processes(&list, &capacity);
-    free(list);
     send_head('s', id, 20);
     put64(&outgoing, read_number(memory_fd, NULL));
     put64(&outgoing, oom_kills());
-    put32(&outgoing, (uint32_t)count);
+    put32(&outgoing, (uint32_t)count_below(EVERYTHING, self));
 }
 
 static void obey(char kind, uint32_t id, const char *payload, size_t size) {
     struct reader reader = {payload, payload + size, false};
     struct channel *channel = find(id);
-    if (strchr("XRPLF", kind)) {
+    if (kind && strchr("XRPLF", kind)) {
         if (channel || id & ACCEPTED) quit("a channel's number was used twice");
         if (kind == 'X') return begin_command(id, payload, size);
         if (kind == 'R') return begin_read(id, &reader);
@@ -1271,6 +1372,7 @@ static void obey(char kind, uint32_t id, const char *payload, size_t size) {
             kill(-channel->leader, *payload);
         break;
     case 'Z':
+        forestall_commands();
         if (kill_below(EVERYTHING, self, &killed))
             send_number(id, killed);
         else
@@ -1336,7 +1438,7 @@ static void watch_channel(struct channel *channel) {
         watch(channel, 's', channel->status_fd, POLLIN);
         if (may_read(channel) && channel->out.left != 0) watch(channel, 'o', channel->out.fd, POLLIN);
         if (may_read(channel) && channel->err.left != 0) watch(channel, 'e', channel->err.fd, POLLIN);
-        if (pending(&channel->input)) watch(channel, 'i', channel->in_fd, POLLOUT);
+        if (channel->has_started && pending(&channel->input)) watch(channel, 'i', channel->in_fd, POLLOUT);
         break;
     case LISTENING:
         if (is_free) watch(channel, 'a', channel->fd, POLLIN);
@@ -1376,7 +1478,8 @@ static int keep_deadlines(void) {
         }
     }
     if (!next) return -1;
-    uint64_t wait = (next - now + 999) / 1000;
+    now = now_us(); /* killing took its time */
+    uint64_t wait = next > now ? (next - now + 999) / 1000 : 0;
     return wait > 1000000 ? 1000000 : (int)wait;
 }
 
@@ -1385,7 +1488,7 @@ static void loop(void) {
         int timeout = keep_deadlines();
         bool has_files = false;
         watched = 0;
-        watch(NULL, 'h', 0, POLLIN);
+        watch(NULL, 'h', 0, pending(&outgoing) < 4 * HIGH_WATER ? POLLIN : 0); /* who does not read is not heard */
         watch(NULL, 'z', signal_fd, POLLIN);
         for (int bucket = 0; bucket < BUCKETS; bucket++) {
             for (struct channel *channel = channels[bucket]; channel; channel = channel->next) {
@@ -1433,6 +1536,7 @@ static void open_counters(void) {
 
 int main(int argc, char **argv) {
     self = getpid();
+    close_from(3); /* what whoever started this process forgot is not for commands */
     for (int index = 1; index < argc; index++) {
         if (!strcmp(argv[index], "--ttl") && index + 1 < argc)
             ends_at_us = now_us() + (uint64_t)(strtod(argv[++index], NULL) * 1e6);
@@ -1449,6 +1553,12 @@ int main(int argc, char **argv) {
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* no process of the same user can trace it or reach its files */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    if (getrlimit(RLIMIT_NOFILE, &files_limit)) quit("its limit of open files cannot be read");
+    open_most = files_limit.rlim_max < MOST_FILES ? files_limit.rlim_max : MOST_FILES;
+    if (open_most < files_limit.rlim_cur) open_most = files_limit.rlim_cur;
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){open_most, files_limit.rlim_max});
+    hold_spares();
     /* SIGCHLD alone: a blocked signal would reach PID 1 from inside, an unblocked one without a handler does not. */
     sigset_t children;
     sigemptyset(&children);
