@@ -7,7 +7,7 @@ from typing import Literal
 
 import anyio
 
-from envhub_sandboxes.docker.engine import Engine, EngineError
+from envhub_sandboxes.docker.engine import Engine, EngineAway, EngineError
 
 ATTACH_SECONDS = 30.0
 READ_BYTES = 256 << 10
@@ -121,7 +121,7 @@ async def hijack(engine: Engine, path: str, body: bytes) -> tuple[asyncio.Stream
     except TimeoutError as error:
         raise EngineError(f"{engine.name} did not answer {path} within {ATTACH_SECONDS:g} s; is it well?") from error
     except (OSError, EOFError) as error:
-        raise EngineError(f"{engine.name} at {engine.address.url} broke off {path}: {error}") from error
+        raise EngineAway(f"{engine.name} at {engine.address.url} broke off {path}: {error}") from error
 
 
 async def _upgrade(engine: Engine, path: str, body: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -58,7 +58,7 @@ async def why_ended(engine: Engine, container: str, since: int) -> str:
 
     with anyio.move_on_after(ASK_SECONDS):
         try:
-            return _told(await engine.call(noted))
+            return _told(await engine.call_again(noted))
         except EngineError as error:
             return f"its container's engine is gone: {error}"
     return f"its container ended, and {engine.name} does not say why"

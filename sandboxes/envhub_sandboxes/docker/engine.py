@@ -37,6 +37,10 @@ class EngineError(SandboxError):
         super().__init__(message)
 
 
+class EngineAway(EngineError):
+    """Nobody answers where the engine was, or it broke off: it was stopped, or is being started again."""
+
+
 class Engine:
     """A container engine that answered."""
 
@@ -62,25 +66,29 @@ class Engine:
         Raises:
             EngineError: it was refused, or not answered in time.
         """
-        return await to_thread.run_sync(
-            self._run, _named(function, args), partial(function, *args, **kwargs), limiter=self._limiter
-        )
+        return await self._in_thread(partial(function, *args, **kwargs), _named(function, args), is_awaited=True)
 
     async def call_again(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """As `call`, tried up to three times where the engine is at fault: only for what may be done twice.
 
+        A cancellation does not wait for its end either: who asks anew learns as much.
+
         Raises:
             EngineError: it was refused, or not answered in time.
         """
+        what, call = _named(function, args), partial(function, *args, **kwargs)
         for attempt in range(1, TRIES):
             try:
-                return await self.call(function, *args, **kwargs)
+                return await self._in_thread(call, what, is_awaited=False)
             except EngineError as error:
                 if error.status is not None and error.status < 500:
                     raise
                 logger.debug("try %d of %d: %s", attempt, TRIES, error)
             await anyio.sleep(PAUSE_SECONDS * attempt)
-        return await self.call(function, *args, **kwargs)
+        return await self._in_thread(call, what, is_awaited=False)
+
+    async def _in_thread(self, call: Callable[[], T], what: str, *, is_awaited: bool) -> T:
+        return await to_thread.run_sync(self._run, what, call, limiter=self._limiter, abandon_on_cancel=not is_awaited)
 
     def _run(self, what: str, call: Callable[[], T]) -> T:
         from docker.errors import APIError, DockerException
@@ -95,10 +103,12 @@ class Engine:
         except Timeout as error:
             waited = time.monotonic() - started
             raise EngineError(f"{self.name} did not answer {what} within {waited:.0f} s; is it well?") from error
-        except (DockerException, RequestException, OSError) as error:
-            raise EngineError(
+        except (RequestException, OSError) as error:
+            raise EngineAway(
                 f"{self.name} at {self.address.url} broke off {what}: {error}; is it still running?"
             ) from error
+        except DockerException as error:
+            raise EngineError(f"{self.name} could not be asked for {what}: {error}") from error
 
 
 def _named(function: object, arguments: tuple[object, ...]) -> str:
@@ -117,7 +127,7 @@ async def connect_engine(environment: Mapping[str, str] | None = None) -> AsyncG
     """
     tried: list[str] = []
     for address in addresses() if environment is None else addresses(environment):
-        problem = await _ping(address)
+        problem = await ping(address)
         if problem is None:
             break
         tried.append(f"{address.url} ({problem})")
@@ -134,7 +144,7 @@ async def connect_engine(environment: Mapping[str, str] | None = None) -> AsyncG
             await to_thread.run_sync(api.close)
 
 
-async def _ping(address: Address) -> str | None:
+async def ping(address: Address) -> str | None:
     """What is wrong with an address, told without loading a client library; None where an engine answers."""
     try:
         with anyio.fail_after(CONNECT_SECONDS):

@@ -96,6 +96,12 @@ class Maker:
         self._numbers = itertools.count(1)
         self.live: dict[str, Box] = {}
         """By name."""
+        self.names: set[str] = set()
+        """Of all that are live, being made, or being removed."""
+
+    def look_anew(self) -> None:
+        """Believe nothing that was known of the engine before it was away."""
+        self._volume = None
 
     @asynccontextmanager
     async def make(self, recipe: Recipe) -> AsyncGenerator[Box]:
@@ -126,9 +132,8 @@ class Maker:
     async def _supervised(self, recipe: Recipe, payload: bytes) -> AsyncGenerator[Box]:
         engine, plan = self._engine, recipe.plan
         async with self._volume_lock:
-            if self._volume is None:
-                self._volume = await supervisor_volume(engine, recipe.image, payload)
-        async with self._created(recipe, self._volume) as (name, id, ref):
+            volume = self._volume = self._volume or await supervisor_volume(engine, recipe.image, payload)
+        async with self._created(recipe, volume) as (name, id, ref):
             stream = ContainerStream(engine, id, await attach(engine, id))
             try:
                 await _start(engine, id)
@@ -168,6 +173,7 @@ class Maker:
         """A created container, by its name and id, and what the engine says of its walls."""
         engine = self._engine
         name = f"envhub-{self.run}-{next(self._numbers)}"
+        self.names.add(name)
         try:
             id = await self._create(recipe, volume, name)
             if recipe.plan.opened and recipe.snapshot is None:
@@ -180,6 +186,7 @@ class Maker:
         finally:
             with anyio.move_on_after(REMOVE_SECONDS, shield=True):
                 await remove(engine, name)
+            self.names.discard(name)
 
     async def _create(self, recipe: Recipe, volume: str | None, name: str) -> str:
         deadline = time.time() + recipe.spec.ttl_seconds + WARM_SECONDS + GRACE_SECONDS

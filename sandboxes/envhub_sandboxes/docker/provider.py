@@ -4,7 +4,7 @@ import hashlib
 import logging
 import secrets
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 import anyio
@@ -19,7 +19,9 @@ from envhub_sandboxes.docker.engine import Engine, EngineError, connect_engine
 from envhub_sandboxes.docker.inside_image import image_seed, looked_into, with_owner
 from envhub_sandboxes.docker.layout import image_facts, layout
 from envhub_sandboxes.docker.making import WARM_SECONDS, Box, Maker, Recipe
+from envhub_sandboxes.docker.patience import Patience
 from envhub_sandboxes.docker.snapshot import DISCARD_SECONDS, check_snapshot, discard_snapshots
+from envhub_sandboxes.docker.strays import remove_strays
 from envhub_sandboxes.docker.sweep import sweep
 from envhub_sandboxes.images import Images
 from envhub_sandboxes.pool import PoolStatistics, WarmPool
@@ -39,6 +41,7 @@ class DockerProvider:
     def __init__(self, engine: Engine, maker: Maker, pool: WarmPool[Recipe, Box]) -> None:
         self._engine, self._maker, self._pool = engine, maker, pool
         self._images = Images(engine)
+        self._patience = Patience(engine, self._on_return)
         self._recipes: dict[str, Recipe] = {}
         self._locks: dict[str, anyio.Lock] = {}
 
@@ -75,25 +78,36 @@ class DockerProvider:
     async def open(self, spec: SandboxSpec, *, snapshot: Snapshot | None = None) -> AsyncGenerator[Sandbox]:
         """A fresh container, its image had before a place in the pool is taken; the exit waits for nothing.
 
+        An engine that is away, as it is started again, is waited for.
+
         Raises:
             ConfigError: the spec asks for what the engine does not have.
             SandboxError: none can be had.
         """
+        async with AsyncExitStack() as stack:
+            box = await self._patience.outlast(lambda: self._acquire(stack, spec, snapshot))
+            box.live_for(spec.ttl_seconds)
+            try:
+                yield box.sandbox
+            finally:
+                box.close()
+
+    async def _acquire(self, stack: AsyncExitStack, spec: SandboxSpec, snapshot: Snapshot | None) -> Box:
         recipe = await self._recipe(spec)
         if snapshot is not None:
             recipe = self._from(recipe, snapshot)
         try:
-            async with self._pool.acquire(recipe) as box:
-                box.live_for(spec.ttl_seconds)
-                try:
-                    yield box.sandbox
-                finally:
-                    box.close()
+            return await stack.enter_async_context(self._pool.acquire(recipe))
         except EngineError as error:
             if error.status == NOT_FOUND:  # somebody removed the image: the next one looks for it again
                 self._recipes.pop(spec.model_dump_json(), None)
                 self._images.forget()
             raise
+
+    async def _on_return(self) -> None:
+        """Look after what could not be removed while the engine was away."""
+        self._maker.look_anew()
+        await remove_strays(self._engine, self.run, self._maker.names)
 
     async def _recipe(self, spec: SandboxSpec) -> Recipe:
         """How containers for a spec are made; worked out once, so that a tag that moves is not followed in mid-run."""
@@ -160,6 +174,7 @@ async def docker_provider() -> AsyncGenerator[DockerProvider]:
                 raise failure
         finally:
             with anyio.move_on_after(DISCARD_SECONDS, shield=True):
+                await remove_strays(engine, maker.run)
                 await discard_snapshots(engine, maker.run)
 
 
