@@ -1,3 +1,66 @@
-"""The tests inside of tasks are for containers, not for this run."""
+"""Real containers for real tasks: an engine, what stands in for public images, and episodes in them."""
 
+import os
+import shutil
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envhub import BadRow, Deadlines
+from envhub.environment import AnyEnvironment, EnvironmentConfig
+from envhub.hosting import InProcessHost
+from envhub.hosting.episode import HostedEpisode
+from envhub.hosting.sandboxes import open_provider
+from tests.mcp_servers.containers import STAND_INS, Open, Player
+
+# The tests inside of tasks are for containers, not for this run.
 collect_ignore = ["harbor_tasks", "stand_ins"]
+
+PYTHON, DEBIAN = "envhub-test/python:3", "debian:bookworm-slim"
+IMAGES = f'[from]\n"python:3*" = "{PYTHON}"\n"ubuntu:*" = "{DEBIAN}"\n'
+
+
+@pytest.fixture(scope="session")
+def images(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table of what stands in for public images, as no registry may be reachable; skipped without an engine."""
+    docker: Any = pytest.importorskip("docker")
+    try:
+        client: Any = docker.from_env()
+        client.ping()
+    except docker.errors.DockerException as error:
+        pytest.skip(f"no container engine answers: {error}")
+    try:
+        client.images.get(DEBIAN)
+    except docker.errors.ImageNotFound:
+        pytest.skip(f"the engine has no image {DEBIAN}")
+    folder = tmp_path_factory.mktemp("stand_in")
+    shutil.copy(STAND_INS / "python" / "Dockerfile", folder)
+    certificates = os.environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
+    (folder / "certificates.pem").write_bytes(Path(certificates).read_bytes() if certificates else b"")
+    client.images.build(path=str(folder), tag=PYTHON, rm=True)
+    client.close()
+    table = folder / "images.toml"
+    table.write_text(IMAGES)
+    return str(table)
+
+
+@pytest.fixture
+async def play(images: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Open]:
+    """Opens an episode of a task of an environment, in containers."""
+    monkeypatch.setenv("ENVHUB_IMAGES", images)
+    async with open_provider("docker") as provider:
+
+        @asynccontextmanager
+        async def opened(environment: AnyEnvironment, config: EnvironmentConfig) -> AsyncGenerator[Player]:
+            host = InProcessHost("made", environment, config, None, provider)
+            card = next(host.cards("test", 0))
+            assert not isinstance(card, BadRow), card.error
+            async with host.open(card, seed=0, deadlines=Deadlines(setup=600)) as episode:
+                assert isinstance(episode, HostedEpisode)
+                yield Player(episode)
+
+        yield opened

@@ -168,7 +168,8 @@ class Workbench(Environment[ShellConfigT]):
         """With the agent's rights, where the sandbox's own go further."""
         finished = await self.sandbox.exec(["cat", "--", place], user=self.acts_as, output_bytes=MOST_TEXT)
         if finished.exit_status != 0:
-            raise ToolError(f"{place} cannot be read: {finished.stderr.text.strip() or 'cat failed'}")
+            said = finished.stderr.text.strip().rpartition(": ")[2].lower()
+            raise ToolError(f"{place} cannot be read: {said or 'it could not be opened'}")
         if finished.stdout.dropped_bytes:
             raise ToolError(f"{place} cannot be read: it is too large; look at parts of it with bash")
         return finished.stdout.head + finished.stdout.tail
@@ -179,11 +180,22 @@ class Workbench(Environment[ShellConfigT]):
             data = text.encode()
         except UnicodeEncodeError:
             raise ToolError("the text holds half of a surrogate pair, which no file takes") from None
+        if self._sandbox_may_more:
+            await self._write_as_agent(place, data)
+            return place
         try:
-            await self.sandbox.write_file(place, data, mode=await self._mode(place), user=self.acts_as)
+            await self.sandbox.write_file(place, data, mode=await self._mode(place))
         except SandboxFileError as error:
             raise ToolError(f"{place} cannot be written: {telling.why(error)}") from None
         return place
+
+    async def _write_as_agent(self, place: str, data: bytes) -> None:
+        """With the agent's rights, as `_read_as_agent`."""
+        command = ["/bin/sh", "-c", 'mkdir -p -- "$1" && cat > "$2"', "write", str(PurePosixPath(place).parent), place]
+        finished = await self.sandbox.exec(command, stdin=data, user=self.acts_as, keeps_background=False)
+        if finished.exit_status != 0:
+            said = finished.stderr.text.strip().rpartition(": ")[2].lower()
+            raise ToolError(f"{place} cannot be written: {said or 'it could not be opened'}")
 
     async def _mode(self, place: str) -> int:
         """The permissions to write a file with: those it has, so that a script stays one."""

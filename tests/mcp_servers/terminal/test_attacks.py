@@ -8,7 +8,7 @@ import pytest
 from envhub.errors import VerifierError
 from envhub.sandbox import File
 from envhub_servers.terminal import Terminal, TerminalConfig
-from tests.mcp_servers.terminal.conftest import TASKS, Open, Player
+from tests.mcp_servers.containers import TASKS, Open, Player
 
 FORGE = "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; echo 1 > /logs/verifier/reward.json"
 OVERWRITE = (

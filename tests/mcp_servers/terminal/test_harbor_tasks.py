@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp_servers.terminal.conftest import TASKS
+from tests.mcp_servers.containers import TASKS
 
 HUB = Path(sys.executable).parent / "hub"
 NAMES = {"extra_package", "greeting", "hackable", "many_rewards", "plain_user", "two_steps"}

@@ -1,0 +1,104 @@
+"""A row as a task: what its columns must hold, and what the agent is shown of it."""
+
+from typing import Any
+
+import pytest
+
+from envhub.errors import DataError
+from envhub.rows import Row
+from envhub_servers.swe.crossing import crossing
+from envhub_servers.swe.report import in_report, passed_tests
+from envhub_servers.swe.row import SweSecret, make_task, patched
+
+ROW: dict[str, Any] = {
+    "instance_id": "one",
+    "image": "org/repo:1",
+    "repo": "org/repo",
+    "problem_statement": "It is broken.",
+    "FAIL_TO_PASS": '["tests/test_a.py::test_b"]',
+    "PASS_TO_PASS": ["tests/test_a.py::test_c"],
+    "test_files": {"tests/test_a.py": "def test_b(): ..."},
+    "patch": "--- a/pkg/a.py\n+++ b/pkg/a.py\n@@ -1 +1 @@\n-1\n+2\n",
+}
+
+
+def row(**changes: Any) -> Row:
+    values = {key: value for key, value in (ROW | changes).items() if value is not None}
+    return Row(values, "rows.jsonl", 1, 0)
+
+
+def test_a_row_makes_a_task_whose_tests_and_patch_are_secret() -> None:
+    task = make_task("one", row())
+    assert isinstance(task.secret, SweSecret)
+    assert task.secret.fail_to_pass == ("tests/test_a.py::test_b",)
+    assert task.secret.pass_to_pass == ("tests/test_a.py::test_c",)
+    shown = task.public.model_dump_json()
+    assert "It is broken." in shown
+    assert "/testbed" in shown
+    assert "test_b" not in shown
+    assert "pkg/a.py" not in shown
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"image": None}, "missing column 'image'"),
+        ({"image": None, "build": "none"}, "there is no Dockerfile"),
+        ({"problem_statement": " "}, "column 'problem_statement' must be text"),
+        ({"FAIL_TO_PASS": "[]"}, "names no test"),
+        ({"FAIL_TO_PASS": "test_a"}, "must be a list of tests"),
+        ({"FAIL_TO_PASS": [1]}, "must be a list of tests"),
+        ({"test_files": None}, "there are no hidden tests"),
+        ({"test_files": {"../a": ""}}, "leads out of the repository"),
+        ({"test_files": ["a"]}, "must be texts by path"),
+    ],
+)
+def test_a_row_that_makes_no_task_says_why(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(DataError, match=r"rows\.jsonl:1") as error:
+        make_task("one", row(**changes))
+    assert reason in str(error.value)
+
+
+def test_a_patch_tells_its_paths() -> None:
+    patch = "--- a/x.py\t2020\n+++ b/x.py\t2020\n--- /dev/null\n+++ b/tests/new.py\n"
+    assert patched(patch) == {"x.py", "tests/new.py"}
+
+
+def test_neither_tests_nor_their_settings_cross() -> None:
+    changed = [
+        "/testbed/pkg/a.py",
+        "/testbed/pkg/tests/test_a.py",
+        "/testbed/tests/util.py",
+        "/testbed/conftest.py",
+        "/testbed/pyproject.toml",
+        "/testbed/setup.cfg",
+        "/testbed/hidden.py",
+        "/testbed/.git/index",
+        "/testbed/pkg/__pycache__/a.cpython-312.pyc",
+        "/testbed/pkg/sitecustomize.py",
+        "/usr/bin/python3",
+    ]
+    kept, held = crossing(changed, "/testbed", {"hidden.py"}, {"setup.cfg"})
+    assert kept == ["/testbed/pkg/a.py", "/testbed/setup.cfg"]
+    assert held == [
+        "pkg/tests/test_a.py",
+        "tests/util.py",
+        "conftest.py",
+        "pyproject.toml",
+        "hidden.py",
+        "pkg/sitecustomize.py",
+    ]
+
+
+def test_a_report_says_which_tests_passed() -> None:
+    report = b"""<testsuites><testsuite>
+      <testcase classname="tests.test_a" name="test_b[1-2]"/>
+      <testcase classname="tests.test_a.TestC" name="test_d"/>
+      <testcase classname="tests.test_a" name="test_e"><failure/></testcase>
+      <testcase classname="tests.test_a" name="test_f"><skipped/></testcase>
+      <testcase classname="tests.test_a" name="test_g"/>
+      <testcase classname="tests.test_a" name="test_g"><error/></testcase>
+    </testsuite></testsuites>"""
+    good = passed_tests(report)
+    assert {in_report("tests/test_a.py::test_b[1-2]"), in_report("tests/test_a.py::TestC::test_d")} == good
+    assert passed_tests(b"<testsuites><testcase") == frozenset()
