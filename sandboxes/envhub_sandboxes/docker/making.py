@@ -31,6 +31,8 @@ WARM_SECONDS = 1800.0
 GRACE_SECONDS = 600.0
 """Beyond its time to live, before a sweep takes it for left over."""
 REMOVE_SECONDS = 60.0
+LOOK_SECONDS = 0.05
+_NOT_FOUND, _BEING_REMOVED = 404, 409
 CLOSED = "the sandbox was closed"
 _CANNOT_RUN = ("exec format error", "exec user process caused")
 logger = logging.getLogger(__name__)
@@ -227,12 +229,25 @@ class Maker:
 
 
 async def remove(engine: Engine, name: str) -> None:
-    """Remove a container with its anonymous volumes, whatever it does; logs what cannot be done."""
+    """Remove a container with its anonymous volumes, whatever it does, and see it gone; logs what cannot be done."""
     try:
         await engine.call_again(engine.api.remove_container, name, v=True, force=True)
     except EngineError as error:
-        if error.status not in (404, 409):
+        if error.status == _BEING_REMOVED:  # by the engine itself, as its first process ended
+            await _gone(engine, name)
+        elif error.status != _NOT_FOUND:
             logger.warning("the container %s could not be removed, a later sweep will: %s", name, error)
+
+
+async def _gone(engine: Engine, name: str) -> None:
+    with anyio.move_on_after(REMOVE_SECONDS / 2):
+        while True:
+            try:
+                await engine.call_again(engine.api.inspect_container, name)
+            except EngineError:
+                return
+            await anyio.sleep(LOOK_SECONDS)
+    logger.warning("the container %s is still being removed by %s", name, engine.name)
 
 
 async def _start(engine: Engine, id: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from envhub.errors import SandboxError
 from envhub.sandbox import Resources, Sandbox, SandboxFileError, SandboxSpec
 from envhub_sandboxes.docker.engine import Engine
-from envhub_sandboxes.docker.provider import DockerProvider
+from envhub_sandboxes.docker.provider import DockerProvider, docker_provider
 
 ALLOCATE = ["perl", "-e", '$x = "a" x (700 << 20); print length $x']
 
@@ -79,10 +79,10 @@ async def test_a_container_killed_from_outside_breaks_its_command_at_once(
         assert await is_well(another)
 
 
-async def test_the_files_of_an_image_are_there_in_its_own_workdir(provider: DockerProvider, engine: Engine) -> None:
+async def test_the_files_of_an_image_are_there_in_its_own_workdir(engine: Engine) -> None:
     image = await _image_with_workdir(engine)
     try:
-        async with provider.open(SandboxSpec(image=image)) as sandbox:
+        async with docker_provider() as provider, provider.open(SandboxSpec(image=image)) as sandbox:
             assert sandbox.workdir == "/app"
             listing = await sandbox.exec("cat code/main; readlink link; ls data; touch new code/new && stat -c %a tool")
             assert listing.stdout.text == "hello\ncode/main\nrow\n750\n", listing.stderr.text

@@ -1,0 +1,192 @@
+"""Nothing of ours is left behind, and nothing of others is touched."""
+
+import hashlib
+import signal
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import anyio.abc
+import pytest
+
+from envhub.errors import ConfigError, HubError, SandboxError
+from envhub.sandbox import Resources, SandboxSpec
+from envhub_sandboxes.docker.engine import Engine, EngineError
+from envhub_sandboxes.docker.labels import labels, owner_of, this_process
+from envhub_sandboxes.docker.making import Maker
+from envhub_sandboxes.docker.provider import DockerProvider, docker_provider
+from envhub_sandboxes.docker.sweep import sweep
+
+IMAGE = "debian:bookworm-slim"
+HOLDER = Path(__file__).with_name("holder.py")
+
+
+async def containers(engine: Engine, run: str) -> list[str]:
+    """Names of a run's containers, whatever their state."""
+    found = await engine.call(engine.api.containers, all=True, filters={"label": [f"envhub.run={run}"]})
+    return [str(container["Names"][0]).lstrip("/") for container in found]
+
+
+async def emptied(engine: Engine, run: str) -> None:
+    """Wait until a run has no containers."""
+    with anyio.fail_after(30):
+        while await containers(engine, run):  # noqa: ASYNC110  # the engine tells nobody
+            await anyio.sleep(0.05)
+
+
+@asynccontextmanager
+async def holder(count: int) -> AsyncGenerator[tuple[anyio.abc.Process, str, list[str]]]:
+    """A second hub, its run, and the names of the sandboxes that it holds."""
+    async with await anyio.open_process([sys.executable, str(HOLDER), IMAGE, str(count)], stderr=None) as process:
+        assert process.stdout is not None
+        try:
+            line = b""
+            with anyio.fail_after(60):
+                while not line.endswith(b"\n"):
+                    line += await process.stdout.receive()
+            run, *names = line.decode().split()
+            yield process, run, names
+        finally:
+            if process.returncode is None:
+                process.kill()
+
+
+async def test_the_containers_of_a_killed_hub_end_by_themselves(engine: Engine) -> None:
+    async with holder(4) as (process, run, names):
+        assert set(names) <= set(await containers(engine, run))
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+        await emptied(engine, run)
+
+
+async def test_a_sweep_leaves_another_hubs_live_containers_alone(engine: Engine) -> None:
+    async with holder(2) as (process, run, names):
+        swept = await sweep(engine)
+        assert swept.kept >= 2
+        assert set(names) <= set(await containers(engine, run))
+        async with docker_provider():
+            assert set(names) <= set(await containers(engine, run))
+        assert process.stdin is not None
+        await process.stdin.aclose()
+        with anyio.fail_after(60):
+            assert await process.wait() == 0
+        assert await containers(engine, run) == []
+
+
+async def test_a_sweep_removes_what_dead_hubs_left_and_nothing_else(engine: Engine) -> None:
+    dead = await anyio.open_process([sys.executable, "-c", "input()"])
+    owner = owner_of(dead.pid)
+    run, later = f"test-{time.time_ns():x}", time.time() + 3600
+    here = this_process()
+    marks = {
+        "dead": labels(owner, run, later),
+        "late": labels(here, run, time.time() - 1),
+        "alive": labels(here, run, later),
+        "elsewhere": labels(replace(owner, boot="another"), run, later),
+        "foreign": {"envhub.run": run},
+    }
+    names = {f"{run}-{kind}": marks[kind] for kind in marks}
+    for name, its in names.items():
+        await create(engine, name, its)
+    try:
+        await sweep(engine)
+        assert set(await containers(engine, run)) == names.keys() - {f"{run}-late"}
+        dead.kill()
+        await dead.wait()
+        await sweep(engine)
+        assert set(await containers(engine, run)) == names.keys() - {f"{run}-late", f"{run}-dead"}
+    finally:
+        for name in await containers(engine, run):
+            await engine.call(engine.api.remove_container, name, v=True, force=True)
+
+
+async def create(engine: Engine, name: str, marks: dict[str, str]) -> None:
+    """A container that is never started."""
+    config = {"Image": IMAGE, "Cmd": ["true"], "Labels": marks, "HostConfig": {"NetworkMode": "none"}}
+    await engine.call(engine.api.create_container_from_config, config, name)
+
+
+async def test_a_container_that_cannot_be_started_is_removed(
+    provider: DockerProvider, spec: SandboxSpec, engine: Engine
+) -> None:
+    maker = Maker(engine, f"test-{time.time_ns():x}", b"#!/does/not/exist\n", has_quota=False)
+    recipe = await provider._recipe(spec)  # pyright: ignore[reportPrivateUsage]  # made as the provider makes it
+    with pytest.raises(SandboxError):
+        async with maker.make(recipe):
+            pass
+    assert await containers(engine, maker.run) == []
+    await remove_volumes(engine, b"#!/does/not/exist\n")
+
+
+async def remove_volumes(engine: Engine, payload: bytes) -> None:
+    """The volume of a payload that only a test has."""
+    name = f"envhub-supervisor-{hashlib.sha256(payload).hexdigest()[:16]}-{engine.architecture}"
+    await engine.call(engine.api.remove_volume, name)
+
+
+async def test_a_container_that_cannot_be_created_leaves_nothing(engine: Engine) -> None:
+    async with docker_provider() as provider:
+        with pytest.raises(ConfigError):
+            async with provider.open(SandboxSpec(image=IMAGE, resources=Resources(cpus=4096))):
+                pass
+        assert await containers(engine, provider.run) == []
+
+
+async def test_a_cancelled_opening_leaves_nothing(engine: Engine, spec: SandboxSpec) -> None:
+    async with docker_provider() as provider:
+        for seconds in (0.0, 0.01, 0.05, 0.1, 0.2):
+            with anyio.move_on_after(seconds):
+                async with provider.open(spec):
+                    await anyio.sleep_forever()
+        run = provider.run
+    assert await containers(engine, run) == []
+
+
+async def test_anonymous_volumes_go_with_their_container(engine: Engine) -> None:
+    made = await engine.call(engine.api.create_container_from_config, {"Image": IMAGE, "Cmd": ["true"]}, None)
+    image = (await engine.call(engine.api.commit, made["Id"], changes="VOLUME /data"))["Id"]
+    await engine.call(engine.api.remove_container, made["Id"], force=True)
+    spec = SandboxSpec(image=image, profile="root-compat", resources=Resources(memory_bytes=64 << 20))
+    try:
+        async with docker_provider() as provider:
+            async with provider.open(spec) as sandbox:
+                inspected = await engine.call(engine.api.inspect_container, sandbox.id)
+                volumes = [mount["Name"] for mount in inspected["Mounts"] if mount["Destination"] == "/data"]
+                assert len(volumes) == 1
+                await engine.call(engine.api.inspect_volume, volumes[0])
+            run = provider.run
+        assert await containers(engine, run) == []
+        with pytest.raises(EngineError) as caught:
+            await engine.call(engine.api.inspect_volume, volumes[0])
+        assert caught.value.status == 404
+    finally:
+        await engine.call(engine.api.remove_image, image, force=True)
+
+
+async def test_a_provider_leaves_nothing_when_its_body_fails(engine: Engine, spec: SandboxSpec) -> None:
+    run = ""
+    with pytest.raises(HubError, match="on purpose"):
+        async with docker_provider() as provider:
+            run = provider.run
+            async with provider.open(spec):
+                assert await containers(engine, run)
+                raise HubError("on purpose")
+    assert run
+    assert await containers(engine, run) == []
+
+
+async def test_a_sandbox_ends_when_its_time_is_over(
+    provider: DockerProvider, spec: SandboxSpec, engine: Engine
+) -> None:
+    async with provider.open(spec.model_copy(update={"ttl_seconds": 1.0})) as sandbox:
+        with anyio.fail_after(20), pytest.raises(SandboxError):
+            await sandbox.exec(["sleep", "1000"], timeout_seconds=1000)
+        assert not sandbox.is_alive
+        name = sandbox.id
+    with anyio.fail_after(20):
+        while name in await containers(engine, provider.run):  # noqa: ASYNC110  # the engine tells nobody
+            await anyio.sleep(0.05)

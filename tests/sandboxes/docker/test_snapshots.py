@@ -1,0 +1,67 @@
+"""A container's files kept at one moment, and others started from them."""
+
+import pytest
+
+from envhub.errors import SandboxError
+from envhub.sandbox import SandboxSpec
+from envhub_sandboxes.docker.engine import Engine, EngineError
+from envhub_sandboxes.docker.provider import DockerProvider, docker_provider
+from envhub_sandboxes.docker.snapshot import DockerSnapshot
+from envhub_sandboxes.docker.sweep import sweep
+
+
+async def test_the_writable_folders_of_a_read_only_root_are_kept(provider: DockerProvider, spec: SandboxSpec) -> None:
+    async with provider.open(spec) as sandbox:
+        await sandbox.exec("mkdir -p deep/er empty; echo one > deep/er/file; ln -s deep link; echo two > /tmp/other")
+        await sandbox.exec("chmod 750 deep/er/file")
+        before = await sandbox.exec("sleep 1000 & echo $!")
+        snapshot = await sandbox.snapshot()
+        alive = await sandbox.exec(f"kill -0 {before.stdout.text}")
+        assert alive.exit_status != 0, "its processes are stopped first"
+    assert "/workspace/deep/er/file" in snapshot.changed
+    assert "/tmp/other" in snapshot.changed
+    async with provider.open(spec, snapshot=snapshot) as restored, provider.open(spec, snapshot=snapshot) as another:
+        script = "cat link/er/file /tmp/other; stat -c '%a %u' deep/er/file; test -d empty && rm deep/er/file"
+        for sandbox in (restored, another):
+            assert (await sandbox.exec(script)).stdout.text == "one\ntwo\n750 65534\n"
+    await snapshot.discard()
+    await snapshot.discard()
+
+
+async def test_a_writable_root_is_kept_whole(provider: DockerProvider, spec: SandboxSpec, engine: Engine) -> None:
+    spec = spec.model_copy(update={"profile": "root-compat"})
+    async with provider.open(spec) as sandbox:
+        await sandbox.exec("echo mine > /etc/mine; rm /etc/debian_version; mkdir work; echo w > work/w; useradd bob")
+        snapshot = await sandbox.snapshot()
+    assert {"/etc/mine", "/etc/debian_version", "/workspace/work/w"} <= set(snapshot.changed)
+    assert not any(path.startswith("/.envhub") or path == "/etc" for path in snapshot.changed)
+    assert isinstance(snapshot, DockerSnapshot)
+    assert snapshot.image is not None
+    assert snapshot.image not in (await sweep(engine)).images, "its owner lives"
+    async with provider.open(spec, snapshot=snapshot) as restored:
+        script = "cat /etc/mine work/w; test -e /etc/debian_version || echo gone; id -u bob"
+        done = await restored.exec(script)
+        assert done.stdout.text == "mine\nw\ngone\n1000\n", done.stderr.text
+        assert restored.ref.image == spec.image
+        assert (await restored.exec("id -un", user="bob")).stdout.text == "bob\n"
+    await snapshot.discard()
+
+
+async def test_a_provider_discards_its_snapshots_when_it_ends(engine: Engine, spec: SandboxSpec) -> None:
+    async with docker_provider() as provider:
+        async with provider.open(spec.model_copy(update={"profile": "root-compat"})) as sandbox:
+            snapshot = await sandbox.snapshot()
+        assert isinstance(snapshot, DockerSnapshot)
+        assert snapshot.image is not None
+        await engine.call(engine.api.inspect_image, snapshot.image)
+    with pytest.raises(EngineError) as caught:
+        await engine.call(engine.api.inspect_image, snapshot.image)
+    assert caught.value.status == 404
+
+
+async def test_a_snapshot_of_another_form_is_refused(provider: DockerProvider, spec: SandboxSpec) -> None:
+    async with provider.open(spec) as sandbox:
+        snapshot = await sandbox.snapshot()
+    with pytest.raises(SandboxError, match="root"):
+        async with provider.open(spec.model_copy(update={"profile": "root-compat"}), snapshot=snapshot):
+            pass
