@@ -2,7 +2,7 @@
 
 import logging
 import struct
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -216,8 +216,10 @@ async def supervise(stream: ByteStream, *, hello_seconds: float = HELLO_SECONDS)
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
         connection = Connection(stream, tasks)
-        tasks.start_soon(connection.read)
-        tasks.start_soon(connection.write)
+        # Shielded: a caller that is cancelled still has its commands killed, and that is said over this connection.
+        lives = [anyio.CancelScope(shield=True) for _ in range(2)]
+        tasks.start_soon(_within, lives[0], connection.read)
+        tasks.start_soon(_within, lives[1], connection.write)
         try:
             await connection.greet(hello_seconds)
             yield connection
@@ -227,6 +229,13 @@ async def supervise(stream: ByteStream, *, hello_seconds: float = HELLO_SECONDS)
             connection.break_off("the sandbox was closed")
             with anyio.move_on_after(CLOSE_SECONDS, shield=True):
                 await stream.aclose()
+            for life in lives:
+                life.cancel()
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+async def _within(scope: anyio.CancelScope, work: Callable[[], Awaitable[None]]) -> None:
+    with scope:
+        await work()

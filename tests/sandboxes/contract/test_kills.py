@@ -3,7 +3,8 @@
 import anyio
 import pytest
 
-from envhub.sandbox import Finished, Sandbox
+from envhub.sandbox import Finished, Sandbox, SandboxProvider
+from tests.sandboxes.contract.conftest import SPEC
 from tests.sandboxes.contract.victims import VICTIMS, is_running, living, watch
 
 STAYS = "sleep 1000"
@@ -107,3 +108,13 @@ async def test_a_fork_bomb_ends_and_the_next_command_runs(sandbox: Sandbox) -> N
     assert done.timed_out
     assert done.survivors == 0
     assert (await sandbox.exec("echo well")).stdout.text == "well\n"
+
+
+async def test_whoever_opened_a_sandbox_is_cancelled_without_delay(provider: SandboxProvider) -> None:
+    cancelled_at = 0.0
+    with anyio.CancelScope() as scope:
+        async with provider.open(SPEC) as sandbox, sandbox.start(STAYS):
+            cancelled_at = anyio.current_time()
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert anyio.current_time() - cancelled_at < 10
