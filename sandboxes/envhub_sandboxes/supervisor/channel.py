@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 
 from envhub.errors import SandboxError
-from envhub_sandboxes.supervisor.frames import MAX_PAYLOAD, WINDOW
+from envhub_sandboxes.supervisor.frames import WINDOW
 
 if TYPE_CHECKING:
     from envhub_sandboxes.supervisor.client import Connection
@@ -19,6 +19,8 @@ OUT, ERR, CREDIT, ENDED, DONE, FAILED = (ord(kind) for kind in "dDiEef")
 _U32 = struct.Struct("<I")
 _CREDIT_STEP = WINDOW // 4
 """Output is acknowledged in steps, so that small pieces do not cost a frame each."""
+_FEED_BYTES = WINDOW // 2
+"""Input waits for as much room as this, so that it does not go out in crumbs."""
 
 
 class Failure(Exception):
@@ -134,10 +136,10 @@ class Channel:
         """Send input as fast as it is taken; the rest is dropped when the conversation is over."""
         view = memoryview(data)
         while view and not self.is_over:
-            if self.room <= 0:
+            size = min(len(view), _FEED_BYTES)
+            if self.room < size:
                 await self.change()
                 continue
-            size = min(self.room, MAX_PAYLOAD)
             self.room -= size
             self._connection.post("I", self.number, view[:size])
             view = view[size:]
