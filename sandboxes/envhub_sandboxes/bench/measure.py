@@ -32,8 +32,8 @@ class Amounts:
     execs: int = 1000
     engine_execs: int = 30
     opens: int = 10
-    rounds: int = 3
-    containers: int = 16
+    rounds: int = 6
+    containers: int = 12
     """In a round."""
     acquires: int = 60
     episodes: int = 64
@@ -104,13 +104,17 @@ async def _refill(bare: BareEngine, amounts: Amounts, report: SandboxReport, say
     opens: list[float] = []
     for number in range(1, amounts.rounds + 1):
         say(f"round {number} of {amounts.rounds}: {amounts.containers} containers, {PARALLEL} at once, by turns …")
-        engines.append(await bare.run_many(amounts.containers, PARALLEL))
+        if number % 2:
+            engines.append(await bare.run_many(amounts.containers, PARALLEL))
         async with docker_provider() as provider:
-            opens += [await _second_open(provider, _fresh(f"{number}-{count}")) for count in range(amounts.opens // 3)]
+            each = max(amounts.opens // amounts.rounds, 1)
+            opens += [await _second_open(provider, _fresh(f"{number}-{count}")) for count in range(each)]
             many = _fresh(f"{number}")
             await _open_seconds(provider, many)
             await _be_idle(provider)
             ours.append(await _start_many(provider, many, amounts.containers))
+        if not number % 2:
+            engines.append(await bare.run_many(amounts.containers, PARALLEL))
     report.open_p50_ms = 1000 * median(opens)
     report.refill_per_second, report.docker_run_per_second = median(ours), median(engines)
     report.refill_ratio = median(mine / theirs for mine, theirs in zip(ours, engines, strict=True))
