@@ -6,7 +6,6 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Hashable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, TypeVar, cast
 
@@ -14,34 +13,15 @@ import anyio
 import anyio.abc
 
 from envhub.errors import SandboxError, first_error
+from envhub_sandboxes.pool_statistics import PoolStatistics
 from envhub_sandboxes.shelf import Held, Shelf, Waiter
+
+__all__ = ["PoolStatistics", "WarmPool"]
 
 logger = logging.getLogger(__name__)
 
 Key = TypeVar("Key", bound=Hashable)
 Thing = TypeVar("Thing")
-
-
-@dataclass(frozen=True, slots=True)
-class PoolStatistics:
-    """What a pool has done so far, and what it holds now."""
-
-    acquired: int
-    from_warm: int
-    """Handed out at once."""
-    waited: int
-    """Handed out after a wait."""
-    made: int
-    failed: int
-    """Could not be made."""
-    discarded: int
-    """Died while they were warm."""
-    seconds_to_make: float
-    """Mean."""
-    live: int
-    warm: int
-    making: int
-    ending: int
 
 
 class WarmPool(Generic[Key, Thing]):

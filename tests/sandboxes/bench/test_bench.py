@@ -1,5 +1,7 @@
 """`hub bench sandbox`, in its short form: every figure is there, and none is for want of a sandbox."""
 
+import io
+
 import anyio
 import pytest
 
@@ -47,7 +49,7 @@ def test_a_provider_nobody_measures_is_refused(hub: Hub) -> None:
 def test_a_table_shows_what_there_is() -> None:
     from rich.console import Console
 
-    console = Console(width=120, record=True, quiet=True)
+    console = Console(width=120, record=True, file=io.StringIO())
     console.print(report_table(SandboxReport("process", walls="limits", runner="supervisor", exec_p50_ms=1.5)))
     shown = console.export_text()
     assert "process: limits, supervisor" in shown
