@@ -1,20 +1,22 @@
 """A docker engine of a test's own, which may be stopped, killed, frozen and started again without harm to others."""
 
 import os
+import select
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO
 
+import psutil
 import pytest
 
 IMAGE = "debian:bookworm-slim"
-START_SECONDS, STOP_SECONDS = 60.0, 60.0
+START_SECONDS, STOP_SECONDS, CALL_SECONDS = 60.0, 60.0, 120.0
 
 
 class PrivateEngine:
@@ -30,31 +32,32 @@ class PrivateEngine:
         """For `DOCKER_HOST`."""
         return f"unix://{self._folder}/docker.sock"
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """What a process needs to use this engine and no other."""
-        return {"DOCKER_HOST": self.host}
-
     def start(self) -> None:
-        """Start it, on what an earlier start has left; back when it answers."""
+        """Start it, on what an earlier start has left; back when it says that it is ready."""
         assert self._process is None, "it runs already"
-        # One that was killed leaves its pid file behind, and a number may meanwhile be another's.
-        (self._folder / "pid").unlink(missing_ok=True)
-        self._process = subprocess.Popen(self._command(), stdout=self._log.open("ab"), stderr=subprocess.STDOUT)
-        for _ in moments(START_SECONDS):
-            if self._answers():
-                return
-            if self._process.poll() is not None:
-                break
-        raise AssertionError(f"the engine did not start: {self._log.read_text()[-2000:]}")
+        # One that was killed leaves pid files behind, its own and that of the daemon which died with it. A number in
+        # them may meanwhile be another's, or a zombie's.
+        for left in ("pid", "exec/containerd/containerd.pid"):
+            (self._folder / left).unlink(missing_ok=True)
+        ready = self._folder / "ready"
+        ready.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as said, self._log.open("ab") as log:
+            said.bind(str(ready))
+            environment = {**os.environ, "NOTIFY_SOCKET": str(ready)}
+            self._process = subprocess.Popen(self._command(), stdout=log, stderr=log, env=environment)
+            ended = os.pidfd_open(self._process.pid)
+            try:
+                readable, _, _ = select.select([said, ended], [], [], START_SECONDS)
+            finally:
+                os.close(ended)
+            assert readable == [said], f"the engine did not start: {self._log.read_text()[-2000:]}"
 
     def end(self, sign: signal.Signals) -> None:
-        """End it by a signal and wait until it is gone; under SIGKILL its containers and their keeper stay behind."""
+        """End it by a signal; back when it is gone. Killed, it leaves its containers running."""
         process, self._process = self._process, None
         assert process is not None
         process.send_signal(sign)
         process.wait(STOP_SECONDS)
-        assert not self._answers()
 
     def freeze(self) -> None:
         """Have it neither answer nor refuse."""
@@ -62,71 +65,71 @@ class PrivateEngine:
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Go on after `freeze`."""
+        """Have it go on after `freeze`."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
-    def docker(self, *arguments: str, **options: Any) -> str:
+    def docker(self, *arguments: str, stdin: IO[bytes] | None = None) -> str:
         """What the command line client of this engine prints."""
         command = ["docker", "-H", self.host, *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120, **options).stdout
+        done = subprocess.run(command, stdin=stdin, capture_output=True, text=True, timeout=CALL_SECONDS, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
-    def containers(self, *filters: str) -> list[str]:
-        """Names of the containers that hubs made, running or not."""
-        wanted = [part for each in ("label=envhub=1", *filters) for part in ("--filter", each)]
-        return self.docker("ps", "--all", *wanted, "--format", "{{.Names}}").split()
-
-    def close(self) -> None:
-        """End it, its containers and what keeps them, and remove its folders."""
-        if self._process is not None:
-            with suppress(subprocess.CalledProcessError, subprocess.TimeoutExpired):
-                left = self.docker("ps", "--all", "--quiet").split()
-                if left:
-                    self.docker("rm", "--force", "--volumes", *left)
-            self.end(signal.SIGTERM)
-        self._end_the_rest()
-        shutil.rmtree(self._folder, ignore_errors=True)
+    def containers(self) -> list[str]:
+        """Names of all the containers that hubs made, running or not."""
+        return self.docker("ps", "--all", "--filter", "label=envhub=1", "--format", "{{.Names}}").split()
 
     def load(self, image: str) -> None:
-        """Copy an image from the machine's engine."""
+        """Copy an image from the machine's own engine."""
         with subprocess.Popen(["docker", "save", image], stdout=subprocess.PIPE) as saved:
             self.docker("load", stdin=saved.stdout)
         assert saved.returncode == 0
 
+    def close(self) -> None:
+        """End it, its containers and what keeps them, and remove its folders."""
+        try:
+            if self._process is None:
+                self.start()  # it knows best what it has left behind
+            self.thaw()
+            if left := self.docker("ps", "--all", "--quiet").split():
+                self.docker("rm", "--force", "--volumes", *left)
+            self.end(signal.SIGTERM)
+        finally:
+            self._end_the_rest()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
     def _command(self) -> list[str]:
         folder = self._folder
         return [
-            "dockerd",
+            *(
+                "unshare",
+                "--net",
+                "dockerd",
+            ),  # of a network of its own: `--bridge none` removes docker0, whoever made it
             *("--host", self.host, "--pidfile", f"{folder}/pid"),
             *("--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec"),
-            *("--bridge", "none", "--iptables=false", "--ip6tables=false", "--shutdown-timeout", "20"),
+            *("--bridge", "none", "--iptables=false", "--ip6tables=false"),
         ]
 
-    def _answers(self) -> bool:
-        command = ["docker", "-H", self.host, "version"]
-        return subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0
-
     def _end_the_rest(self) -> None:
-        """An engine that was killed leaves the daemon behind that keeps its containers, and those."""
-        for _ in moments(STOP_SECONDS):
-            left = list(self._own_processes())
-            if not left:
-                break
-            for pid in left:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        left = list(self._own_processes())
+        for process in left:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(left, STOP_SECONDS)
         for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
             mount = line.split()[1]
             if mount.startswith(f"{self._folder}/"):
                 subprocess.run(["umount", "--lazy", mount], check=False, capture_output=True)
 
-    def _own_processes(self) -> Iterator[int]:
-        """Processes that name this engine's folder in their command line; no other has a reason to."""
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and int(entry.name) != os.getpid():
-                with suppress(OSError):
-                    if os.fsencode(f"{self._folder}/exec/") in (entry / "cmdline").read_bytes():
-                        yield int(entry.name)
+    def _own_processes(self) -> Iterator[psutil.Process]:
+        """The engine and the daemons it starts: they alone are named after its folder."""
+        for process in psutil.process_iter(["name", "cmdline"]):
+            words: list[str] = process.info["cmdline"] or []
+            is_daemon = str(process.info["name"]).startswith(("dockerd", "containerd"))
+            if is_daemon and any(word.removeprefix("unix://").startswith(f"{self._folder}/") for word in words):
+                yield process
 
 
 @contextmanager
@@ -145,11 +148,3 @@ def private_engine() -> Generator[PrivateEngine]:
         yield engine
     finally:
         engine.close()
-
-
-def moments(seconds: float, pause: float = 0.05) -> Iterator[None]:
-    """Moments to look at something that gives no event, until the time is over."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        yield
-        time.sleep(pause)

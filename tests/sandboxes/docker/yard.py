@@ -1,0 +1,68 @@
+"""An environment for runs whose engine or hub is ended: played by `hub run yard.py -a oracle`."""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import anyio
+
+from envhub import Environment, Message, Public, SandboxedConfig, SandboxSpec, Score, Secret, Submission, Task, tool
+from envhub.messages import ToolRequest, assistant
+from envhub.sandbox import Resources
+
+SPEC = SandboxSpec(
+    image="debian:bookworm-slim", resources=Resources(memory_bytes=64 << 20, pids=32, disk_bytes=8 << 20)
+)
+SAYS = "exit 0: 'begun\\ndone\\n'"
+"""What the tool says where nothing broke; whatever else it says was not said by its program."""
+
+
+class YardConfig(SandboxedConfig):
+    """Where to play, and how."""
+
+    size: int = 16
+    """Tasks."""
+    patient: int = 4
+    """Every so many-th task works until it is told to stop, all others for a moment."""
+
+
+class Yard(Environment[YardConfig]):
+    """One tool that works for a while in the sandbox, and a verifier that works in another."""
+
+    @classmethod
+    def tasks(cls, config: Any, split: str, seed: int) -> Iterable[Task[Public, Secret]]:
+        for number in range(config.size):
+            yield Task(Public(id=str(number), prompt="Work."), Secret())
+
+    @classmethod
+    def specs(cls, config: Any) -> Sequence[SandboxSpec]:
+        return (SPEC,)
+
+    def sandbox_spec(self) -> SandboxSpec:
+        return SPEC
+
+    def reference(self) -> Sequence[Message]:
+        return (assistant("", ToolRequest(id="1", name="work", arguments="{}")), assistant("Done."))
+
+    @tool
+    async def work(self) -> str:
+        """Work for a while."""
+        is_patient = int(self.task.id) % self.config.patient == 0 and not await anyio.Path("go-on").exists()
+        said(f"works {os.getpid()} {self.sandbox.id}")
+        done = await self.sandbox.exec(
+            f"echo begun; sleep {600 if is_patient else 0.2}; echo done", timeout_seconds=900
+        )
+        return f"exit {done.exit_status}: {done.stdout.text!r}"
+
+    async def verify(self, submission: Submission) -> Score:
+        async with self.open_sandbox(SPEC) as fresh:
+            done = await fresh.exec("echo judged")
+        said("verified")
+        return Score(reward=float(done.stdout.text == "judged\n"))
+
+
+def said(line: str) -> None:
+    """Tell the test, which reads standard error."""
+    sys.stderr.write(f"yard: {line}\n")
+    sys.stderr.flush()
