@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,14 @@ async def say(episode: HostedEpisode, command: str) -> str:
     return "".join(getattr(block, "text", "") for block in result.content)
 
 
+def break_sandboxes() -> None:
+    """End whatever sandboxes run in."""
+    for process in psutil.Process(os.getpid()).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it ended as another one did
+            if "supervisor" in process.name():
+                os.kill(process.pid, signal.SIGKILL)
+
+
 async def test_tools_share_a_sandbox_that_setup_has_filled() -> None:
     async with opened() as episode:
         assert await say(episode, "cat /tmp/ready; echo mine > /tmp/mine") == "yes"
@@ -110,9 +118,7 @@ async def test_what_was_in_force_is_noted_once() -> None:
 async def test_a_sandbox_that_dies_ends_the_episode_as_a_sandbox_fault() -> None:
     async with opened() as episode:
         assert await say(episode, "echo well") == "well\n"
-        for process in psutil.Process(os.getpid()).children(recursive=True):
-            if "supervisor" in process.name():
-                os.kill(process.pid, signal.SIGKILL)
+        break_sandboxes()
         assert await say(episode, "echo well") == CLOSED
         assert episode.is_sealed
         assert await episode.conclude(Submission()) is None
@@ -163,3 +169,18 @@ async def test_auto_takes_processes_where_no_engine_answers_and_says_so(
     with pytest.raises(ConfigError, match=r"nobody\.sock"):
         async with open_provider("docker"):
             raise AssertionError
+
+
+async def test_a_sandbox_that_dies_under_the_verifier_is_no_fault_of_the_verifiers() -> None:
+    class Deadly(Yard):
+        async def verify(self, submission: Submission) -> Score:
+            async with self.sandbox.start("echo up; sleep 1000") as program:
+                await anext(aiter(program.output()))
+                break_sandboxes()
+                await program.wait()
+            raise AssertionError
+
+    async with opened(Deadly) as episode:
+        for _ in range(2):
+            with pytest.raises(SandboxError, match="the sandbox is gone"):
+                await episode.conclude(Submission())

@@ -18,6 +18,7 @@ from envhub.errors import (
     EpisodeError,
     ModelError,
     NotOffered,
+    SandboxError,
     TaskError,
     ToolError,
     VerifierError,
@@ -89,7 +90,7 @@ class HostedEpisode:
         self._in_flight: set[anyio.CancelScope] = set()
         self._idle: anyio.Event | None = None
         self._sealed = self._closed = False
-        self._verdict: Score | VerifierError | None = None
+        self._verdict: Score | VerifierError | SandboxError | None = None
         self._verifying: anyio.Lock | None = None
         self._sealing: anyio.Lock | None = None
         self._is_world_sealed = False
@@ -286,6 +287,7 @@ class HostedEpisode:
 
         Raises:
             VerifierError: the verifier failed, or gave something that is no score.
+            SandboxError: a sandbox broke under it.
         """
         await self.seal()
         self._verifying = self._verifying or anyio.Lock(fast_acquire=True)  # else a busy loop counts as verifying
@@ -293,9 +295,9 @@ class HostedEpisode:
             if self._verdict is None:
                 try:
                     self._verdict = await self._judge(submission)
-                except VerifierError as error:
+                except (VerifierError, SandboxError) as error:
                     self._verdict = error
-        if isinstance(self._verdict, VerifierError):
+        if isinstance(self._verdict, VerifierError | SandboxError):
             raise self._verdict
         return self._verdict
 
@@ -304,6 +306,7 @@ class HostedEpisode:
 
         Raises:
             VerifierError: the verifier failed, or gave something that is no score.
+            SandboxError: a sandbox broke under it.
         """
         await self.seal()
         if self.faults:
@@ -321,7 +324,7 @@ class HostedEpisode:
         try:
             with anyio.move_on_after(seconds) as scope:
                 score = await self.environment.verify(submission)
-        except VerifierError:
+        except (VerifierError, SandboxError):
             raise
         except ModelError as error:
             raise VerifierError(f"a model the verifier asked failed: {error}", retryable=error.retryable) from error
