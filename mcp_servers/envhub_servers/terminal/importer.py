@@ -1,6 +1,7 @@
 """`HarborImporter`: what of a folder of Harbor tasks can be run here, and a copy of it to keep."""
 
 import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,23 +17,33 @@ from envhub_servers.terminal.harbor import HarborTask, find_tasks, load_task
 from envhub_servers.terminal.places import agent_spec
 from envhub_servers.terminal.refusals import refusals
 
-FILE, TASKS = "environment.py", "tasks"
+TASKS = "tasks"
 _MODULE = '''"""Harbor tasks, copied from {name}."""
 
 from pathlib import Path
+from typing import Any
 
+from pydantic import model_validator
+
+from envhub import Environment
 from envhub_servers.terminal import Terminal, TerminalConfig
+
+DEFAULTS: dict[str, Any] = {{
+    "data": str(Path(__file__).parent / "{tasks}"),
+{settings}}}
 
 
 class ImportedConfig(TerminalConfig):
-    """The settings they were imported under."""
+    """What is not set is as it was when the tasks were imported."""
 
-{fields}
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, values: Any) -> Any:
+        return DEFAULTS | values
 
-class Imported(Terminal):
+
+class Imported(Terminal, Environment[ImportedConfig]):
     """Tasks in the Harbor format from {name}."""
-
-    config_type = ImportedConfig
 '''
 
 
@@ -57,10 +68,10 @@ class HarborImporter:
             if task_id in runs:
                 shutil.copytree(place, out / TASKS / task_id)
         kept = {name: value for name, value in settings.items() if name != "data"}
-        fields = [f"    {name}: {_type(name)} = {value!r}\n" for name, value in sorted(kept.items())]
-        fields.append(f'    data: str | None = str(Path(__file__).parent / "{TASKS}")\n')
-        (out / FILE).write_text(_MODULE.format(name=folder.resolve().name, fields="".join(fields)))
-        return out / FILE
+        lines = "".join(f'    "{name}": {value!r},\n' for name, value in sorted(kept.items()))
+        file = out / f"{_module_name(out.resolve().name)}.py"
+        file.write_text(_MODULE.format(name=folder.resolve().name, tasks=TASKS, settings=lines))
+        return file
 
 
 def _config(folder: Path, settings: Mapping[str, JsonValue]) -> TerminalConfig:
@@ -83,5 +94,5 @@ def _facts(task: HarborTask, config: TerminalConfig) -> dict[str, JsonValue]:
     return {"steps": len(task.steps), "image": image, "profile": spec.profile, "network": spec.network}
 
 
-def _type(name: str) -> str:
-    return str(TerminalConfig.model_fields[name].annotation).replace("typing.", "")
+def _module_name(name: str) -> str:
+    return re.sub(r"\W+", "_", name).strip("_") or "tasks"
