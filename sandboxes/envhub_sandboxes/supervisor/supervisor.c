@@ -604,11 +604,14 @@ static int become(const struct identity *identity) {
     return 0;
 }
 
-static void set_limit(int resource, uint64_t most) {
-    struct rlimit limit = {most, most}, old;
-    if (getrlimit(resource, &old) == 0 && old.rlim_max < most) limit.rlim_cur = limit.rlim_max = old.rlim_max;
+static void set_limits(int resource, uint64_t soft, uint64_t hard) {
+    struct rlimit limit = {soft, hard}, old;
+    if (getrlimit(resource, &old) == 0 && old.rlim_max < hard) limit.rlim_max = old.rlim_max;
+    if (limit.rlim_cur > limit.rlim_max) limit.rlim_cur = limit.rlim_max;
     setrlimit(resource, &limit);
 }
+
+static void set_limit(int resource, uint64_t most) { set_limits(resource, most, most); }
 
 static void give_up(int fd, int error, const char *step) {
     struct report report = {.kind = 'F', .value = error};
@@ -638,7 +641,8 @@ static void run_command(const struct order *order, const int fds[3], int failure
         if (dup2(fds[fd], fd) < 0) give_up(failure_fd, errno, "setting up its streams");
     setrlimit(RLIMIT_NOFILE, &files_limit);
     set_limit(RLIMIT_CORE, 0);
-    if (order->cpu_seconds) set_limit(RLIMIT_CPU, order->cpu_seconds);
+    /* SIGXCPU says why it ends; SIGKILL, which comes to those who ignore that one, does not. */
+    if (order->cpu_seconds) set_limits(RLIMIT_CPU, order->cpu_seconds, order->cpu_seconds + 1ull);
     if (order->memory_bytes) set_limit(RLIMIT_AS, order->memory_bytes);
     if (order->file_bytes) set_limit(RLIMIT_FSIZE, order->file_bytes);
     struct identity identity;
@@ -860,8 +864,10 @@ static void keep_tail(struct stream *stream, const char *data, size_t size) {
     stream->ring_length += size;
 }
 
+/* Not before it is known to have started, so that the hub hears of that first. */
 static bool may_read(const struct channel *channel) {
-    return pending(&outgoing) < HIGH_WATER && (!(channel->flags & STREAMS) || channel->credit > 0);
+    bool has_credit = !(channel->flags & STREAMS) || channel->credit > 0;
+    return channel->has_started && has_credit && pending(&outgoing) < HIGH_WATER;
 }
 
 /* Take what a stream offers now, within its credit. */
@@ -926,7 +932,7 @@ static void finish_command(struct channel *channel) {
 
 /* From now on nothing new is waited for: what lies in the pipes is taken, background children may hold them open. */
 static void note_end(struct channel *channel, int32_t status) {
-    channel->has_ended = true;
+    channel->has_started = channel->has_ended = true;
     channel->status = status;
     channel->deadline_us = 0;
     struct stream *streams[] = {&channel->out, &channel->err};
@@ -1488,7 +1494,7 @@ static void loop(void) {
         int timeout = keep_deadlines();
         bool has_files = false;
         watched = 0;
-        watch(NULL, 'h', 0, pending(&outgoing) < 4 * HIGH_WATER ? POLLIN : 0); /* who does not read is not heard */
+        watch(NULL, 'h', 0, pending(&outgoing) < HIGH_WATER ? POLLIN : 0); /* who does not read is not heard */
         watch(NULL, 'z', signal_fd, POLLIN);
         for (int bucket = 0; bucket < BUCKETS; bucket++) {
             for (struct channel *channel = channels[bucket]; channel; channel = channel->next) {
