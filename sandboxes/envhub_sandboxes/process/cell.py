@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+import signal
 import socket
 import subprocess
 from contextlib import suppress
@@ -65,7 +66,7 @@ class StartedCell:
                     await anyio.wait_readable(pidfd)
                 if self._process.poll() is None:
                     logger.warning("the supervisor of a sandbox (process %d) had to be killed", pid)
-                    self._process.kill()
+                    self._kill()
                     with anyio.move_on_after(END_SECONDS):
                         await anyio.wait_readable(pidfd)
                     self._process.poll()
@@ -73,6 +74,13 @@ class StartedCell:
                 os.close(pidfd)
                 os.close(self._words)
             await to_thread.run_sync(self._clean)
+
+    def _kill(self) -> None:
+        """Kill it, and what it started: a supervisor whose user is another does not die with bubblewrap."""
+        for pid in _children(self._process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.kill()
 
     def _clean(self) -> None:
         if self._cell.uid is not None and self._cell.command[0] != "bwrap":
@@ -84,3 +92,10 @@ class StartedCell:
         become = ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups")
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run((*become, "/bin/sh", "-c", "kill -9 -1"), timeout=END_SECONDS, check=False, cwd="/", env={})
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []

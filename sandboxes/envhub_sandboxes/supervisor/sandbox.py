@@ -1,9 +1,9 @@
 """`SupervisedSandbox`: the `Sandbox` protocol over a connection to a supervisor, whatever the supervisor runs in."""
 
-import posixpath
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from envhub.errors import NotOffered, SandboxError
 from envhub.sandbox import (
@@ -174,7 +174,7 @@ class SupervisedSandbox:
         return await self._take_snapshot(self)
 
     def _at(self, path: str) -> str:
-        return posixpath.join(self._surroundings.workdir, path)
+        return str(PurePosixPath(self._surroundings.workdir, path))
 
     def _user(self, user: str | None) -> str:
         return self._surroundings.user if user is None else user

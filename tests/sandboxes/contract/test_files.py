@@ -64,7 +64,7 @@ async def test_links_are_followed_in_reading_unless_they_are_not_to_be(sandbox: 
     assert await sandbox.read_file("link") == b"there\n"
     assert await sandbox.read_file("folder/file") == b"there\n"
     assert await reason_of(sandbox.read_file("link", follows_links=False)) == "ELOOP"
-    assert await reason_of(sandbox.read_file("folder/file", follows_links=False)) == "ELOOP"
+    assert await reason_of(sandbox.read_file("folder/file", follows_links=False)) in ("ELOOP", "ENOTDIR")
     assert await sandbox.read_file("real/file", follows_links=False) == b"there\n"
 
 
