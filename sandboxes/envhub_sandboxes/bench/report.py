@@ -25,7 +25,7 @@ class SandboxReport:
     """Of this process's resident memory over all but the first tenth of the execs."""
     supervisor_growth_kb: int | None = None
     open_p50_ms: float | None = None
-    """A sandbox made while its caller waits, without a warm pool."""
+    """A sandbox made while its caller waits; a pool makes the next one beside it."""
     docker_run_p50_ms: float | None = None
     """A container created and started with the same walls, through the engine's API, one at a time."""
     acquires: int = 0
