@@ -32,7 +32,7 @@ Supervisor to hub
     d output    bytes of standard output, of a file, a listing or a connection
     D errors    bytes of standard error
     i credit    u32 bytes of input that were taken in; for an exec that streams, one of 0 bytes as soon as its program
-                has started (after execve), so that the hub tells a start from `f`
+                has started (after execve) and before its output, so that the hub tells a start from `f`
     E ended     i32 status (exit status, negative for a signal), u32 flags, u64 wall_us, u64 cpu_us, u32 survivors,
                 u64 dropped stdout bytes, u64 dropped stderr bytes, string stdout tail, string stderr tail
                 flags: 1 timed out, 2 the kernel killed a process of this sandbox for memory meanwhile, 4 killed on
