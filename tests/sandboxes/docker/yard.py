@@ -11,11 +11,9 @@ from envhub import Environment, Message, Public, SandboxedConfig, SandboxSpec, S
 from envhub.messages import ToolRequest, assistant
 from envhub.sandbox import Resources
 
-SPEC = SandboxSpec(
-    image="debian:bookworm-slim", resources=Resources(memory_bytes=64 << 20, pids=32, disk_bytes=8 << 20)
-)
 SAYS = "exit 0: 'begun\\ndone\\n'"
 """What the tool says where nothing broke; whatever else it says was not said by its program."""
+SMALL = Resources(memory_bytes=64 << 20, pids=32, disk_bytes=8 << 20)
 
 
 class YardConfig(SandboxedConfig):
@@ -25,6 +23,9 @@ class YardConfig(SandboxedConfig):
     """Tasks."""
     patient: int = 4
     """Every so many-th task works until it is told to stop, all others for a moment."""
+    image: str = "debian:bookworm-slim"
+    keeps: bool = False
+    """Whether the first task takes a snapshot, of a root that can be written to."""
 
 
 class Yard(Environment[YardConfig]):
@@ -37,10 +38,14 @@ class Yard(Environment[YardConfig]):
 
     @classmethod
     def specs(cls, config: Any) -> Sequence[SandboxSpec]:
-        return (SPEC,)
+        return (SandboxSpec(image=config.image, resources=SMALL, has_writable_root=config.keeps),)
 
     def sandbox_spec(self) -> SandboxSpec:
-        return SPEC
+        return self.specs(self.config)[0]
+
+    async def setup(self) -> None:
+        if self.config.keeps and self.task.id == "0":
+            await self.sandbox.snapshot()
 
     def reference(self) -> Sequence[Message]:
         return (assistant("", ToolRequest(id="1", name="work", arguments="{}")), assistant("Done."))
@@ -49,14 +54,13 @@ class Yard(Environment[YardConfig]):
     async def work(self) -> str:
         """Work for a while."""
         is_patient = int(self.task.id) % self.config.patient == 0 and not await anyio.Path("go-on").exists()
+        script = f"echo begun; sleep {600 if is_patient else 0.2}; echo done"
         said(f"works {os.getpid()} {self.sandbox.id}")
-        done = await self.sandbox.exec(
-            f"echo begun; sleep {600 if is_patient else 0.2}; echo done", timeout_seconds=900
-        )
+        done = await self.sandbox.exec(script, timeout_seconds=900)
         return f"exit {done.exit_status}: {done.stdout.text!r}"
 
     async def verify(self, submission: Submission) -> Score:
-        async with self.open_sandbox(SPEC) as fresh:
+        async with self.open_sandbox(self.sandbox_spec()) as fresh:
             done = await fresh.exec("echo judged")
         said("verified")
         return Score(reward=float(done.stdout.text == "judged\n"))
