@@ -8,8 +8,11 @@ import anyio
 import pytest
 
 from envhub import BadRow, Deadlines, Submission
+from envhub.errors import ConfigError
 from envhub.hosting.opening import open_served
+from envhub.hosting.sandboxes import make_ready, open_provider
 from envhub.protocols import EnvironmentHost, TaskCard
+from envhub_servers.code import Code, CodeConfig
 
 AT_ONCE = 4
 
@@ -33,11 +36,24 @@ async def rewards(host: EnvironmentHost, answers: dict[str, str]) -> list[float]
     return found
 
 
+@pytest.fixture(params=["process", "docker"])
+async def sandbox(request: pytest.FixtureRequest) -> str:
+    """The name of a provider that has sandboxes here."""
+    try:
+        async with open_provider(request.param) as provider:
+            await make_ready(provider, Code.specs(CodeConfig()))
+    except ConfigError as error:
+        pytest.skip(f"there are no sandboxes of {request.param} here: {error}")
+    return request.param
+
+
 @pytest.mark.parametrize(("body", "reward"), [("canonical_solution", 1.0), (None, 0.0)])
-async def test_humaneval_is_scored_as_it_should_be(real_data: Path, body: str | None, reward: float) -> None:
+async def test_humaneval_is_scored_as_it_should_be(
+    real_data: Path, sandbox: str, body: str | None, reward: float
+) -> None:
     file = real_data / "humaneval" / "HumanEval.jsonl.gz"
     rows = [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
     answers = {row["task_id"]: row["prompt"] + (row[body] if body else "    return None\n") for row in rows}
     with anyio.fail_after(300):
-        async with open_served("code", {"data": str(file)}) as host:
+        async with open_served("code", {"data": str(file), "sandbox": sandbox}) as host:
             assert await rewards(host, answers) == [reward] * 164

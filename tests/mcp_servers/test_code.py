@@ -1,19 +1,24 @@
 """The code environment over small files, and over HumanEval."""
 
+import ast
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from envhub import BadRow, Deadlines, Public, Secret, Submission, Task, VerifierError
+from envhub import BadRow, Deadlines, Public, SandboxProvider, Secret, Submission, Task, VerifierError
 from envhub.errors import ConfigError
 from envhub.hosting import InProcessHost
+from envhub.hosting.host import source_digest
+from envhub.hosting.opening import open_in_process
+from envhub.hosting.sandboxes import open_provider
 from envhub.messages import assistant
-from envhub_sandboxes.process import process_sandbox
+from envhub_servers import table
 from envhub_servers.code import Code, CodeConfig, CodeSecret, humaneval
+from envhub_servers.code.programs import CANDIDATE, EXAMINER, command
 
 ROW = {
     "task_id": "T/0",
@@ -25,10 +30,16 @@ ROW = {
 RIGHT = "def area(radius):\n    return math.pi * radius * radius\n"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def sandbox() -> Iterator[None]:
-    yield
-    process_sandbox().close()
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """For the whole module, as the sandboxes are."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def box(anyio_backend: str) -> AsyncGenerator[SandboxProvider]:
+    async with open_provider("process") as provider:
+        yield provider
 
 
 def write(path: Path, *rows: dict[str, Any]) -> str:
@@ -44,8 +55,10 @@ def task_of(**changes: Any) -> Task[Public, Secret]:
     return Task(Public(id=row["task_id"], prompt=row["prompt"]), secret)
 
 
-def environment(task: Task[Public, Secret] | None = None, **settings: Any) -> Code:
-    return Code(task or task_of(), CodeConfig(data="rows.jsonl", **settings), 0)
+def environment(box: SandboxProvider | None = None, task: Task[Public, Secret] | None = None, **settings: Any) -> Code:
+    world = Code(task or task_of(), CodeConfig(data="rows.jsonl", **settings), 0)
+    world.sandboxes = box
+    return world
 
 
 def checking(test: str) -> Task[Public, Secret]:
@@ -53,8 +66,8 @@ def checking(test: str) -> Task[Public, Secret]:
     return task_of(prompt="def f(*x, **k):\n", entry_point="f", test=f"def check(candidate):\n    {test}\n")
 
 
-async def reward(task: Task[Public, Secret], answer: str) -> float:
-    verdict = await environment(task).verify(Submission(answer=answer))
+async def reward(box: SandboxProvider, task: Task[Public, Secret], answer: str) -> float:
+    verdict = await environment(box, task).verify(Submission(answer=answer))
     assert verdict.passed == (verdict.reward == 1.0)
     return verdict.reward
 
@@ -103,9 +116,9 @@ def test_humaneval_is_a_configuration_of_it() -> None:
     assert CodeConfig.model_validate(dict(humaneval.defaults)).data == "hf:openai/openai_humaneval"
 
 
-async def test_a_right_answer_passes_and_a_wrong_one_fails_with_the_test_it_failed() -> None:
-    assert await reward(task_of(), RIGHT) == 1.0
-    verdict = await environment().verify(Submission(answer=RIGHT.replace("return", "return 1 +")))
+async def test_a_right_answer_passes_and_a_wrong_one_fails_with_the_test_it_failed(box: SandboxProvider) -> None:
+    assert await reward(box, task_of(), RIGHT) == 1.0
+    verdict = await environment(box).verify(Submission(answer=RIGHT.replace("return", "return 1 +")))
     assert verdict.reward == 0.0
     assert verdict.feedback is not None
     assert verdict.feedback.startswith("assert abs(candidate(2.0) - 12.56637) < 1e-4: AssertionError")
@@ -114,8 +127,8 @@ async def test_a_right_answer_passes_and_a_wrong_one_fails_with_the_test_it_fail
 @pytest.mark.parametrize(
     "answer", ["", "I cannot.", "def area(radius): return", "def area(", "x" * 100_000, "\0", "\ud800"]
 )
-async def test_what_is_no_program_is_worth_nothing(answer: str) -> None:
-    assert await reward(task_of(), answer) == 0.0
+async def test_what_is_no_program_is_worth_nothing(box: SandboxProvider, answer: str) -> None:
+    assert await reward(box, task_of(), answer) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -139,8 +152,8 @@ async def test_what_is_no_program_is_worth_nothing(answer: str) -> None:
         ("assert len(candidate(500_000)) == 500_000", "lambda n: 'x' * n"),
     ],
 )
-async def test_values_pass_between_the_tests_and_the_function(test: str, function: str) -> None:
-    assert await reward(checking(test), f"f = {function}") == 1.0
+async def test_values_pass_between_the_tests_and_the_function(box: SandboxProvider, test: str, function: str) -> None:
+    assert await reward(box, checking(test), f"f = {function}") == 1.0
 
 
 EXPECTS_AN_ERROR = "try: candidate()\n    except ValueError as error: assert str(error) == 'no'\n    else: assert False"
@@ -150,13 +163,13 @@ EXPECTS_AN_ERROR = "try: candidate()\n    except ValueError as error: assert str
     ("raised", "expected"),
     [("ValueError('no')", 1.0), ("TypeError('no')", 0.0), ("type('ValueError', (Exception,), {})('no')", 1.0)],
 )
-async def test_a_test_may_expect_an_error(raised: str, expected: float) -> None:
-    assert await reward(checking(EXPECTS_AN_ERROR), f"def f():\n    raise {raised}") == expected
+async def test_a_test_may_expect_an_error(box: SandboxProvider, raised: str, expected: float) -> None:
+    assert await reward(box, checking(EXPECTS_AN_ERROR), f"def f():\n    raise {raised}") == expected
 
 
-async def test_an_error_of_the_functions_own_kind_is_still_an_error() -> None:
+async def test_an_error_of_the_functions_own_kind_is_still_an_error(box: SandboxProvider) -> None:
     test = "try: candidate()\n    except Exception as error: assert type(error).__name__ == 'Odd'"
-    assert await reward(checking(test), "class Odd(Exception): pass\ndef f(): raise Odd") == 1.0
+    assert await reward(box, checking(test), "class Odd(Exception): pass\ndef f(): raise Odd") == 1.0
 
 
 @pytest.mark.parametrize(
@@ -167,45 +180,80 @@ async def test_an_error_of_the_functions_own_kind_is_still_an_error() -> None:
         ("pass", "the tests never called the function"),
     ],
 )
-async def test_tests_that_cannot_be_run_are_the_verifiers_fault(test: str, complaint: str) -> None:
+async def test_tests_that_cannot_be_run_are_the_verifiers_fault(
+    box: SandboxProvider, test: str, complaint: str
+) -> None:
     with pytest.raises(VerifierError, match=complaint):
-        await environment(checking(test)).verify(Submission(answer="def f(*x): return 1"))
+        await environment(box, checking(test)).verify(Submission(answer="def f(*x): return 1"))
 
 
-async def test_a_prompt_that_is_no_python_is_the_verifiers_fault() -> None:
+async def test_a_prompt_that_is_no_python_is_the_verifiers_fault(box: SandboxProvider) -> None:
     with pytest.raises(VerifierError, match="cannot be loaded: SyntaxError"):
-        await environment(task_of(prompt="def area(:")).verify(Submission(answer=RIGHT))
+        await environment(box, task_of(prompt="def area(:")).verify(Submission(answer=RIGHT))
 
 
-async def test_a_program_of_the_agents_runs_and_is_told_of() -> None:
-    world = environment()
+async def test_a_program_of_the_agents_runs_and_is_told_of(box: SandboxProvider) -> None:
+    world = environment(box)
     assert await world.run_python("print(6 * 7)") == "42\n[exit status 0]"
     said = await world.run_python("1 / 0")
-    assert said.startswith('Traceback (most recent call last):\n  File "main.py", line 1, in <module>\n    1 / 0\n')
+    assert said.startswith("Traceback (most recent call last):\n")
+    assert 'main.py", line 1, in <module>\n    1 / 0\n' in said
     assert said.endswith("ZeroDivisionError: division by zero\n[exit status 1]")
     assert await world.run_python("x = 1") == "[exit status 0]"
     assert "NameError" in await world.run_python("print(x)")
 
 
-async def test_limits_are_told_to_the_agent() -> None:
-    world = environment(run_seconds=1.0, output_bytes=200)
-    assert await world.run_python("while True: pass") == "[stopped after 1 seconds of CPU time]"
+async def test_nothing_is_left_from_the_call_before(box: SandboxProvider) -> None:
+    world = environment(box)
+    leave = (
+        "import os, time\nopen('left', 'w').write('here')\nopen('/tmp/left', 'w').write('here')\n"
+        "if os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\n"
+        "print(sorted(os.listdir()), os.path.exists('/tmp/left'))"
+    )
+    for _ in range(2):
+        assert await world.run_python(leave) == "['left', 'main.py'] True\n[exit status 0]"
+    assert await world.run_python("import os; print(os.listdir())") == "['main.py']\n[exit status 0]"
+
+
+async def test_limits_are_told_to_the_agent(box: SandboxProvider) -> None:
+    world = environment(box, run_seconds=1.0, output_bytes=200)
+    assert await world.run_python("print('so far')\nwhile True: pass") == (
+        "so far\n[stopped after 1 seconds of CPU time]"
+    )
     assert "bytes dropped" in await world.run_python("print('x' * 1000)")
+    assert "MemoryError" in await world.run_python("x = bytearray(3 << 30)")
 
 
-async def test_a_hosted_episode_runs_code_and_submits(tmp_path: Path) -> None:
-    config = CodeConfig(data=write(tmp_path / "a.jsonl", ROW))
-    await Code.prepare(config)
-    host = InProcessHost("code", Code, config)
-    card = next(host.cards("test", 0))
-    assert not isinstance(card, BadRow)
-    assert host.info.scores_transcripts
-    async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
-        assert [tool.name for tool in episode.seats["agent"].tools] == ["run_python", "get_task", "submit"]
-        result = await episode.seats["agent"].call_tool("run_python", {"code": "print(1)"})
-        assert "exit status 0" in result.model_dump_json()
-        await episode.seats["agent"].call_tool("submit", {"answer": f"```python\n{RIGHT}```"})
-        assert (await episode.verify(Submission(answer=episode.answer))).reward == 1.0
+async def test_what_no_file_can_hold_is_told_to_the_agent(box: SandboxProvider) -> None:
+    assert "SyntaxError" in await environment(box).run_python("\ud800")
+    assert "null bytes" in await environment(box).run_python("\0")
+
+
+@pytest.mark.parametrize("files", [CANDIDATE, EXAMINER])
+def test_what_runs_in_a_sandbox_is_python_of_any_version_there(files: tuple[str, ...]) -> None:
+    ast.parse(command(files)[-1], feature_version=(3, 9))
+
+
+def test_what_reads_the_rows_is_part_of_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = source_digest(Code)
+    changed = tmp_path / "table.py"
+    changed.write_text(Path(table.__file__).read_text() + "\n")
+    monkeypatch.setattr(table, "__file__", str(changed))
+    assert source_digest(Code) != before
+
+
+async def test_a_hosted_episode_runs_code_submits_and_says_where(tmp_path: Path) -> None:
+    config = CodeConfig(data=write(tmp_path / "a.jsonl", ROW), sandbox="process")
+    async with open_in_process("code", Code, config) as host:
+        card = await host.find_task("test", "T/0", 0)
+        assert host.info.scores_transcripts
+        async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
+            assert [tool.name for tool in episode.seats["agent"].tools] == ["run_python", "get_task", "submit"]
+            result = await episode.seats["agent"].call_tool("run_python", {"code": "print(1)"})
+            assert "exit status 0" in result.model_dump_json()
+            await episode.seats["agent"].call_tool("submit", {"answer": f"```python\n{RIGHT}```"})
+            assert (await episode.verify(Submission(answer=episode.answer))).reward == 1.0
+            assert {ref.provider for ref in episode.sandboxes} == {"process"}
 
 
 def real(folder: Path) -> list[Task[Public, Secret]]:
@@ -213,11 +261,11 @@ def real(folder: Path) -> list[Task[Public, Secret]]:
     return [task for task in tasks if isinstance(task, Task)]
 
 
-async def passing(tasks: list[tuple[Task[Public, Secret], Submission]]) -> set[str]:
+async def passing(box: SandboxProvider, tasks: list[tuple[Task[Public, Secret], Submission]]) -> set[str]:
     passed: set[str] = set()
 
     async def play(task: Task[Public, Secret], submission: Submission) -> None:
-        if (await environment(task).verify(submission)).reward == 1.0:
+        if (await environment(box, task).verify(submission)).reward == 1.0:
             passed.add(task.id)
 
     async with anyio.create_task_group() as group:
@@ -226,22 +274,24 @@ async def passing(tasks: list[tuple[Task[Public, Secret], Submission]]) -> set[s
     return passed
 
 
-async def test_every_canonical_solution_passes_and_none_that_returns_none(real_data: Path) -> None:
+async def test_every_canonical_solution_passes_and_none_that_returns_none(
+    box: SandboxProvider, real_data: Path
+) -> None:
     tasks = real(real_data)
     assert len(tasks) == 164
-    references = [(task, Submission(transcript=tuple(environment(task).reference()))) for task in tasks]
-    assert await passing(references) == {task.id for task in tasks}
+    references = [(task, Submission(transcript=tuple(environment(None, task).reference()))) for task in tasks]
+    assert await passing(box, references) == {task.id for task in tasks}
     nothing = [
         (task, Submission(transcript=(assistant(f"```python\n{task.secret.prompt}    return None\n```"),)))
         for task in tasks
         if isinstance(task.secret, CodeSecret)
     ]
     assert len(nothing) == 164
-    assert await passing(nothing) == set()
+    assert await passing(box, nothing) == set()
 
 
-async def test_bodies_alone_pass_as_well_as_whole_functions(real_data: Path) -> None:
+async def test_bodies_alone_pass_as_well_as_whole_functions(box: SandboxProvider, real_data: Path) -> None:
     tasks = real(real_data)[:40]
-    assert await passing([(task, Submission(answer=str(task.secret.answer))) for task in tasks]) == {
+    assert await passing(box, [(task, Submission(answer=str(task.secret.answer))) for task in tasks]) == {
         task.id for task in tasks
     }

@@ -1,12 +1,13 @@
 """`code`: functions to complete, checked by their tests (HumanEval's format); `humaneval` is a configuration of it.
 
-The agent's code and the tests never share a process. Both run in the process sandbox, which is found by its name.
+The agent's code and the tests never share a sandbox; every program gets a fresh one.
 """
 
 import ast
 import json
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 
 from pydantic import Field
 
@@ -16,26 +17,32 @@ from envhub import (
     EnvironmentConfig,
     Message,
     Public,
+    SandboxedConfig,
+    SandboxSpec,
     Score,
     Secret,
     Submission,
     Task,
+    ToolError,
     ToolRequest,
     tool,
 )
 from envhub.messages import assistant
 from envhub.preset import Preset
 from envhub.rows import Row
-from envhub_servers.code.examination import MEMORY_BYTES, WALL_FACTOR, examine, limit
-from envhub_servers.code.sandbox import Finished, find_sandbox
+from envhub.sandbox import Finished, SandboxFileError
+from envhub_servers import table
+from envhub_servers.code.examination import examine
+from envhub_servers.code.programs import PYTHON, SPEC, WALL_FACTOR, limit, limits
 from envhub_servers.table import TableConfig
 
 __all__ = ["Code", "CodeConfig", "CodeSecret", "humaneval"]
 
+FILE = "main.py"
 INSTRUCTION = "Complete this Python function. Answer with the whole function in one ```python block."
 
 
-class CodeConfig(TableConfig):
+class CodeConfig(SandboxedConfig, TableConfig):
     """Where the problems are, and what running code may cost."""
 
     data: str | None = None
@@ -76,9 +83,14 @@ class Code(Environment[CodeConfig]):
         return config.tasks(split, partial(_task, config))
 
     @classmethod
-    async def prepare(cls, config: CodeConfig) -> None:
-        """Start the sandbox, which says what it does not hold."""
-        await find_sandbox().prepare()
+    def specs(cls, config: CodeConfig) -> Sequence[SandboxSpec]:
+        """One kind of sandbox for every program."""
+        return (SPEC,)
+
+    @classmethod
+    def sources(cls) -> Sequence[Path]:
+        """What reads the rows makes the tasks, too."""
+        return (Path(table.__file__),)
 
     @tool
     async def run_python(self, code: str) -> str:
@@ -91,13 +103,19 @@ class Code(Environment[CodeConfig]):
             code: The whole program.
         """
         seconds = self.config.run_seconds
-        async with limit():
-            finished = await find_sandbox().run_python(
-                code,
-                cpu_seconds=seconds,
-                wall_seconds=WALL_FACTOR * seconds,
-                memory_bytes=MEMORY_BYTES,
+        async with limit(), self.open_sandbox(SPEC) as sandbox:
+            file = f"{sandbox.workdir}/{FILE}"
+            try:
+                await sandbox.write_file(file, code.encode("utf-8", "surrogatepass"))
+            except SandboxFileError as error:
+                raise ToolError(f"the program could not be written to a file: {error}") from error
+            finished = await sandbox.exec(
+                (*PYTHON, "-u", file),  # what it printed is there even where it is stopped
+                cwd=sandbox.workdir,
+                timeout_seconds=WALL_FACTOR * seconds,
                 output_bytes=self.config.output_bytes,
+                limits=limits(seconds),
+                keeps_background=False,
             )
         return _told(finished, seconds)
 
@@ -122,7 +140,7 @@ class Code(Environment[CodeConfig]):
         if not submission.final.strip():
             return Score(reward=0.0, passed=False, feedback="there is no answer")
         verdict = await examine(
-            find_sandbox(),
+            self.open_sandbox,
             prompt=secret.prompt,
             test=secret.test,
             entry_point=secret.entry_point,
@@ -140,6 +158,8 @@ def _told(finished: Finished, seconds: float) -> str:
         ending = f"stopped after {seconds:g} seconds of CPU time"
     else:
         ending = f"exit status {finished.exit_status}"
+    if finished.out_of_memory:
+        ending += ", out of memory"
     parts = [text for text in (finished.stdout.text.rstrip("\n"), finished.stderr.text.rstrip("\n")) if text]
     return "\n".join([*parts, f"[{ending}]"])
 

@@ -1,4 +1,4 @@
-"""Finding the program in what a model answered. Runs inside the sandbox: the standard library alone."""
+"""Finding the program in what a model answered. Runs inside the sandbox: the standard library alone, Python 3.9 on."""
 
 import ast
 import re
@@ -66,12 +66,10 @@ def _defines(program: str, name: str) -> bool:
 
 
 def _names(statement: ast.stmt) -> list[str]:
-    match statement:
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            return [statement.name]
-        case ast.Assign():
-            return [target.id for target in statement.targets if isinstance(target, ast.Name)]
-        case ast.Import() | ast.ImportFrom():
-            return [alias.asname or alias.name for alias in statement.names]
-        case _:
-            return []
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return [statement.name]
+    if isinstance(statement, ast.Assign):
+        return [target.id for target in statement.targets if isinstance(target, ast.Name)]
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return [alias.asname or alias.name for alias in statement.names]
+    return []

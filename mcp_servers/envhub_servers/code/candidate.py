@@ -1,41 +1,61 @@
 """The process that holds the agent's code: it is given arguments, one call after the other, and nothing else.
 
-Whatever the code does to this process, it can only change what it answers. Runs inside the sandbox, after the source
-of the modules it names.
+Whatever the code does to this process, it can only change what it answers. Runs inside a sandbox of its own, after the
+source of the modules it names: the standard library alone, Python 3.9 on.
 """
 
-import json
 import os
-import socket
-import sys
+import traceback
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # their source stands above this one's in the program
     from envhub_servers.code.answer import find_program
-    from envhub_servers.code.values import TooLong, Unsendable, decode, encode, receive, send
+    from envhub_servers.code.values import TooLong, Unsendable, decode, encode, pack, receive
 
-CHANNEL = 3
+REPLIES, CALLS, LAST_WORDS = 3, 4, 5
+"""Where the standard output, input and error of this process go before the agent's code can use them."""
 SHOWN = 300
 
 
 def main() -> None:
     """Load the answer, then call its function until nobody asks any more."""
-    request = json.loads(sys.stdin.buffer.read())
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    _part_streams()
+    try:
+        _serve()
+    except SystemExit:
+        raise
+    except BaseException:
+        os.write(LAST_WORDS, traceback.format_exc().encode(errors="replace"))
+        raise SystemExit(1) from None
+
+
+def _part_streams() -> None:
+    """Take the standard streams away from the agent's code: what it prints is no answer."""
+    for taken, place in ((1, REPLIES), (0, CALLS), (2, LAST_WORDS)):
+        os.dup2(taken, place, inheritable=False)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+
+
+def _serve() -> None:
+    calls, replies = os.fdopen(CALLS, "rb"), os.fdopen(REPLIES, "wb")
+    request = receive(calls)
     program = find_program(request["prompt"], request["answer"], request["entry_point"])
     namespace: dict[str, Any] = {"__name__": "answer"}
     exec(compile(program, "answer.py", "exec", dont_inherit=True), namespace)
     function = namespace[request["entry_point"]]
-    channel = socket.socket(fileno=CHANNEL)
     while True:
         try:
-            call = receive(channel)
+            call = receive(calls)
         except (EOFError, OSError):
             return
         try:
-            send(channel, _reply(function, call))
+            reply = pack(_reply(function, call))
         except TooLong:
-            send(channel, {"odd": "more than a message can hold"})
+            reply = pack({"odd": "more than a message can hold"})
+        replies.write(reply)
+        replies.flush()
 
 
 def _reply(function: Any, call: dict[str, Any]) -> dict[str, Any]:

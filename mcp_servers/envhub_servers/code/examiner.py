@@ -1,23 +1,22 @@
-"""The process that runs the tests. The code under test is in another one, behind a proxy that passes values.
+"""The process that runs the tests. The code under test is in another sandbox, behind a proxy that passes values.
 
-Says `started` before the first test, and the verdict as one JSON line, on a standard output that the tests cannot
-print to. Runs inside the sandbox, after the source of the modules it names.
+Its standard output, which the tests cannot print to, carries marked messages: calls for the code under test, whose
+replies come on the standard input, and what this process has to say of them: first that it has started, last the
+verdict. Runs inside a sandbox of its own, after the source of the modules it names: the standard library alone, Python
+3.9 on.
 """
 
 import builtins
-import json
 import os
-import random
-import socket
 import sys
-import traceback
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:  # its source stands above this one's in the program
-    from envhub_servers.code.values import TooLong, Unsendable, decode, encode, receive, send
+    from envhub_servers.code.values import TooLong, Unsendable, decode, encode, pack, receive
 
-CHANNEL = 3
+CALL, SAY = b"c", b"s"
+"""What stands before each message: whom it is for."""
 SHOWN = 300
 
 
@@ -28,8 +27,8 @@ class Ended(BaseException):
 class Candidate:
     """Stands for the function under test: a call is sent over, and a value of builtins or an error comes back."""
 
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
+    def __init__(self, calls: BinaryIO, replies: BinaryIO) -> None:
+        self._calls, self._replies = calls, replies
         self.calls = 0
         self.broken: str | None = None
         """Why the code under test answers no more."""
@@ -40,14 +39,16 @@ class Candidate:
         if self.broken or self.fault:
             raise Ended
         try:
-            message = {"args": encode(list(args)), "kwargs": encode(kwargs)}
-        except Unsendable as error:
-            self.fault = f"a test passes {error}, which cannot be sent to the code under test"
+            message = pack({"args": encode(list(args)), "kwargs": encode(kwargs)})
+        except (Unsendable, TooLong) as error:
+            passed = str(error) or "more than a message can hold"
+            self.fault = f"a test passes {passed}, which cannot be sent to the code under test"
             raise Ended from None
         self.calls += 1
         try:
-            send(self._channel, message)
-            reply = receive(self._channel)
+            self._calls.write(CALL + message)
+            self._calls.flush()
+            reply = receive(self._replies)
             value = decode(reply["value"]) if "value" in reply else None
         except TooLong:
             self.broken = "it returned more than a message can hold"
@@ -77,37 +78,50 @@ def _error(reply: dict[str, Any]) -> Exception:
 
 
 def main() -> None:
-    """Run the tests that stand on the standard input."""
-    request = json.loads(sys.stdin.buffer.read())
-    verdict = os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_RDWR), 1)
-    random.seed(0)  # so that a test that draws numbers draws the same
-    candidate = Candidate(socket.socket(fileno=CHANNEL))
+    """Run the tests that come first on the standard input."""
+    replies, said = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    request = receive(replies)
+    candidate = Candidate(said, replies)
     try:
         tests = compile(request["test"], "tests.py", "exec", dont_inherit=True)
         namespace: dict[str, Any] = {"__name__": "tests"}
         exec(_compiled_prompt(request["prompt"]), namespace)
         namespace[request["entry_point"]] = candidate
     except BaseException as error:
-        _say(verdict, {"fault": f"the prompt or the tests cannot be loaded: {type(error).__name__}: {error}"})
+        _say(said, {"fault": f"the prompt or the tests cannot be loaded: {type(error).__name__}: {error}"})
         return
-    os.write(verdict, b"started\n")
+    _say(said, {"started": True})
+    _say(said, _verdict(tests, request["test"], namespace, candidate))
+
+
+def _say(said: BinaryIO, message: dict[str, Any]) -> None:
+    said.write(SAY + pack(message))
+    said.flush()
+
+
+def _verdict(tests: CodeType, source: str, namespace: dict[str, Any], candidate: Candidate) -> dict[str, Any]:
+    if "random" in source or "random" in sys.modules:  # so that a test that draws numbers draws the same
+        import random
+
+        random.seed(0)
     failure = None
     try:
         exec(tests, namespace)
         namespace["check"](candidate)
     except BaseException as error:
-        failure = _told(error, request["test"])
+        failure = _told(error, source)
         if candidate.calls == 0 and candidate.fault is None:
             candidate.fault = f"the tests failed before they called the function: {failure}"
     if failure is None and candidate.calls == 0:
         candidate.fault = "the tests never called the function"
     if candidate.fault is not None:
-        _say(verdict, {"fault": candidate.fault})
-    elif candidate.broken is not None:
-        _say(verdict, {"passed": False, "why": candidate.broken})
-    else:
-        _say(verdict, {"passed": failure is None, "why": failure, "calls": candidate.calls})
+        return {"fault": candidate.fault}
+    if candidate.broken is not None:
+        return {"passed": False, "why": candidate.broken}
+    return {"passed": failure is None, "why": failure, "calls": candidate.calls}
 
 
 def _compiled_prompt(prompt: str) -> CodeType:
@@ -120,14 +134,12 @@ def _compiled_prompt(prompt: str) -> CodeType:
 
 def _told(error: BaseException, tests: str) -> str:
     """An error with the line of the tests it came from."""
+    import traceback  # which half of all examinations can do without
+
     lines = tests.splitlines()
     numbers = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "tests.py"]
     place = f"{lines[numbers[-1] - 1].strip()[:SHOWN]}: " if numbers and numbers[-1] else ""
     return f"{place}{type(error).__name__}: {error}"[: 3 * SHOWN]
-
-
-def _say(verdict: int, message: dict[str, Any]) -> None:
-    os.write(verdict, json.dumps(message).encode() + b"\n")
 
 
 if __name__ == "__main__":
