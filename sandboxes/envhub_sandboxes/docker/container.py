@@ -12,6 +12,9 @@ from envhub_sandboxes.docker.layout import SUPERVISOR_FOLDER, Image, Layout
 SUPERVISOR = f"{SUPERVISOR_FOLDER}/supervisor"
 ROOT_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
 SHARED_MEMORY_BYTES = 64 << 20
+_MOST = {"core": 0}
+_PODMANS_MOST = _MOST | {"nofile": 16_384, "nproc": 32_768}
+"""Podman would raise these to a million and more, which only a fully privileged service may."""
 MEMORY_OPTIONS = "rw,nosuid,nodev,exec,mode=1777"
 
 SHARES_KERNEL = "shares the machine's kernel"
@@ -19,6 +22,7 @@ MEMORY_FOLDERS = "files in writable folders count as memory"
 ROOT_IS_ROOT = "root in it is the machine's root, without most capabilities"
 NO_QUOTA = "what is written to its root is measured every few seconds, not bounded as it is written"
 REACHES_NEIGHBOURS = "reaches the machine and other containers on the bridge"
+PODMANS_FOLDERS = "/run and /var/tmp are writable too: Podman has it so on a read-only root"
 SWAP = "the engine cannot bound swap"
 
 
@@ -49,6 +53,7 @@ def arguments(
         "AttachStdout": True,
         "AttachStderr": True,
         "Tty": False,
+        "StopSignal": "SIGKILL",  # the supervisor heeds no other; an engine that stops then waits for none of them
         "Healthcheck": {"Test": ["NONE"]},
         "HostConfig": _walls(spec, plan, volume, has_quota),
     }
@@ -69,7 +74,10 @@ def _walls(spec: SandboxSpec, plan: Layout, volume: str | None, has_quota: bool)
         "PidsLimit": resources.pids,
         "NanoCpus": int(resources.cpus * 1e9),
         "ShmSize": min(SHARED_MEMORY_BYTES, resources.disk_bytes),
-        "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
+        "Ulimits": [
+            {"Name": name, "Soft": most, "Hard": most}
+            for name, most in (_PODMANS_MOST if plan.is_podmans else _MOST).items()
+        ],
         "Tmpfs": dict.fromkeys(plan.memory_folders, _memory_options(plan, resources.disk_bytes)),
         "LogConfig": {"Type": "none"},
         "AutoRemove": True,
@@ -85,6 +93,8 @@ def _walls(spec: SandboxSpec, plan: Layout, volume: str | None, has_quota: bool)
 
 def _memory_options(plan: Layout, size: int) -> str:
     """Where the image has a folder of the name the engine takes over its mode, so it has to belong to the user."""
+    if plan.is_podmans:
+        return f"{MEMORY_OPTIONS},size={size},notmpcopyup"
     owner = f",uid={plan.owner[0]},gid={plan.owner[1]}" if plan.owner else ""
     return f"{MEMORY_OPTIONS},size={size}{owner}"
 
@@ -104,6 +114,17 @@ def check_engine(info: Json, engine: Engine) -> None:
         )
     if info.get("OSType", "linux") != "linux":
         raise ConfigError(f"{engine.name} runs {info['OSType']} containers; only linux ones are served")
+
+
+def check_resources(spec: SandboxSpec, info: Json, engine: Engine) -> None:
+    """See that an engine's machine has what a spec asks for: not every engine does.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    cpus = info.get("NCPU")
+    if cpus and spec.resources.cpus > cpus:
+        raise ConfigError(f"a sandbox asks for {spec.resources.cpus:g} CPUs; the machine of {engine.name} has {cpus}")
 
 
 def in_force(engine: Engine, spec: SandboxSpec, image: Image, plan: Layout, inspected: Json, runner: str) -> SandboxRef:
@@ -171,6 +192,8 @@ def _limitations(spec: SandboxSpec, plan: Layout, given: Json) -> tuple[str, ...
         found.append(NO_QUOTA)
     if given.get("MemorySwap") != given.get("Memory"):
         found.append(SWAP)
+    if plan.is_podmans and plan.memory_folders:
+        found.append(PODMANS_FOLDERS)
     if spec.network == "bridge":
         found.append(REACHES_NEIGHBOURS)
     return tuple(found)

@@ -73,14 +73,19 @@ def clean(archive: bytes, keeps: Callable[[str], str | None]) -> bytes:
     return target.getvalue()
 
 
-def moved(folder: str) -> Callable[[str], str | None]:
-    """Names as an engine packs a folder, beginning with its last part, made those of its whole path."""
+def moved(folder: str, mounted: Iterable[str] = ()) -> Callable[[str], str | None]:
+    """Names as an engine packs a folder, beginning with its last part, made those of its whole path.
+
+    Folders that something is mounted on are left out: they are there, and not the packer's to change.
+    """
+    there = {name.lstrip("/") for name in mounted}
     path = PurePosixPath(folder)
 
     def keeps(name: str) -> str | None:
         below = PurePosixPath(name).parts[1:]
         is_safe = below and ".." not in below
-        return str(path.joinpath(*below)).lstrip("/") if is_safe else None
+        whole = str(path.joinpath(*below)).lstrip("/")
+        return whole if is_safe and whole not in there else None
 
     return keeps
 
@@ -122,7 +127,7 @@ def _inside(names: list[str]) -> Callable[[str], str | None]:
     def keeps(name: str) -> str | None:
         path = PurePosixPath(name)
         is_inside = ".." not in path.parts and any(folder in path.parents for folder in folders)
-        return str(path) if is_inside else None
+        return str(path) if is_inside and path not in folders else None
 
     return keeps
 

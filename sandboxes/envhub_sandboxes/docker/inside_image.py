@@ -16,6 +16,8 @@ from envhub_sandboxes.docker.labels import labels, this_process
 from envhub_sandboxes.docker.layout import Image, Layout, is_numeric
 
 _SECONDS = 300.0
+_LINK = 1 << 27
+"""Of a file's mode, as the engines' language has it."""
 _NOT_FOUND, _GONE = 404, (404, 409)
 
 
@@ -69,17 +71,17 @@ async def image_seed(engine: Engine, container: str, image: Image, plan: Layout,
     Raises:
         ConfigError: they are more than the folders can hold.
     """
-    packed = [await _packed(engine, container, folder, image, most_bytes) for folder in plan.seeded]
+    packed = [await _packed(engine, container, folder, image, plan, most_bytes) for folder in plan.seeded]
     whole = joined(archive for archive in packed if archive)
     return b"" if is_empty(whole) else whole
 
 
-async def _packed(engine: Engine, container: str, folder: str, image: Image, most_bytes: int) -> bytes:
+async def _packed(engine: Engine, container: str, folder: str, image: Image, plan: Layout, most_bytes: int) -> bytes:
     most = min(most_bytes, MOST_BYTES)
 
     def read() -> bytes:
         stream, facts = engine.api.get_archive(container, folder)
-        if facts.get("linkTarget"):
+        if int(facts.get("mode", 0)) & _LINK:
             raise ConfigError(
                 f"{folder} of the image {image.name!r} is a link to {facts['linkTarget']!r}, which cannot be a "
                 "writable folder; name another workdir, or ask for has_writable_root"
@@ -92,7 +94,7 @@ async def _packed(engine: Engine, container: str, folder: str, image: Image, mos
                     f"the image {image.name!r} has more than {most:,} bytes in {folder}, which is kept in memory "
                     "on a read-only root; give the sandbox more disk_bytes, or has_writable_root"
                 )
-        return clean(bytes(kept), moved(folder))
+        return clean(bytes(kept), moved(folder, plan.memory_folders))
 
     try:
         return await engine.call(read)

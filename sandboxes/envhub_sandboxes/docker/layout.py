@@ -1,7 +1,7 @@
 """Where a container's folders are, who runs in it and what it may write, worked out of a spec and an image."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from envhub.errors import ConfigError
@@ -67,6 +67,8 @@ class Layout:
     """Whom the folders in memory belong to; None as long as only the image knows the number."""
     home: str | None
     """HOME, where the image has none that would do."""
+    is_podmans: bool = False
+    """Podman takes no owner for a folder in memory: it is opened instead, below the mount."""
 
     @property
     def user(self) -> str:
@@ -103,6 +105,15 @@ def layout(spec: SandboxSpec, image: Image) -> Layout:
         owner=None,
         home=None if is_root_compatible or "HOME" in spec.environment else (scratch[0] if scratch else workdir),
     )
+
+
+def for_podman(plan: Layout) -> Layout:
+    """A layout as Podman can do it."""
+    if plan.has_writable_root:
+        return replace(plan, is_podmans=True)
+    # Podman makes these writable on any read-only root; so they get a size, and are kept in snapshots.
+    folders = _distinct([*plan.memory_folders, "/run", "/var/tmp"])
+    return replace(plan, is_podmans=True, owner=None, memory_folders=folders, opened=folders)
 
 
 def is_numeric(user: str) -> bool:

@@ -13,11 +13,11 @@ from anyio import to_thread
 from envhub.errors import SandboxError
 from envhub.sandbox import Sandbox, SandboxSpec, Snapshot
 from envhub_sandboxes.docker.api import Json
-from envhub_sandboxes.docker.container import check_engine
+from envhub_sandboxes.docker.container import check_engine, check_resources
 from envhub_sandboxes.docker.disk import watch_disks
 from envhub_sandboxes.docker.engine import Engine, EngineError, connect_engine
 from envhub_sandboxes.docker.inside_image import image_seed, looked_into, with_owner
-from envhub_sandboxes.docker.layout import image_facts, layout
+from envhub_sandboxes.docker.layout import for_podman, image_facts, layout
 from envhub_sandboxes.docker.making import WARM_SECONDS, Box, Maker, Recipe
 from envhub_sandboxes.docker.patience import Patience
 from envhub_sandboxes.docker.snapshot import DISCARD_SECONDS, check_snapshot, discard_snapshots
@@ -38,8 +38,8 @@ logger = logging.getLogger(__name__)
 class DockerProvider:
     """Sandboxes in containers of one engine."""
 
-    def __init__(self, engine: Engine, maker: Maker, pool: WarmPool[Recipe, Box]) -> None:
-        self._engine, self._maker, self._pool = engine, maker, pool
+    def __init__(self, engine: Engine, info: Json, maker: Maker, pool: WarmPool[Recipe, Box]) -> None:
+        self._engine, self._info, self._maker, self._pool = engine, info, maker, pool
         self._images = Images(engine)
         self._patience = Patience(engine, self._on_return)
         self._recipes: dict[str, Recipe] = {}
@@ -122,6 +122,7 @@ class DockerProvider:
         had = await self._images.ensure(spec.image)
         inspected = await self._engine.call_again(self._engine.api.inspect_image, had.digest)
         image = image_facts(inspected, had.reference)
+        check_resources(spec, self._info, self._engine)
         plan = layout(spec, image)
         key = hashlib.sha256(f"{wording}\n{image.id}".encode()).hexdigest()
         seed = b""
@@ -129,6 +130,8 @@ class DockerProvider:
             async with looked_into(self._engine, image, self.run) as container:
                 plan = await with_owner(self._engine, container, image, plan)
                 seed = await image_seed(self._engine, container, image, plan, spec.resources.disk_bytes)
+        if self._engine.kind == "podman":
+            plan = for_podman(plan)
         return Recipe(key, spec, image, plan, had.notes, seed)
 
     def _from(self, recipe: Recipe, snapshot: Snapshot) -> Recipe:
@@ -166,7 +169,7 @@ async def docker_provider() -> AsyncGenerator[DockerProvider]:
             async with pool, anyio.create_task_group() as tasks:
                 tasks.start_soon(watch_disks, engine, maker.run, maker.live)
                 try:
-                    yield DockerProvider(engine, maker, pool)
+                    yield DockerProvider(engine, info, maker, pool)
                 except Exception as error:
                     failure = error  # raised below, as the groups would wrap it
                 tasks.cancel_scope.cancel()

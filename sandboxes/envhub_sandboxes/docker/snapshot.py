@@ -97,8 +97,10 @@ def check_snapshot(snapshot: object, engine: Engine) -> DockerSnapshot:
 
 async def discard_snapshots(engine: Engine, run: str) -> None:
     """Remove all that a run has kept; what cannot be removed is left to a later sweep."""
-    filters = {"label": [f"{RUN}={run}", f"{PURPOSE}=snapshot"]}
+    filters = {"label": [f"{RUN}={run}"]}
     with suppress(EngineError):
         for image in await engine.call_again(engine.api.images, filters=filters):
-            with suppress(EngineError):
-                await engine.call_again(engine.api.remove_image, image["Id"], force=True)
+            marks: dict[str, str] = image.get("Labels") or {}
+            if marks.get(PURPOSE) == "snapshot":  # looked at here: Podman's filter takes one label
+                with suppress(EngineError):
+                    await engine.call_again(engine.api.remove_image, image["Id"], force=True)

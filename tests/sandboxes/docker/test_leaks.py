@@ -25,16 +25,17 @@ IMAGE = "debian:bookworm-slim"
 HOLDER = Path(__file__).with_name("holder.py")
 
 
-async def containers(engine: Engine, run: str) -> list[str]:
+async def containers(engine: Engine, run: str, more: dict[str, list[str]] | None = None) -> list[str]:
     """Names of a run's containers, whatever their state."""
-    found = await engine.call(engine.api.containers, all=True, filters={"label": [f"envhub.run={run}"]})
+    filters = {"label": [f"envhub.run={run}"], **(more or {})}
+    found = await engine.call_again(engine.api.containers, all=True, filters=filters)
     return [str(container["Names"][0]).lstrip("/") for container in found]
 
 
-async def emptied(engine: Engine, run: str) -> None:
-    """Wait until a run has no containers."""
+async def emptied(engine: Engine, run: str, more: dict[str, list[str]]) -> None:
+    """Wait until a run has no such containers."""
     with anyio.fail_after(30):
-        while await containers(engine, run):  # noqa: ASYNC110  # the engine tells nobody
+        while await containers(engine, run, more):  # noqa: ASYNC110  # the engine tells nobody
             await anyio.sleep(0.05)
 
 
@@ -60,7 +61,9 @@ async def test_the_containers_of_a_killed_hub_end_by_themselves(engine: Engine) 
         assert set(names) <= set(await containers(engine, run))
         process.send_signal(signal.SIGKILL)
         await process.wait()
-        await emptied(engine, run)
+        await emptied(engine, run, {"status": ["running"]})
+    await sweep(engine)
+    assert await containers(engine, run) == [], "one that was created and not started yet"
 
 
 async def test_a_sweep_leaves_another_hubs_live_containers_alone(engine: Engine) -> None:

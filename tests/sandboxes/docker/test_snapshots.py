@@ -56,7 +56,7 @@ async def test_a_provider_discards_its_snapshots_when_it_ends(engine: Engine, sp
         await engine.call(engine.api.inspect_image, snapshot.image)
     with pytest.raises(EngineError) as caught:
         await engine.call(engine.api.inspect_image, snapshot.image)
-    assert caught.value.status == 404
+    assert caught.value.status in (404, 500), "Podman has 500 for an id that is not there"
 
 
 async def test_a_snapshot_of_another_form_is_refused(provider: DockerProvider, spec: SandboxSpec) -> None:
