@@ -23,6 +23,8 @@ from envhub_servers.terminal.refusals import refusals
 from envhub_servers.terminal.reward import Total, over_steps, total
 from envhub_servers.terminal.workbench import Workbench
 
+MOST_PREPARED = 16
+"""Tasks whose images are built, and containers started, before the first episode: a run may play but a few of more."""
 _FOLDERS = "mkdir -p /logs/agent /logs/artifacts && chmod 0777 /logs/agent /logs/artifacts"
 
 
@@ -62,9 +64,12 @@ class Terminal(Workbench[TerminalConfig]):
 
     @classmethod
     def specs(cls, config: TerminalConfig) -> Sequence[SandboxSpec]:
-        """The containers of every task that can be run."""
+        """The containers of every task that can be run; of none where they are many, which are had when needed."""
         found: dict[str, SandboxSpec] = {}
-        for task_id, folder in _folders(config):
+        folders = _folders(config)
+        if len(folders) > MOST_PREPARED:
+            return ()
+        for task_id, folder in folders:
             try:
                 task = load_task(task_id, folder)
             except DataError:

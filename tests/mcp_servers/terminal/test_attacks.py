@@ -11,9 +11,8 @@ from envhub_servers.terminal import Terminal, TerminalConfig
 from tests.mcp_servers.containers import TASKS, Open, Player
 
 FORGE = "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; echo 1 > /logs/verifier/reward.json"
-OVERWRITE = (
-    "setsid sh -c 'while :; do mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; done' >/dev/null 2>&1 &"
-)
+LOOP = "while :; do mkdir -p /logs/verifier; echo 1 > /logs/new; mv /logs/new /logs/verifier/reward.txt; done"
+OVERWRITE = f"setsid sh -c '{LOOP}' >/dev/null 2>&1 &"
 PLANT = """\
 cat > /app/conftest.py <<'END'
 import os
@@ -37,7 +36,9 @@ async def grade_as_a_shared_verifier_would(player: Player, name: str) -> str:
     sandbox = player.episode.environment.sandbox
     tests = [File(path.name, path.read_bytes(), 0o755) for path in (TASKS / name / "tests").iterdir()]
     await sandbox.place(tests, "/tests")
-    await sandbox.exec(["sh", "-c", "mkdir -p /logs/verifier; rm -f /logs/verifier/*; bash /tests/test.sh; sleep 0.3"])
+    clean = "mkdir -p /logs/verifier; rm -f /logs/verifier/*; bash /tests/test.sh"
+    wait = "until grep -qx 1 /logs/verifier/reward.txt; do :; done"  # until the attack has had its turn
+    assert (await sandbox.exec(["sh", "-c", f"{clean}; {wait}"])).exit_status == 0
     return (await sandbox.read_file("/logs/verifier/reward.txt")).decode().strip()
 
 
