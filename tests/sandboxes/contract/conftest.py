@@ -11,7 +11,7 @@ from envhub.sandbox import Resources, Sandbox, SandboxProvider, SandboxSpec
 from envhub_sandboxes.process import process_provider
 
 KINDS = ("namespaces", "limits", "docker")
-SPEC = SandboxSpec(resources=Resources(memory_bytes=512 << 20, pids=128, disk_bytes=128 << 20))
+SPEC = SandboxSpec(resources=Resources(memory_bytes=512 << 20, pids=400, disk_bytes=128 << 20))
 
 
 def open_kind(kind: str) -> AbstractAsyncContextManager[SandboxProvider]:
