@@ -28,12 +28,16 @@ class Context:
     dockerfile_name: str
 
     def fingerprint(self) -> str:
-        """A hash over names, modes, kinds and bytes; nothing else of the machine goes into it. Reads every file."""
+        """A hash over names, modes, kinds and bytes; nothing else of the machine goes into it. Reads every file.
+
+        The Dockerfile's own mode is left out: it says how the folder was checked out, not what is built.
+        """
         digest = hashlib.sha256()
         for name in self.names:
             path = self.folder / name
             details = path.lstat()
-            digest.update(f"{name}\0{details.st_mode:o}\0".encode("utf-8", "surrogateescape"))
+            mode = "" if name == self.dockerfile_name else f"{details.st_mode:o}"
+            digest.update(f"{name}\0{mode}\0".encode("utf-8", "surrogateescape"))
             if stat.S_ISLNK(details.st_mode):
                 digest.update(str(path.readlink()).encode("utf-8", "surrogateescape"))
             elif stat.S_ISREG(details.st_mode):

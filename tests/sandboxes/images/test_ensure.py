@@ -106,6 +106,7 @@ async def test_names_modes_arguments_and_empty_folders_are_content_and_times_are
     build = write(folder, Dockerfile=PLAIN, note="one")
     seen = [await built(engine, build, tmp_path)]
     (folder / "note").touch()
+    (folder / "Dockerfile").chmod(0o600)
     assert await built(engine, build, tmp_path) == seen[0]
     (folder / "note").chmod(0o755)
     seen.append(await built(engine, build, tmp_path))
