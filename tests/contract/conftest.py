@@ -46,7 +46,7 @@ def make_subject(name: str, folder: Path) -> Subject:
     if name == "code":
         rows = [FUNCTION, {**FUNCTION, "task_id": "Own/1"}]
         (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return Subject("code", {"data": str(folder / "test.jsonl")})
+        return Subject("code", {"data": str(folder / "test.jsonl"), "sandbox": "process"})
     if name == "mcp_server":
         return Subject(str(Path(__file__).parents[2] / "examples" / "mcp_server"))
     return Subject(name, {"size": 3} if name in ("arithmetic", "reasoning_gym") else {})

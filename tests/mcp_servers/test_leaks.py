@@ -23,7 +23,6 @@ from envhub.hosting.sandboxes import open_provider
 from envhub.messages import assistant
 from envhub.plugins import ENVIRONMENTS, find_environment, plugins
 from envhub.protocols import TaskCard
-from envhub_sandboxes.process import process_sandbox
 from envhub_servers.arithmetic import Arithmetic, ArithmeticConfig
 from envhub_servers.code import Code, CodeConfig
 from envhub_servers.customer_service import CustomerService, CustomerServiceConfig
@@ -85,7 +84,6 @@ def workers() -> Iterator[None]:
     yield
     close_workers()
     library.close_workers()
-    process_sandbox().close()
 
 
 def arithmetic(folder: Path) -> Place:
@@ -109,8 +107,10 @@ def code(folder: Path) -> Place:
         "canonical_solution": f"    return {CANARY}\n",
         "test": f"def check(candidate):\n    assert candidate() == {CANARY}\n",
     }
-    host = InProcessHost("code", Code, CodeConfig(data=file(folder, row)))
-    return Place(host, (CANARY, str(folder)), "def f(): return 0", ("run_python", "get_task", "submit"))
+    config = CodeConfig(data=file(folder, row), sandbox="process")
+    host = InProcessHost("code", Code, config)
+    tools = ("run_python", "get_task", "submit")
+    return Place(host, (CANARY, str(folder)), "def f(): return 0", tools, world=(Code, config))
 
 
 def reasoning_gym(folder: Path) -> Place:
