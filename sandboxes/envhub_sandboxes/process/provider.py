@@ -25,6 +25,8 @@ from envhub_sandboxes.supervisor.sandbox import SupervisedSandbox
 logger = logging.getLogger(__name__)
 
 NAME = "process"
+OWN_USER = "its own"
+"""On the record, who commands run as where every sandbox has a user id that no other has."""
 KINDS: tuple[Kind, ...] = ("namespaces", "limits")
 """The better ones first."""
 
@@ -167,7 +169,7 @@ def _ref(walls: Walls, spec: SandboxSpec, cell: Cell) -> SandboxRef:
         walls=walls.kind,
         profile=spec.profile,
         network=walls.network,
-        user=cell.user,
+        user=cell.user if cell.uid is None else OWN_USER,
         resources=spec.resources,
         limitations=walls.limitations,
     )

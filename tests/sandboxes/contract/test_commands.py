@@ -1,5 +1,7 @@
 """Commands that are run to their end, behind every kind of walls."""
 
+import os
+
 import anyio
 import pytest
 
@@ -81,7 +83,7 @@ async def test_nothing_of_the_hubs_environment_is_inside(sandbox: Sandbox, monke
 
 async def test_a_command_runs_as_who_the_record_says(sandbox: Sandbox) -> None:
     said = (await sandbox.exec("id -u")).stdout.text.strip()
-    assert said in sandbox.ref.user
+    assert said in sandbox.ref.user or (sandbox.ref.user == "its own" and said != str(os.geteuid()))
     assert said != "0"
 
 
