@@ -489,8 +489,10 @@ static bool kill_below(enum below below, pid_t root, uint64_t *killed) {
     return is_dead;
 }
 
-/* The keepers go first: what they leave falls to this process, and none of them starts anything any more. */
+/* The keepers go too, and what one may have started while all else was killed. Not earlier: where this process cannot
+ * see the others, its keepers kill what is theirs once it has ended. */
 static void kill_everything(void) {
+    kill_below(EVERYTHING, self, NULL);
     for (struct keeper *keeper = keepers; keeper; keeper = keeper->next) kill(keeper->pid, SIGKILL);
     keepers = NULL;
     kill_below(EVERYTHING, self, NULL);
@@ -1263,10 +1265,9 @@ static void accept_all(struct channel *listener) {
             fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
         }
         if (fd < 0) return hold_spares();
-        /* Half of the numbers are for commands: connections are made from inside, as many as somebody likes. */
-        int in_fd = (rlim_t)fd < open_most / 2 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
-        if (in_fd < 0) {
-            shut(&fd);
+        int in_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3), half = (int)(open_most / 2);
+        if (fd >= half || in_fd < 0 || in_fd >= half) { /* the others are for commands */
+            shut(&fd), shut(&in_fd);
             hold_spares();
             continue;
         }

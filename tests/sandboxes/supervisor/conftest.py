@@ -1,5 +1,6 @@
 """A supervisor per test, and folders that any user may reach."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Generator
@@ -7,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub_sandboxes.supervisor.payload import payload_path
+from envhub_sandboxes.supervisor.compilation import compile_program, has_compiler
+from envhub_sandboxes.supervisor.payload import FOLDER, payload_path
 from tests.sandboxes.supervisor.wire import Victims, Wire
 
 
@@ -16,7 +18,19 @@ def program() -> Generator[Path]:
     """The supervisor's program where any user may run it."""
     with tempfile.TemporaryDirectory(prefix="envhub-test-") as folder:
         Path(folder).chmod(0o755)
-        yield Path(shutil.copy(payload_path("x86_64"), Path(folder, "supervisor")))
+        yield Path(shutil.copy(payload_path(os.uname().machine), Path(folder, "supervisor")))
+
+
+@pytest.fixture(scope="session")
+def intruder(program: Path) -> Path:
+    """A program without a library that attacks its supervisor, where any user may run it."""
+    if not has_compiler():
+        pytest.skip("no compiler for the program that attacks")
+    folder = program.parent / "intruder-source"
+    folder.mkdir()
+    shutil.copy(Path(__file__).with_name("intruder.c"), folder)
+    made = compile_program(folder, os.uname().machine, FOLDER / "bin" / ".cache")
+    return Path(shutil.copy(made, program.with_name("intruder")))
 
 
 @pytest.fixture

@@ -55,7 +55,8 @@ class Wire:
     def __init__(self, command: Sequence[str | Path], **started: Any) -> None:
         self.socket, theirs = socket.socketpair()
         with theirs:
-            self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, **started)
+            fd = theirs.fileno()
+            self.process = subprocess.Popen(command, stdin=fd, stdout=fd, stderr=subprocess.PIPE, **started)
         self.socket.settimeout(SECONDS)
         self._incoming = bytearray()
         self._waiting: dict[int, deque[tuple[str, bytes]]] = defaultdict(deque)
