@@ -3,6 +3,7 @@
 import socket
 
 import anyio
+from anyio.lowlevel import cancel_shielded_checkpoint
 
 PIECE_BYTES = 256 << 10
 
@@ -52,4 +53,6 @@ class SocketStream:
         """Close it, whoever waits on it."""
         if self._socket.fileno() >= 0:
             anyio.notify_closing(self._socket)
+            # Those who wait must be awake before the number can be somebody else's: they unregister it once more.
+            await cancel_shielded_checkpoint()
             self._socket.close()
