@@ -20,6 +20,7 @@ from envhub_sandboxes.process.cell import StartedCell
 from envhub_sandboxes.process.snapshot import FileSnapshot, take_snapshot
 from envhub_sandboxes.process.walls import BareLimits, Cell, Kind, Namespaces, Walls, check_folders, missing_tools
 from envhub_sandboxes.supervisor.client import supervise
+from envhub_sandboxes.supervisor.payload import payload_path
 from envhub_sandboxes.supervisor.sandbox import SupervisedSandbox
 
 logger = logging.getLogger(__name__)
@@ -136,8 +137,6 @@ class ProcessProvider:
 
     def _copy_supervisor(self) -> None:
         """Where every user can execute it, as the hub itself may stand in somebody's closed home."""
-        from envhub_sandboxes.supervisor.payload import payload_path
-
         self._supervisor.write_bytes(payload_path(platform.machine()).read_bytes())
         self._supervisor.chmod(0o755)
 
