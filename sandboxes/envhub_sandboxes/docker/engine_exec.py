@@ -2,7 +2,7 @@
 
 import posixpath
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 import anyio
 
@@ -13,7 +13,6 @@ from envhub.sandbox import (
     OUTPUT_BYTES,
     TIMEOUT_SECONDS,
     Command,
-    CommandNotStarted,
     Connector,
     File,
     FileEntry,
@@ -39,7 +38,18 @@ LIMITATIONS = (
     "no time to live of its own; no snapshots; no forwarded ports",
 )
 KILL_SECONDS = 20.0
+STOP_TRIES = 3
 _KILLED = 137
+_COUNT = """
+count=0
+for folder in /proc/[0-9]*; do
+  case ${folder#/proc/} in 1|$$) continue;; esac
+  read -r line 2>/dev/null <"$folder/stat" || continue
+  case ${line##*) } in Z*|X*) ;; *) count=$((count+1));; esac
+done
+echo $count
+"""
+"""Living processes but the first and the one that counts; zombies stay, as the first process buries nobody."""
 NO_LIMITS = Limits()
 
 
@@ -151,7 +161,8 @@ class EngineExecSandbox:
             with anyio.CancelScope(shield=True):
                 await program.aclose()
                 if not is_over and self._broken is None:
-                    await self.stop()
+                    with suppress(SandboxError):  # it is broken, which every later call tells
+                        await self.stop()
 
     def start(
         self,
@@ -190,20 +201,13 @@ class EngineExecSandbox:
             await self.write_file(posixpath.join(self._at(below), file.path), file.data, mode=file.mode, user=user)
 
     async def stop(self) -> int:
-        """Kill every process in it but the first, seen dead in the engine's list."""
-        before = await self._processes()
-        left = before
-        for _ in range(3):
+        """Kill every process in it but the first, and see them gone from the kernel's list."""
+        before = left = await self._processes()
+        for _ in range(STOP_TRIES):
             if left == 0:
                 return before
-            for user in {"", "0"} if self._plan.has_writable_root else {""}:
-                try:
-                    command = EngineCommand(["/bin/sh", "-c", "kill -9 -1"], "/", {}, user)
-                    program = await self._start(command)
-                    with anyio.move_on_after(KILL_SECONDS):
-                        await program.run(b"", 0)
-                except CommandNotStarted:
-                    break
+            for user in ("", "0") if self._plan.has_writable_root else ("",):
+                await self._shell("kill -9 -1", user)
             left = await self._processes()
         if left == 0:
             return before
@@ -218,8 +222,21 @@ class EngineExecSandbox:
         raise NotOffered("no snapshots are taken of a sandbox that runs through the engine's exec")
 
     async def _processes(self) -> int:
-        found = await self._engine.call_again(self._engine.api.top, self._container)
-        return max(0, len(found.get("Processes") or []) - 1)
+        said = (await self._shell(_COUNT, "")).stdout.text.strip()
+        if not said.isdecimal():
+            raise await self._end("its processes could not be counted")
+        return int(said)
+
+    async def _shell(self, script: str, user: str) -> Finished:
+        """A short script of our own."""
+        program = await self._start(EngineCommand(["/bin/sh", "-c", script], "/", {}, user))
+        try:
+            with anyio.fail_after(KILL_SECONDS):
+                return await self._run(program, b"", 1000)
+        except TimeoutError as error:
+            raise await self._end(f"it did not answer within {KILL_SECONDS:g} s") from error
+        finally:
+            await program.aclose()
 
     def _command(
         self,

@@ -142,7 +142,7 @@ class Maker:
             except BaseException:
                 await stream.aclose()
                 raise
-            async with supervise(stream) as connection:
+            async with _greeted(engine, stream) as connection:
                 connection.live_for(recipe.spec.ttl_seconds + WARM_SECONDS)
 
                 async def snapshot(sandbox: Sandbox) -> Snapshot:
@@ -254,9 +254,31 @@ async def _start(engine: Engine, id: str) -> None:
     try:
         await engine.call(engine.api.start, id)
     except EngineError as error:
-        if any(sign in str(error) for sign in _CANNOT_RUN):
-            raise SupervisorCannotRun(f"the supervisor's program does not run on {engine.name}: {error}") from error
+        if _tells_that_it_cannot_run(error):
+            raise _cannot_run(engine, error) from error
         raise
+
+
+@asynccontextmanager
+async def _greeted(engine: Engine, stream: ContainerStream) -> AsyncGenerator[Connection]:
+    """A supervisor that has answered; some engines tell only now that its program does not run."""
+    is_up = False
+    try:
+        async with supervise(stream) as connection:
+            is_up = True
+            yield connection
+    except SandboxError as error:
+        if not is_up and _tells_that_it_cannot_run(error):
+            raise _cannot_run(engine, error) from error
+        raise
+
+
+def _tells_that_it_cannot_run(error: SandboxError) -> bool:
+    return any(sign in str(error) for sign in _CANNOT_RUN)
+
+
+def _cannot_run(engine: Engine, error: SandboxError) -> SupervisorCannotRun:
+    return SupervisorCannotRun(f"the supervisor's program does not run on {engine.name}: {error}")
 
 
 def _folders(paths: tuple[str, ...]) -> bytes:

@@ -1,6 +1,6 @@
 """A real engine for the tests of the docker provider; skipped aloud where none answers."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 
 import pytest
 
@@ -8,8 +8,8 @@ from envhub.errors import HubError
 from envhub.sandbox import Resources, Sandbox, SandboxSpec
 from envhub_sandboxes.docker.engine import Engine, connect_engine
 from envhub_sandboxes.docker.provider import DockerProvider, docker_provider
+from tests.sandboxes.podman import IMAGE, NoPodman, podman_service
 
-IMAGE = "debian:bookworm-slim"
 SMALL = Resources(memory_bytes=128 << 20, pids=64, disk_bytes=32 << 20)
 
 
@@ -19,8 +19,27 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(scope="session")
+def podman() -> Generator[str]:
+    """Podman's address; skipped aloud where it is not installed."""
+    try:
+        with podman_service() as host:
+            yield host
+    except NoPodman as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module", params=["docker", "podman"])
+def engine_kind(request: pytest.FixtureRequest) -> Generator[str]:
+    """Which engine answers, in this process and in those that it starts."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "podman":
+            patch.setenv("DOCKER_HOST", request.getfixturevalue("podman"))
+        yield request.param
+
+
 @pytest.fixture(scope="module")
-async def engine() -> AsyncGenerator[Engine]:
+async def engine(engine_kind: str) -> AsyncGenerator[Engine]:
     """The engine that answers, with the base image."""
     connecting = connect_engine()
     try:
@@ -32,6 +51,7 @@ async def engine() -> AsyncGenerator[Engine]:
             await found.call_again(found.api.inspect_image, IMAGE)
         except HubError as error:
             pytest.skip(str(error))
+        assert found.kind == engine_kind
         yield found
     finally:
         await connecting.__aexit__(None, None, None)
