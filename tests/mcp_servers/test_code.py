@@ -253,7 +253,7 @@ async def test_a_hosted_episode_runs_code_submits_and_says_where(tmp_path: Path)
             assert "exit status 0" in result.model_dump_json()
             await episode.seats["agent"].call_tool("submit", {"answer": f"```python\n{RIGHT}```"})
             assert (await episode.verify(Submission(answer=episode.answer))).reward == 1.0
-            assert {ref.provider for ref in episode.sandboxes} == {"process"}
+            assert [ref.provider for ref in episode.sandboxes] == ["process"]
 
 
 def real(folder: Path) -> list[Task[Public, Secret]]:

@@ -10,7 +10,7 @@ import pytest
 
 from envhub import Public, Sandbox, SandboxError, SandboxProvider, SandboxSpec, Secret, Submission, Task, VerifierError
 from envhub.errors import ConfigError
-from envhub.hosting.sandboxes import make_ready, open_provider
+from envhub.hosting.sandboxes import open_sandboxes
 from envhub.sandbox import Program
 from envhub_servers.code import Code, CodeConfig, CodeSecret
 from envhub_servers.code.examination import Verdict, examine
@@ -36,10 +36,10 @@ def anyio_backend() -> str:
 async def box(anyio_backend: str, request: pytest.FixtureRequest) -> AsyncGenerator[SandboxProvider]:
     async with AsyncExitStack() as stack:
         try:
-            provider = await stack.enter_async_context(open_provider(request.param))
-            await make_ready(provider, [SPEC])
+            provider = await stack.enter_async_context(open_sandboxes(Code, CodeConfig(sandbox=request.param)))
         except ConfigError as error:
-            pytest.skip(f"there are no such sandboxes here: {error}")
+            pytest.skip(f"there are no sandboxes of {request.param} here: {error}")
+        assert provider is not None
         yield provider
 
 
