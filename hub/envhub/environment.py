@@ -9,7 +9,7 @@ from mcp_types import CallToolResult, Tool
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from envhub.errors import NotOffered, SandboxError
-from envhub.limits import Limits
+from envhub.limits import Deadlines, Limits
 from envhub.messages import Message, system, user
 from envhub.protocols import Model
 from envhub.sandbox import Sandbox, SandboxProvider, SandboxSpec, Snapshot
@@ -61,6 +61,8 @@ class Environment(Generic[ConfigT]):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        if "config_type" in vars(cls):
+            return
         for base in getattr(cls, "__orig_bases__", ()):
             origin = get_origin(base)
             if isinstance(origin, type) and issubclass(origin, Environment):
@@ -93,6 +95,11 @@ class Environment(Generic[ConfigT]):
     def limits(cls, config: Any) -> Limits:
         """The limits this environment suggests; the caller's own win."""
         return Limits()
+
+    @classmethod
+    def deadlines(cls, config: Any) -> Deadlines:
+        """The deadlines its tasks need, where the hub's own are too short; the caller's own win."""
+        return Deadlines()
 
     @classmethod
     def roles(cls, config: Any) -> tuple[str, ...]:

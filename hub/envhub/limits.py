@@ -39,3 +39,7 @@ class Deadlines(Frozen):
     close: float = Field(default=30.0, gt=0)
     episode: float = Field(default=5400.0, gt=0)
     """Around everything, teardown included."""
+
+    def or_else(self, fallback: "Deadlines") -> "Deadlines":
+        """These deadlines, with the fallback's where none was given."""
+        return fallback.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})

@@ -171,6 +171,8 @@ class EnvironmentInfo(Frozen):
     """The union of all seats' tools, in order."""
     tools_digest: str
     limits: Limits
+    deadlines: Deadlines = Deadlines()
+    """What its tasks need."""
     isolation: Isolation
     scores_transcripts: bool = False
     """Whether `score` can do without an episode."""

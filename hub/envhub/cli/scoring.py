@@ -131,7 +131,7 @@ class _Batch:
                 concurrency=order.concurrency,
                 skip_bad=order.skip_bad,
                 answer_field=order.answer_field,
-                deadlines=opened.plan.request.deadlines,
+                deadlines=opened.environments[0].deadlines,
             )
             with input_lines(order.source) as pieces, output_file(self._output, resume=order.resume) as file:
                 source = LineSource(pieces, order.limit)

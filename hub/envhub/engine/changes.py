@@ -37,6 +37,7 @@ def changed_settings(stored: dict[str, JsonValue], now: dict[str, JsonValue]) ->
         for line in _differences({**stored, "request": _completed(stored.get("request"))}, now)
         if (path := line.partition(":")[0].split("."))[0] not in HARMLESS
         and not (path[0] == "request" and path[1] in HARMLESS)
+        and not (path[0] == "environments" and len(path) > 2 and path[2] in HARMLESS)
         and ".".join(path[:2]) not in IN_FORCE
     ]
 

@@ -14,7 +14,7 @@ from envhub.engine.request import RunRequest
 from envhub.errors import ConfigError, UnknownNameError
 from envhub.hosting.launch import TOKEN_VARIABLE
 from envhub.hosting.opening import open_attached, open_in_process, open_served
-from envhub.limits import DEFAULT_LIMITS, Limits
+from envhub.limits import DEFAULT_LIMITS, Deadlines, Limits
 from envhub.models.config import ModelConfig
 from envhub.models.credentials import Credentials
 from envhub.models.preflight import BudgetedModel, preflight
@@ -34,6 +34,8 @@ class OpenEnvironment:
     split: str
     limits: Limits
     """In force: the caller's, else the environment's, else the hub's."""
+    deadlines: Deadlines
+    """In force, likewise."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class OpenPlan:
         }
         update = {"agent": plan.agent_name, "agent_set": plan.agent.config, "set": settings}
         request = plan.request.model_copy(update=update).model_dump(mode="json")
+        # Only those the caller gave: the others are the environments' to suggest, then as now.
+        request["deadlines"] = plan.request.deadlines.model_dump(mode="json", exclude_unset=True)
         if plan.model is not None and not plan.model.replicas:
             request["base_url"] = plan.model.base_url
         return {
@@ -74,6 +78,7 @@ class OpenPlan:
                     **opened.host.info.model_dump(mode="json", include={"name", "version", "digest", "tools_digest"}),
                     "split": opened.split,
                     "limits": opened.limits.model_dump(mode="json"),
+                    "deadlines": opened.deadlines.model_dump(mode="json"),
                 }
                 for opened in self.environments
             ],
@@ -97,7 +102,7 @@ class OpenPlan:
                     model=self.model,
                     sampling=plan.request.sampling,
                     limits=opened.limits,
-                    deadlines=plan.request.deadlines,
+                    deadlines=opened.deadlines,
                 ),
             )
 
@@ -228,13 +233,13 @@ def _opened(host: EnvironmentHost, request: RunRequest, is_priced: bool) -> Open
     if split not in info.splits:
         raise UnknownNameError(f"split of {info.name}", split, info.splits)
     limits = request.limits.or_else(info.limits).or_else(DEFAULT_LIMITS)
-    _check_limits(request, limits, is_priced)
-    return OpenEnvironment(host, split, limits)
+    deadlines = request.deadlines.or_else(info.deadlines)
+    _check_limits(limits, deadlines, is_priced)
+    return OpenEnvironment(host, split, limits, deadlines)
 
 
-def _check_limits(request: RunRequest, limits: Limits, is_priced: bool) -> None:
+def _check_limits(limits: Limits, deadlines: Deadlines, is_priced: bool) -> None:
     """Refuse a limit that could never be the one to stop an episode."""
-    deadlines = request.deadlines
     if limits.max_seconds is not None and limits.max_seconds > min(deadlines.agent, deadlines.episode):
         raise ConfigError(
             f"max_seconds = {limits.max_seconds:g} is past a deadline (deadlines.agent = {deadlines.agent:g}, "

@@ -85,6 +85,7 @@ class InProcessHost:
             tools=self._toolbox.tools,
             tools_digest=self._toolbox.digest,
             limits=environment.limits(self._config),
+            deadlines=environment.deadlines(self._config),
             isolation="in_process",
             scores_transcripts=environment.scores_transcripts,
             config=self._config.model_dump(mode="json"),

@@ -5,11 +5,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from pydantic import JsonValue
 
-from envhub.environment import AnyEnvironment, EnvironmentConfig, SandboxedConfig
+from envhub.environment import AnyEnvironment, EnvironmentConfig
 from envhub.errors import ConfigError, HubError
 from envhub.hosting.faults import describe
 from envhub.hosting.host import InProcessHost
 from envhub.hosting.launch import RoleEndpoint
+from envhub.hosting.sandboxes import open_sandboxes
 from envhub.plugins import FoundEnvironment, check_config
 from envhub.protocols import EnvironmentHost, Model
 
@@ -36,12 +37,7 @@ async def open_in_process(
     async with AsyncExitStack() as stack:
         try:
             await environment.prepare(config)
-            sandboxes = None
-            if isinstance(config, SandboxedConfig):
-                from envhub.hosting.sandboxes import make_ready, open_provider  # only where there are sandboxes
-
-                sandboxes = await stack.enter_async_context(open_provider(config.sandbox))
-                await make_ready(sandboxes, environment.specs(config))
+            sandboxes = await stack.enter_async_context(open_sandboxes(environment, config))
             host = InProcessHost(name, environment, config, models, sandboxes)
         except HubError:
             raise

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from envhub.environment import AnyEnvironment, EnvironmentConfig, SandboxedConfig
 from envhub.errors import ConfigError, SandboxError, UnknownNameError
 from envhub.plugins import plugins
 from envhub.sandbox import Build, Sandbox, SandboxProvider, SandboxRef, SandboxSpec, Snapshot
@@ -14,6 +15,23 @@ logger = logging.getLogger(__name__)
 GROUP = "envhub.sandboxes"
 AUTO = "auto"
 _PREFERRED, _EMBEDDED = "docker", "process"
+
+
+@asynccontextmanager
+async def open_sandboxes(
+    environment: AnyEnvironment, config: EnvironmentConfig
+) -> AsyncGenerator[SandboxProvider | None]:
+    """The provider that an environment's configuration names, made ready; None where it takes no sandboxes.
+
+    Raises:
+        ConfigError: they cannot be had.
+    """
+    if not isinstance(config, SandboxedConfig):
+        yield None
+        return
+    async with open_provider(config.sandbox) as provider:
+        await _make_ready(provider, environment.specs(config))
+        yield provider
 
 
 @asynccontextmanager
@@ -40,12 +58,7 @@ async def _best(stack: AsyncExitStack) -> SandboxProvider:
     return await stack.enter_async_context(_provider(_EMBEDDED))
 
 
-async def make_ready(provider: SandboxProvider, specs: Sequence[SandboxSpec]) -> None:
-    """Have what these sandboxes share made ready.
-
-    Raises:
-        ConfigError: the provider cannot, and says why.
-    """
+async def _make_ready(provider: SandboxProvider, specs: Sequence[SandboxSpec]) -> None:
     for spec in specs:
         try:
             await provider.prepare(spec)

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from envhub import BadRow, EnvironmentConfig, Message, Public, Score, Secret, Submission, Task
+from envhub import BadRow, Deadlines, EnvironmentConfig, Message, Public, Score, Secret, Submission, Task
 from envhub.errors import ConfigError, DataError, TaskError
 from envhub.messages import assistant, user
 from envhub.sandbox import SandboxSpec
@@ -21,6 +21,7 @@ from envhub_servers.terminal.oracle import solution_messages
 from envhub_servers.terminal.places import agent_spec, agent_user, verifier_spec
 from envhub_servers.terminal.refusals import refusals
 from envhub_servers.terminal.reward import Total, over_steps, total
+from envhub_servers.terminal.timing import deadlines_of
 from envhub_servers.terminal.workbench import Workbench
 
 MOST_PREPARED = 16
@@ -69,16 +70,17 @@ class Terminal(Workbench[TerminalConfig]):
         folders = _folders(config)
         if len(folders) > MOST_PREPARED:
             return ()
-        for task_id, folder in folders:
-            try:
-                task = load_task(task_id, folder)
-            except DataError:
-                continue
+        for task in _readable(folders):
             if not refusals(task, config, os.environ):
                 steps = [verifier_spec(task, step, config, os.environ) for step in task.steps]
                 for spec in (agent_spec(task, config, os.environ), *steps):
                     found[spec.model_dump_json()] = spec
         return tuple(found.values())
+
+    @classmethod
+    def deadlines(cls, config: TerminalConfig) -> Deadlines:
+        """Those that its slowest task needs."""
+        return deadlines_of(_readable(_folders(config)))
 
     @classmethod
     def sources(cls) -> Sequence[Path]:
@@ -178,6 +180,14 @@ def _folders(config: TerminalConfig) -> list[tuple[str, Path]]:
     if not config.data:
         raise ConfigError("no data: name a Harbor task's folder, or one that holds several, with `--set data=DIR`")
     return find_tasks(config.data)
+
+
+def _readable(folders: list[tuple[str, Path]]) -> Iterator[HarborTask]:
+    for task_id, folder in folders:
+        try:
+            yield load_task(task_id, folder)
+        except DataError:
+            continue  # a bad row, where the tasks are listed
 
 
 def _task(task: HarborTask) -> Task[Public, Secret]:

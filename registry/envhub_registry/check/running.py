@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from rich.text import Text
 from envhub import Model
 from envhub.cli.console import results
 from envhub.errors import ConfigError, HubError, UnknownNameError
+from envhub.hosting import InProcessHost
 from envhub.hosting.opening import configured
+from envhub.hosting.sandboxes import open_sandboxes
 from envhub.loop import run_async
 from envhub.models.config import ModelConfig
 from envhub.models.credentials import load_credentials
@@ -87,7 +90,17 @@ async def _check(
             models[role] = await stack.enter_async_context(open_model(ModelConfig(name=str(name)), credentials))
         try:
             await found.environment.prepare(config)
-            subject = Subject(found.name, found.environment, config, split=split, limit=limit, seed=seed, models=models)
+            sandboxes = await stack.enter_async_context(open_sandboxes(found.environment, config))
+            subject = Subject(
+                found.name,
+                found.environment,
+                config,
+                split=split,
+                limit=limit,
+                seed=seed,
+                models=models,
+                make_host=partial(InProcessHost, sandboxes=sandboxes),
+            )
         except HubError:
             raise
         except Exception as error:
