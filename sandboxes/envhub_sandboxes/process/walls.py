@@ -137,13 +137,15 @@ class BareLimits:
             path.mkdir(mode=0o700, exist_ok=True)
             if uid is not None:
                 os.chown(path, uid, uid)
+        own = folder / "supervisor"
+        os.link(supervisor, own)  # so that a list of processes tells whose it is
         machine = this_machine()
         path = machine.path if uid is None or is_open_to_all(machine.python) else SYSTEM_PATH
         environment = {"PATH": path, "HOME": str(work), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}
         limits = Limits(memory_bytes=spec.resources.memory_bytes, file_bytes=spec.resources.disk_bytes)
         user = uid or os.geteuid()
         return Cell(
-            command=(*_limited(spec, self._processes + spec.resources.pids, uid), str(supervisor)),
+            command=(*_limited(spec, self._processes + spec.resources.pids, uid), str(own)),
             cwd=str(work),
             surroundings=Surroundings(str(work), {**environment, **spec.environment}, limits=limits),
             folders=(str(work),),
