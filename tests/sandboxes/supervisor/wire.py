@@ -116,17 +116,18 @@ class Wire:
 
     def answer(self, channel: int, *, takes: bool = True) -> Answer:
         """All up to a channel's end; `takes` gives credit for output as it comes."""
-        answer = Answer()
+        answer, output, errors = Answer(), bytearray(), bytearray()
         while True:
             kind, payload = self.next(channel)
             if kind == "d":
-                answer.output += payload
+                output += payload
             elif kind == "D":
-                answer.errors += payload
+                errors += payload
             elif kind == "i":
                 answer.credits.append(int.from_bytes(payload, "little"))
             else:
                 answer.kind, answer.payload = kind, payload
+                answer.output, answer.errors = bytes(output), bytes(errors)
                 return answer
             if takes and kind in "dD":
                 self.send("A", channel, struct.pack("<I", len(payload)))
