@@ -1,7 +1,6 @@
 """`ProcessProvider`: sandboxes in processes of this machine, behind the best walls that can be had here."""
 
 import logging
-import os
 import platform
 import secrets
 import sys
@@ -17,6 +16,7 @@ from anyio import to_thread
 from envhub.errors import ConfigError, SandboxError
 from envhub.sandbox import Sandbox, SandboxRef, SandboxSpec, Snapshot
 from envhub_sandboxes.process.cell import StartedCell
+from envhub_sandboxes.process.folders import own_folder, sweep_folders
 from envhub_sandboxes.process.snapshot import FileSnapshot, take_snapshot
 from envhub_sandboxes.process.walls import BareLimits, Cell, Kind, Namespaces, Walls, check_folders, missing_tools
 from envhub_sandboxes.supervisor.client import supervise
@@ -151,11 +151,11 @@ async def process_provider(kinds: Sequence[Kind] = KINDS) -> AsyncGenerator[Proc
     if not sys.platform.startswith("linux"):
         raise ConfigError(f"the provider {NAME!r} needs Linux; use --set sandbox=docker")
     failure: Exception | None = None
-    with tempfile.TemporaryDirectory(prefix="envhub-process-", ignore_cleanup_errors=True) as folder:
-        os.chmod(folder, 0o711)  # noqa: PTH101  # sandboxes of other users get to theirs, and see no others
+    await to_thread.run_sync(sweep_folders)
+    with own_folder() as folder:
         async with anyio.create_task_group() as tasks:
             try:
-                yield ProcessProvider(tasks, Path(folder), kinds)
+                yield ProcessProvider(tasks, folder, kinds)
             except Exception as error:
                 failure = error  # raised below, as the group would wrap it
         if failure is not None:
