@@ -51,6 +51,9 @@ class Build(Frozen):
     arguments: dict[str, str] = {}
     timeout_seconds: float = Field(default=1800.0, gt=0)
 
+    def __str__(self) -> str:
+        return str(self.context / self.dockerfile)
+
 
 class SandboxSpec(Frozen):
     """What an environment asks for. Two equal specs can be served from one pool."""

@@ -8,7 +8,7 @@ from typing import Any
 from envhub.environment import AnyEnvironment, EnvironmentConfig, SandboxedConfig
 from envhub.errors import ConfigError, SandboxError, UnknownNameError
 from envhub.plugins import plugins
-from envhub.sandbox import Build, Sandbox, SandboxProvider, SandboxRef, SandboxSpec, Snapshot
+from envhub.sandbox import Sandbox, SandboxProvider, SandboxRef, SandboxSpec, Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -63,13 +63,7 @@ async def _make_ready(provider: SandboxProvider, specs: Sequence[SandboxSpec]) -
         try:
             await provider.prepare(spec)
         except SandboxError as error:
-            raise ConfigError(f"sandboxes of {_shown(spec.image)} cannot be had: {error}") from error
-
-
-def _shown(image: str | Build | None) -> str:
-    if isinstance(image, Build):
-        return f"{image.context / image.dockerfile}"
-    return image or "the base image"
+            raise ConfigError(f"sandboxes of {spec.image or 'the base image'} cannot be had: {error}") from error
 
 
 def _provider(name: str) -> AbstractAsyncContextManager[SandboxProvider]:

@@ -181,7 +181,7 @@ def _refuse(spec: SandboxSpec) -> None:
         ConfigError: the spec asks for it.
     """
     asked = {
-        f"the image {spec.image!r}": spec.image is not None,
+        f"the image {str(spec.image)!r}": spec.image is not None,
         f"network={spec.network!r}": spec.network != "none",
         f"the profile {spec.profile!r}": spec.profile != "hardened",
         f"the user {spec.user!r}": spec.user not in (None, "nobody"),
