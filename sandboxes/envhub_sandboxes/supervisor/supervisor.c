@@ -401,33 +401,39 @@ static pid_t parent_of(long pid) {
     return state == 'X' || (state == 'Z' && threads < 2) ? -1 : parent;
 }
 
-/* Find what is alive below; send it a signal as soon as it is seen, so that little time is left to fork away from it.
- * Returns how many there are. */
+/* Take down a process that /proc shows; true where it is alive and one of those looked for. */
+static bool meet(struct processes *all, long pid, enum below below, pid_t root) {
+    pid_t parent = pid > 0 ? parent_of(pid) : -1;
+    if (parent < 0) return false;
+    if (all->count == all->capacity) {
+        all->capacity = all->capacity ? 2 * all->capacity : 256;
+        all->list = realloc(all->list, all->capacity * sizeof *all->list);
+        if (!all->list) _exit(1);
+    }
+    struct process *process = &all->list[all->count++];
+    *process = (struct process){(pid_t)pid, parent, false};
+    return process->is_ours = is_below(all, process, below, root);
+}
+
+/* Find what is alive below; returns how many there are. Each is looked at, and sent a signal, right after it was named:
+ * of a chain of processes that fork and end, the next has a higher number, and is met in turn. */
 static size_t walk(struct processes *all, enum below below, pid_t root, int signal) {
+    _Alignas(struct dirent) char piece[64]; /* for two names */
     size_t found = 0;
     all->count = 0;
     shut(&spares[0]), shut(&spares[1]);
-    DIR *folder = opendir("/proc");
-    if (!folder) end_if_blind("looking for processes");
-    for (struct dirent *entry; folder && (entry = readdir(folder));) {
-        char *rest;
-        long pid = strtol(entry->d_name, &rest, 10);
-        if (*rest || pid <= 0) continue;
-        pid_t parent = parent_of(pid);
-        if (parent < 0) continue;
-        if (all->count == all->capacity) {
-            all->capacity = all->capacity ? 2 * all->capacity : 256;
-            all->list = realloc(all->list, all->capacity * sizeof *all->list);
-            if (!all->list) _exit(1);
+    int folder = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) end_if_blind("looking for processes");
+    for (long size; folder >= 0 && (size = syscall(SYS_getdents64, folder, piece, sizeof piece)) > 0;) {
+        for (char *at = piece; at < piece + size; at += ((struct dirent *)(void *)at)->d_reclen) {
+            char *name = ((struct dirent *)(void *)at)->d_name, *rest;
+            long pid = strtol(name, &rest, 10);
+            if (*rest || !meet(all, pid, below, root)) continue;
+            found++;
+            if (signal) kill((pid_t)pid, signal);
         }
-        struct process *process = &all->list[all->count++];
-        *process = (struct process){(pid_t)pid, parent, false};
-        if (!is_below(all, process, below, root)) continue;
-        process->is_ours = true;
-        found++;
-        if (signal) kill(process->pid, signal);
     }
-    if (folder) closedir(folder);
+    shut(&folder);
     hold_spares();
     for (bool has_changed = true; has_changed;) { /* children with a lower number than their parent */
         has_changed = false;
@@ -449,9 +455,17 @@ static size_t count_below(enum below below, pid_t root) {
     return found;
 }
 
-static void reap(void);
+static bool reap(void);
 
 static void pause_us(long us) { nanosleep(&(struct timespec){0, us * 1000}, NULL); }
+
+/* Whether nobody is left, where a walk has met nobody. A walk takes its time, and may miss who is born meanwhile; that
+ * a process has no child any more is certain, and a keeper ends when it has none. */
+static bool is_empty(enum below below, pid_t root, int walks) {
+    bool has_children = reap();
+    if (below == STRAYS) return walks >= 3;
+    return root == self ? !has_children : !is_keeper(root);
+}
 
 /* Kill all of it and see it dead. First all is stopped, until a walk meets nobody who had not been told to: so nothing
  * forks ahead of the signals, and no death makes room for a new process. False where something is alive after KILL_MS.
@@ -460,43 +474,34 @@ static bool kill_below(enum below below, pid_t root, uint64_t *killed) {
     if (below == A_KEEPER && root != self && !is_keeper(root)) return true; /* its number may be another's by now */
     uint64_t deadline = now_us() + KILL_MS * 1000;
     struct processes now = {0}, before = {0};
-    int signal = SIGSTOP;
+    int signal = SIGSTOP, empty_walks = 0;
     bool is_dead = false;
     for (int pass = 0; !is_dead && now_us() < deadline; pass++) {
         size_t found = walk(&now, below, root, signal), fresh = 0;
-        is_dead = !found;
-        if (signal == SIGKILL && !is_dead) {
-            if (root == self) reap();
-            pause_us(pass < 8 ? 200 : 2000); /* dying takes the kernel a moment */
-            continue;
-        }
-        for (size_t index = 0; index < now.count; index++) {
+        empty_walks = found ? 0 : empty_walks + 1;
+        is_dead = !found && is_empty(below, root, empty_walks);
+        for (size_t index = 0; index < now.count && signal == SIGSTOP; index++) {
             const struct process *known = find_process(&before, now.list[index].pid);
             fresh += now.list[index].is_ours && !(known && known->is_ours);
         }
-        if (fresh && pass < 20) {
-            struct processes older = before;
-            before = now;
-            now = older;
-            continue;
+        if (signal == SIGSTOP && found && (!fresh || pass > 20)) {
+            signal = SIGKILL;
+            for (size_t index = 0; index < now.count; index++)
+                if (now.list[index].is_ours && kill(now.list[index].pid, SIGKILL) == 0 && killed) ++*killed;
+        } else if (!is_dead && (signal == SIGKILL || !found)) {
+            reap();
+            pause_us(pass < 8 ? 200 : 2000); /* dying takes the kernel a moment, and a keeper to notice */
         }
-        signal = SIGKILL;
-        for (size_t index = 0; index < now.count; index++)
-            if (now.list[index].is_ours && kill(now.list[index].pid, SIGKILL) == 0 && killed) ++*killed;
+        struct processes older = before;
+        before = now;
+        now = older;
     }
     free(now.list);
     free(before.list);
     return is_dead;
 }
 
-/* The keepers go too, and what one may have started while all else was killed. Not earlier: where this process cannot
- * see the others, its keepers kill what is theirs once it has ended. */
-static void kill_everything(void) {
-    kill_below(EVERYTHING, self, NULL);
-    for (struct keeper *keeper = keepers; keeper; keeper = keeper->next) kill(keeper->pid, SIGKILL);
-    keepers = NULL;
-    kill_below(EVERYTHING, self, NULL);
-}
+static void kill_everything(void) { kill_below(EVERYTHING, self, NULL); }
 
 static uint64_t read_number(int fd, const char *name) {
     char text[2048];
@@ -789,16 +794,15 @@ static bool is_busy(pid_t keeper) {
 
 /* Make room where the limit of processes is used up by what finished commands left behind. */
 static void kill_leftovers(void) {
-    for (struct keeper *keeper = keepers; keeper; keeper = keeper->next)
-        if (!is_busy(keeper->pid)) kill_below(A_KEEPER, keeper->pid, NULL);
-    kill_below(STRAYS, self, NULL);
-    for (int wait = 0; wait < 100; wait++) { /* the dead count until their keeper has taken leave of them, and went */
-        bool has_idle = false;
-        reap();
-        for (struct keeper *keeper = keepers; keeper; keeper = keeper->next) has_idle |= !is_busy(keeper->pid);
-        if (!has_idle) return;
-        pause_us(5000);
+    for (struct keeper *keeper = keepers; keeper;) {
+        if (is_busy(keeper->pid))
+            keeper = keeper->next;
+        else if (kill_below(A_KEEPER, keeper->pid, NULL))
+            keeper = keepers; /* it is gone, and maybe others */
+        else
+            break;
     }
+    kill_below(STRAYS, self, NULL);
 }
 
 static void try_command(struct channel *channel) {
@@ -994,7 +998,6 @@ static void hear_keeper(struct channel *channel) {
             release(&channel->order);
             if (channel->flags & STREAMS) send_credit(channel->id, 0);
             pump_input(channel);
-            if (channel->ends & (TIMED_OUT | KILLED)) kill_command(channel, 0);
         } else {
             channel->cpu_us = report.cpu_us;
             if (report.hit_cpu_limit) channel->ends |= CPU_LIMIT;
@@ -1010,10 +1013,12 @@ static void hear_keeper(struct channel *channel) {
     }
 }
 
-/* Take leave of every child that died; keepers are forgotten, and those that were stopped from inside go on. */
-static void reap(void) {
+/* Take leave of every child that died; keepers are forgotten, and those that were stopped from inside go on. Whether
+ * there are children left. */
+static bool reap(void) {
     int status;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
         if (WIFSTOPPED(status)) {
             if (is_keeper(pid)) kill(pid, SIGCONT);
             continue;
@@ -1026,6 +1031,7 @@ static void reap(void) {
             break;
         }
     }
+    return pid == 0;
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------ */
@@ -1334,14 +1340,6 @@ static void take_input(struct channel *channel, const char *data, size_t size) {
     pump_input(channel);
 }
 
-/* Keep what has been ordered, but not yet started, from starting. */
-static void forestall_commands(void) {
-    for (int bucket = 0; bucket < BUCKETS; bucket++)
-        for (struct channel *channel = channels[bucket]; channel; channel = channel->next)
-            if (!channel->is_over && channel->kind == EXEC && !channel->has_started && is_keeper(channel->keeper))
-                kill(channel->keeper, SIGKILL);
-}
-
 static void send_stats(uint32_t id) {
     send_head('s', id, 20);
     put64(&outgoing, read_number(memory_fd, NULL));
@@ -1379,7 +1377,6 @@ static void obey(char kind, uint32_t id, const char *payload, size_t size) {
             kill(-channel->leader, *payload);
         break;
     case 'Z':
-        forestall_commands();
         if (kill_below(EVERYTHING, self, &killed))
             send_number(id, killed);
         else

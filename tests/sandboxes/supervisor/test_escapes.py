@@ -30,9 +30,10 @@ PYTHON = {
         ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)  # exit, of this thread alone
     """,
     "an endless chain of forks": """
-        import os
-        held = os.open(PATH, os.O_WRONLY)
-        os.write(held, b"x")
+        import os, time
+        if os.fork():
+            time.sleep(1000)
+        os.write(os.open(PATH, os.O_WRONLY), b"x")
         while True:
             if os.fork():
                 os._exit(0)
@@ -170,4 +171,12 @@ def test_a_supervisor_that_is_blinded_ends_everything(humble: Wire, intruder: Pa
     victims.seen()
     humble.start([str(intruder), "blind", str(humble.pid)])
     assert humble.end() == 1
+    victims.die()
+
+
+def test_a_supervisor_that_is_killed_leaves_nobody_behind(humble: Wire, victims: Victims) -> None:
+    humble.run(f"setsid sh -c 'trap \"\" TERM HUP; {victims.hold}; sleep 1000' &")
+    humble.start(f"{victims.hold}; kill -9 {humble.pid}; sleep 1000")
+    victims.seen(2)
+    humble.end()
     victims.die()
