@@ -13,6 +13,7 @@ from envhub.sandbox import (
     OUTPUT_BYTES,
     TIMEOUT_SECONDS,
     Command,
+    CommandNotStarted,
     Connector,
     File,
     FileEntry,
@@ -38,7 +39,7 @@ LIMITATIONS = (
     "no time to live of its own; no snapshots; no forwarded ports",
 )
 KILL_SECONDS = 20.0
-STOP_TRIES = 3
+STOP_TRIES, SETTLE_SECONDS = 3, 1.0
 _KILLED = 137
 _COUNT = """
 count=0
@@ -264,19 +265,30 @@ class EngineExecSandbox:
             raise SandboxError(self._broken)
         try:
             return await EngineProgram.begin(self._engine, self._container, command)
-        except EngineError as error:
-            if error.status in (404, 409):
-                raise await self._gone(error) from error
+        except (EngineError, CommandNotStarted) as error:
+            await self.rule_out_its_end(error)
             raise
 
     async def _run(self, program: EngineProgram, stdin: bytes, output_bytes: int) -> Finished:
         try:
             done = await program.run(stdin, output_bytes)
-        except EngineError as error:
-            raise await self._gone(error) from error
-        if done.exit_status == _KILLED and not await self._is_running():
-            raise await self._gone("its container was killed")
+        except (EngineError, CommandNotStarted) as error:
+            await self.rule_out_its_end(error)
+            raise
+        if done.exit_status == _KILLED:
+            await self.rule_out_its_end(SandboxError("its container was killed"))
         return done
+
+    async def rule_out_its_end(self, error: Exception) -> None:
+        """See that an error is not of a container that is ending: the engine has many words for that.
+
+        Raises:
+            SandboxError: it is.
+        """
+        with anyio.move_on_after(SETTLE_SECONDS):  # its commands are dead before it is
+            await self._ended.wait()
+        if self._ended.is_set() or not await self._is_running():
+            raise await self._gone(error) from error
 
     async def _is_running(self) -> bool:
         try:
@@ -313,12 +325,18 @@ class _Streamed:
 
     def __init__(self, program: EngineProgram, sandbox: EngineExecSandbox) -> None:
         self._program, self._sandbox = program, sandbox
-        self.send, self.send_eof, self.output, self.wait = (
-            program.send,
-            program.send_eof,
-            program.output,
-            program.wait,
-        )
+        self.send, self.send_eof, self.output = program.send, program.send_eof, program.output
+
+    async def wait(self) -> Finished:
+        """How it ended."""
+        try:
+            done = await self._program.wait()
+        except (EngineError, CommandNotStarted) as error:
+            await self._sandbox.rule_out_its_end(error)
+            raise
+        if done.exit_status == _KILLED:
+            await self._sandbox.rule_out_its_end(SandboxError("its container was killed"))
+        return done
 
     async def kill(self, signal: int | None = None) -> None:
         """Kill it, and every other command of the sandbox: the engine does not tell them apart."""

@@ -14,7 +14,6 @@ from envhub_sandboxes.docker.engine import Engine, EngineError
 
 NOT_STARTED = (126, 127)
 _REFUSALS = ("OCI runtime exec failed", "executable file", "unable to find user", "chdir to cwd")
-_ENDED = ("stopped container", "is not running", "no such container", "container not running")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +136,6 @@ class EngineProgram:
         if facts.get("Running") or status is None:
             raise SandboxError(f"the sandbox is gone: {self._engine.name} lost the command {self._shown!r}")
         said = self._said.decode(errors="replace")
-        if status in NOT_STARTED and any(sign in said for sign in _ENDED):
-            raise SandboxError(f"the sandbox is gone: its container ended before {self._shown!r} was started")
         if status in NOT_STARTED and any(sign in said for sign in _REFUSALS):
             raise CommandNotStarted(
                 f"{self._shown!r} could not be started: {said.strip()}", "ENOENT" if status == 127 else "EACCES"

@@ -179,7 +179,7 @@ class Maker:
         try:
             id = await self._create(recipe, volume, name)
             if recipe.plan.opened and recipe.snapshot is None:
-                await engine.call(engine.api.put_archive, id, "/", _folders(recipe.plan.opened))
+                await engine.call_again(engine.api.put_archive, id, "/", _folders(recipe.plan.opened))
             inspected = await engine.call_again(engine.api.inspect_container, id)
             runner = "engine-exec" if volume is None else "supervisor"
             ref = container.in_force(engine, recipe.spec, recipe.image, recipe.plan, inspected, runner)

@@ -79,8 +79,8 @@ async def _filled(engine: Engine, volume: str, image: Image, payload: bytes) -> 
         return False
     try:
         if not await _is_full(engine, made["Id"]):
-            await engine.call(engine.api.put_archive, made["Id"], SUPERVISOR_FOLDER, _archive("supervisor", payload))
-            await engine.call(engine.api.put_archive, made["Id"], SUPERVISOR_FOLDER, _archive(_FULL, b"1\n"))
+            for name, data in (("supervisor", payload), (_FULL, b"1\n")):
+                await engine.call_again(engine.api.put_archive, made["Id"], SUPERVISOR_FOLDER, _archive(name, data))
     finally:
         with anyio.CancelScope(shield=True):
             await engine.call_again(engine.api.remove_container, made["Id"], v=True, force=True)

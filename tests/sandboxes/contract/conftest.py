@@ -1,6 +1,6 @@
 """One suite for every provider: the same tests behind each kind of walls that this machine has."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractAsyncContextManager
 
 import pytest
@@ -10,7 +10,7 @@ from envhub.hosting.sandboxes import open_provider
 from envhub.sandbox import Resources, Sandbox, SandboxProvider, SandboxSpec
 from envhub_sandboxes.process import process_provider
 
-KINDS = ("namespaces", "limits", "docker")
+KINDS = ("namespaces", "limits", "docker", "podman")
 SPEC = SandboxSpec(resources=Resources(memory_bytes=512 << 20, pids=400, disk_bytes=128 << 20))
 
 
@@ -18,7 +18,7 @@ def open_kind(kind: str) -> AbstractAsyncContextManager[SandboxProvider]:
     """A provider of this kind."""
     if kind == "namespaces" or kind == "limits":
         return process_provider((kind,))
-    return open_provider(kind)
+    return open_provider("docker")  # Podman is an engine of that provider
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +28,12 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
+def kind(request: pytest.FixtureRequest) -> Generator[str]:
     """Which provider, and behind which walls."""
-    return request.param
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "podman":
+            patch.setenv("DOCKER_HOST", request.getfixturevalue("podman"))
+        yield request.param
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from envhub.errors import HubError
 from envhub.sandbox import Resources, Sandbox, SandboxSpec
 from envhub_sandboxes.docker.engine import Engine, connect_engine
 from envhub_sandboxes.docker.provider import DockerProvider, docker_provider
-from tests.sandboxes.podman import IMAGE, NoPodman, podman_service
+from tests.sandboxes.podman import IMAGE
 
 SMALL = Resources(memory_bytes=128 << 20, pids=64, disk_bytes=32 << 20)
 
@@ -17,16 +17,6 @@ SMALL = Resources(memory_bytes=128 << 20, pids=64, disk_bytes=32 << 20)
 def anyio_backend() -> str:
     """One event loop for the tests of a file, so that they share an engine."""
     return "asyncio"
-
-
-@pytest.fixture(scope="session")
-def podman() -> Generator[str]:
-    """Podman's address; skipped aloud where it is not installed."""
-    try:
-        with podman_service() as host:
-            yield host
-    except NoPodman as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module", params=["docker", "podman"])
