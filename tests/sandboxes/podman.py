@@ -48,6 +48,7 @@ def _served(podman: list[str], folder: Path) -> Generator[str]:
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,
+            cwd=folder,  # where its monitors note that memory ran out
             start_new_session=True,
         )
     try:
