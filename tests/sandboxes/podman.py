@@ -36,7 +36,9 @@ def podman_service() -> Generator[str]:
             yield host
     finally:
         subprocess.run([*podman, "system", "reset", "--force"], capture_output=True, timeout=60, check=False)
-        shutil.rmtree(folder, ignore_errors=True)
+        # It leaves its storage mounted on itself.
+        subprocess.run(["umount", str(folder / "root" / "overlay")], capture_output=True, timeout=60, check=False)
+        shutil.rmtree(folder)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from envhub.errors import HubError
 from envhub.sandbox import Resources, Sandbox, SandboxSpec
 from envhub_sandboxes.docker.engine import Engine, connect_engine
 from envhub_sandboxes.docker.provider import DockerProvider, docker_provider
+from tests.sandboxes.conftest import PODMAN
 from tests.sandboxes.podman import IMAGE
 
 SMALL = Resources(memory_bytes=128 << 20, pids=64, disk_bytes=32 << 20)
@@ -19,7 +20,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="module", params=["docker", "podman"])
+@pytest.fixture(scope="module", params=["docker", PODMAN])
 def engine_kind(request: pytest.FixtureRequest) -> Generator[str]:
     """Which engine answers, in this process and in those that it starts."""
     with pytest.MonkeyPatch.context() as patch:

@@ -95,7 +95,9 @@ async def test_the_files_of_an_image_are_there_in_its_own_workdir(engine: Engine
 
 async def _image_with_workdir(engine: Engine) -> str:
     """An image with files, a link and a volume in its workdir, committed from a container."""
-    config = {"Image": "debian:bookworm-slim", "Cmd": ["sh", "-c", SETUP], "HostConfig": {"NetworkMode": "none"}}
+    limits = [{"Name": name, "Soft": 1024, "Hard": 1024} for name in ("nofile", "nproc")]
+    walls = {"NetworkMode": "none", "Ulimits": limits}
+    config = {"Image": "debian:bookworm-slim", "Cmd": ["sh", "-c", SETUP], "HostConfig": walls}
     made = await engine.call(engine.api.create_container_from_config, config, None)
     try:
         await engine.call(engine.api.start, made["Id"])
