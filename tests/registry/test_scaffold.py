@@ -44,7 +44,8 @@ def test_an_installed_package_is_found_by_its_name(hub: Hub, tmp_path: Path) -> 
     offline = ("--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check")
     target = ["--target", str(where), str(tmp_path / "shop")]
     command = [sys.executable, "-m", "pip", "install", *offline, *target]
-    built = subprocess.run(command, cwd=tmp_path, env=environment(PIP_CONSTRAINT=""), capture_output=True, text=True, check=False)
+    bare = environment(PIP_CONSTRAINT="")  # which may be a file's name relative to another folder
+    built = subprocess.run(command, cwd=tmp_path, env=bare, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
     listed = hub("list", "--json", PYTHONPATH=str(where))
     names = [environment["name"] for environment in json.loads(listed.out)["environments"]]

@@ -7,10 +7,6 @@ import pytest
 from tests.sandboxes.podman import NoPodman, podman_service
 
 
-PODMAN = pytest.param("podman", marks=pytest.mark.live)
-"""Somebody else's engine: its tests take minutes and bear no second Podman beside them (`-m live -n 0`)."""
-
-
 @pytest.fixture(scope="session")
 def podman() -> Generator[str]:
     """Podman's address, as DOCKER_HOST has it; skipped aloud where it cannot be tested."""

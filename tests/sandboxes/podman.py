@@ -9,8 +9,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 IMAGE = "debian:bookworm-slim"
 START_SECONDS, COPY_SECONDS = 30.0, 300.0
+
+PODMAN = pytest.param("podman", marks=pytest.mark.live)
+"""Somebody else's engine: its tests take minutes and bear no second Podman beside them (`-m live -n 0`)."""
 
 
 class NoPodman(Exception):

@@ -9,7 +9,7 @@ from envhub.errors import HubError
 from envhub.hosting.sandboxes import open_provider
 from envhub.sandbox import Resources, Sandbox, SandboxProvider, SandboxSpec
 from envhub_sandboxes.process import process_provider
-from tests.sandboxes.conftest import PODMAN
+from tests.sandboxes.podman import PODMAN
 
 KINDS = ("namespaces", "limits", "docker", PODMAN)
 SPEC = SandboxSpec(resources=Resources(memory_bytes=512 << 20, pids=400, disk_bytes=128 << 20))

@@ -8,8 +8,7 @@ from envhub.errors import HubError
 from envhub.sandbox import Resources, Sandbox, SandboxSpec
 from envhub_sandboxes.docker.engine import Engine, connect_engine
 from envhub_sandboxes.docker.provider import DockerProvider, docker_provider
-from tests.sandboxes.conftest import PODMAN
-from tests.sandboxes.podman import IMAGE
+from tests.sandboxes.podman import IMAGE, PODMAN
 
 SMALL = Resources(memory_bytes=128 << 20, pids=64, disk_bytes=32 << 20)
 
