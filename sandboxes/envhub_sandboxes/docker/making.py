@@ -100,6 +100,8 @@ class Maker:
         """By name."""
         self.names: set[str] = set()
         """Of all that are live, being made, or being removed."""
+        self._discarded: set[str] = set()
+        """Images of snapshots that are no longer wanted, as long as containers of them are there."""
 
     def look_anew(self) -> None:
         """Believe nothing that was known of the engine before it was away."""
@@ -189,6 +191,8 @@ class Maker:
             with anyio.move_on_after(REMOVE_SECONDS, shield=True):
                 await remove(engine, name)
             self.names.discard(name)
+            if recipe.snapshot is not None:
+                await recipe.snapshot.free()
 
     async def _create(self, recipe: Recipe, volume: str | None, name: str) -> str:
         deadline = time.time() + recipe.spec.ttl_seconds + WARM_SECONDS + GRACE_SECONDS
@@ -224,7 +228,15 @@ class Maker:
 
     async def _snapshot(self, recipe: Recipe, id: str, sandbox: Sandbox) -> DockerSnapshot:
         return await take_snapshot(
-            self._engine, id, sandbox, recipe.plan, recipe.seed, run=self.run, ttl_seconds=recipe.spec.ttl_seconds
+            self._engine,
+            id,
+            sandbox,
+            recipe.image,
+            recipe.plan,
+            recipe.seed,
+            run=self.run,
+            ttl_seconds=recipe.spec.ttl_seconds,
+            discarded=self._discarded,
         )
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 import anyio
@@ -13,11 +13,13 @@ from envhub.errors import SandboxError
 from envhub.sandbox import Sandbox
 from envhub_sandboxes.docker.api import Json
 from envhub_sandboxes.docker.engine import Engine, EngineError
-from envhub_sandboxes.docker.folders import changes, pack
+from envhub_sandboxes.docker.folders import MOST_BYTES, changes, pack
+from envhub_sandboxes.docker.inside_image import image_seed, looked_into
 from envhub_sandboxes.docker.labels import PURPOSE, RUN, labels, this_process
-from envhub_sandboxes.docker.layout import SUPERVISOR_FOLDER, Layout
+from envhub_sandboxes.docker.layout import SUPERVISOR_FOLDER, Image, Layout
 
 DISCARD_SECONDS = 30.0
+_NOT_FOUND = 404
 _ALTERED = 0
 """The engine's kind of a change to what was there; 1 is added, 2 removed."""
 
@@ -33,6 +35,8 @@ class DockerSnapshot:
     image: str | None
     """The committed root, where it is writable."""
     engine: Engine = field(repr=False)
+    discarded: set[str] = field(repr=False)
+    """Images of its provider's that are no longer wanted and not gone yet; an engine keeps one that is in use."""
 
     @property
     def has_writable_root(self) -> bool:
@@ -40,15 +44,35 @@ class DockerSnapshot:
         return self.image is not None
 
     async def discard(self) -> None:
-        """Give its storage back; idempotent."""
-        if self.image is None:
+        """Give its storage back, or have it given back with the last container that was started from it; idempotent."""
+        if self.image is not None:
+            self.discarded.add(self.image)  # first, as its last container may go while the engine is asked
+            await self.free()
+
+    async def free(self) -> None:
+        """Remove its image if it was discarded; to be called when a container of it is gone, too."""
+        if self.image is None or self.image not in self.discarded:
             return
-        with anyio.move_on_after(DISCARD_SECONDS, shield=True), suppress(EngineError):
-            await self.engine.call_again(self.engine.api.remove_image, self.image, force=True)
+        with anyio.move_on_after(DISCARD_SECONDS, shield=True):
+            try:
+                await self.engine.call_again(self.engine.api.remove_image, self.image, force=True)
+            except EngineError as error:
+                if error.status != _NOT_FOUND:
+                    return
+            self.discarded.discard(self.image)
 
 
 async def take_snapshot(
-    engine: Engine, container: str, sandbox: Sandbox, plan: Layout, seed: bytes, *, run: str, ttl_seconds: float
+    engine: Engine,
+    container: str,
+    sandbox: Sandbox,
+    image: Image,
+    plan: Layout,
+    seed: bytes,
+    *,
+    run: str,
+    ttl_seconds: float,
+    discarded: set[str],
 ) -> DockerSnapshot:
     """Stop a container's processes and keep its files.
 
@@ -61,13 +85,17 @@ async def take_snapshot(
     name = f"{container}-{time.time_ns():x}"
     if not plan.has_writable_root:
         changed = await to_thread.run_sync(changes, archive, seed)
-        return DockerSnapshot(name, changed, archive, None, engine)
-    found = await engine.call_again(engine.api.diff, container) or []
+        return DockerSnapshot(name, changed, archive, None, engine, discarded)
+    found = _paths(await engine.call_again(engine.api.diff, container) or [], plan)
+    if plan.volumes:  # which the engine's list leaves out
+        async with looked_into(engine, image, run) as fresh:
+            before = await image_seed(engine, fresh, image, replace(plan, seeded=plan.volumes), MOST_BYTES)
+        found = sorted({*found, *await to_thread.run_sync(changes, archive, before)})
     marks = labels(this_process(), run, time.time() + ttl_seconds, "snapshot")
     wording = "\n".join(f'LABEL {key}="{value}"' for key, value in marks.items())
     # A commit that is not answered may still be made; the label's deadline then sees to it.
     made = await engine.call(engine.slow_api.commit, container, pause=True, changes=wording)
-    return DockerSnapshot(name, _paths(found, plan), archive, made.get("Id") or made["ID"], engine)
+    return DockerSnapshot(name, found, archive, made.get("Id") or made["ID"], engine, discarded)
 
 
 def _paths(found: list[Json], plan: Layout) -> list[str]:

@@ -1,9 +1,13 @@
 """A container's files kept at one moment, and others started from them."""
 
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
 import pytest
 
 from envhub.errors import SandboxError
-from envhub.sandbox import SandboxSpec
+from envhub.sandbox import Build, SandboxSpec
 from envhub_sandboxes.docker.engine import Engine, EngineError
 from envhub_sandboxes.docker.provider import DockerProvider, docker_provider
 from envhub_sandboxes.docker.snapshot import DockerSnapshot
@@ -57,6 +61,41 @@ async def test_a_provider_discards_its_snapshots_when_it_ends(engine: Engine, sp
     with pytest.raises(EngineError) as caught:
         await engine.call(engine.api.inspect_image, snapshot.image)
     assert caught.value.status in (404, 500), "Podman has 500 for an id that is not there"
+
+
+async def test_a_discarded_snapshot_is_gone_with_the_last_container_of_it(
+    provider: DockerProvider, spec: SandboxSpec, engine: Engine
+) -> None:
+    spec = spec.model_copy(update={"profile": "root-compat"})
+    async with provider.open(spec) as sandbox:
+        snapshot = await sandbox.snapshot()
+    assert isinstance(snapshot, DockerSnapshot)
+    assert snapshot.image is not None
+    async with provider.open(spec, snapshot=snapshot):
+        await snapshot.discard()  # refused by the engine: it is in use
+        await engine.call(engine.api.inspect_image, snapshot.image)
+    with anyio.fail_after(60):
+        while snapshot.discarded:
+            await anyio.lowlevel.checkpoint()
+    with pytest.raises(EngineError):
+        await engine.call(engine.api.inspect_image, snapshot.image)
+
+
+async def test_what_changed_in_an_images_volumes_is_told(
+    provider: DockerProvider, spec: SandboxSpec, engine: Engine, tmp_path: Path
+) -> None:
+    (tmp_path / "Dockerfile").write_text(
+        f"FROM {spec.image}\nRUN mkdir /kept && echo 1 > /kept/old && echo 1 > /kept/same\nVOLUME /kept\n"
+    )
+    build = Build(context=tmp_path)
+    spec = spec.model_copy(update={"profile": "root-compat", "image": build})
+    async with provider.open(spec) as sandbox:
+        await sandbox.exec("echo 2 > /kept/old; echo 2 > /kept/conftest.py")
+        snapshot = await sandbox.snapshot()
+    try:
+        assert {path for path in snapshot.changed if path.startswith("/kept/")} == {"/kept/old", "/kept/conftest.py"}
+    finally:
+        await snapshot.discard()
 
 
 async def test_a_snapshot_of_another_form_is_refused(provider: DockerProvider, spec: SandboxSpec) -> None:
