@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from envhub import SandboxedConfig
-from envhub.sandbox import Network, Profile
+from envhub.sandbox import Network
 
 
 class ShellConfig(SandboxedConfig):
@@ -27,7 +27,7 @@ class TerminalConfig(ShellConfig):
     network: Network | None = None
     """`bridge` lets tasks have the network they declare, `none` runs them all without one. By default a task runs that
     declares `no-network`, and any other is refused by name."""
-    profile: Literal["auto"] | Profile = "auto"
+    profile: Literal["auto", "hardened", "root-compat"] = "auto"
     """`auto` is `hardened` for a task whose agent is not root, else `root-compat`."""
     force_build: bool = False
     """Build a task's Dockerfile even where it names a ready image."""

@@ -1,6 +1,7 @@
 """The command `hub images`. Imports what it needs when it runs, so that `--help` is instant."""
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,11 +12,15 @@ if TYPE_CHECKING:
 
 images = typer.Typer(help="Build, list and prune the images that sandboxes start from.", no_args_is_help=True)
 
+_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_NAME = re.compile(rf"(?:[A-Za-z0-9.-]+(?::\d+)?/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?", re.ASCII)
+"""As engines take them: lower case, with or without a registry before it and a tag behind."""
+
 
 @images.command("build")
 def build_image(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="A folder with a Dockerfile; without one, envhub's own base.")
+        Path | None, typer.Argument(metavar="[DIR]", help="A folder with a Dockerfile, unless --base is given.")
     ] = None,
     base: Annotated[bool, typer.Option("--base", help="Build envhub's own base image.")] = False,
     dockerfile: Annotated[str, typer.Option("--file", help="The Dockerfile, below DIR.")] = "Dockerfile",
@@ -30,7 +35,8 @@ def build_image(
 ) -> None:
     """Build an image of a folder, unless one of the same content is there.
 
-    Bases that cannot be pulled are looked up in the table [from] of ~/.config/envhub/images.toml.
+    Bases that cannot be pulled are looked up in the table `from` of ~/.config/envhub/images.toml, or of the file
+    that ENVHUB_IMAGES names.
     """
     from envhub.cli.run import assignments
     from envhub.errors import UsageError
@@ -39,6 +45,8 @@ def build_image(
 
     if base == (folder is not None):
         raise UsageError("give a folder to build an image from, or --base for envhub's own")
+    if tag is not None and not _NAME.fullmatch(tag):
+        raise UsageError(f"--tag {tag!r} is no name for an image, such as team/python or team/python:3.11")
     wanted: Build | None = None
     if folder is not None:
         given = assignments(arguments or [], "--arg")

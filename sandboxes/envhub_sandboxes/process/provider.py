@@ -189,5 +189,5 @@ def _refuse(spec: SandboxSpec) -> None:
     }
     for what, is_asked in asked.items():
         if is_asked:
-            raise ConfigError(f"the provider {NAME!r} does not have {what}; use --set sandbox=docker")
+            raise ConfigError(f"the provider {NAME!r} does not have {what}; use --set sandbox=docker (needs an engine)")
     check_folders(spec)

@@ -89,6 +89,7 @@ async def test_a_build_that_fails_says_where_and_leaves_with_one(hub: AsyncHub, 
         (["build", "nothing-here"], "no such folder"),
         (["build", "."], "Dockerfile"),
         (["build", ".", "--arg", "novalue"], "novalue"),
+        (["build", ".", "--tag", "Bad Name"], "team/python"),
     ],
 )
 async def test_what_cannot_be_built_is_refused(
