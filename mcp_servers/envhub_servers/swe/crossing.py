@@ -6,8 +6,10 @@ from pathlib import PurePosixPath
 
 from envhub_servers.terminal.planted import is_suspect
 
-_TEST = re.compile(r"(?:^|/)(?:tests?|testing)/|(?:^|/)test_[^/]*$|_tests?\.\w+$|(?:^|/)conftest\.py$")
+_TEST = re.compile(r"(?:^|/)(?:tests?|testing)(?:/|$)|(?:^|/)test_[^/]*$|_tests?\.\w+$|(?:^|/)conftest\.py$")
 _SETTINGS = frozenset({"pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", ".pytest.ini", "noxfile.py"})
+_RUNNER = frozenset({"pytest", "_pytest", "pluggy", "iniconfig"})
+"""Modules that, in the repository's own folder, would run in place of the installed ones."""
 _LEFTOVERS = frozenset({".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".tox", "node_modules"})
 
 
@@ -18,6 +20,7 @@ def crossing(
 
     `hidden` paths come with the tests; `expected` ones, which a known solution changes, cross even as settings.
     """
+    own = {_top(path) for path in expected if path}
     kept: list[str] = []
     held: list[str] = []
     for path in changed:
@@ -27,8 +30,14 @@ def crossing(
         if _LEFTOVERS & set(PurePosixPath(below).parts) or below.endswith((".pyc", ".pyo")):
             continue
         is_settings = PurePosixPath(below).name in _SETTINGS and below not in expected
-        if below in hidden or _TEST.search(below) or is_settings or is_suspect(path):
+        is_runner = _top(below) in _RUNNER - own
+        if below in hidden or _TEST.search(below) or is_settings or is_runner or is_suspect(path):
             held.append(below)
         else:
             kept.append(path)
     return kept, held
+
+
+def _top(below: str) -> str:
+    """The module that a path below the repository is a part of."""
+    return PurePosixPath(below).parts[0].partition(".")[0]

@@ -5,7 +5,7 @@ import json
 import secrets
 import shlex
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import anyio
 
@@ -21,6 +21,12 @@ from envhub_servers.terminal.workbench import Workbench
 _APPLY = "git apply --whitespace=nowarn {file} 2>&1 || patch -p1 --batch < {file}"
 _CUT_SHORT = "the tests ended before they had all run"
 SHOWN = 4_000
+_AT_ONCE = 200
+"""Paths in one command: it has a longest length."""
+
+
+class _NotRun(Exception):
+    """The tests did not come to run, by the fault of the code they import or by their own."""
 
 
 class Swe(Workbench[SweConfig]):
@@ -77,14 +83,14 @@ class Swe(Workbench[SweConfig]):
         try:
             kept, held, removed = await self._changes()
             async with self.open_sandbox(self.sandbox_spec()) as fresh:
-                await fresh.place(kept, "/")
-                if removed:
-                    await fresh.exec(["rm", "-rf", "--", *removed], cwd="/")
-                await self._place_tests(fresh)
-                if "pytest" in secret.test_command:
-                    passed, said = await self._run_pytest(fresh)
-                else:
-                    passed, said = await self._run_plain(fresh)
+                tests = await self._place_tests(fresh)
+                await _bring(fresh, kept, removed)
+                await fresh.place(tests, "/")  # again, where a folder above them was changed
+                try:
+                    passed, said = await self._results(fresh)
+                except _NotRun as error:
+                    await self._see_that_it_runs()
+                    passed, said = frozenset[str](), f"the changes keep the tests from being run: {error}"
         except (SandboxFileError, CommandNotStarted) as error:
             raise VerifierError(f"the tests could not be run: {error}") from error
         wanted = (*secret.fail_to_pass, *secret.pass_to_pass)
@@ -124,16 +130,38 @@ class Swe(Workbench[SweConfig]):
         removed = [path for path in paths if not any(each == path or each.startswith(f"{path}/") for each in there)]
         return [file for file in found if f"/{file.path}" in wanted], held, removed
 
-    async def _place_tests(self, fresh: Sandbox) -> None:
+    async def _see_that_it_runs(self) -> None:
+        """Run the tests without the agent's changes, on the known solution where there is one.
+
+        Raises:
+            VerifierError: they cannot be run there either, so it is not the agent's doing.
+        """
+        secret = self._secret
+        async with self.open_sandbox(self.sandbox_spec()) as fresh:
+            await self._place_tests(fresh)
+            if secret.patch:
+                await fresh.write_file("/tmp/known.patch", secret.patch.encode())
+                await fresh.exec(_APPLY.format(file="/tmp/known.patch"), cwd=secret.repository)
+            try:
+                await self._results(fresh)
+            except _NotRun as error:
+                raise VerifierError(f"the tests cannot be run as asked: {error}", retryable=False) from None
+
+    async def _place_tests(self, fresh: Sandbox) -> list[File]:
+        """Put the tests into a sandbox of the image alone; their files."""
         secret = self._secret
         files = [File(path, text.encode()) for path, text in secret.test_files.items()]
         await fresh.place(files, secret.repository)
-        if not secret.test_patch:
-            return
-        await fresh.write_file("/tmp/tests.patch", secret.test_patch.encode())
-        finished = await fresh.exec(_APPLY.format(file="/tmp/tests.patch"), cwd=secret.repository)
-        if finished.exit_status != 0:
-            raise VerifierError(f"the patch with the tests does not apply: {finished.stdout.text}", retryable=False)
+        if secret.test_patch:
+            await fresh.write_file("/tmp/tests.patch", secret.test_patch.encode())
+            finished = await fresh.exec(_APPLY.format(file="/tmp/tests.patch"), cwd=secret.repository)
+            if finished.exit_status != 0:
+                raise VerifierError(f"the patch with the tests does not apply: {finished.stdout.text}", retryable=False)
+        return await fresh.collect([f"{secret.repository}/{path}" for path in sorted(secret.hidden)])
+
+    async def _results(self, fresh: Sandbox) -> tuple[frozenset[str], str]:
+        """Those of the tests that pass, and what the runner said."""
+        return await (self._run_pytest(fresh) if "pytest" in self._secret.test_command else self._run_plain(fresh))
 
     async def _run_tests(self, fresh: Sandbox, command: str) -> Finished:
         finished = await fresh.exec(
@@ -144,7 +172,7 @@ class Swe(Workbench[SweConfig]):
             keeps_background=False,
         )
         if finished.exit_status in (126, 127):
-            raise VerifierError(f"the tests' command cannot be run: {finished.stdout.text[-500:]}", retryable=False)
+            raise _NotRun(f"the tests' command ended with {finished.exit_status}: {finished.stdout.text[-500:]}")
         return finished
 
     async def _run_pytest(self, fresh: Sandbox) -> tuple[frozenset[str], str]:
@@ -161,7 +189,7 @@ class Swe(Workbench[SweConfig]):
         if finished.timed_out:
             return frozenset(), f"the tests were not done after {self.config.test_seconds:g} s\n{said}"
         if finished.exit_status in (3, 4):
-            raise VerifierError(f"pytest could not be run as asked: {said}", retryable=False)
+            raise _NotRun(f"pytest ended with {finished.exit_status}: {said}")
         try:
             report = await fresh.read_file(f"{folder}/report.xml", max_bytes=64 * MIB, follows_links=False)
         except SandboxFileError:
@@ -185,6 +213,20 @@ class Swe(Workbench[SweConfig]):
             if finished.exit_status == 0:
                 passed |= set(group)
         return frozenset(passed), said
+
+
+async def _bring(fresh: Sandbox, kept: Sequence[File], removed: Sequence[str]) -> None:
+    """Make an agent's changes in a fresh sandbox, also where a file took a folder's place or a folder a file's."""
+    paths = [f"/{file.path}" for file in kept]
+    above = sorted({str(parent) for path in paths for parent in PurePosixPath(path).parents})
+    gone = [*removed, *paths]
+    for script, each in (
+        ('rm -rf -- "$@"', gone),
+        ('for path; do if [ ! -d "$path" ]; then rm -f -- "$path"; fi; done', above),
+    ):
+        for start in range(0, len(each), _AT_ONCE):
+            await fresh.exec(["/bin/sh", "-c", script, "change", *each[start : start + _AT_ONCE]], cwd="/")
+    await fresh.place(kept, "/")
 
 
 def _share(tests: Sequence[str], passed: frozenset[str]) -> float:

@@ -5,6 +5,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from envhub.errors import VerifierError
 from envhub_servers.swe import Swe, SweConfig
 from tests.mcp_servers.containers import STAND_INS, Open
 
@@ -101,6 +104,56 @@ async def test_code_that_ends_the_runner_has_failed(play: Open, tmp_path: Path) 
     assert score.reward == 0.0
     assert score.feedback is not None
     assert "ended before they had all run" in score.feedback
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "printf 'import os\\nos._exit(4)\\n' > shapes/__init__.py",
+        "printf 'import os\\nos._exit(127)\\n' > shapes/__init__.py",
+        "rm -rf tests shapes",
+        "rm -rf tests; echo > tests",
+        "rm -rf shapes; echo > shapes",
+    ],
+)
+async def test_an_agent_that_keeps_the_tests_from_running_has_failed(play: Open, tmp_path: Path, attack: str) -> None:
+    old = (REPOSITORY / "tests" / "test_areas.py").read_text().splitlines()
+    new = HIDDEN.splitlines()
+    body = "".join([*(f"-{line}\n" for line in old), *(f"+{line}\n" for line in new)])
+    patch = f"--- a/tests/test_areas.py\n+++ b/tests/test_areas.py\n@@ -1,{len(old)} +1,{len(new)} @@\n{body}"
+    async with play(Swe, rows(tmp_path, test_files=None, test_patch=patch)) as player:
+        assert "exit status 0" in await player.bash(attack)
+        score = await player.end()
+    assert score.reward == 0.0
+
+
+async def test_a_runner_that_is_planted_beside_the_code_does_not_run(play: Open, tmp_path: Path) -> None:
+    fake = "import sys; open(sys.argv[-2].partition('=')[2], 'w').write('<testsuite/>')"
+    async with play(Swe, rows(tmp_path)) as player:
+        await player.bash(f'echo "{fake}" > pytest.py')
+        score = await player.end()
+    assert score.metrics["pass_to_pass"] == 1.0
+    assert score.metrics["held_back_files"] == 1
+
+
+async def test_a_folder_in_a_files_place_crosses(play: Open, tmp_path: Path) -> None:
+    async with play(Swe, rows(tmp_path)) as player:
+        await player.bash("sed -i 's|base . height|base * height / 2|' shapes/areas.py; mkdir shapes/areas")
+        await player.bash("mv shapes/areas.py shapes/areas/__init__.py; mv shapes/areas shapes/areas.py")
+        await player.bash(
+            'echo \'import sys, importlib.util as u; s = u.spec_from_file_location("shapes.areas", '
+            '__path__[0] + "/areas.py/__init__.py"); m = u.module_from_spec(s); '
+            's.loader.exec_module(m); sys.modules["shapes.areas"] = m\' > shapes/__init__.py'
+        )
+        score = await player.end()
+    assert score.reward == 1.0
+
+
+async def test_tests_that_cannot_be_run_on_any_code_are_a_fault(play: Open, tmp_path: Path) -> None:
+    async with play(Swe, rows(tmp_path, test_command="python3 -m pytest --no-such-option")) as player:
+        await player.play_reference()
+        with pytest.raises(VerifierError, match="as asked"):
+            await player.end()
 
 
 async def test_the_hidden_tests_are_nowhere_to_be_found(play: Open, tmp_path: Path) -> None:
