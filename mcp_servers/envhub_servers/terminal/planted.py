@@ -13,10 +13,12 @@ from pathlib import PurePosixPath
 
 from envhub.sandbox import MIB, Sandbox, SandboxFileError
 
-_PYTEST = frozenset({"conftest.py", "pytest.ini", ".pytest.ini"})
-_PYTEST_SECTION = re.compile(rb"^\s*\[(?:tool:)?pytest\]", re.MULTILINE)
+_PYTEST = frozenset({"conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"})
+_PYTEST_SECTION = re.compile(r"\s*\[\s*(?:tool:)?pytest\b")
+_ABOVE_TESTS = frozenset({"/setup.cfg", "/pyproject.toml"})
+"""Where pytest finds settings for `/tests`; in a project's own folder such files are part of the work."""
 _START_MODULES = frozenset({"sitecustomize", "usercustomize"})
-_START_CODE = re.compile(rb"^import[ \t]", re.MULTILINE)
+_START_CODE = re.compile(r"import[ \t]")
 _LIBRARIES = frozenset({"site-packages", "dist-packages"})
 _SHELL = frozenset({"sh", "bash", "dash", "busybox", "env", "rm", "mkdir", "chmod", "chown"})
 """What runs as root before the tests do."""
@@ -44,7 +46,7 @@ def is_suspect(path: str) -> bool:
     """Whether a changed path could run when the tests start; some are looked into before they are taken out."""
     parts = PurePosixPath(path).parts
     name = parts[-1]
-    if path == _PRELOAD or name in _PYTEST | {"tox.ini"}:
+    if path in _ABOVE_TESTS or path == _PRELOAD or name in _PYTEST | {"tox.ini"}:
         return not (_LIBRARIES & set(parts))
     if name in _SHELL:
         return len(parts) > 1 and parts[-2] in _PROGRAMS
@@ -99,9 +101,15 @@ async def _does_count(fresh: Sandbox, path: str, keeps_start_files: bool) -> boo
     if keeps_start_files and pattern is _START_CODE:
         return False
     try:
-        return pattern.search(await fresh.read_file(path, max_bytes=MIB)) is not None
+        data = await fresh.read_file(path, max_bytes=MIB)
     except SandboxFileError as error:
         return error.reason != "ENOENT"
+    return any(pattern.match(line) for line in _lines(data))
+
+
+def _lines(data: bytes) -> list[str]:
+    """The lines of a file by whatever Python takes for a line's end, a byte order mark left out."""
+    return data.decode("utf-8-sig", errors="replace").splitlines()
 
 
 async def _in_image(image: Sandbox, path: str) -> tuple[bytes | None, int]:

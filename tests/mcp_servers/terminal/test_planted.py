@@ -13,6 +13,9 @@ from envhub_servers.terminal.planted import is_suspect, system_files
         "/app/pytest.ini",
         "/app/.pytest.ini",
         "/app/tox.ini",
+        "/app/pytest.toml",
+        "/pyproject.toml",
+        "/setup.cfg",
         "/usr/lib/python3/dist-packages/sitecustomize.py",
         "/root/.local/lib/python3.12/site-packages/usercustomize.pyc",
         "/usr/lib/python3.12/sitecustomize/__init__.py",
@@ -28,7 +31,13 @@ def test_what_runs_by_itself_is_suspect(path: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/app/main.py", "/usr/lib/python3/dist-packages/pkg/conftest.py", "/app/bash", "/usr/bin/jq", "/app/notes.pth"],
+    [
+        "/app/main.py",
+        "/usr/lib/python3/dist-packages/pkg/conftest.py",
+        "/app/bash",
+        "/app/pyproject.toml",
+        "/app/notes.pth",
+    ],
 )
 def test_work_is_not(path: str) -> None:
     assert not is_suspect(path)
