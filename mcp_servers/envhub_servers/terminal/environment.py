@@ -45,6 +45,8 @@ class Terminal(Workbench[TerminalConfig]):
         assert isinstance(task.secret, TerminalSecret)
         self.harbor = load_task(task.id, Path(task.secret.folder))
         self._grader = Grader(self.harbor, self.config, lambda: os.environ, self.open_sandbox)
+        self._solution_variables: dict[str, str] = {}
+        self._replying = anyio.Lock()
         self._at = 0
         """The step the agent is at."""
         self._grades: list[Grade] = []
@@ -137,8 +139,17 @@ class Terminal(Workbench[TerminalConfig]):
                 raise TaskError(f"task {self.task.id!r} is not healthy after {failures} checks: {said}")
             await anyio.sleep(check.start_interval_sec if in_grace else check.interval_sec)
 
+    @property
+    def agent_environment(self) -> dict[str, str]:
+        """For the oracle, what its solution asks for: never a part of its calls, which are recorded."""
+        return self._solution_variables
+
     async def reply(self, seat: str, messages: Sequence[Message]) -> Sequence[Message] | None:
         """The agent says that it is done: the next step's instruction, or None when there is no more to do."""
+        async with self._replying:  # said twice at once, it would be one step that is graded twice
+            return await self._end_step()
+
+    async def _end_step(self) -> Sequence[Message] | None:
         if self._is_over or self._at + 1 >= len(self.harbor.steps):
             self._is_over = True
             return None
@@ -160,11 +171,11 @@ class Terminal(Workbench[TerminalConfig]):
             if not files:
                 return ()
             try:
-                variables = filled_in(self.harbor.settings.solution.env, os.environ)
+                self._solution_variables = filled_in(self.harbor.settings.solution.env, os.environ)
             except MissingVariable as error:
                 raise TaskError(f"the solution of task {self.task.id!r}: {error}", retryable=False) from error
             seconds = self.config.most_command_seconds
-            messages += solution_messages(files, variables, self.sandbox.workdir, seconds, number)
+            messages += solution_messages(files, self.sandbox.workdir, seconds, number)
             messages.append(assistant(f"Done ({SOLVE_SCRIPT})."))
         return messages
 

@@ -87,7 +87,8 @@ class Grader:
             SandboxError: a sandbox broke.
         """
         try:
-            tests = [] if verifier_folder(self._task, step) else await anyio.to_thread.run_sync(self._task.tests, step)
+            known = await anyio.to_thread.run_sync(self._task.tests, step)
+            tests = [] if verifier_folder(self._task, step) else known
             async with self._crossed(step, agent) as (fresh, planted, files, crossed):
                 await _make_room(fresh, tests)
                 if verifier_folder(self._task, step) is None:
@@ -98,7 +99,7 @@ class Grader:
                     raise VerifierError(
                         f"the tests were not done after {step.section.verifier.timeout_sec:g} s", retryable=False
                     )
-                rewards = await _read_rewards(fresh, finished)
+                rewards = await _read_rewards(fresh, finished, known)
         except (SandboxFileError, CommandNotStarted) as error:
             raise VerifierError(f"the tests could not be run: {error}") from error
         except DataError as error:
@@ -108,6 +109,7 @@ class Grader:
     @asynccontextmanager
     async def _crossed(self, step: Step, agent: Sandbox) -> AsyncGenerator[tuple[Sandbox, Planted, int, str]]:
         """A fresh sandbox with the agent's work in it, and nothing of the agent running."""
+        await agent.stop()
         await self._collect_hooks(step, agent)
         spec = verifier_spec(self._task, step, self._config, self._caller())
         if self._takes_artifacts(step):
@@ -197,8 +199,11 @@ async def _make_room(fresh: Sandbox, tests: Sequence[File]) -> None:
             )
 
 
-async def _read_rewards(fresh: Sandbox, finished: Finished) -> Rewards:
-    for name, parse in ((REWARD_JSON, parse_json), (REWARD_TEXT, parse_text)):
+async def _read_rewards(fresh: Sandbox, finished: Finished, tests: Sequence[File]) -> Rewards:
+    """The reward in the file that the tests speak of: the other may be of the code under test, which they run."""
+    files = [(REWARD_JSON, parse_json), (REWARD_TEXT, parse_text)]
+    files.sort(key=lambda file: not any(file[0].encode() in test.data for test in tests))
+    for name, parse in files:
         try:
             data = await fresh.read_file(f"{LOGS}/{name}", max_bytes=REWARD_BYTES, follows_links=False)
         except SandboxFileError as error:

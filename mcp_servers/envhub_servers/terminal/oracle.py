@@ -6,7 +6,7 @@ So they are in the agent's container for as long as the solution runs, in an ora
 import base64
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from envhub.messages import Message, ToolRequest, assistant
 from envhub.sandbox import File
@@ -20,15 +20,15 @@ _CHOOSE = (
 """An agent that is not root may have no right to make the usual folder."""
 
 
-def solution_messages(
-    files: Sequence[File], variables: Mapping[str, str], workdir: str, seconds: float, number: int = 1
-) -> list[Message]:
-    """Write the files, run `solve.sh` in the working directory, and take the files away again."""
+def solution_messages(files: Sequence[File], workdir: str, seconds: float, number: int = 1) -> list[Message]:
+    """Write the files, run `solve.sh` in the working directory, and take the files away again.
+
+    The variables that it asks for may be the caller's keys, so they are given to its commands by other ways than these.
+    """
     commands = [f"{_CHOOSE}\n{step}" for step in _writes(files)]
-    given = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
     commands.append(
         "dir=/solution; [ -f $dir/solve.sh ] || dir=/tmp/solution\n"
-        f"cd {shlex.quote(workdir)} && DEBIAN_FRONTEND=noninteractive {given} bash $dir/{SOLVE_SCRIPT}\n"
+        f"cd {shlex.quote(workdir)} && DEBIAN_FRONTEND=noninteractive bash $dir/{SOLVE_SCRIPT}\n"
         "status=$?; cd /; rm -rf $dir 2>/dev/null || rm -rf $dir/*; exit $status"
     )
     return [

@@ -29,6 +29,42 @@ def changed(folder: Path, name: str, old: str, new: str) -> TerminalConfig:
     return TerminalConfig(data=str(folder / name))
 
 
+async def test_a_key_that_a_solution_asks_for_is_in_none_of_its_calls(
+    play: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARBOR_TASKS_KEY", "heron")
+    key = changed(tmp_path, "plain_user", 'BIRD = "heron"', 'BIRD = "${HARBOR_TASKS_KEY}"')
+    async with play(Terminal, key) as player:
+        assert "heron" not in str(await player.episode.reference())
+        await player.play_reference()
+        assert (await player.end()).reward == 1.0
+
+
+async def test_what_runs_in_the_background_ends_with_its_step_where_artifacts_cross_too(play: Open) -> None:
+    async with play(Terminal, TerminalConfig(data=str(TASKS / "two_steps"), crossing="artifacts")) as player:
+        look = "grep -la 'sleep.98[7]' /proc/[0-9]*/cmdline | wc -l"
+        await player.bash("sleep 987 >/dev/null 2>&1 &")
+        assert "1\n" in await player.bash(look)
+        await say_done(player)
+        assert "0\n" in await player.bash(look)
+
+
+async def test_a_step_that_is_ended_twice_at_once_is_graded_once(play: Open) -> None:
+    async with play(Terminal, TerminalConfig(data=str(TASKS / "two_steps"))) as player:
+        await player.bash(PRIMES)
+        said: list[str | None] = []
+
+        async def end_step() -> None:
+            said.append(await say_done(player))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(end_step)
+            group.start_soon(end_step)
+        assert said.count(None) == 1, "the other was the end of the second step"
+        score = await player.end()
+    assert score.reward == 0.5
+
+
 # --- tools --------------------------------------------------------------------------------------------------------
 
 
