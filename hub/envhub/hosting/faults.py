@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from envhub.errors import EpisodeError, ModelError, SandboxError
+from envhub.errors import EpisodeError, ModelError, SandboxError, VerifierError
 from envhub.rollout import Fault, Phase
 
 
@@ -18,10 +18,12 @@ def world_fault(error: Exception, phase: Phase) -> Fault:
     )
 
 
-def _boundary(error: Exception) -> Literal["sandbox", "model", "environment"]:
+def _boundary(error: Exception) -> Literal["sandbox", "model", "verifier", "environment"]:
     """What broke under the environment's code, where it says so."""
     if isinstance(error, SandboxError):
         return "sandbox"
+    if isinstance(error, VerifierError):  # where a part is graded while the agent still acts
+        return "verifier"
     return "model" if isinstance(error, ModelError) else "environment"
 
 
