@@ -1,5 +1,6 @@
 """`TerminalConfig`: where the tasks are, and what the caller allows them."""
 
+import os
 from typing import Literal
 
 from pydantic import Field
@@ -27,6 +28,9 @@ class TerminalConfig(ShellConfig):
     network: Network | None = None
     """`bridge` lets tasks have the network they declare, `none` runs them all without one. By default a task runs that
     declares `no-network`, and any other is refused by name."""
+    passes: tuple[str, ...] = ()
+    """Names of your own variables that tasks may have. A task that asks for another is refused, unless it says itself
+    what to take instead: anybody's task could name a key of yours."""
     profile: Literal["auto", "hardened", "root-compat"] = "auto"
     """`auto` is `hardened` for a task whose agent is not root, else `root-compat`."""
     force_build: bool = False
@@ -50,3 +54,7 @@ class TerminalConfig(ShellConfig):
     """Which of several rewards is the score; None is `reward`, or the mean of all where there is none of that name."""
     pass_reward: float = 1.0
     """A task is solved from this reward on."""
+
+    def caller(self) -> dict[str, str]:
+        """Those of the caller's variables that tasks may have."""
+        return {name: os.environ[name] for name in self.passes if name in os.environ}

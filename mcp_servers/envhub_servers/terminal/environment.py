@@ -1,6 +1,5 @@
 """`Terminal`: tasks in the Harbor format, played in a container and graded in another."""
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,7 @@ class Terminal(Workbench[TerminalConfig]):
         super().__init__(task, config, seed)
         assert isinstance(task.secret, TerminalSecret)
         self.harbor = load_task(task.id, Path(task.secret.folder))
-        self._grader = Grader(self.harbor, self.config, lambda: os.environ, self.open_sandbox)
+        self._grader = Grader(self.harbor, self.config, self.config.caller, self.open_sandbox)
         self._solution_variables: dict[str, str] = {}
         self._replying = anyio.Lock()
         self._at = 0
@@ -59,7 +58,7 @@ class Terminal(Workbench[TerminalConfig]):
         for task_id, folder in _folders(config):
             try:
                 task = load_task(task_id, folder)
-                if reasons := refusals(task, config, os.environ):
+                if reasons := refusals(task, config, config.caller()):
                     raise DataError(f"the task is refused: {'; '.join(reasons)}", folder)
                 yield _task(task)
             except DataError as error:
@@ -73,9 +72,9 @@ class Terminal(Workbench[TerminalConfig]):
         if len(folders) > MOST_PREPARED:
             return ()
         for task in _readable(folders):
-            if not refusals(task, config, os.environ):
-                steps = [verifier_spec(task, step, config, os.environ) for step in task.steps]
-                for spec in (agent_spec(task, config, os.environ), *steps):
+            if not refusals(task, config, config.caller()):
+                steps = [verifier_spec(task, step, config, config.caller()) for step in task.steps]
+                for spec in (agent_spec(task, config, config.caller()), *steps):
                     found[spec.model_dump_json()] = spec
         return tuple(found.values())
 
@@ -91,7 +90,7 @@ class Terminal(Workbench[TerminalConfig]):
 
     def sandbox_spec(self) -> SandboxSpec:
         """The container the task describes."""
-        return agent_spec(self.harbor, self.config, os.environ)
+        return agent_spec(self.harbor, self.config, self.config.caller())
 
     @property
     def step(self) -> Step:
@@ -171,7 +170,7 @@ class Terminal(Workbench[TerminalConfig]):
             if not files:
                 return ()
             try:
-                self._solution_variables = filled_in(self.harbor.settings.solution.env, os.environ)
+                self._solution_variables = filled_in(self.harbor.settings.solution.env, self.config.caller())
             except MissingVariable as error:
                 raise TaskError(f"the solution of task {self.task.id!r}: {error}", retryable=False) from error
             seconds = self.config.most_command_seconds

@@ -1,6 +1,5 @@
 """`HarborImporter`: what of a folder of Harbor tasks can be run here, and a copy of it to keep."""
 
-import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -84,12 +83,12 @@ def _candidate(task_id: str, place: Path, config: TerminalConfig) -> Candidate:
         task = load_task(task_id, place)
     except DataError as error:
         return Candidate(id=task_id, reasons=(str(error).replace(f"{place}/", ""),))
-    reasons = refusals(task, config, os.environ)
+    reasons = refusals(task, config, config.caller())
     return Candidate(id=task_id, reasons=tuple(reasons), facts={} if reasons else _facts(task, config))
 
 
 def _facts(task: HarborTask, config: TerminalConfig) -> dict[str, JsonValue]:
-    spec = agent_spec(task, config, os.environ)
+    spec = agent_spec(task, config, config.caller())
     image = "Dockerfile" if isinstance(spec.image, Build) else str(spec.image)
     return {"steps": len(task.steps), "image": image, "profile": spec.profile, "network": spec.network}
 

@@ -96,7 +96,22 @@ def test_variables_come_from_the_caller_where_the_task_says_so(tmp_path: Path) -
         "B": "b",
         "C": "$C",
     }
-    assert "[environment] env.A = '${A_HERE}' asks for a variable that is not set here" in why(task)
+    assert "[environment] env.A = '${A_HERE}' asks for a variable of yours" in why(task)
+
+
+def test_a_task_has_no_variable_of_the_caller_that_was_not_let_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, OFFLINE + '[environment.env]\nA = "${SOME_API_KEY}"\nB = "${OTHER_API_KEY:-none}"\n')
+    monkeypatch.setenv("SOME_API_KEY", "a secret")
+    monkeypatch.setenv("OTHER_API_KEY", "another secret")
+    refused = next(Terminal.tasks(TerminalConfig(data=str(tmp_path)), "test", 0))
+    assert isinstance(refused, BadRow)
+    assert """--set 'passes=["SOME_API_KEY"]'""" in str(refused.error)
+    allowed = TerminalConfig(data=str(tmp_path), passes=("SOME_API_KEY",))
+    assert not isinstance(next(Terminal.tasks(allowed, "test", 0)), BadRow)
+    (spec, *_) = Terminal.specs(allowed)
+    assert spec.environment == {"A": "a secret", "B": "none"}
 
 
 def test_a_changed_test_is_a_changed_task(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ async def test_a_key_that_a_solution_asks_for_is_in_none_of_its_calls(
 ) -> None:
     monkeypatch.setenv("HARBOR_TASKS_KEY", "heron")
     key = changed(tmp_path, "plain_user", 'BIRD = "heron"', 'BIRD = "${HARBOR_TASKS_KEY}"')
-    async with play(Terminal, key) as player:
+    async with play(Terminal, key.model_copy(update={"passes": ("HARBOR_TASKS_KEY",)})) as player:
         assert "heron" not in str(await player.episode.reference())
         await player.play_reference()
         assert (await player.end()).reward == 1.0

@@ -1,4 +1,4 @@
-"""`${VAR}` and `${VAR:-default}` in a task's `env`: the only values taken from the caller's environment."""
+"""`${VAR}` and `${VAR:-default}` in a task's `env`: values taken from the caller, of the variables he lets pass."""
 
 import re
 from collections.abc import Mapping
@@ -7,10 +7,13 @@ _TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}", re.DOTALL)
 
 
 class MissingVariable(Exception):
-    """A task asks for a variable of the caller's that is not set."""
+    """A task asks for a variable that the caller does not let pass, or has not set."""
 
     def __init__(self, key: str, variable: str) -> None:
-        super().__init__(f"env.{key} = '${{{variable}}}' asks for a variable that is not set here; export {variable}")
+        super().__init__(
+            f"env.{key} = '${{{variable}}}' asks for a variable of yours; where it may have it, set {variable} and add "
+            f"""--set 'passes=["{variable}"]'"""
+        )
 
 
 def filled_in(templates: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
