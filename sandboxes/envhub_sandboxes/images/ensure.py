@@ -66,7 +66,7 @@ class Images:
     ) -> None:
         """The mapping table and the cache folder are this machine's by default; `say` is given each line of a build."""
         self._engine = engine
-        self._from_map = load_from_map() if from_map is None else from_map
+        self._from_map = from_map
         self._cache = cache or cache_folder()
         self._say: Say = say or _silent
         self._locks: dict[str, anyio.Lock] = {}
@@ -75,6 +75,7 @@ class Images:
 
     async def ensure(self, image: str | Build | None) -> ImageRef:
         """Have an image, as `ensure_image`; once it was had, it is not looked for again."""
+        self._table()
         wanted = BASE if image is None else image
         key = wanted if isinstance(wanted, str) else wanted.model_dump_json()
         async with self._locks.setdefault(key, anyio.Lock()):
@@ -84,6 +85,12 @@ class Images:
                 else:
                     self._had[key] = await self._built(wanted, ())
             return self._had[key]
+
+    def _table(self) -> FromMap:
+        """Read when the first image is wanted: one that is not right is an error of that, and no want of an engine."""
+        if self._from_map is None:
+            self._from_map = load_from_map()
+        return self._from_map
 
     def forget(self) -> None:
         """Look for each image again when it is next wanted: one was removed meanwhile."""
@@ -99,7 +106,7 @@ class Images:
         found = await self._inspect(name)
         if found is not None:
             return found
-        used = self._from_map.find(name)
+        used = self._table().find(name)
         if used == OWN_BASE:
             base = await self._built(BASE, below)
             return await self._inspect(base.reference) or _gone(base.reference)
@@ -124,7 +131,7 @@ class Images:
         except TimeoutError as error:
             raise SandboxError(f"the image {name!r} was not pulled within {PULL_SECONDS:g} s") from error
         except EngineError as error:
-            table = self._from_map.file or "images.toml"
+            table = self._table().file or "images.toml"
             raise SandboxError(
                 f"the image {name!r}{f' ({why})' if why else ''} is not present and cannot be pulled: {error}; "
                 f"name one that stands in for it under [from] in {table}, or build it: "
@@ -137,7 +144,7 @@ class Images:
         folder = str(wanted.context)
         if folder in below:
             raise ConfigError(
-                f"the mapping table {self._from_map.file} lets an image stand in for one that it is made from itself: "
+                f"the mapping table {self._table().file} lets an image stand in for one that it is made from itself: "
                 f"{' → '.join((*below, folder))}"
             )
         context = await to_thread.run_sync(read_context, wanted.context, wanted.dockerfile)
