@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 from pydantic import Field
 
-from envhub.errors import HubError
+from envhub.errors import ConfigError, HubError
 from envhub.frozen import Frozen
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -184,6 +184,10 @@ class CommandNotStarted(HubError):
     def __init__(self, message: str, reason: str) -> None:
         self.reason = reason
         super().__init__(message)
+
+
+class ProviderUnavailable(ConfigError):
+    """What a provider works with is not on this machine, such as an engine; `auto` then takes the next one."""
 
 
 class Program(Protocol):

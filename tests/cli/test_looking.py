@@ -75,6 +75,16 @@ def test_the_doctor_finds_this_machine_fit_to_run(hub: Hub) -> None:
     assert {"python", "sqlite", "disk"} <= {finding["name"] for finding in done.json}
 
 
+def test_the_doctor_says_what_sandboxes_lack(hub: Hub, tmp_path: Path) -> None:
+    done = hub("doctor", "--json", DOCKER_HOST=f"unix://{tmp_path}/nobody.sock", ENVHUB_IMAGES="nowhere.toml")
+    assert done.code == 1
+    found = {finding["name"]: finding for finding in done.json}
+    assert found["container engine"]["state"] == "missing"
+    assert "nobody.sock" in found["container engine"]["says"]
+    assert found["image table"]["state"] == "broken"
+    assert found["bubblewrap"]["state"] in ("ok", "missing")
+
+
 def test_help_and_version_answer(hub: Hub) -> None:
     assert hub("--version").out.startswith("hub ")
     for command in ("run", "runs", "show", "export", "list", "bench", "doctor", "mock-server"):

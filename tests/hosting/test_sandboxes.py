@@ -41,6 +41,11 @@ def test_weaker_walls_than_asked_for_first_are_told_on_the_screen(hub: Hub, tmp_
     assert "no container engine" not in named.err
 
 
+def test_an_engine_that_is_named_wrongly_is_no_reason_for_weaker_walls(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "yard.py").write_text(YARD)
+    assert "ssh://nowhere" in hub("run", "yard.py", "-a", "null", DOCKER_HOST="ssh://nowhere").refused()
+
+
 async def test_a_table_of_images_that_is_not_right_is_no_reason_for_weaker_walls(hub: Hub, tmp_path: Path) -> None:
     try:
         async with open_provider("docker"):

@@ -8,7 +8,7 @@ from typing import Any
 from envhub.environment import AnyEnvironment, EnvironmentConfig, SandboxedConfig
 from envhub.errors import ConfigError, SandboxError, UnknownNameError
 from envhub.plugins import plugins
-from envhub.sandbox import Sandbox, SandboxProvider, SandboxRef, SandboxSpec, Snapshot
+from envhub.sandbox import ProviderUnavailable, Sandbox, SandboxProvider, SandboxRef, SandboxSpec, Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ async def open_provider(name: str) -> AsyncGenerator[SandboxProvider]:
 async def _best(stack: AsyncExitStack) -> SandboxProvider:
     try:
         return await stack.enter_async_context(_provider(_PREFERRED))
-    except (SandboxError, ConfigError) as error:
+    except ProviderUnavailable as error:
         logger.warning("sandboxes are of the provider %r, as no container engine is at hand: %s", _EMBEDDED, error)
     return await stack.enter_async_context(_provider(_EMBEDDED))
 

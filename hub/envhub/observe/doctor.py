@@ -8,13 +8,13 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from envhub.errors import HubError
 from envhub.models.credentials import load_credentials
+from envhub.observe.finding import Finding
 from envhub.plugins import AGENTS, ENVIRONMENTS, find_environment, plugins
 
 EXTRAS = {
@@ -22,27 +22,15 @@ EXTRAS = {
     "vllm": ("vllm", "serving models on this machine"),
 }
 KEYS = ("HOSTED_VLLM_API_BASE", "HOSTED_VLLM_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_KEY")
+DOCTORS = "envhub.doctors"
+"""Functions that each give findings of their own."""
 LEAST_FREE_BYTES = 1 << 30
 LEAST_OPEN_FILES = 4096
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing looked at. `broken` must be mended; `missing` is only needed for what `says` names."""
-
-    name: str
-    state: Literal["ok", "missing", "broken"]
-    says: str
-    mend: str = ""
-
-    def as_json(self) -> dict[str, str]:
-        """As plain fields."""
-        return asdict(self)
-
-
 def examine() -> list[Finding]:
     """Look at everything."""
-    return [_python(), _sqlite(), _disk(), _open_files(), *_extras(), *_plugins(), *_keys()]
+    return [_python(), _sqlite(), _disk(), _open_files(), *_extras(), *_plugins(), *_siblings(), *_keys()]
 
 
 def _python() -> Finding:
@@ -99,6 +87,13 @@ def _plugins() -> Iterator[Finding]:
         except HubError as error:
             yield Finding(f"environment {name}", "broken", str(error))
     yield Finding("plug-ins", "ok", f"{len(environments)} environments, {len(agents)} agents")
+
+
+def _siblings() -> Iterator[Finding]:
+    """What the other packages of the hub look at, such as container engines."""
+    for plugin in plugins(DOCTORS).values():
+        look: Any = plugin.entry.load()
+        yield from look()
 
 
 def _keys() -> Iterator[Finding]:

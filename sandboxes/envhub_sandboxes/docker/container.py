@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from envhub.errors import ConfigError
-from envhub.sandbox import Resources, SandboxRef, SandboxSpec
+from envhub.sandbox import MIB, Resources, SandboxRef, SandboxSpec
 from envhub_sandboxes.docker.api import Json
 from envhub_sandboxes.docker.engine import Engine
 from envhub_sandboxes.docker.layout import SUPERVISOR_FOLDER, Image, Layout
@@ -125,6 +125,10 @@ def check_resources(spec: SandboxSpec, info: Json, engine: Engine) -> None:
     cpus = info.get("NCPU")
     if cpus and spec.resources.cpus > cpus:
         raise ConfigError(f"a sandbox asks for {spec.resources.cpus:g} CPUs; the machine of {engine.name} has {cpus}")
+    memory = info.get("MemTotal")
+    if memory and spec.resources.memory_bytes > memory:
+        asked, there = (f"{size / MIB:,.0f}" for size in (spec.resources.memory_bytes, memory))
+        raise ConfigError(f"a sandbox asks for {asked} MiB of memory; the machine of {engine.name} has {there}")
 
 
 def in_force(engine: Engine, spec: SandboxSpec, image: Image, plan: Layout, inspected: Json, runner: str) -> SandboxRef:

@@ -10,7 +10,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 import anyio
 from anyio import CapacityLimiter, to_thread
 
-from envhub.errors import ConfigError, SandboxError
+from envhub.errors import SandboxError
+from envhub.sandbox import ProviderUnavailable
 from envhub_sandboxes.docker.address import Address, addresses
 from envhub_sandboxes.docker.api import EngineApi, Json
 
@@ -25,8 +26,8 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-class NoEngine(ConfigError):
-    """No container engine answers."""
+class NoEngine(ProviderUnavailable):
+    """No container engine answers, or none can be spoken to for want of its client."""
 
 
 class EngineError(SandboxError):
@@ -122,8 +123,8 @@ async def connect_engine(environment: Mapping[str, str] | None = None) -> AsyncG
     """The first engine that answers: `DOCKER_HOST` alone where it is set, else Docker's socket, else Podman's.
 
     Raises:
-        NoEngine: none answers, within seconds.
-        ConfigError: docker-py is not installed, or `DOCKER_HOST` has a form that is not served.
+        NoEngine: none answers, within seconds, or docker-py is not installed.
+        ConfigError: `DOCKER_HOST` has a form that is not served.
     """
     tried: list[str] = []
     for address in addresses() if environment is None else addresses(environment):
@@ -167,7 +168,7 @@ def _connect(address: Address) -> Engine:
         from docker.errors import DockerException
         from docker.tls import TLSConfig
     except ImportError as error:
-        raise ConfigError(
+        raise NoEngine(
             f"a container engine answers at {address.url}, but its client is not installed; "
             "pip install 'envhub[docker]'"
         ) from error

@@ -3,13 +3,20 @@
 import anyio
 import pytest
 
-from envhub.errors import SandboxError
+from envhub.errors import ConfigError, SandboxError
 from envhub.sandbox import Resources, Sandbox, SandboxSpec
 from envhub_sandboxes.docker.container import NO_QUOTA, SWAP
 from envhub_sandboxes.docker.engine import Engine
 from envhub_sandboxes.docker.provider import DockerProvider
+from tests.sandboxes.podman import IMAGE
 
 SWAP_ALLOWED = "cd /sys/fs/cgroup; cat memory/memory.memsw.limit_in_bytes || cat memory.swap.max || echo unknown"
+
+
+async def test_more_than_the_machine_has_is_refused_by_name(provider: DockerProvider) -> None:
+    for resources, named in ((Resources(memory_bytes=1 << 50), "MiB of memory"), (Resources(cpus=9000), "9000 CPUs")):
+        with pytest.raises(ConfigError, match=named):
+            await provider.prepare(SandboxSpec(image=IMAGE, resources=resources))
 
 
 async def test_swap_is_no_second_memory(sandbox: Sandbox, engine: Engine) -> None:
