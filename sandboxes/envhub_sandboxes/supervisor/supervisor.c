@@ -1556,6 +1556,7 @@ int main(int argc, char **argv) {
     open_counters();
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* no process of the same user can trace it or reach its files */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    for (int number = 1; number < 32; number++) signal(number, SIG_DFL); /* whatever a nohup or a daemon ignored */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     if (getrlimit(RLIMIT_NOFILE, &files_limit)) quit("its limit of open files cannot be read");

@@ -154,7 +154,7 @@ async def test_processor_time_is_limited(sandbox: Sandbox) -> None:
     done = await sandbox.exec("while :; do :; done", limits=Limits(cpu_seconds=1), timeout_seconds=30)
     assert done.used_up_its_cpu
     assert not done.timed_out
-    assert 0.8 < done.cpu_seconds < 5
+    assert 0.5 < done.cpu_seconds < 5
 
 
 async def test_memory_of_one_process_is_limited(sandbox: Sandbox) -> None:

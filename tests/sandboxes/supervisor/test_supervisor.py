@@ -102,8 +102,9 @@ def test_input_for_a_program_that_does_not_read_is_credited_when_it_is_gone(wire
     assert wire.out("echo next") == b"next\n"
 
 
-def test_input_beyond_the_window_waits_and_does_not_hold_up_others(wire: Wire) -> None:
-    channel = wire.start("sleep 1000", flags=frames.HAS_INPUT)
+def test_input_beyond_the_window_waits_and_does_not_hold_up_others(wire: Wire, victims: Victims) -> None:
+    channel = wire.start(f"{victims.hold}; sleep 1000", flags=frames.HAS_INPUT)
+    victims.seen()
     wire.send("I", channel, b"x" * frames.WINDOW)
     assert wire.out("echo on") == b"on\n"
     wire.send("K", channel, b"\0")
