@@ -36,7 +36,7 @@ async def rewards(host: EnvironmentHost, answers: dict[str, str]) -> list[float]
     return found
 
 
-@pytest.fixture(params=["process", "docker"])
+@pytest.fixture(params=["process", pytest.param("docker", marks=pytest.mark.soak)])
 async def sandbox(request: pytest.FixtureRequest) -> str:
     """The name of a provider that has sandboxes here."""
     try:

@@ -32,7 +32,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="module", params=["process", "docker"])
+@pytest.fixture(scope="module", params=["process", pytest.param("docker", marks=pytest.mark.soak)])
 async def box(anyio_backend: str, request: pytest.FixtureRequest) -> AsyncGenerator[SandboxProvider]:
     async with AsyncExitStack() as stack:
         try:
