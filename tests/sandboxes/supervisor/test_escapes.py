@@ -176,7 +176,8 @@ def test_a_supervisor_that_is_blinded_ends_everything(humble: Wire, intruder: Pa
 
 def test_a_supervisor_that_is_killed_leaves_nobody_behind(humble: Wire, victims: Victims) -> None:
     humble.run(f"setsid sh -c 'trap \"\" TERM HUP; {victims.hold}; sleep 1000' &")
+    victims.seen()
     humble.start(f"{victims.hold}; kill -9 {humble.pid}; sleep 1000")
-    victims.seen(2)
+    victims.seen()
     humble.end()
     victims.die()

@@ -225,12 +225,17 @@ class Victims:
     def seen(self, count: int = 1) -> None:
         """Wait until so many have shown themselves alive."""
         data = b""
+        until = time.monotonic() + SECONDS
         while data.count(b"x") < count:
-            assert select.select([self._fd], [], [], SECONDS)[0], f"{data.count(b'x')} of {count} victims came up"
+            assert time.monotonic() < until, f"{data.count(b'x')} of {count} victims came up"
+            select.select([self._fd], [], [], 0.05)
             try:
-                data += os.read(self._fd, 1 << 16)
+                piece = os.read(self._fd, 1 << 16)
             except BlockingIOError:
                 continue
+            data += piece
+            if not piece:  # nobody holds it yet, or any more: it is readable all the time then
+                select.select([], [], [], 0.005)
 
     def are_dead(self) -> bool:
         """Whether nobody holds it any more, right now."""
