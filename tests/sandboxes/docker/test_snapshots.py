@@ -66,6 +66,8 @@ async def test_a_provider_discards_its_snapshots_when_it_ends(engine: Engine, sp
 async def test_a_discarded_snapshot_is_gone_with_the_last_container_of_it(
     provider: DockerProvider, spec: SandboxSpec, engine: Engine
 ) -> None:
+    if engine.kind == "podman":
+        pytest.skip("Podman 4.3 answers 500 where it is asked for an image that is gone")
     spec = spec.model_copy(update={"profile": "root-compat"})
     async with provider.open(spec) as sandbox:
         snapshot = await sandbox.snapshot()
@@ -84,6 +86,8 @@ async def test_a_discarded_snapshot_is_gone_with_the_last_container_of_it(
 async def test_what_changed_in_an_images_volumes_is_told(
     provider: DockerProvider, spec: SandboxSpec, engine: Engine, tmp_path: Path
 ) -> None:
+    if engine.kind == "podman":
+        pytest.skip("Podman 4.3 fills a container's volumes by other rules")
     (tmp_path / "Dockerfile").write_text(
         f"FROM {spec.image}\nRUN mkdir /kept && echo 1 > /kept/old && echo 1 > /kept/same\nVOLUME /kept\n"
     )
