@@ -18,6 +18,9 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 if ! docker info >/dev/null 2>&1; then
+  # An engine that was killed leaves the pid of its containerd, which may be somebody else's by now.
+  left=/var/run/docker/containerd/containerd.pid
+  if [ -f "$left" ] && [ "$(cat "/proc/$(cat "$left")/comm" 2>/dev/null)" != containerd ]; then rm -f "$left"; fi
   log=$(mktemp)
   setsid nohup dockerd >"$log" 2>&1 </dev/null &
   engine=$!
