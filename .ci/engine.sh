@@ -18,9 +18,13 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 if ! docker info >/dev/null 2>&1; then
-  # An engine that was killed leaves the pid of its containerd, which may be somebody else's by now.
-  left=/var/run/docker/containerd/containerd.pid
-  if [ -f "$left" ] && [ "$(cat "/proc/$(cat "$left")/comm" 2>/dev/null)" != containerd ]; then rm -f "$left"; fi
+  # An engine that was killed leaves its pid files, and whose those pids are by now nobody knows.
+  forget() { # PROGRAM FILE
+    if [ -f "$2" ] && ! grep -qs "^State:.[^ZX]" "/proc/$(cat "$2")/status"; then rm -f "$2"; fi
+    if [ -f "$2" ] && [ "$(cat "/proc/$(cat "$2")/comm")" != "$1" ]; then rm -f "$2"; fi
+  }
+  forget dockerd /var/run/docker.pid
+  forget containerd /var/run/docker/containerd/containerd.pid
   log=$(mktemp)
   setsid nohup dockerd >"$log" 2>&1 </dev/null &
   engine=$!
