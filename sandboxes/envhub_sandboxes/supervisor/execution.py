@@ -17,9 +17,9 @@ from envhub_sandboxes.supervisor.channel import Channel, Failure, Side, Streamin
 if TYPE_CHECKING:
     from envhub_sandboxes.supervisor.client import Connection
 
-GRACE_SECONDS = 15.0
+GRACE_SECONDS = 30.0
 """Beyond a command's deadline: for its tree to be killed and its end to be told."""
-KILL_SECONDS = 15.0
+KILL_SECONDS = 30.0
 _EXEC = struct.Struct("<IIQIQQ")
 _NOT_OUT_OF_BOUNDS = 0xFFFF_FFFF
 

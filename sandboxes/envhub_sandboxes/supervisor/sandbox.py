@@ -28,7 +28,7 @@ from envhub_sandboxes.supervisor.files import collect, list_files, place, read_f
 from envhub_sandboxes.supervisor.forwarding import forward
 from envhub_sandboxes.supervisor.program import SupervisedProgram
 
-STOP_SECONDS = 30.0
+STOP_SECONDS = 45.0
 NO_LIMITS = Limits()
 
 

@@ -40,7 +40,7 @@ enum { HIGH_WATER = 1 << 20 };                     /* of frames that wait to be 
 enum { LARGEST_LISTING = 64 << 20, LARGEST_TABLE = 1 << 20, MOST_FILES = 16384 };
 enum { STREAMS = 1, KILLS_LEFTOVERS = 2, HAS_INPUT = 4 };
 enum { TIMED_OUT = 1, OUT_OF_MEMORY = 2, KILLED = 4, KEEPER_KILLED = 8, UNKILLABLE = 16, CPU_LIMIT = 32 };
-enum { NO_LINKS = 1, RECURSIVE = 1, DEEPEST = 256, KILL_MS = 5000, BUCKETS = 256 };
+enum { NO_LINKS = 1, RECURSIVE = 1, DEEPEST = 256, KILL_MS = 20000, BUCKETS = 256 };
 static const uint32_t ACCEPTED = 1u << 31;
 
 enum kind { EXEC, READING, WRITING, LISTENING, CONNECTION };

@@ -118,11 +118,13 @@ def test_without_input_a_program_meets_its_end_at_once(wire: Wire) -> None:
 
 
 def test_a_signal_goes_to_the_process_group(wire: Wire, victims: Victims) -> None:
-    channel = wire.start(f"sh -c '{victims.hold}; exec sleep 1000' & {victims.hold}; wait")
+    both_hold = f"sh -c '{victims.hold}; exec sleep 1000' & {victims.hold}; exec sleep 1000"
+    channel = wire.start(both_hold)
     victims.seen(2)
-    wire.send("K", channel, bytes((signal.SIGINT,)))
-    # A shell's background command ignores SIGINT: the shell alone dies of it, and the other by its own signal.
-    assert wire.answer(channel).ended.status == -signal.SIGINT
+    wire.send("K", channel, bytes((signal.SIGTERM,)))
+    ended = wire.answer(channel).ended
+    assert (ended.status, ended.flags) == (-signal.SIGTERM, 0)
+    victims.die()
 
 
 def test_a_command_can_be_killed_on_request(wire: Wire, victims: Victims) -> None:
