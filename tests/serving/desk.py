@@ -15,7 +15,7 @@ from mcp_types import TextContent
 from envhub.environment import AnyEnvironment
 from envhub.hosting.control import OpenedEpisode, OpenedSeat
 from envhub.hosting.episode import HostedEpisode
-from envhub_servers.serving.serve import Service, Serving, serving_host
+from envhub.serving.serve import Service, Serving, serving_host
 from tests.hosting.worlds import host_of
 
 TOKEN = "control-canary-51d0c7e2"

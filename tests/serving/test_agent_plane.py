@@ -5,7 +5,7 @@ import json
 import pytest
 
 from envhub.hosting.episode import BROKEN, CLOSED
-from envhub_servers.serving.agent_plane import MAX_BODY_BYTES, MOST_SESSIONS
+from envhub.serving.agent_plane import MAX_BODY_BYTES, MOST_SESSIONS
 from tests.hosting.worlds import CANARY, Interview, Market, Workshop, World
 from tests.serving.desk import ACCEPT, META, MODERN, TOKEN, Desk, client, said, served
 

@@ -12,7 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from envhub.hosting.episode import CLOSED
-from envhub_servers.serving.bridge import MAX_LINE_BYTES
+from envhub.serving.bridge import MAX_LINE_BYTES
 from tests.hosting.worlds import Workshop, world_of
 from tests.serving.desk import LEGACY, META, said, served
 from tests.serving.processes import HUB, Started, started

@@ -12,7 +12,7 @@ from mcp import MCPError
 
 from envhub.hosting.control import OpenedEpisode
 from envhub.hosting.episode import CLOSED
-from envhub_servers.serving.episode import MOST_CALLS, TOO_MANY
+from envhub.serving.episode import MOST_CALLS, TOO_MANY
 from tests.hosting.worlds import Workshop, world_of
 from tests.serving.desk import ACCEPT, META, MODERN, Desk, Session, client, said, served
 

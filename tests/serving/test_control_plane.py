@@ -6,7 +6,7 @@ import pytest
 
 from envhub.hosting.control import BatchAnswer, Card, EpisodeStatus, OpenedEpisode, Verified
 from envhub.protocols import EnvironmentInfo
-from envhub_servers.serving import control_plane
+from envhub.serving import control_plane
 from tests.hosting.worlds import CANARY, Interview, Market, Workshop, World, host_of
 from tests.serving.desk import TOKEN, served
 from tests.serving.worlds import ODD_IDS, Shelf

@@ -5,8 +5,8 @@ import json
 import anyio
 import pytest
 
-from envhub_servers.serving import control_plane, events
-from envhub_servers.serving.events import EventLog
+from envhub.serving import control_plane, events
+from envhub.serving.events import EventLog
 from tests.hosting.worlds import CANARY, Workshop
 from tests.serving.desk import TOKEN, Desk, served
 

@@ -5,7 +5,7 @@ from urllib.parse import quote
 import pytest
 
 from envhub.hosting.control import BadCard, Card, CardPage
-from envhub_servers.serving import listing
+from envhub.serving import listing
 from tests.hosting.worlds import CANARY, World
 from tests.serving.desk import Desk, served
 from tests.serving.worlds import Shelf

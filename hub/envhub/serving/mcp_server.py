@@ -20,8 +20,8 @@ from mcp_types import (
 from pydantic_core import to_json
 
 from envhub.protocols import EnvironmentInfo
-from envhub_servers.serving.episode import Call, ServedSeat
-from envhub_servers.serving.http import Scope, connection_of
+from envhub.serving.episode import Call, ServedSeat
+from envhub.serving.http import Scope, connection_of
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from envhub.errors import ConfigError
-from envhub_servers.serving.http import CONNECTION, Application
+from envhub.serving.http import CONNECTION, Application
 
 MAX_SOCKET_PATH = 107
 """Bytes of a unix socket's path; the kernel's bound is 108 with the closing zero."""

@@ -11,10 +11,10 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
 from envhub.protocols import EnvironmentInfo
-from envhub_servers.serving.episode import ServedEpisode, ServedSeat, token_digest
-from envhub_servers.serving.episodes import Episodes
-from envhub_servers.serving.http import Guard, Receive, Scope, Send, answer, header
-from envhub_servers.serving.mcp_server import SEAT, SESSION_HEADER, EnvironmentServer
+from envhub.serving.episode import ServedEpisode, ServedSeat, token_digest
+from envhub.serving.episodes import Episodes
+from envhub.serving.http import Guard, Receive, Scope, Send, answer, header
+from envhub.serving.mcp_server import SEAT, SESSION_HEADER, EnvironmentServer
 
 logger = logging.getLogger(__name__)
 

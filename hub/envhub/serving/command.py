@@ -34,7 +34,7 @@ def serve_env(
     """
     # Here and not above: a server's libraries are loaded by who serves, not by `hub --help`.
     from envhub.errors import UsageError
-    from envhub_servers.serving.greeting import serve_for_people, serve_ordered
+    from envhub.serving.greeting import serve_for_people, serve_ordered
 
     if from_stdin:
         raise typer.Exit(serve_ordered())

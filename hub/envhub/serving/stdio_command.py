@@ -20,7 +20,7 @@ def stdio(
 ) -> None:
     """Speak MCP on stdin and stdout for a seat that is served over HTTP."""
     from envhub.errors import UsageError
-    from envhub_servers.serving.bridge import bridge_stdio
+    from envhub.serving.bridge import bridge_stdio
 
     if not agent_url:
         raise UsageError(f"which seat? give its URL, or set {URL_VARIABLE}")

@@ -23,7 +23,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from envhub.errors import ConfigError
 from envhub.loop import run_async
-from envhub_servers.serving.stdio_pipe import LineTooLong, read_lines, write_line
+from envhub.serving.stdio_pipe import LineTooLong, read_lines, write_line
 
 logger = logging.getLogger(__name__)
 

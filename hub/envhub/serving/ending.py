@@ -10,7 +10,7 @@ import anyio
 from envhub.errors import HubError
 from envhub.hosting.launch import ServerReady
 from envhub.loop import run_async
-from envhub_servers.serving.serve import Service, serve
+from envhub.serving.serve import Service, serve
 
 INTERRUPTED = 130
 Gone = Callable[[], Awaitable[None]]

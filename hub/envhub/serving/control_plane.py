@@ -29,10 +29,10 @@ from envhub.hosting.control import (
 from envhub.hosting.faults import describe
 from envhub.limits import Deadlines
 from envhub.protocols import EnvironmentHost
-from envhub_servers.serving.episodes import Conflict, Episodes, Unknown
-from envhub_servers.serving.http import Guard, Receive, Scope, Send, TooLarge, answer, header, read_body, until_gone
-from envhub_servers.serving.listing import MOST_ON_A_PAGE, PAGE, Listing, card_json
-from envhub_servers.serving.metrics import Metrics
+from envhub.serving.episodes import Conflict, Episodes, Unknown
+from envhub.serving.http import Guard, Receive, Scope, Send, TooLarge, answer, header, read_body, until_gone
+from envhub.serving.listing import MOST_ON_A_PAGE, PAGE, Listing, card_json
+from envhub.serving.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from anyio.abc import TaskGroup
 from envhub.errors import HubError, NotOffered, TaskError
 from envhub.hosting.control import EpisodeStatus, OpenedEpisode, OpenEpisode
 from envhub.protocols import AgentPlane, EnvironmentHost
-from envhub_servers.serving.episode import ServedEpisode, ServedSeat
-from envhub_servers.serving.metrics import Metrics
+from envhub.serving.episode import ServedEpisode, ServedSeat
+from envhub.serving.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from envhub.errors import ConfigError, UsageError
 from envhub.hosting.control import Failure, problem_of
 from envhub.hosting.launch import TOKEN_VARIABLE, ServeOrder, ServerReady
 from envhub.models.config import ModelConfig
-from envhub_servers.serving.ending import serve_to_the_end
-from envhub_servers.serving.serve import Service, new_token
+from envhub.serving.ending import serve_to_the_end
+from envhub.serving.serve import Service, new_token
 
 MAX_ORDER_BYTES = 16 * 2**20
 REFUSED = 2

@@ -22,12 +22,12 @@ from envhub.models.direct import Endpoint, open_direct
 from envhub.models.resolve import open_model
 from envhub.plugins import find_environment
 from envhub.protocols import EnvironmentHost, Model
-from envhub_servers.serving.agent_plane import AgentPlane, new_user
-from envhub_servers.serving.control_plane import ControlPlane
-from envhub_servers.serving.episodes import Episodes
-from envhub_servers.serving.http import Guard
-from envhub_servers.serving.listener import bind_tcp, bind_unix, listening
-from envhub_servers.serving.metrics import Metrics
+from envhub.serving.agent_plane import AgentPlane, new_user
+from envhub.serving.control_plane import ControlPlane
+from envhub.serving.episodes import Episodes
+from envhub.serving.http import Guard
+from envhub.serving.listener import bind_tcp, bind_unix, listening
+from envhub.serving.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from envhub.hosting.control import EpisodeStatus, OpenedEpisode, OpenedSeat
 from envhub.hosting.episode import CLOSED
 from envhub.protocols import AgentPlane, Episode
 from envhub.score import Score
+from envhub.serving.events import EventLog
+from envhub.serving.metrics import Metrics
 from envhub.submission import Submission
 from envhub.tools import text_result
-from envhub_servers.serving.events import EventLog
-from envhub_servers.serving.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
