@@ -1,6 +1,6 @@
 """The seams: what an agent, a model and the host of an environment must be; no side sees inside another."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -15,6 +15,7 @@ from envhub.packed import Float32s, Int32s
 from envhub.rollout import Fault, Isolation, Stop, Usage
 from envhub.sandbox import SandboxRef
 from envhub.score import ModelCall, Score
+from envhub.streaming import ReplyStream
 from envhub.submission import Submission
 from envhub.task import BadRow, Public
 
@@ -46,6 +47,8 @@ class ModelRequest:
     """The rollout it belongs to, for prefix-cache affinity."""
     media: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     """Digest → bytes of the media the messages name."""
+    stream: ReplyStream | None = None
+    """Where the answer goes while it comes; a model that cannot stream leaves it alone, and its reply is all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,42 @@ class SampleAgent(Protocol):
     """An agent that must know which sample of which task it plays, such as a replay of a stored one."""
 
     async def play_sample(self, seat: Seat, rollout_id: str) -> Stop: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SeatAddress:
+    """Two URLs, which are all that somebody else's agent needs to play a seat."""
+
+    agent_url: str
+    """The seat's MCP endpoint (Streamable HTTP); it holds the seat's token."""
+    llm_url: str | None
+    """Base of the model seam, as OpenAI clients take it: `…/v1`. None where the run has no model."""
+    api_key: str = field(repr=False)
+    """The seat's token: the key of the model seam, and `Bearer` of the agent plane."""
+    model: str | None
+    """The run's model. Whatever an agent asks for, this one answers."""
+    over: Callable[[], Awaitable[None]] = field(repr=False)
+    """Returns once there is nothing more to do here: the episode is sealed, or a limit was reached."""
+
+
+@runtime_checkable
+class ExposedAgent(Protocol):
+    """An agent that plays from outside, over a seat's two URLs; its calls are recorded where they come in."""
+
+    async def play_exposed(self, seat: Seat, address: SeatAddress) -> Stop: ...
+
+
+@runtime_checkable
+class HeldAgent(Protocol):
+    """An agent that needs something for as long as a run lasts, such as a sandbox provider."""
+
+    def held(self) -> AbstractAsyncContextManager[Agent]:
+        """Get ready; what is yielded plays.
+
+        Raises:
+            UsageError: what it needs cannot be had.
+        """
+        ...
 
 
 # --- environments -----------------------------------------------------------------------------------------------

@@ -1,0 +1,39 @@
+"""A model's answer while it comes: pieces for whoever shows it, before the whole is there to record."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPiece:
+    """A piece of a tool request; `id` and `name` come with its first piece."""
+
+    index: int
+    """Which of the answer's tool requests."""
+    arguments: str = ""
+    id: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of an answer."""
+
+    text: str = ""
+    reasoning: str = ""
+    tools: tuple[ToolPiece, ...] = ()
+
+
+class ReplyStream:
+    """Where an answer goes while it comes. What has begun cannot be tried again: its pieces are out."""
+
+    __slots__ = ("_write", "has_begun")
+
+    def __init__(self, write: Callable[[Delta], Awaitable[None]]) -> None:
+        self._write = write
+        self.has_begun = False
+
+    async def write(self, delta: Delta) -> None:
+        """Hand on a piece."""
+        self.has_begun = True
+        await self._write(delta)
