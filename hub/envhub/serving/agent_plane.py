@@ -28,13 +28,25 @@ IDLE_SECONDS = 900
 """A legacy session without a request is ended after this; longer than a model may think."""
 
 _SESSION = SESSION_HEADER.encode()
-_NOT_FOUND = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Not Found"}}'
-_BUSY = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Too many requests at once"}}'
+NOT_FOUND = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Not Found"}}'
+BUSY = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Too many requests at once"}}'
 
 
 def new_user(episode_id: str, seat: str) -> AuthenticatedUser:
     """Whom the SDK takes a seat's requests to come from: its sessions are that seat's alone."""
     return AuthenticatedUser(AccessToken(token="", client_id=episode_id, scopes=[], subject=seat))
+
+
+def token_of(scope: Scope) -> str:
+    """The token a request gives, in its path or as `Bearer`; empty where it gives none."""
+    path: str = scope["path"]
+    if path.startswith("/e/") and path.endswith("/mcp"):
+        return path[3:-4]
+    if path == "/mcp":
+        given = header(scope, b"authorization") or b""
+        if given[:7].lower() == b"bearer ":
+            return given[7:].strip().decode("latin-1")
+    return ""
 
 
 class AgentPlane:
@@ -72,8 +84,8 @@ class AgentPlane:
         self._own_host = guard.hosts[0].encode()
 
     @asynccontextmanager
-    async def serving(self, episodes: Episodes) -> AsyncGenerator[None]:
-        """Answer for these episodes."""
+    async def serving(self, episodes: Episodes | None) -> AsyncGenerator[None]:
+        """Answer for these episodes; without, only through `serve_seat`."""
         self._episodes = episodes
         async with self._manager.run(), self._afterwards.run():
             yield
@@ -82,10 +94,15 @@ class AgentPlane:
         """Serve one request."""
         if scope["type"] != "http" or self._episodes is None:
             return
-        seat = self._seat(scope)
+        token = token_of(scope)
+        seat = self._episodes.seat(token_digest(token)) if token else None
         if seat is None:
-            await answer(send, 404, _NOT_FOUND)
-            return
+            await answer(send, 404, NOT_FOUND)
+        else:
+            await self.serve_seat(seat, scope, receive, send)
+
+    async def serve_seat(self, seat: ServedSeat, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request of whoever holds this seat's token."""
         refusal = self._guard.refusal(scope)
         if refusal is not None:
             await answer(send, refusal)
@@ -95,7 +112,7 @@ class AgentPlane:
             await answer(send, 405, headers=[(b"allow", b"POST, DELETE")])
             return
         if seat.requests >= MOST_REQUESTS:
-            await answer(send, 429, _BUSY, headers=[(b"retry-after", b"1")])
+            await answer(send, 429, BUSY, headers=[(b"retry-after", b"1")])
             return
         seat.requests += 1
         try:
@@ -104,18 +121,6 @@ class AgentPlane:
             seat.requests -= 1
             if seat.episode.is_sealed:
                 await self.retire(seat.episode)
-
-    def _seat(self, scope: Scope) -> ServedSeat | None:
-        path: str = scope["path"]
-        token = ""
-        if path.startswith("/e/") and path.endswith("/mcp"):
-            token = path[3:-4]
-        elif path == "/mcp":
-            given = header(scope, b"authorization") or b""
-            if given[:7].lower() == b"bearer ":
-                token = given[7:].strip().decode("latin-1")
-        assert self._episodes is not None
-        return self._episodes.seat(token_digest(token)) if token else None
 
     async def _serve(self, seat: ServedSeat, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand a request to the SDK: with the seat and its user, without the token."""
