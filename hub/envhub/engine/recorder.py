@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from envhub.errors import AgentError
-from envhub.messages import Message
+from envhub.messages import Message, Part
 from envhub.protocols import ModelReply, Sampling
 from envhub.rollout import ToolCall, Turn
 
@@ -29,6 +29,19 @@ class OpenTurn:
     started: float
     seconds: float
     tool_calls: list[ToolCall] = field(default_factory=list[ToolCall])
+    results: dict[str, str | tuple[Part, ...]] = field(default_factory=dict[str, "str | tuple[Part, ...]"])
+    """What the calls gave, by the id of their request."""
+
+    @property
+    def is_said(self) -> bool:
+        """Whether no model made it."""
+        return self.reply is None
+
+    def answered(self) -> list[Message]:
+        """The conversation with the results there are so far."""
+        requests = self.response.tool_requests
+        found = [(request.id, self.results[request.id]) for request in requests if request.id in self.results]
+        return [*self.conversation, *(Message(role="tool", content=said, tool_call_id=name) for name, said in found)]
 
     def close(self) -> Turn:
         """The record of this turn."""
@@ -129,12 +142,14 @@ class Recorder:
                     return turn
         return latest
 
+    def latest_turn(self, seat: str) -> OpenTurn | None:
+        """The seat's last turn."""
+        return next((turn for turn in reversed(self.turns) if turn.agent == seat), None)
+
     def transcript(self, seat: str) -> tuple[Message, ...]:
         """The seat's conversation up to its last response."""
-        for turn in reversed(self.turns):
-            if turn.agent == seat:
-                return tuple(turn.conversation)
-        return ()
+        latest = self.latest_turn(seat)
+        return () if latest is None else tuple(latest.conversation)
 
 
 def sampling_fields(sampling: Sampling) -> dict[str, object]:

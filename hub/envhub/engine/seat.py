@@ -9,13 +9,14 @@ import anyio
 import msgspec
 from mcp_types import AudioContent, CallToolResult, ContentBlock, ImageContent, TextContent, Tool
 
-from envhub.engine.recorder import Recorder, sampling_fields
+from envhub.engine.recorder import OpenTurn, Recorder, sampling_fields
 from envhub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, TaskError
 from envhub.hosting.toolbox import LOOP_TOOLS
 from envhub.limits import Limits
 from envhub.messages import Media, Message, Part, Text, ToolRequest
-from envhub.protocols import AgentPlane, Episode, Model, ModelRequest, Sampling
+from envhub.protocols import AgentPlane, Episode, Model, ModelReply, ModelRequest, Sampling
 from envhub.rollout import Stop, ToolCall
+from envhub.streaming import ReplyStream
 from envhub.tools import text_result
 
 _DEEPEST = 64
@@ -47,10 +48,13 @@ class EpisodeSeat:
         """The limit that ended the agent's turn, whether or not it let it pass."""
         self._world_fault: EpisodeError | None = None
         self._model_fault: EpisodeError | None = None
-        self._plane: AgentPlane = plane
-        self._episode, self._recorder, self._model = episode, recorder, model
+        self.plane: AgentPlane = plane
+        """The seat's own side of the episode; what is called there directly is not recorded."""
+        self.recorder = recorder
+        self._episode, self._model = episode, model
         self._limits, self._timeout, self._session, self._on_state = limits, model_timeout, session, on_state
         self._turns = 0
+        self._over: anyio.Event | None = None
         cap = limits.max_response_tokens
         if cap is not None and (sampling.max_tokens is None or cap < sampling.max_tokens):
             sampling = sampling.model_copy(update={"max_tokens": cap})
@@ -66,8 +70,43 @@ class EpisodeSeat:
         """What broke under the agent: its world, or the last model call; an agent may have caught it."""
         return self._world_fault or self._model_fault
 
+    @property
+    def episode(self) -> Episode:
+        """The episode it is a place in."""
+        return self._episode
+
+    @property
+    def model_name(self) -> str | None:
+        """The run's model."""
+        return None if self._model is None else self._model.name
+
+    @property
+    def conversation(self) -> list[Message]:
+        """All that was said so far, the results of tool calls included."""
+        latest = self.recorder.latest_turn(self.name)
+        return list(self.messages) if latest is None else latest.answered()
+
     async def generate(self, messages: Sequence[Message], tools: Sequence[Tool] | None = None) -> Message:
         """Ask the model; a turn.
+
+        Raises:
+            EpisodeStop: a limit is reached, or the episode is sealed.
+            ModelError: the model failed.
+        """
+        return (await self.ask(messages, self.tools if tools is None else tools)).message
+
+    async def ask(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        *,
+        asked_for: Sampling | None = None,
+        stream: ReplyStream | None = None,
+    ) -> ModelReply:
+        """The same, with all that the model gave.
+
+        Of `asked_for` the run takes what its own sampling leaves open and lets an agent say: a lower bound on the
+        answer's tokens, where to stop, and `extra`.
 
         Raises:
             EpisodeStop: a limit is reached, or the episode is sealed.
@@ -80,16 +119,19 @@ class EpisodeSeat:
         except EpisodeStop:
             await anyio.lowlevel.checkpoint()  # an agent that never lets it pass must not hold up the rest
             raise
+        if asked_for is not None:
+            sampling = _pinned(sampling, asked_for)
         self._on_state("model")
-        recorder = self._recorder
+        recorder = self.recorder
         started = recorder.now()
         request = ModelRequest(
             messages=messages,
-            tools=self.tools if tools is None else tools,
+            tools=tools,
             sampling=sampling,
             timeout_seconds=self._timeout,
             session=self._session,
             media=recorder.media,
+            stream=stream,
         )
         self._turns += 1
         try:
@@ -108,7 +150,7 @@ class EpisodeSeat:
         self.is_truncated = reply.finish_reason == "length"
         fields = self._sampling_fields if sampling is self._sampling else sampling_fields(sampling)
         recorder.add_turn(self.name, messages, reply.message, reply, fields, started)
-        return reply.message
+        return reply
 
     def _note_failed_call(self, error: BaseException) -> None:
         if isinstance(error, ContextLimitError):
@@ -116,11 +158,11 @@ class EpisodeSeat:
         elif isinstance(error, EpisodeError):
             self._model_fault = error
         elif not isinstance(error, Exception):
-            self._recorder.lost.add("model_calls")
+            self.recorder.lost.add("model_calls")
 
     def _admit(self) -> Sampling:
         """Check the limits before a turn; the sampling to use, capped by what is left."""
-        limits, recorder = self._limits, self._recorder
+        limits, recorder = self._limits, self.recorder
         if self.is_sealed:
             raise EpisodeStop(Stop.SUBMITTED)
         if limits.max_turns is not None and self._turns >= limits.max_turns:
@@ -138,7 +180,19 @@ class EpisodeSeat:
 
     def _stop(self, limit: Stop) -> EpisodeStop:
         self.reached = limit
+        self.look()
         return EpisodeStop(limit)
+
+    def look(self) -> None:
+        """Tell those who wait for it when there is nothing more to do here."""
+        if self._over is not None and (self.is_sealed or self.reached not in (None, Stop.CONTEXT_LIMIT)):
+            self._over.set()
+
+    async def over(self) -> None:
+        """Wait until there is nothing more to do here: the episode is sealed, or a limit was reached."""
+        self._over = self._over or anyio.Event()
+        self.look()
+        await self._over.wait()
 
     def say(self, messages: Sequence[Message], response: Message) -> None:
         """Record a response no model made; a turn.
@@ -148,12 +202,12 @@ class EpisodeSeat:
         """
         self._admit()
         self._turns += 1
-        self._recorder.add_turn(self.name, messages, response, None, {}, self._recorder.now())
+        self.recorder.add_turn(self.name, messages, response, None, {}, self.recorder.now())
 
     async def call_tools(self, requests: Sequence[ToolRequest]) -> list[Message]:
         """Run tool calls concurrently; the messages that answer them, in order."""
         self._on_state("tool")
-        started = self._recorder.now()
+        started = self.recorder.now()
         answers: list[Message | None] = [None] * len(requests)
         try:
             if len(requests) == 1:
@@ -167,11 +221,11 @@ class EpisodeSeat:
                     for place in range(len(requests)):
                         calls.start_soon(run, place)
         finally:
-            self._recorder.tool_seconds += self._recorder.now() - started
+            self.recorder.tool_seconds += self.recorder.now() - started
         return [answer for answer in answers if answer is not None]
 
     async def _call(self, request: ToolRequest) -> Message:
-        recorder = self._recorder
+        recorder = self.recorder
         turn = recorder.turn_of(self.name, request.id)
         if turn is None:
             raise AgentError(f"the agent called {request.name!r} before any turn; say() or generate() first")
@@ -179,25 +233,37 @@ class EpisodeSeat:
         arguments, result = _arguments(request)
         try:
             if result is None:
-                result = await self._plane.call_tool(request.name, arguments)
-            content, size, result = self._content(result)
+                result = await self.plane.call_tool(request.name, arguments)
+            content = self.note_call(turn, request.id, request.name, arguments, result, started)
         except BaseException as error:
-            recorder.lost.add("tool_calls")
-            if isinstance(error, EpisodeError):
-                self._world_fault = error
+            self.lose_call(error)
             raise
+        return Message(role="tool", content=content, tool_call_id=request.id)
+
+    def lose_call(self, error: BaseException) -> None:
+        """Note that a call left no record."""
+        self.recorder.lost.add("tool_calls")
+        if isinstance(error, EpisodeError):
+            self._world_fault = error
+
+    def note_call(
+        self, turn: OpenTurn, call_id: str, name: str, arguments: Any, result: CallToolResult, started: float
+    ) -> str | tuple[Part, ...]:
+        """Record a call that was made; its result as a message's content."""
+        content, size, kept = self._content(result)
         turn.tool_calls.append(
             ToolCall(
-                id=request.id,
-                name=request.name,
+                id=call_id,
+                name=name,
                 arguments=arguments,
-                result=result,
+                result=kept,
                 started=started,
-                seconds=recorder.now() - started,
+                seconds=self.recorder.now() - started,
                 bytes=size,
             )
         )
-        return Message(role="tool", content=content, tool_call_id=request.id)
+        turn.results[call_id] = content
+        return content
 
     def _content(self, result: CallToolResult) -> tuple[str | tuple[Part, ...], int, CallToolResult]:
         """A result as message content, its size in bytes, and as it is recorded: media by digest, bytes set aside."""
@@ -228,16 +294,28 @@ class EpisodeSeat:
 
     def _keep(self, raw: bytes, mime_type: str) -> Media:
         digest = "sha256:" + hashlib.sha256(raw).hexdigest()
-        self._recorder.media[digest] = raw
+        self.recorder.media[digest] = raw
         return Media(digest=digest, mime_type=mime_type)
 
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
         """The environment's next user messages; None when the conversation is over."""
         try:
-            return await self._plane.reply(messages)
+            return await self.plane.reply(messages)
         except EpisodeError as error:
             self._world_fault = error
             raise
+
+
+def _pinned(ours: Sampling, asked_for: Sampling) -> Sampling:
+    """The run's sampling, with what it leaves to the agent."""
+    update: dict[str, Any] = {}
+    if asked_for.max_tokens is not None and (ours.max_tokens is None or asked_for.max_tokens < ours.max_tokens):
+        update["max_tokens"] = asked_for.max_tokens
+    if ours.stop is None and asked_for.stop:
+        update["stop"] = asked_for.stop
+    if more := {key: value for key, value in asked_for.extra.items() if key not in ours.extra}:
+        update["extra"] = {**more, **ours.extra}
+    return ours.model_copy(update=update) if update else ours
 
 
 def _decoded(block: ImageContent | AudioContent) -> bytes:

@@ -1,0 +1,133 @@
+"""Tool calls that come over MCP from an agent outside: each is recorded on the turn of the model that asked for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from mcp_types import CallToolResult
+
+from envhub.engine.recorder import OpenTurn
+from envhub.engine.seat import EpisodeSeat
+from envhub.hosting.toolbox import GET_TASK
+from envhub.messages import Message, ToolRequest
+
+_TURNS_LOOKED_AT = 8
+_SEPARATORS = "_.-/:"
+"""What clients put between a server's name and a tool's: `mcp__env__calculate`, `env_calculate`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideCall:
+    """A call on its way."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    turn: OpenTurn | None
+    """None for what is not worth a record: the task, read again."""
+    request_id: str
+    started: float
+
+
+class OutsideCalls:
+    """The calls of one seat. MCP does not say which of a model's requests a call answers: name and arguments tell."""
+
+    def __init__(self, seat: EpisodeSeat) -> None:
+        self._seat = seat
+        self._claimed: set[tuple[int, str]] = set()
+        self._count = 0
+
+    def begin(self, name: str, arguments: Mapping[str, Any]) -> OutsideCall:
+        """Find the turn that asked for a call. A call that no model of this run asked for is a turn of its own.
+
+        Raises:
+            EpisodeStop: a limit is reached, or the episode is sealed.
+        """
+        seat = self._seat
+        started = seat.recorder.now()
+        found = self._asked(name, arguments)
+        if found is not None:
+            turn, request_id = found
+            self._claimed.add((turn.index, request_id))
+            return OutsideCall(name, arguments, turn, request_id, started)
+        if name == GET_TASK:
+            return OutsideCall(name, arguments, None, "", started)
+        self._count += 1
+        request_id = f"mcp-{self._count}"
+        turn = seat.recorder.latest_turn(seat.name)
+        if turn is None or turn.is_said:
+            request = ToolRequest(id=request_id, name=name, arguments=_json(arguments))
+            seat.say(seat.conversation, Message(role="assistant", tool_requests=(request,)))
+            turn = seat.recorder.latest_turn(seat.name)
+            assert turn is not None
+        return OutsideCall(name, arguments, turn, request_id, started)
+
+    def end(self, call: OutsideCall, result: CallToolResult) -> None:
+        """Record what a call gave."""
+        if call.turn is not None:
+            self._seat.note_call(call.turn, call.request_id, call.name, dict(call.arguments), result, call.started)
+            self._seat.recorder.tool_seconds += self._seat.recorder.now() - call.started
+        self._seat.look()
+
+    def lose(self, call: OutsideCall, error: BaseException) -> None:
+        """Note that a call came to nothing; the model's request may be tried again."""
+        if call.turn is not None:
+            self._claimed.discard((call.turn.index, call.request_id))
+            self._seat.lose_call(error)
+        self._seat.look()
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Make a call and record it.
+
+        Raises:
+            EpisodeStop: a limit is reached.
+            EpisodeError: the world broke.
+        """
+        call = self.begin(name, arguments)
+        try:
+            result = await self._seat.plane.call_tool(name, arguments)
+            self.end(call, result)
+        except BaseException as error:
+            self.lose(call, error)
+            raise
+        return result
+
+    def _asked(self, name: str, arguments: Mapping[str, Any]) -> tuple[OpenTurn, str] | None:
+        """The open request for this call: the latest of the same arguments, else the latest turn's of the same name."""
+        by_name: tuple[OpenTurn, str] | None = None
+        looked_at = 0
+        for turn in reversed(self._seat.recorder.turns):
+            if turn.agent != self._seat.name or turn.is_said:
+                continue
+            for request in turn.response.tool_requests:
+                if (turn.index, request.id) in self._claimed or not _is_called(request.name, name):
+                    continue
+                if _parsed(request.arguments) == arguments:
+                    return turn, request.id
+                if looked_at == 0 and by_name is None:
+                    by_name = turn, request.id
+            looked_at += 1
+            if looked_at == _TURNS_LOOKED_AT:
+                break
+        return by_name
+
+
+def _is_called(requested: str, name: str) -> bool:
+    """Whether a model that was shown a tool under a longer name asked for this one."""
+    if requested == name:
+        return True
+    return requested.endswith(name) and requested[-len(name) - 1] in _SEPARATORS
+
+
+def _parsed(arguments: str) -> Any:
+    try:
+        return msgspec.json.decode(arguments.strip() or "{}")
+    except (ValueError, RecursionError):
+        return None
+
+
+def _json(arguments: Mapping[str, Any]) -> str:
+    try:
+        return msgspec.json.encode(arguments).decode()
+    except (ValueError, TypeError, RecursionError):
+        return "{}"
