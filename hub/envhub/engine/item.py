@@ -1,10 +1,21 @@
 """What there is to play: a sample of a task, and who plays it under which rules."""
 
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
+from envhub.engine.seat import EpisodeSeat
 from envhub.limits import Deadlines, Limits
-from envhub.protocols import Agent, EnvironmentHost, Model, Sampling, TaskCard
+from envhub.protocols import Agent, EnvironmentHost, EnvironmentInfo, Model, Sampling, SeatAddress, TaskCard
 from envhub.rollout import AgentRef, EnvironmentRef, TaskRef
+
+
+class Exposing(Protocol):
+    """What opens a seat to an agent outside, for the length of a context."""
+
+    def expose(
+        self, seat: EpisodeSeat, info: EnvironmentInfo, close_seconds: float
+    ) -> AbstractAsyncContextManager[SeatAddress]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +31,8 @@ class Cast:
     sampling: Sampling
     limits: Limits
     deadlines: Deadlines
+    gateway: Exposing | None = None
+    """Opens seats to agents outside; None where the run's agent is inside."""
 
 
 @dataclass(frozen=True, slots=True)

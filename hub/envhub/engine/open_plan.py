@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 from pydantic import JsonValue
 
-from envhub.engine.item import Cast, Item
+from envhub.engine.item import Cast, Exposing, Item
 from envhub.engine.plan import Plan, PlannedEnvironment
 from envhub.engine.request import RunRequest
 from envhub.errors import ConfigError, UnknownNameError
@@ -21,7 +21,7 @@ from envhub.models.preflight import BudgetedModel, preflight
 from envhub.models.prices import find_price
 from envhub.models.resolve import addressed, open_model
 from envhub.models.serving import serve_roles
-from envhub.protocols import EnvironmentHost, Model, Sampling, TaskCard
+from envhub.protocols import Agent, EnvironmentHost, ExposedAgent, HeldAgent, Model, Sampling, TaskCard
 from envhub.rollout import AgentRef, EnvironmentRef, TaskRef
 from envhub.task import BadRow
 
@@ -47,6 +47,9 @@ class OpenPlan:
     model: Model | None
     roles: Mapping[str, Model]
     """Those that environments ask themselves."""
+    agent: Agent
+    """The plan's, ready to play."""
+    gateway: Exposing | None = None
 
     def count_spent(self, spent: Mapping[str, float]) -> None:
         """Count what a run has cost before it was resumed, by role, towards its models' budgets."""
@@ -97,12 +100,13 @@ class OpenPlan:
                     run_id=run_id,
                     host=opened.host,
                     environment=EnvironmentRef(name=info.name, version=info.version, digest=info.digest),
-                    agent=plan.agent,
+                    agent=self.agent,
                     agent_ref=agent,
                     model=self.model,
                     sampling=plan.request.sampling,
                     limits=opened.limits,
                     deadlines=opened.deadlines,
+                    gateway=self.gateway,
                 ),
             )
 
@@ -191,7 +195,21 @@ async def open_plan(plan: Plan, credentials: Credentials) -> AsyncGenerator[Open
         if len(set(names)) != len(names):
             raise ConfigError(f"two environments have one name: {', '.join(names)}")
         is_priced = plan.model is None or find_price(*_priced(plan.model, credentials)) is not None
-        yield OpenPlan(plan, tuple(_opened(host, plan.request, is_priced) for host in environments), model, roles)
+        opened = tuple(_opened(host, plan.request, is_priced) for host in environments)
+        agent = plan.agent
+        if isinstance(agent, HeldAgent):
+            agent = await stack.enter_async_context(agent.held())
+        gateway = await stack.enter_async_context(_gateway()) if isinstance(agent, ExposedAgent) else None
+        yield OpenPlan(plan, opened, model, roles, agent, gateway)
+
+
+@asynccontextmanager
+async def _gateway() -> AsyncGenerator[Exposing]:
+    """A gateway of the run's own, for an agent outside."""
+    from envhub.gateway.gateway import open_gateway  # HTTP and the MCP SDK, and only where an agent needs them
+
+    async with open_gateway() as gateway:
+        yield gateway
 
 
 @asynccontextmanager

@@ -25,6 +25,7 @@ from envhub.errors import (
 from envhub.protocols import (
     Agent,
     Episode,
+    ExposedAgent,
     ReferenceAgent,
     SampleAgent,
 )
@@ -231,7 +232,17 @@ class Attempt:
         if part == "sample":
             assert isinstance(agent, SampleAgent)
             return await agent.play_sample(seat, self.item.rollout_id)
+        if part == "exposed":
+            return await self._expose(agent, seat)
         return await agent.play(seat)
+
+    async def _expose(self, agent: Agent, seat: EpisodeSeat) -> Stop:
+        cast = self.item.cast
+        assert isinstance(agent, ExposedAgent)
+        if cast.gateway is None:
+            raise AgentError(f"agent {agent.name!r} plays from outside, and this run opens no gateway")
+        async with cast.gateway.expose(seat, cast.host.info, cast.deadlines.close) as address:
+            return await agent.play_exposed(seat, address)
 
     def _submission(self, episode: Episode) -> Submission:
         first = next(iter(episode.seats))
@@ -320,8 +331,10 @@ class _Clock:
 
 
 @cache
-def _part_of(kind: type[Agent]) -> Literal["policy", "reference", "sample"]:
+def _part_of(kind: type[Agent]) -> Literal["policy", "reference", "sample", "exposed"]:
     """What an agent plays. Looked up once per class: a check against a protocol costs more than a tool call."""
     if hasattr(kind, "play_reference"):
         return "reference"
+    if hasattr(kind, "play_exposed"):
+        return "exposed"
     return "sample" if hasattr(kind, "play_sample") else "policy"

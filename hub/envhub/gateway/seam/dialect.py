@@ -13,8 +13,8 @@ from envhub.protocols import ModelReply
 from envhub.streaming import Delta
 
 ProblemKind = Literal["invalid", "unauthorized", "closed", "limit", "context", "too_large", "busy", "failed"]
-"""`invalid`: the request is none. `closed`: the episode is over. `limit`: one of the episode's is reached. `context`: the
-conversation does not fit the model. `failed`: the model could not be reached; trying again may help."""
+"""`invalid`: the request is none. `closed`: the episode is over. `limit`: one of the episode's is reached. `context`:
+the conversation does not fit the model. `failed`: the model could not be reached; trying again may help."""
 
 
 @dataclass(frozen=True, slots=True)

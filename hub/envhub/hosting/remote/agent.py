@@ -101,6 +101,10 @@ class RemotePlane:
             self._sealed.is_set = True
         return result
 
+    def note_submitted(self) -> None:
+        """Another client of this seat has handed in its answer, which seals the episode."""
+        self._sealed.is_set = True
+
     def _known_names(self) -> list[str]:
         return [tool.name for tool in self.tools] or ["none"]
 

@@ -1,0 +1,91 @@
+"""A seat of a running episode, opened to the outside: what its token stands for."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mcp_types import CallToolResult
+
+from envhub.engine.outside import OutsideCalls
+from envhub.engine.seat import EpisodeSeat
+from envhub.errors import EpisodeError, EpisodeStop
+from envhub.gateway.seam.deliveries import Deliveries
+from envhub.hosting.episode import BROKEN, CLOSED
+from envhub.messages import Message
+from envhub.protocols import EnvironmentInfo
+from envhub.serving.agent_plane import new_user
+from envhub.serving.episode import ServedEpisode, ServedSeat
+from envhub.serving.metrics import Metrics
+from envhub.tools import text_result
+
+LIMITED = "The episode has reached its limit ({limit}); nothing more can be done in it."
+
+
+class RecordedPlane:
+    """A seat's agent plane whose calls are recorded: what MCP clients are served with."""
+
+    def __init__(self, seat: EpisodeSeat, calls: OutsideCalls) -> None:
+        self._seat, self._calls = seat, calls
+        self.token, self.messages, self.tools = seat.plane.token, seat.plane.messages, seat.plane.tools
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Call one of the seat's tools; never raises for what broke: the record says that, the agent is told least."""
+        try:
+            return await self._calls.call(name, arguments)
+        except EpisodeStop as stop:
+            return stopped(stop)
+        except EpisodeError:
+            return text_result(BROKEN, is_error=True)
+
+    async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
+        """The environment's next user messages; clients from outside meet them as the tool `reply`."""
+        return await self._seat.reply(messages)
+
+
+def stopped(stop: EpisodeStop) -> CallToolResult:
+    """What a call is answered with once a limit is reached, or the episode sealed."""
+    if stop.stop == "submitted":
+        return text_result(CLOSED, is_error=True)
+    return text_result(LIMITED.format(limit=stop.stop), is_error=True)
+
+
+class Exposure:
+    """One seat, open to whoever holds its token."""
+
+    def __init__(self, seat: EpisodeSeat, info: EnvironmentInfo, metrics: Metrics, close_seconds: float) -> None:
+        self.seat, self.info = seat, info
+        self.calls = OutsideCalls(seat)
+        self.deliveries = Deliveries()
+        self.model_calls = 0
+        """Calls of the model seam being served."""
+        self.requests = 0
+        """Forwarded HTTP requests being served."""
+        self.opened_at = self.used_at = time.time()
+        plane = RecordedPlane(seat, self.calls)
+        served = ServedEpisode(
+            seat.episode,
+            metrics,
+            close_seconds=close_seconds,
+            expires_at=0.0,
+            seed=0,
+            digest=info.tools_digest,
+        )
+        self.served: ServedSeat = served.add_seat(plane, seat.name, new_user(seat.episode.id, seat.name))
+
+    @property
+    def token(self) -> str:
+        """What opens it."""
+        return self.seat.plane.token
+
+    @property
+    def forward_url(self) -> str | None:
+        """Where the seat is served by its environment's own process; None where that is this one."""
+        url: object = getattr(self.seat.plane, "url", None)
+        return url if isinstance(url, str) else None
+
+    def note_submitted(self) -> None:
+        """An answer was handed in at the environment's own process, which sealed the episode."""
+        note: object = getattr(self.seat.plane, "note_submitted", None)
+        if callable(note):
+            note()
+        self.seat.look()

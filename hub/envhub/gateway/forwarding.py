@@ -1,0 +1,226 @@
+"""Seats of environments in other processes: an agent's bytes go through as they are, and its tool calls are recorded.
+
+Only what a record needs is looked at: the method and arguments of a request, the result of a tool call. Sessions,
+protocol eras and their headers are between the client and the environment's server.
+"""
+
+import io
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import aiohttp
+import msgspec
+from mcp_types import CallToolResult
+from pydantic import ValidationError
+from yarl import URL
+
+from envhub.engine.outside import OutsideCall
+from envhub.errors import EpisodeStop, TaskError
+from envhub.gateway.exposure import Exposure, stopped
+from envhub.hosting.toolbox import SUBMIT
+from envhub.serving.agent_plane import BUSY, MAX_BODY_BYTES, MOST_REQUESTS
+from envhub.serving.http import Receive, Scope, Send, TooLarge, answer, read_body, until_gone
+
+logger = logging.getLogger(__name__)
+
+MAX_ANSWER_BYTES = 64 * 2**20
+ANSWER_SECONDS = 3600.0
+"""The environment's server keeps its own, shorter deadlines; this ends the wait for one that is frozen."""
+CONNECT_SECONDS = 10.0
+_KEEP_ALIVE_SECONDS = 4.0
+_LARGE_BODY = 2**20
+_PASSED_ON = frozenset(
+    {
+        b"content-type",
+        b"accept",
+        b"mcp-session-id",
+        b"mcp-protocol-version",
+        b"mcp-method",
+        b"mcp-name",
+        b"last-event-id",
+    }
+)
+"""Headers of requests that the environment's server sees. Of its answers all but the connection's own come back."""
+_PARAMETERS = b"mcp-param-"
+_PASSED_BACK = frozenset(
+    {"content-type", "mcp-session-id", "mcp-protocol-version", "retry-after", "cache-control", "allow"}
+)
+_GONE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"The environment does not answer."}}'
+_TOO_LARGE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"The message is too large."}}'
+
+
+class _Params(msgspec.Struct):
+    name: Any = None
+    arguments: Any = None
+    meta: Any = msgspec.field(name="_meta", default=None)
+
+
+class _Request(msgspec.Struct):
+    """As much of a JSON-RPC message as a record needs."""
+
+    id: int | str | float | None = None
+    method: str | None = None
+    params: _Params | None = None
+
+
+class _Response(msgspec.Struct):
+    id: int | str | float | None = None
+    result: msgspec.Raw = msgspec.Raw(b"")
+
+
+_requests = msgspec.json.Decoder(_Request)
+_responses = msgspec.json.Decoder(_Response)
+
+
+class Forwarder:
+    """Carries requests of exposed seats to the servers of their environments."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+
+    async def serve(self, exposure: Exposure, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request of whoever holds this seat's token."""
+        if scope["method"] not in ("POST", "DELETE"):
+            await answer(send, 405, headers=[(b"allow", b"POST, DELETE")])
+            return
+        if exposure.requests >= MOST_REQUESTS:
+            await answer(send, 429, BUSY, headers=[(b"retry-after", b"1")])
+            return
+        exposure.requests += 1
+        try:
+            body = await read_body(scope, receive, MAX_BODY_BYTES) if scope["method"] == "POST" else b""
+            with until_gone(scope):
+                await self._forward(exposure, scope, body, send)
+        except TooLarge:
+            await answer(send, 413, _TOO_LARGE)
+        finally:
+            exposure.requests -= 1
+
+    async def _forward(self, exposure: Exposure, scope: Scope, body: bytes, send: Send) -> None:
+        request = _read_request(body)
+        call: OutsideCall | None = None
+        if request is not None and request.method == "tools/call":
+            params = request.params or _Params()
+            given: dict[str, Any] = cast(Any, params.arguments) if isinstance(params.arguments, dict) else {}
+            try:
+                call = exposure.calls.begin(str(params.name), given)
+            except EpisodeStop as stop:
+                await answer(send, 200, _as_response(request, stopped(stop)))
+                return
+        try:
+            status, headers, raw = await self._exchange(exposure, scope, body)
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            # Not the error's text: it may hold the address.
+            fault = TaskError(f"the environment's server did not answer an agent: {type(error).__name__}")
+            if call is not None:
+                exposure.calls.lose(call, fault)
+            logger.warning("%s", fault)
+            await answer(send, 502, _GONE)
+            return
+        except BaseException as error:
+            if call is not None:
+                exposure.calls.lose(call, error)
+            raise
+        if call is not None:
+            self._record(exposure, call, request, raw)
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": raw})
+
+    async def _exchange(
+        self, exposure: Exposure, scope: Scope, body: bytes
+    ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        """Ask the environment's server.
+
+        Raises:
+            ValueError: its answer is too large.
+        """
+        url = exposure.forward_url
+        assert url is not None
+        headers = [
+            (name.decode("latin-1"), value.decode("latin-1"))
+            for name, value in scope["headers"]
+            if name in _PASSED_ON or name.startswith(_PARAMETERS)
+        ]
+        data = body if len(body) < _LARGE_BODY else io.BytesIO(body)
+        async with self._session.request(
+            scope["method"], URL(url, encoded=True), data=data, headers=headers, allow_redirects=False
+        ) as response:
+            raw = await _bounded(response)
+            back = [
+                (name.lower().encode("latin-1"), value.encode("latin-1"))
+                for name, value in response.headers.items()
+                if name.lower() in _PASSED_BACK
+            ]
+            back.append((b"content-length", b"%d" % len(raw)))
+            return response.status, back, raw
+
+    def _record(self, exposure: Exposure, call: OutsideCall, request: _Request | None, raw: bytes) -> None:
+        result = _result_of(raw, request.id if request is not None else None)
+        if result is None:
+            # Refused before any tool ran: nothing to record, and the model's request stays open for another try.
+            exposure.calls.lose(call, ValueError("refused"))
+            return
+        if call.name == SUBMIT and not result.is_error:
+            exposure.note_submitted()
+        exposure.calls.end(call, result)
+
+
+def _read_request(body: bytes) -> _Request | None:
+    try:
+        return _requests.decode(body) if body else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None  # the environment's server says what is wrong with it
+
+
+def _result_of(raw: bytes, request_id: object) -> CallToolResult | None:
+    """The tool result an answer holds, whether it came whole or as events."""
+    pieces = [raw] if raw[:1] == b"{" else _events(raw)
+    for piece in reversed(pieces):
+        try:
+            response = _responses.decode(piece)
+            if response.id == request_id and bytes(response.result):
+                result = CallToolResult.model_validate_json(bytes(response.result))
+                if result.meta is not None:
+                    result.meta = None  # the protocol's own marks say nothing of the call
+                return result
+        except (msgspec.DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
+            continue
+    return None
+
+
+def _events(raw: bytes) -> list[bytes]:
+    return [
+        b"\n".join(line[5:].lstrip() for line in event.split(b"\n") if line.startswith(b"data:"))
+        for event in raw.replace(b"\r\n", b"\n").split(b"\n\n")
+    ]
+
+
+def _as_response(request: _Request, result: CallToolResult) -> bytes:
+    """A tool result of our own, as both eras read it."""
+    told = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": request.id, "result": {**told, "resultType": "complete"}})
+
+
+async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+    chunks, size = list[bytes](), 0
+    async for chunk in response.content.iter_any():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > MAX_ANSWER_BYTES:
+            response.close()
+            raise ValueError("too large")
+    return b"".join(chunks)
+
+
+@asynccontextmanager
+async def open_forwarder() -> AsyncGenerator[Forwarder]:
+    """A pool of connections to environments' servers; closed on the way out."""
+    timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS, connect=CONNECT_SECONDS)
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS)
+    session = aiohttp.ClientSession(
+        connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
+    )
+    async with session:
+        yield Forwarder(session)

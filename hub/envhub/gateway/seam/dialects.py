@@ -1,0 +1,39 @@
+"""Which dialect is spoken at which path of the model seam; those that need litellm are loaded when first asked for."""
+
+from functools import cache
+
+from envhub.gateway.seam.dialect import Dialect
+
+PATHS = ("chat/completions", "responses", "messages")
+COUNT_TOKENS = "messages/count_tokens"
+
+
+def dialect_of(path: str) -> Dialect | None:
+    """The dialect of a path below `/v1/`; None where there is none."""
+    return _load(path) if path in PATHS else None
+
+
+@cache
+def _load(path: str) -> Dialect:
+    if path == "chat/completions":
+        from envhub.gateway.seam.chat import Chat
+
+        return Chat()
+    if path == "responses":
+        from envhub.gateway.seam.responses import Responses
+
+        return Responses()
+    from envhub.gateway.seam.anthropic_messages import AnthropicMessages
+
+    return AnthropicMessages()
+
+
+def counted_tokens(body: bytes) -> bytes:
+    """The answer to `messages/count_tokens`: an estimate, as no model is asked.
+
+    Raises:
+        ValueError: the body is no request.
+    """
+    from envhub.gateway.seam.anthropic_messages import count_tokens
+
+    return count_tokens(body)
