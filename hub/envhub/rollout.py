@@ -10,6 +10,7 @@ from mcp_types import CallToolResult
 from pydantic import JsonValue
 
 from envhub.frozen import Frozen
+from envhub.limits import Limits
 from envhub.messages import Message
 from envhub.packed import Float32s, Int32s
 from envhub.sandbox import SandboxRef
@@ -59,6 +60,8 @@ class Stop(StrEnum):
     TIME_LIMIT = "time_limit"
     COST_LIMIT = "cost_limit"
     CONTEXT_LIMIT = "context_limit"
+    INTERRUPTED = "interrupted"
+    """Someone who watched the run ended the agent's time; what it had done by then is scored."""
     CANCELLED = "cancelled"
     FAILED = "failed"
     """A boundary broke before the agent was done; the outcome says which."""
@@ -221,6 +224,8 @@ class Rollout(Frozen):
     artifacts: tuple[Artifact, ...] = ()
     isolation: Isolation = "in_process"
     """How the environment was hosted."""
+    retuned: Limits | None = None
+    """The limits it ended under, where someone changed them while it was played."""
     sandboxes: tuple[SandboxRef, ...] = ()
     """Where its programs ran, as it really was: the agent's first, equal ones once."""
     policy_version_min: int | None = None

@@ -75,6 +75,7 @@ def test_the_list_of_stops_is_closed() -> None:
         "time_limit",
         "cost_limit",
         "context_limit",
+        "interrupted",
         "cancelled",
         "failed",
     ]

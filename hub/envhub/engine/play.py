@@ -22,6 +22,7 @@ from envhub.errors import (
     TaskError,
     VerifierError,
 )
+from envhub.limits import Limits
 from envhub.protocols import (
     Agent,
     Episode,
@@ -53,6 +54,8 @@ class Attempt:
         self.item, self.number = item, number
         self.recorder = Recorder()
         self.state: State = "queued"
+        self.limits = item.cast.limits
+        """Those in force, see `retune`."""
         self._queued, self._track = queued, track
         self._started_at = time.time()
         self._phase: Phase = "setup"
@@ -65,6 +68,11 @@ class Attempt:
         self._is_privileged = False
         self._role_calls: Sequence[ModelCall] = ()
         self._sandboxes: Sequence[SandboxRef] = ()
+        self._seats: list[EpisodeSeat] = []
+        self._all: anyio.CancelScope | None = None
+        self._acting: anyio.CancelScope | None = None
+        self._acting_since = 0.0
+        self._is_interrupted = self._is_cancelled = False
 
     def where(self) -> LiveState:
         """Where the attempt is now."""
@@ -88,7 +96,7 @@ class Attempt:
     async def play(self) -> Rollout:
         """Play to the end; never raises for what a boundary did. Cancellation passes through, see `cancelled`."""
         deadlines = self.item.cast.deadlines
-        hard = anyio.CancelScope(deadline=anyio.current_time() + deadlines.episode)
+        hard = self._all = anyio.CancelScope(deadline=anyio.current_time() + deadlines.episode)
         try:
             with hard:
                 await self._play()
@@ -96,6 +104,8 @@ class Attempt:
             self._fail(error)
         except NotOffered as error:
             self._fail(TaskError(str(error), retryable=False))
+        if self._is_cancelled:
+            return self.cancelled()
         if hard.cancelled_caught:
             self._fail(TaskError(f"the episode was not over after {deadlines.episode:g} s", retryable=True))
         return self._record()
@@ -105,6 +115,31 @@ class Attempt:
         self._stop = Stop.CANCELLED
         self._decisive, self._score = Outcome.CANCELLED, None
         return self._record()
+
+    def cancel(self) -> bool:
+        """End it now, unscored and recorded as cancelled; False where there is a verdict already."""
+        if self._all is None or self._phase == "close":
+            return False
+        self._is_cancelled = True
+        self._all.cancel()
+        return True
+
+    def interrupt(self) -> bool:
+        """End the agent's time now; what it has done is verified and scored. False where its time is over already."""
+        if self._phase != "setup" and self._acting is None:
+            return False
+        self._is_interrupted = True
+        if self._acting is not None:
+            self._acting.cancel()
+        return True
+
+    def retune(self, limits: Limits) -> None:
+        """Go on under other limits; the record says which. The limit of one response stays as it was."""
+        self.limits = limits
+        for seat in self._seats:
+            seat.relimit(limits)
+        if self._acting is not None:
+            self._acting.deadline = self._acting_since + self._acting_seconds()[0]
 
     async def _play(self) -> None:
         item = self.item
@@ -144,22 +179,35 @@ class Attempt:
             clock.end("close")
 
     async def _act(self, episode: Episode) -> None:
-        cast = self.item.cast
-        limit, deadline = cast.limits.max_seconds, cast.deadlines.agent
-        is_limit = limit is not None and limit <= deadline
-        with anyio.move_on_after(limit if is_limit else deadline) as scope:
-            names = list(episode.seats)
-            if len(names) == 1:
-                self._stop = await self._take_seat(names[0], episode)
-            else:
-                self._stop = await self._take_seats(names, episode)
+        if self._is_interrupted:
+            self._stop = Stop.INTERRUPTED
+            return
+        self._acting_since = anyio.current_time()
+        scope = self._acting = anyio.CancelScope(deadline=self._acting_since + self._acting_seconds()[0])
+        try:
+            with scope:
+                names = list(episode.seats)
+                if len(names) == 1:
+                    self._stop = await self._take_seat(names[0], episode)
+                else:
+                    self._stop = await self._take_seats(names, episode)
+        finally:
+            self._acting = None
         if scope.cancelled_caught:
+            seconds, is_limit = self._acting_seconds()
             if episode.is_sealed:
                 self._stop = Stop.SUBMITTED
-                return
-            if not is_limit:
-                raise AgentError(f"the agent had not stopped after {deadline:g} s")
-            self._stop = Stop.TIME_LIMIT
+            elif self._is_interrupted:
+                self._stop = Stop.INTERRUPTED
+            elif is_limit:
+                self._stop = Stop.TIME_LIMIT
+            else:
+                raise AgentError(f"the agent had not stopped after {seconds:g} s")
+
+    def _acting_seconds(self) -> tuple[float, bool]:
+        """How long the agent may act, and whether that is a limit; else it is the deadline."""
+        limit, deadline = self.limits.max_seconds, self.item.cast.deadlines.agent
+        return (limit, True) if limit is not None and limit <= deadline else (deadline, False)
 
     async def _take_seats(self, names: list[str], episode: Episode) -> Stop:
         """Let every seat play at once; the episode stops for the first reason in the order of seats."""
@@ -188,11 +236,12 @@ class Attempt:
             self.recorder,
             cast.model,
             sampling,
-            cast.limits,
+            self.limits,
             cast.deadlines.model_call,
             item.rollout_id,
             self._on_state,
         )
+        self._seats.append(seat)
         try:
             stop = await self._choose(seat, episode)
         except Exception as error:
@@ -303,6 +352,7 @@ class Attempt:
             started_at=self._started_at,
             faults=tuple(self._faults),
             isolation=cast.host.info.isolation,
+            retuned=None if self.limits is cast.limits else self.limits,
             sandboxes=tuple(self._sandboxes),
             policy_version_min=min(versions) if versions else None,
             policy_version_max=max(versions) if versions else None,

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
 import anyio
@@ -77,25 +77,47 @@ class LocalPool:
 
     def __init__(self, concurrency: int, retries: Retries, stop: StopSignal) -> None:
         self._concurrency, self._retries, self._stop = concurrency, retries, stop
+        self._at_work = 0
+        self._hire: Callable[[], None] | None = None
+
+    def resize(self, concurrency: int) -> None:
+        """Play so many at a time from now on; where that is fewer, what is in flight still finishes."""
+        self._concurrency = concurrency
+        if self._hire is not None:
+            self._hire()
 
     async def collect(self, items: AsyncIterator[Item], sink: Sink) -> None:
         """Play the items, `concurrency` at a time."""
         turn = anyio.Lock(fast_acquire=True)
-        async with anyio.create_task_group() as workers:
-            for _ in range(self._concurrency):
-                workers.start_soon(self._work, items, turn, sink)
+        try:
+            async with anyio.create_task_group() as workers:
+
+                def hire() -> None:
+                    while self._at_work < self._concurrency:
+                        self._at_work += 1
+                        workers.start_soon(self._work, items, turn, sink)
+
+                self._hire = hire
+                hire()
+        finally:
+            self._hire = None
 
     async def _work(self, items: AsyncIterator[Item], turn: anyio.Lock, sink: Sink) -> None:
-        while not self._stop.is_set:
-            try:
-                async with turn:  # tasks may come over a wire, and one reader at a time may wait for them
-                    item = await anext(items, None)
-            except ServerGone as error:
-                self._stop.set(str(error))
-                return
-            if item is None or self._stop.is_set:
-                return
-            await self._collect(item, sink)
+        try:
+            while not self._stop.is_set and self._at_work <= self._concurrency:
+                try:
+                    async with turn:  # tasks may come over a wire, and one reader at a time may wait for them
+                        if self._at_work > self._concurrency:
+                            return
+                        item = await anext(items, None)
+                except ServerGone as error:
+                    self._stop.set(str(error))
+                    return
+                if item is None or self._stop.is_set:
+                    return
+                await self._collect(item, sink)
+        finally:
+            self._at_work -= 1
 
     async def _collect(self, item: Item, sink: Sink) -> None:
         """Attempt a sample until it is decided; every attempt is kept."""

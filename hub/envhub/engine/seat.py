@@ -86,6 +86,10 @@ class EpisodeSeat:
         latest = self.recorder.latest_turn(self.name)
         return list(self.messages) if latest is None else latest.answered()
 
+    def relimit(self, limits: Limits) -> None:
+        """Go on under other limits. That of one response stays, and what was reached stays reached."""
+        self._limits = limits
+
     async def generate(self, messages: Sequence[Message], tools: Sequence[Tool] | None = None) -> Message:
         """Ask the model; a turn.
 
