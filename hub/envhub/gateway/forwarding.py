@@ -56,6 +56,12 @@ class _Params(msgspec.Struct):
     arguments: Any = None
     meta: Any = msgspec.field(name="_meta", default=None)
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """The arguments, where they are an object; the environment's server refuses them where not."""
+        given: object = self.arguments
+        return cast(dict[str, Any], given) if isinstance(given, dict) else {}
+
 
 class _Request(msgspec.Struct):
     """As much of a JSON-RPC message as a record needs."""
@@ -103,9 +109,8 @@ class Forwarder:
         call: OutsideCall | None = None
         if request is not None and request.method == "tools/call":
             params = request.params or _Params()
-            given: dict[str, Any] = cast(Any, params.arguments) if isinstance(params.arguments, dict) else {}
             try:
-                call = exposure.calls.begin(str(params.name), given)
+                call = exposure.calls.begin(str(params.name), params.given)
             except EpisodeStop as stop:
                 await answer(send, 200, _as_response(request, stopped(stop)))
                 return

@@ -1,0 +1,130 @@
+"""Agents from outside, as tests play them: a coroutine that is given a seat's two URLs, and a gateway to play through."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import anyio
+
+from envhub import BadRow, Limits, Rollout, Sampling
+from envhub.engine.item import Cast, Item
+from envhub.engine.play import Attempt
+from envhub.environment import Environment
+from envhub.gateway.gateway import Gateway, open_gateway
+from envhub.hosting import InProcessHost
+from envhub.limits import Deadlines
+from envhub.protocols import EnvironmentHost, Model, Seat, SeatAddress
+from envhub.rollout import AgentRef, EnvironmentRef, Stop, TaskRef
+from tests.engine.conftest import Counter, CounterConfig, Reply, TellModel
+
+Play = Callable[[SeatAddress], Awaitable[object]]
+
+
+class Visitor:
+    """An agent from outside."""
+
+    name, version = "visitor", "1"
+
+    def __init__(self, play: Play) -> None:
+        self.config: dict[str, Any] = {}
+        self._play = play
+
+    async def play(self, seat: Seat) -> Stop:
+        """It has no seat inside."""
+        raise AssertionError
+
+    async def play_exposed(self, seat: Seat, address: SeatAddress) -> Stop:
+        """Do what the test says."""
+        await self._play(address)
+        return Stop.FINISHED
+
+
+@dataclass
+class Desk:
+    """A gateway, and HTTP to talk to it."""
+
+    gateway: Gateway
+    http: aiohttp.ClientSession
+    model: TellModel | None = None
+    host: EnvironmentHost = field(
+        default_factory=lambda: InProcessHost("counter", Counter, CounterConfig.model_validate({}))
+    )
+
+    async def play(
+        self,
+        play: Play,
+        *,
+        limits: Limits | None = None,
+        deadlines: Deadlines | None = None,
+        model: Model | None = None,
+    ) -> Rollout:
+        """Play the first task of the environment from outside; its record."""
+        card = await anext(aiter(self.host.tasks(self.host.info.splits[0], 0)))
+        assert not isinstance(card, BadRow)
+        agent = Visitor(play)
+        info = self.host.info
+        cast = Cast(
+            run_id="run",
+            host=self.host,
+            environment=EnvironmentRef(name=info.name, version=info.version, digest=info.digest),
+            agent=agent,
+            agent_ref=AgentRef(name=agent.name, version=agent.version),
+            model=model or self.model,
+            sampling=Sampling(),
+            limits=limits or Limits(),
+            deadlines=deadlines or Deadlines(),
+            gateway=self.gateway,
+        )
+        task = TaskRef(split=card.split, id=card.public.id, digest=card.digest)
+        with anyio.fail_after(30):
+            return await Attempt(Item(cast, card, task, "group", "group-0", 0, 1, None), 0, 0.0, _unseen).play()
+
+    async def chat(self, address: SeatAddress, said: str | list[dict[str, Any]] = "count", **more: Any) -> Any:
+        """Ask the seam for a chat completion; status and JSON."""
+        messages = [{"role": "user", "content": said}] if isinstance(said, str) else said
+        url, headers = f"{address.llm_url}/chat/completions", more.pop("headers", {})
+        body = {"model": "any", "messages": messages, **more}
+        async with self.http.post(url, json=body, headers=headers) as response:
+            return response.status, await response.json()
+
+    async def rpc(self, url: str, method: str, **params: Any) -> Any:
+        """One JSON-RPC request of the sessionless era; status and JSON."""
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Accept": "application/json"}
+        if "name" in params:
+            headers["Mcp-Name"] = params["name"]
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+        async with self.http.post(url, json=body, headers=headers) as response:
+            return response.status, await response.json(content_type=None)
+
+    async def call(self, address: SeatAddress, name: str, /, **arguments: Any) -> Any:
+        """Call a tool; its result."""
+        _, answer = await self.rpc(address.agent_url, "tools/call", name=name, arguments=arguments)
+        return answer["result"]
+
+
+@asynccontextmanager
+async def desk(replies: Sequence[Reply] = (), host: EnvironmentHost | None = None) -> AsyncGenerator[Desk]:
+    """A gateway for tests; `replies` are what the run's model says."""
+    async with open_gateway() as gateway, aiohttp.ClientSession() as http:
+        made = Desk(gateway, http, TellModel(replies) if replies else None)
+        if host is not None:
+            made.host = host
+        yield made
+
+
+def words(result: dict[str, Any]) -> str:
+    """A tool result's text."""
+    return "\n".join(block["text"] for block in result["content"])
+
+
+def _unseen(attempt: Attempt) -> None:
+    """Nobody watches."""
+
+
+AnyEnvironment = type[Environment[Any]]

@@ -1,0 +1,107 @@
+"""Agents from outside play over MCP: what they do is recorded, and nothing else is theirs."""
+
+from collections.abc import AsyncGenerator
+from typing import Any, Literal
+
+import pytest
+from mcp.client import Client
+
+from envhub import Limits, Outcome, Stop
+from envhub.hosting.episode import CLOSED
+from envhub.hosting.opening import open_served
+from envhub.protocols import SeatAddress
+from tests.gateway.outside import Desk, desk, words
+
+
+@pytest.fixture(params=["hosted", "forwarded"])
+async def table(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncGenerator[Desk]:
+    """A gateway before an environment in this process, and before one in another."""
+    if request.param == "hosted":
+        async with desk() as made:
+            yield made
+        return
+    file = tmp_path / "counter.py"
+    file.write_text("from tests.engine.conftest import Counter\n")
+    async with open_served("arithmetic", {}) as host, desk(host=host) as made:
+        yield made
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_an_mcp_client_finishes_an_episode_and_its_calls_are_recorded(era: Literal["auto", "legacy"]) -> None:
+    async with desk() as made:
+
+        async def play(address: SeatAddress) -> None:
+            async with Client(address.agent_url, mode=era) as client:
+                names = [tool.name for tool in (await client.list_tools()).tools]
+                assert names == ["add", "wait", "get_task", "submit"]
+                for _ in range(2):
+                    await client.call_tool("add", {})
+                await client.call_tool("submit", {"answer": "two"})
+                late = await client.call_tool("add", {})
+                assert late.is_error
+
+        rollout = await made.play(play)
+    assert (rollout.outcome, rollout.stop, rollout.answer, rollout.reward) == (
+        Outcome.SCORED,
+        Stop.SUBMITTED,
+        "two",
+        1.0,
+    )
+    called = [(call.name, call.result.is_error) for turn in rollout.turns for call in turn.tool_calls]
+    assert called == [("add", False), ("add", False), ("submit", False)]
+
+
+async def test_calls_that_a_model_asked_for_lie_on_its_turn() -> None:
+    from envhub import ToolRequest
+    from envhub.messages import assistant
+
+    asked = assistant(
+        "",
+        ToolRequest(id="a", name="mcp__counter__add", arguments='{"step": 2}'),
+        ToolRequest(id="b", name="mcp__counter__add", arguments="{}"),
+    )
+    async with desk([asked, "done"]) as made:
+
+        async def play(address: SeatAddress) -> None:
+            await made.chat(address)
+            await made.call(address, "add")
+            await made.call(address, "add", step=2)
+            await made.call(address, "add", step=7)
+
+        rollout = await made.play(play)
+    assert len(rollout.turns) == 1
+    calls = [(call.id, call.arguments) for call in rollout.turns[0].tool_calls]
+    assert calls == [("b", {}), ("a", {"step": 2}), ("mcp-1", {"step": 7})]
+
+
+async def test_after_the_episode_its_token_opens_nothing() -> None:
+    kept: list[SeatAddress] = []
+    async with desk(["hello"]) as made:
+
+        async def play(address: SeatAddress) -> None:
+            kept.append(address)
+            await made.call(address, "submit", answer="x")
+
+        await made.play(play)
+        assert words(await made.call(kept[0], "add")) == CLOSED
+        status, _ = await made.rpc(kept[0].agent_url, "tools/list")
+        assert status == 404
+        status, _ = await made.chat(kept[0])
+        assert status == 401
+
+
+async def test_a_limit_of_turns_ends_an_agent_that_only_calls_tools() -> None:
+    async with desk() as made:
+        said: list[str] = []
+
+        async def play(address: SeatAddress) -> None:
+            for _ in range(4):
+                said.append(words(await made.call(address, "add")))
+            await address.over()
+
+        rollout = await made.play(play, limits=Limits(max_turns=2))
+    assert rollout.stop is Stop.TURN_LIMIT
+    assert rollout.outcome is Outcome.SCORED
+    assert said[:2] == ["1", "2"]
+    assert "turn_limit" in said[2]
+    assert said[2] == said[3]
