@@ -80,6 +80,11 @@ class LocalPool:
         self._at_work = 0
         self._hire: Callable[[], None] | None = None
 
+    @property
+    def concurrency(self) -> int:
+        """How many are played at a time."""
+        return self._concurrency
+
     def resize(self, concurrency: int) -> None:
         """Play so many at a time from now on; where that is fewer, what is in flight still finishes."""
         self._concurrency = concurrency

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from envhub.engine.changes import changed_settings
+from envhub.engine.control import LiveRun, RunFacts
 from envhub.engine.item import Item
 from envhub.engine.open_plan import OpenPlan, open_plan
 from envhub.engine.plan import Plan, check_roles
@@ -36,17 +37,19 @@ class Observer(Protocol):
 class _Sink:
     """Hands records to the run's writer, and shows live states."""
 
-    def __init__(self, writer: RunWriter) -> None:
-        self._writer = writer
+    def __init__(self, writer: RunWriter, live: LiveRun) -> None:
+        self._writer, self._live = writer, live
 
     def attempts(self, rollout_id: str) -> int:
         return self._writer.attempts(rollout_id)
 
     async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
+        self._live.ended(rollout)
         await self._writer.add(rollout, media)
 
     def track(self, attempt: Attempt) -> None:
         self._writer.set_live(attempt.item.rollout_id, attempt.where)
+        self._live.moved(attempt)
 
 
 async def collect(
@@ -58,14 +61,18 @@ async def collect(
     credentials: Credentials,
     observer: Observer,
     stop: StopSignal,
+    live: LiveRun | None = None,
 ) -> None:
     """Play what is planned and not yet done; every finished rollout is committed, whatever happens next.
+
+    Through `live` others can look in, and change what is in flight.
 
     Raises:
         UsageError: a bad row, an unreachable model, a run directory that cannot be used.
         StoreError: the store failed in mid-run; what it had committed stays.
     """
     check_roles(plan)
+    live = live or LiveRun(stop)
     try:
         async with open_plan(plan, credentials) as opened:
             planned, bad_rows = await opened.count()
@@ -84,14 +91,27 @@ async def collect(
                 writer.set_plan(planned, bad_rows)
                 observer.started(writer.run_id, planned, writer.done_count, bad_rows)
                 pool = LocalPool(plan.request.concurrency, plan.request.retries, stop)
+                live.begin(_facts(plan, opened, directory, writer.run_id, planned), pool)
                 async with aclosing(_remaining(opened, writer)) as items:
-                    await pool.collect(items, _Sink(writer))
+                    await pool.collect(items, _Sink(writer, live))
                 if stop.is_set:
                     writer.set_status("interrupted")
                 if stop.reason is not None:
                     observer.stopped(stop.reason)
+        live.end("interrupted" if stop.is_set else "finished")
     except BaseExceptionGroup as group:
         raise first_error(group) from group
+
+
+def _facts(plan: Plan, opened: OpenPlan, directory: Path, run_id: str, planned: int) -> RunFacts:
+    return RunFacts(
+        run_id=run_id,
+        directory=directory.absolute(),
+        environments=tuple(planned.name for planned in plan.environments),
+        agent=plan.agent_name,
+        model=None if opened.model is None else opened.model.name,
+        planned=planned,
+    )
 
 
 async def _remaining(opened: OpenPlan, writer: RunWriter) -> AsyncGenerator[Item]:

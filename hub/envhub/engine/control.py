@@ -1,0 +1,148 @@
+"""A run as those see it who look in while it plays: what is in flight, and what can be changed."""
+
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import anyio
+
+from envhub.engine.play import Attempt
+from envhub.engine.pool import LocalPool, StopSignal
+from envhub.rollout import Rollout
+
+logger = logging.getLogger(__name__)
+
+RunState = Literal["running", "finishing", "stopping"]
+"""`finishing` starts nothing new; `stopping` ends what is in flight, too."""
+RunEnding = Literal["finished", "interrupted", "failed"]
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What does not change while a run plays."""
+
+    run_id: str
+    directory: Path
+    environments: tuple[str, ...]
+    agent: str
+    model: str | None
+    planned: int | None
+    """Rollouts; None where that is not known."""
+
+
+class Watcher(Protocol):
+    """Who hears of every attempt, from inside the event loop: must return at once."""
+
+    def began(self, attempt: Attempt) -> None:
+        """An attempt is set up."""
+        ...
+
+    def moved(self, attempt: Attempt) -> None:
+        """An attempt is in another state."""
+        ...
+
+    def ended(self, attempt: Attempt, rollout: Rollout) -> None:
+        """An attempt is over, and this is its record."""
+        ...
+
+
+class RunEnder(Protocol):
+    """Who can end a run early."""
+
+    def interrupt(self) -> None:
+        """Start nothing new; what is in flight finishes. As one Ctrl-C."""
+        ...
+
+    def cancel(self) -> None:
+        """End what is in flight, too. As a second Ctrl-C."""
+        ...
+
+
+class LiveRun:
+    """A run in flight. Costs a look into a dictionary for every change of an attempt's state while nobody watches."""
+
+    def __init__(self, stop: StopSignal, ender: RunEnder | None = None) -> None:
+        self.attempts: dict[str, Attempt] = {}
+        """Rollout id → the attempt in flight, oldest first."""
+        self.watchers: list[Watcher] = []
+        self.begun = anyio.Event()
+        self.facts: RunFacts | None = None
+        """None before the run plays."""
+        self.began_at = time.time()
+        self.ending: RunEnding | None = None
+        """None while it plays."""
+        self._stop, self._ender = stop, ender
+        self._pool: LocalPool | None = None
+        self._is_cancelled = False
+
+    @property
+    def state(self) -> RunState:
+        """Whether it still starts new episodes."""
+        return "stopping" if self._is_cancelled else "finishing" if self._stop.is_set else "running"
+
+    @property
+    def concurrency(self) -> int | None:
+        """Episodes played at a time; None where something else than a pool of this process decides that."""
+        return None if self._pool is None else self._pool.concurrency
+
+    def begin(self, facts: RunFacts, pool: LocalPool | None) -> None:
+        """The run is about to play."""
+        self.facts, self._pool = facts, pool
+        self.began_at = time.time()
+        self.begun.set()
+
+    def end(self, ending: RunEnding) -> None:
+        """The run plays no more; the first ending stands."""
+        self.ending = self.ending or ending
+
+    def moved(self, attempt: Attempt) -> None:
+        """An attempt has moved on."""
+        rollout_id = attempt.item.rollout_id
+        is_new = self.attempts.get(rollout_id) is not attempt
+        if is_new:
+            self.attempts[rollout_id] = attempt
+        for watcher in tuple(self.watchers):
+            try:
+                (watcher.began if is_new else watcher.moved)(attempt)
+            except Exception:
+                self._lose(watcher)
+
+    def ended(self, rollout: Rollout) -> None:
+        """An attempt is over; said twice, it counts once."""
+        attempt = self.attempts.pop(rollout.rollout_id, None)
+        if attempt is None:
+            return
+        for watcher in tuple(self.watchers):
+            try:
+                watcher.ended(attempt, rollout)
+            except Exception:
+                self._lose(watcher)
+
+    def _lose(self, watcher: Watcher) -> None:
+        """Go on without a watcher that broke: the run is worth more than who looks at it."""
+        logger.exception("a watcher of the run broke, and hears no more of it")
+        self.watchers.remove(watcher)
+
+    def interrupt(self) -> None:
+        """Start nothing new; what is in flight finishes."""
+        if self._ender is None:
+            self._stop.set("someone who watched the run ended it")
+        else:
+            self._ender.interrupt()
+
+    def cancel(self) -> bool:
+        """End what is in flight, too; False where nobody could do that."""
+        if self._ender is None:
+            return False
+        self._is_cancelled = True
+        self._ender.cancel()
+        return True
+
+    def resize(self, concurrency: int) -> bool:
+        """Play so many episodes at a time; False where there is no pool to do so."""
+        if self._pool is None:
+            return False
+        self._pool.resize(concurrency)
+        return True
