@@ -1,4 +1,4 @@
-"""Agents from outside, as tests play them: a coroutine that is given a seat's two URLs, and a gateway to play through."""
+"""Agents from outside, as tests play them: a coroutine that is given a seat's two URLs, and the gateway it meets."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -11,7 +11,6 @@ import anyio
 from envhub import BadRow, Limits, Rollout, Sampling
 from envhub.engine.item import Cast, Item
 from envhub.engine.play import Attempt
-from envhub.environment import Environment
 from envhub.gateway.gateway import Gateway, open_gateway
 from envhub.hosting import InProcessHost
 from envhub.limits import Deadlines
@@ -91,14 +90,14 @@ class Desk:
 
     async def rpc(self, url: str, method: str, **params: Any) -> Any:
         """One JSON-RPC request of the sessionless era; status and JSON."""
-        meta = {
+        meta: dict[str, Any] = {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
         }
         headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Accept": "application/json"}
         if "name" in params:
             headers["Mcp-Name"] = params["name"]
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+        body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
         async with self.http.post(url, json=body, headers=headers) as response:
             return response.status, await response.json(content_type=None)
 
@@ -125,6 +124,3 @@ def words(result: dict[str, Any]) -> str:
 
 def _unseen(attempt: Attempt) -> None:
     """Nobody watches."""
-
-
-AnyEnvironment = type[Environment[Any]]

@@ -1,29 +1,37 @@
 """Agents from outside play over MCP: what they do is recorded, and nothing else is theirs."""
 
-from collections.abc import AsyncGenerator
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from mcp.client import Client
 
-from envhub import Limits, Outcome, Stop
+from envhub import Limits, Outcome, Stop, ToolRequest
 from envhub.hosting.episode import CLOSED
 from envhub.hosting.opening import open_served
+from envhub.messages import assistant
 from envhub.protocols import SeatAddress
-from tests.gateway.outside import Desk, desk, words
+from tests.gateway.outside import desk, words
 
 
-@pytest.fixture(params=["hosted", "forwarded"])
-async def table(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncGenerator[Desk]:
-    """A gateway before an environment in this process, and before one in another."""
-    if request.param == "hosted":
-        async with desk() as made:
-            yield made
-        return
-    file = tmp_path / "counter.py"
-    file.write_text("from tests.engine.conftest import Counter\n")
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_an_environment_in_another_process_is_played_through_the_same_door(
+    era: Literal["auto", "legacy"],
+) -> None:
     async with open_served("arithmetic", {}) as host, desk(host=host) as made:
-        yield made
+
+        async def play(address: SeatAddress) -> None:
+            async with Client(address.agent_url, mode=era) as client:
+                counted = await client.call_tool("calculate", {"expression": "1 + 1"})
+                assert not counted.is_error
+                await client.call_tool("submit", {"answer": "no number"})
+                await address.over()
+                late = await client.call_tool("calculate", {"expression": "1 + 1"})
+                assert late.is_error
+
+        rollout = await made.play(play)
+    assert (rollout.outcome, rollout.stop, rollout.answer) == (Outcome.SCORED, Stop.SUBMITTED, "no number")
+    called = [(call.name, call.result.is_error) for turn in rollout.turns for call in turn.tool_calls]
+    assert called == [("calculate", False), ("submit", False)]
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
@@ -52,9 +60,6 @@ async def test_an_mcp_client_finishes_an_episode_and_its_calls_are_recorded(era:
 
 
 async def test_calls_that_a_model_asked_for_lie_on_its_turn() -> None:
-    from envhub import ToolRequest
-    from envhub.messages import assistant
-
     asked = assistant(
         "",
         ToolRequest(id="a", name="mcp__counter__add", arguments='{"step": 2}'),
@@ -95,8 +100,7 @@ async def test_a_limit_of_turns_ends_an_agent_that_only_calls_tools() -> None:
         said: list[str] = []
 
         async def play(address: SeatAddress) -> None:
-            for _ in range(4):
-                said.append(words(await made.call(address, "add")))
+            said.extend([words(await made.call(address, "add")) for _ in range(4)])
             await address.over()
 
         rollout = await made.play(play, limits=Limits(max_turns=2))
