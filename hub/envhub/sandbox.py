@@ -72,6 +72,9 @@ class SandboxSpec(Frozen):
     """Writable folders besides `workdir` on a read-only root; empty at the start."""
     has_writable_root: bool = False
     """Opts an image out of the read-only root; `root-compat` always has a writable one."""
+    shown: tuple[str, ...] = ()
+    """Files and folders of this machine to be seen read-only at their own path, with processes; a container has what is
+    in its image."""
     ttl_seconds: float = Field(default=6 * 3600.0, gt=0)
     """After which the sandbox ends by itself, whatever becomes of the hub."""
 

@@ -122,6 +122,8 @@ def check_resources(spec: SandboxSpec, info: Json, engine: Engine) -> None:
     Raises:
         ConfigError: it does not.
     """
+    if spec.shown:
+        raise ConfigError(f"a container shows nothing of this machine ({', '.join(spec.shown)}); put it into the image")
     cpus = info.get("NCPU")
     if cpus and spec.resources.cpus > cpus:
         raise ConfigError(f"a sandbox asks for {spec.resources.cpus:g} CPUs; the machine of {engine.name} has {cpus}")

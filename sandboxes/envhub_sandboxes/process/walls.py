@@ -87,6 +87,7 @@ class Namespaces:
             *_user_options(uid),
             *_root_options(machine, folder, user),
             *(option for path in writable for option in _tmpfs(path, spec.resources.disk_bytes)),
+            *(option for path in spec.shown for option in _shown(path)),
             *("--ro-bind", str(supervisor), _SUPERVISOR),
             *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", workdir, "--"),
             *_limited(spec, spec.resources.pids, uid),
@@ -184,6 +185,12 @@ def _root_options(machine: Machine, folder: Path, user: int) -> list[str]:
         options += ["--ro-bind", str(folder / name), f"/etc/{name}"]
     options += ["--proc", "/proc", "--dev", "/dev", *_tmpfs("/dev/shm", _SHARED_MEMORY_BYTES)]
     return options
+
+
+def _shown(path: str) -> list[str]:
+    """A path of the machine; the folders above it are empty but for it."""
+    above = [str(parent) for parent in reversed(Path(path).parents)][1:]
+    return [*(option for folder in above for option in ("--perms", "0755", "--dir", folder)), "--ro-bind", path, path]
 
 
 def _accounts(user: int) -> dict[str, str]:
