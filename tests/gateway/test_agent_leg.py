@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 from mcp.client import Client
 
-from envhub import Limits, Outcome, Stop, ToolRequest
+from envhub import Limits, Outcome, Rollout, Stop, ToolRequest
 from envhub.hosting.episode import CLOSED
 from envhub.hosting.opening import open_served
 from envhub.messages import assistant
@@ -109,3 +109,18 @@ async def test_a_limit_of_turns_ends_an_agent_that_only_calls_tools() -> None:
     assert said[:2] == ["1", "2"]
     assert "turn_limit" in said[2]
     assert said[2] == said[3]
+
+
+async def test_arguments_too_deep_for_a_record_are_refused_in_words() -> None:
+    async with desk() as made:
+        said: list[str] = []
+
+        async def play(address: SeatAddress) -> None:
+            deep: list[object] = []
+            for _ in range(80):
+                deep = [deep]
+            said.append(words(await made.call(address, "add", step=deep)))
+
+        rollout = await made.play(play)
+    assert "deeper than 64" in said[0]
+    assert Rollout.model_validate_json(rollout.model_dump_json()) == rollout

@@ -8,9 +8,10 @@ import msgspec
 from mcp_types import CallToolResult
 
 from envhub.engine.recorder import OpenTurn
-from envhub.engine.seat import EpisodeSeat
+from envhub.engine.seat import DEEPEST, TOO_DEEP, EpisodeSeat, is_shallow
 from envhub.hosting.toolbox import GET_TASK
 from envhub.messages import Message, ToolRequest
+from envhub.tools import text_result
 
 _TURNS_LOOKED_AT = 8
 _SEPARATORS = "_.-/:"
@@ -83,6 +84,8 @@ class OutsideCalls:
             EpisodeStop: a limit is reached.
             EpisodeError: the world broke.
         """
+        if not is_shallow(arguments, DEEPEST):
+            return text_result(TOO_DEEP, is_error=True)
         call = self.begin(name, arguments)
         try:
             result = await self._seat.plane.call_tool(name, arguments)

@@ -19,8 +19,9 @@ from envhub.rollout import Stop, ToolCall
 from envhub.streaming import ReplyStream
 from envhub.tools import text_result
 
-_DEEPEST = 64
+DEEPEST = 64
 """Levels of nesting in a call's arguments; a record that nests deeper would not be read back."""
+TOO_DEEP = f"the arguments nest deeper than {DEEPEST} levels"
 
 
 class EpisodeSeat:
@@ -336,14 +337,14 @@ def _arguments(request: ToolRequest) -> tuple[Any, CallToolResult | None]:
         arguments = msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:
         return request.arguments, text_result(f"the arguments are not JSON: {error}", is_error=True)
-    if text.count("{") + text.count("[") > _DEEPEST and not _is_shallow(arguments, _DEEPEST):
-        return request.arguments, text_result(f"the arguments nest deeper than {_DEEPEST} levels", is_error=True)
+    if text.count("{") + text.count("[") > DEEPEST and not is_shallow(arguments, DEEPEST):
+        return request.arguments, text_result(TOO_DEEP, is_error=True)
     if isinstance(arguments, dict):
         return cast(dict[str, Any], arguments), None
     return arguments, text_result("the arguments must be a JSON object", is_error=True)
 
 
-def _is_shallow(value: Any, levels: int) -> bool:
+def is_shallow(value: Any, levels: int) -> bool:
     """Whether a JSON value nests no deeper than so many levels."""
     inner: Any = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-    return not inner or (levels > 0 and all(_is_shallow(item, levels - 1) for item in inner))
+    return not inner or (levels > 0 and all(is_shallow(item, levels - 1) for item in inner))

@@ -17,11 +17,13 @@ from pydantic import ValidationError
 from yarl import URL
 
 from envhub.engine.outside import OutsideCall
+from envhub.engine.seat import DEEPEST, TOO_DEEP, is_shallow
 from envhub.errors import EpisodeStop, TaskError
 from envhub.gateway.exposure import Exposure, stopped
 from envhub.hosting.toolbox import SUBMIT
 from envhub.serving.agent_plane import BUSY, MAX_BODY_BYTES, MOST_REQUESTS
 from envhub.serving.http import Receive, Scope, Send, TooLarge, answer, read_body, until_gone
+from envhub.tools import text_result
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +111,9 @@ class Forwarder:
         call: OutsideCall | None = None
         if request is not None and request.method == "tools/call":
             params = request.params or _Params()
+            if not is_shallow(params.given, DEEPEST):
+                await answer(send, 200, _as_response(request, text_result(TOO_DEEP, is_error=True)))
+                return
             try:
                 call = exposure.calls.begin(str(params.name), params.given)
             except EpisodeStop as stop:
