@@ -274,6 +274,7 @@ async def passing(box: SandboxProvider, tasks: list[tuple[Task[Public, Secret], 
     return passed
 
 
+@pytest.mark.soak
 async def test_every_canonical_solution_passes_and_none_that_returns_none(
     box: SandboxProvider, real_data: Path
 ) -> None:

@@ -15,6 +15,8 @@ from envhub.errors import SandboxError
 from envhub_sandboxes.supervisor.compilation import ARCHITECTURES, is_current
 from envhub_sandboxes.supervisor.payload import FOLDER, payload, payload_path, source_digest
 
+# Compiling for another machine than this one takes a minute, and whoever needs the program here waits for it.
+pytestmark = pytest.mark.soak
 ROOT = Path(__file__).parents[3]
 MACHINES = {"x86_64": 62, "aarch64": 183}
 """`e_machine` in an ELF header (elf.h: EM_X86_64, EM_AARCH64)."""
