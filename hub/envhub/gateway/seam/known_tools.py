@@ -1,0 +1,36 @@
+"""Tool definitions of requests, decoded once: an agent sends the same ones with each of its calls."""
+
+import msgspec
+from mcp_types import Tool
+
+from envhub.gateway.seam.json_body import decoded
+from envhub.gateway.seam.recent import Recent
+from envhub.models.wire import WireTool, decode_tools
+
+_decode = msgspec.json.Decoder(list[WireTool]).decode
+_NONE = (b"", b"null", b"[]")
+
+
+class KnownTools:
+    """Decoded tools by their JSON."""
+
+    def __init__(self, most_bytes: int = 16 * 2**20) -> None:
+        self._known: Recent[tuple[Tool, ...]] = Recent(most_bytes)
+
+    def decoded(self, raw: bytes) -> tuple[Tool, ...]:
+        """The tools of a chat-completions request; equal JSON gives the same objects, which encode quickly.
+
+        Raises:
+            ValueError: they are none.
+        """
+        if raw in _NONE:
+            return ()
+        tools = self._known.get(raw)
+        if tools is None:
+            wire = decoded(_decode, raw)
+            for place, tool in enumerate(wire):
+                if tool.type != "function":
+                    raise ValueError(f"tools[{place}] is of type {tool.type!r}; the model takes type 'function'")
+            tools = decode_tools(wire)
+            self._known.keep(raw, tools)
+        return tools

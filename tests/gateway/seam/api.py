@@ -1,0 +1,90 @@
+"""A tiny server that speaks one dialect with scripted answers: what the official clients are tested against."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from envhub.gateway.seam.dialect import Asked, Dialect, Problem
+from envhub.messages import Message
+from envhub.protocols import ModelReply
+from envhub.rollout import Usage
+from envhub.streaming import Delta
+
+USAGE = Usage(prompt_tokens=11, output_tokens=7, cached_tokens=3, reasoning_tokens=2)
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """One scripted answer: the pieces it is streamed in, and the whole."""
+
+    reply: ModelReply
+    deltas: Sequence[Delta] = ()
+    breaks: Problem | None = None
+    """What a stream ends with instead of its end."""
+
+
+@dataclass
+class Api:
+    """The server: where it is, and what it was asked."""
+
+    base_url: str
+    asked: list[Asked] = field(default_factory=list[Asked])
+    bodies: list[bytes] = field(default_factory=list[bytes])
+
+    @property
+    def last(self) -> Asked:
+        return self.asked[-1]
+
+
+def says(
+    message: Message, *deltas: Delta, finish_reason: str | None = "stop", breaks: Problem | None = None
+) -> Scripted:
+    return Scripted(ModelReply(message=message, finish_reason=finish_reason, usage=USAGE), deltas, breaks)
+
+
+@asynccontextmanager
+async def serving(dialect: Dialect, *script: Scripted | Problem) -> AsyncGenerator[Api]:
+    """Serve the script's answers, one a call, at any path."""
+    left = list(script)
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        api.bodies.append(body)
+        try:
+            asked = dialect.read(body)
+        except ValueError as error:
+            return _json(dialect.problem(Problem("invalid", 400, str(error))), 400)
+        api.asked.append(asked)
+        answer = left.pop(0)
+        number = f"{len(api.asked):08x}"
+        if isinstance(answer, Problem):
+            return _json(dialect.problem(answer), answer.status)
+        if not asked.is_stream:
+            return _json(dialect.whole(asked, answer.reply, number), 200)
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        events = dialect.events(asked, number)
+        await response.write(events.begin())
+        for delta in answer.deltas:
+            if piece := events.delta(delta):
+                await response.write(piece)
+        await response.write(events.end(answer.reply) if answer.breaks is None else events.fail(answer.breaks))
+        await response.write_eof()
+        return response
+
+    app = web.Application()
+    app.router.add_post("/{path:.*}", handle)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        api = Api(f"http://127.0.0.1:{runner.addresses[0][1]}")
+        yield api
+    finally:
+        await runner.cleanup()
+
+
+def _json(body: bytes, status: int) -> web.Response:
+    return web.Response(body=body, status=status, content_type="application/json")
