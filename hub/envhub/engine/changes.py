@@ -1,10 +1,12 @@
 """What changed between a stored run and a request to resume it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
 from envhub.engine.request import RunRequest
+from envhub.errors import RunDirectoryError
 
 HARMLESS = frozenset(
     {
@@ -40,6 +42,20 @@ def changed_settings(stored: dict[str, JsonValue], now: dict[str, JsonValue]) ->
         and not (path[0] == "environments" and len(path) > 2 and path[2] in HARMLESS)
         and ".".join(path[:2]) not in IN_FORCE
     ]
+
+
+def refuse_changes(directory: Path, changes: Sequence[str]) -> None:
+    """Refuse to go on with a run whose settings have changed.
+
+    Raises:
+        RunDirectoryError: they have, and how.
+    """
+    if changes:
+        listing = "\n  ".join(changes)
+        raise RunDirectoryError(
+            f"{directory} was made with other settings, so its rollouts would not compare:\n  {listing}\n"
+            "Resume with the settings it was made with, or start a new run in another directory (-o)."
+        )
 
 
 def _completed(request: JsonValue) -> JsonValue:

@@ -50,6 +50,8 @@ class OpenPlan:
     agent: Agent
     """The plan's, ready to play."""
     gateway: Exposing | None = None
+    is_priced: bool = True
+    """Whether a limit of cost can be kept: the model has a price, or there is none."""
 
     def count_spent(self, spent: Mapping[str, float]) -> None:
         """Count what a run has cost before it was resumed, by role, towards its models' budgets."""
@@ -162,14 +164,19 @@ class OpenPlan:
 
     def samples(self, cast: Cast, card: TaskCard) -> Iterator[Item]:
         """The samples of one task. They share the environment's seed and differ in the policy's."""
+        for number in range(self.plan.request.repeats):
+            yield self.sample(cast, card, number)
+
+    def sample(self, cast: Cast, card: TaskCard, number: int, seed: int | None = None) -> Item:
+        """One sample of a task; with a seed of its own for the environment, in a group with others of that seed."""
         info, request, run_seed = cast.host.info, self.plan.request, self.plan.seed
         task = f"{info.name}\0{card.split}\0{card.public.id}"
-        group_id = _short_hash(task)
+        group_id = _short_hash(task if seed is None else f"{task}\0{seed}")
         task_ref = TaskRef(split=card.split, id=card.public.id, digest=card.digest, source=card.public.source)
-        seed = _seed(f"{run_seed}\0{task}")
-        for sample in range(request.repeats):
-            policy_seed = None if request.seed is None else _seed(f"{run_seed}\0{task}\0{sample}")
-            yield Item(cast, card, task_ref, group_id, f"{group_id}-{sample}", sample, seed, policy_seed)
+        policy_seed = None if request.seed is None else _seed(f"{run_seed}\0{task}\0{number}")
+        if seed is None:
+            seed = _seed(f"{run_seed}\0{task}")
+        return Item(cast, card, task_ref, group_id, f"{group_id}-{number}", number, seed, policy_seed)
 
 
 @asynccontextmanager
@@ -200,7 +207,7 @@ async def open_plan(plan: Plan, credentials: Credentials) -> AsyncGenerator[Open
         if isinstance(agent, HeldAgent):
             agent = await stack.enter_async_context(agent.held())
         gateway = await stack.enter_async_context(_gateway()) if isinstance(agent, ExposedAgent) else None
-        yield OpenPlan(plan, opened, model, roles, agent, gateway)
+        yield OpenPlan(plan, opened, model, roles, agent, gateway, is_priced)
 
 
 @asynccontextmanager
@@ -252,12 +259,16 @@ def _opened(host: EnvironmentHost, request: RunRequest, is_priced: bool) -> Open
         raise UnknownNameError(f"split of {info.name}", split, info.splits)
     limits = request.limits.or_else(info.limits).or_else(DEFAULT_LIMITS)
     deadlines = request.deadlines.or_else(info.deadlines)
-    _check_limits(limits, deadlines, is_priced)
+    check_limits(limits, deadlines, is_priced)
     return OpenEnvironment(host, split, limits, deadlines)
 
 
-def _check_limits(limits: Limits, deadlines: Deadlines, is_priced: bool) -> None:
-    """Refuse a limit that could never be the one to stop an episode."""
+def check_limits(limits: Limits, deadlines: Deadlines, is_priced: bool) -> None:
+    """Refuse a limit that could never be the one to stop an episode.
+
+    Raises:
+        ConfigError: says which, and what to do.
+    """
     if limits.max_seconds is not None and limits.max_seconds > min(deadlines.agent, deadlines.episode):
         raise ConfigError(
             f"max_seconds = {limits.max_seconds:g} is past a deadline (deadlines.agent = {deadlines.agent:g}, "

@@ -5,14 +5,14 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Protocol
 
-from envhub.engine.changes import changed_settings
+from envhub.engine.changes import changed_settings, refuse_changes
 from envhub.engine.control import LiveRun, RunFacts
 from envhub.engine.item import Item
 from envhub.engine.open_plan import OpenPlan, open_plan
 from envhub.engine.plan import Plan, check_roles
 from envhub.engine.play import Attempt
 from envhub.engine.pool import LocalPool, StopSignal
-from envhub.errors import RunDirectoryError, first_error
+from envhub.errors import first_error
 from envhub.models.credentials import Credentials
 from envhub.rollout import Rollout
 from envhub.store import RunWriter, open_run, open_writer
@@ -34,20 +34,23 @@ class Observer(Protocol):
         ...
 
 
-class _Sink:
+class RunSink:
     """Hands records to the run's writer, and shows live states."""
 
     def __init__(self, writer: RunWriter, live: LiveRun) -> None:
         self._writer, self._live = writer, live
 
     def attempts(self, rollout_id: str) -> int:
+        """How many attempts at a sample were kept when the run was opened."""
         return self._writer.attempts(rollout_id)
 
     async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
+        """Keep a record."""
         self._live.ended(rollout)
         await self._writer.add(rollout, media)
 
     def track(self, attempt: Attempt) -> None:
+        """Show that an attempt has moved on."""
         self._writer.set_live(attempt.item.rollout_id, attempt.where)
         self._live.moved(attempt)
 
@@ -81,9 +84,9 @@ async def collect(
                 directory, resolved=resolved, given=given, resume=resume, on_commit=observer.committed
             ) as writer:
                 if writer.resumed:
-                    _refuse_changes(directory, changed_settings(writer.stored_resolved, resolved))
+                    refuse_changes(directory, changed_settings(writer.stored_resolved, resolved))
                     writer.set_resolved(resolved)
-                    _count_spent(directory, opened)
+                    count_spent(directory, opened)
                     # A resumed run may hold samples that are not asked for now; what is there counts.
                     planned = writer.kept_count
                     async for _, item in opened.items(writer.run_id):
@@ -93,7 +96,7 @@ async def collect(
                 pool = LocalPool(plan.request.concurrency, plan.request.retries, stop)
                 live.begin(_facts(plan, opened, directory, writer.run_id, planned), pool)
                 async with aclosing(_remaining(opened, writer)) as items:
-                    await pool.collect(items, _Sink(writer, live))
+                    await pool.collect(items, RunSink(writer, live))
                 if stop.is_set:
                     writer.set_status("interrupted")
                 if stop.reason is not None:
@@ -123,18 +126,9 @@ async def _remaining(opened: OpenPlan, writer: RunWriter) -> AsyncGenerator[Item
             yield item
 
 
-def _count_spent(directory: Path, opened: OpenPlan) -> None:
+def count_spent(directory: Path, opened: OpenPlan) -> None:
     """A budget is the run's, however often it is resumed."""
     models = (opened.plan.model, *opened.plan.request.roles.values())
     if any(model is not None and model.budget is not None for model in models):
         with open_run(directory) as reader:
             opened.count_spent(reader.spent())
-
-
-def _refuse_changes(directory: Path, changes: list[str]) -> None:
-    if changes:
-        listing = "\n  ".join(changes)
-        raise RunDirectoryError(
-            f"{directory} was made with other settings, so its rollouts would not compare:\n  {listing}\n"
-            "Resume with the settings it was made with, or start a new run in another directory (-o)."
-        )
