@@ -1,0 +1,227 @@
+"""Every model call of an agent from outside is a turn; what it trains on is what our own loop would have given."""
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+
+from envhub import BadRow, Limits, ModelReply, Outcome, Stop, segments
+from envhub.engine.item import Cast, Item
+from envhub.engine.play import Attempt
+from envhub.errors import ContextLimitError, ModelError
+from envhub.hosting.opening import configured, open_in_process
+from envhub.limits import Deadlines
+from envhub.messages import assistant
+from envhub.models.config import ModelConfig
+from envhub.models.mock import MockModel
+from envhub.plugins import find_agent, find_environment
+from envhub.protocols import ModelRequest, Sampling, SeatAddress
+from envhub.rollout import AgentRef, EnvironmentRef, TaskRef, Usage
+from tests.gateway.outside import Desk, desk, words
+
+
+def told(answer: Any) -> dict[str, Any]:
+    """The message of a chat completion."""
+    return answer["choices"][0]["message"]
+
+
+async def loop(made: Desk, address: SeatAddress, tools: list[dict[str, Any]]) -> None:
+    """A tool loop as anybody would write it, over the two URLs."""
+    _, listed = await made.rpc(address.agent_url, "server/discover")
+    messages: list[dict[str, Any]] = [{"role": "user", "content": listed["result"]["instructions"]}]
+    while True:
+        status, answer = await made.chat(address, messages, tools=tools)
+        if status != 200:
+            return
+        said = told(answer)
+        messages.append({key: said[key] for key in ("role", "content", "tool_calls") if said.get(key) is not None})
+        if not said.get("tool_calls"):
+            return
+        for call in said["tool_calls"]:
+            function = call["function"]
+            result = await made.call(address, function["name"], **json.loads(function["arguments"]))
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": words(result)})
+
+
+async def test_a_captured_run_trains_on_what_our_own_loop_would() -> None:
+    found = find_environment("arithmetic")
+    model = MockModel(ModelConfig(name="mock/solver"))
+    async with open_in_process("arithmetic", found.environment, configured(found, {})) as host, desk(host=host) as made:
+        card = await anext(aiter(host.tasks("test" if "test" in host.info.splits else host.info.splits[0], 0)))
+        assert not isinstance(card, BadRow)
+        info = host.info
+        own = find_agent("tool_loop", {})
+        cast = Cast(
+            run_id="run",
+            host=host,
+            environment=EnvironmentRef(name=info.name, version=info.version, digest=info.digest),
+            agent=own,
+            agent_ref=AgentRef(name=own.name, version=own.version),
+            model=model,
+            sampling=Sampling(),
+            limits=Limits(),
+            deadlines=Deadlines(),
+        )
+        task = TaskRef(split=card.split, id=card.public.id, digest=card.digest)
+        ours = await Attempt(
+            Item(cast, card, task, "group", "group-0", 0, 1, None), 0, 0.0, lambda attempt: None
+        ).play()
+        offered = [
+            {
+                "type": "function",
+                "function": {"name": tool.name, "description": tool.description, "parameters": tool.input_schema},
+            }
+            for tool in info.tools
+            if tool.name != "get_task"
+        ]
+        theirs = await made.play(lambda address: loop(made, address, offered), model=model)
+    assert ours.reward == theirs.reward == 1.0
+    assert [turn.response for turn in theirs.turns] == [turn.response for turn in ours.turns]
+    assert [[call.arguments for call in turn.tool_calls] for turn in theirs.turns] == [
+        [call.arguments for call in turn.tool_calls] for turn in ours.turns
+    ]
+    rows = [segment.model_copy(update={"rollout_id": ""}) for segment in segments(theirs)]
+    assert rows == [segment.model_copy(update={"rollout_id": ""}) for segment in segments(ours)]
+    assert rows
+    assert theirs.trainable
+
+
+async def test_a_call_that_is_tried_again_is_one_turn() -> None:
+    async with desk(["one", "two", "three"]) as made:
+        said: list[str] = []
+
+        async def play(address: SeatAddress) -> None:
+            for headers in ({}, {"x-stainless-retry-count": "1"}, {}):
+                _, answer = await made.chat(address, "same", headers=headers)
+                said.append(told(answer)["content"])
+
+        rollout = await made.play(play)
+    assert said == ["one", "one", "two"]
+    assert [turn.response.text for turn in rollout.turns] == ["one", "two"]
+
+
+class Waiting:
+    """A model that answers when it is told to."""
+
+    name = "test/waiting"
+
+    def __init__(self) -> None:
+        self.asked, self.go, self.calls = anyio.Event(), anyio.Event(), 0
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        """The answer, once it may."""
+        self.calls += 1
+        self.asked.set()
+        await self.go.wait()
+        return ModelReply(message=assistant(f"answer {self.calls}"), usage=Usage(output_tokens=1))
+
+
+async def test_who_hangs_up_ends_the_call_and_who_comes_back_is_one_turn() -> None:
+    model = Waiting()
+    async with desk() as made:
+
+        async def play(address: SeatAddress) -> None:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(made.chat, address, "same")
+                await model.asked.wait()
+                tasks.cancel_scope.cancel()
+            model.go.set()
+            status, _ = await made.chat(address, "same", headers={"x-stainless-retry-count": "1"})
+            assert status == 200
+
+        rollout = await made.play(play, model=model)
+    assert len(rollout.turns) == 1
+
+
+async def test_a_sub_agent_and_a_compaction_are_branches() -> None:
+    async with desk(["a", "b", "c", "d"]) as made:
+
+        async def play(address: SeatAddress) -> None:
+            main = [{"role": "user", "content": "task"}]
+            await made.chat(address, main)
+            await made.chat(address, [{"role": "system", "content": "You are a sub-agent."}, *main])
+            main += [{"role": "assistant", "content": "a"}, {"role": "user", "content": "on"}]
+            await made.chat(address, main)
+            await made.chat(address, [{"role": "user", "content": "summary of it all"}])
+
+        rollout = await made.play(play)
+    assert [turn.parent_turn for turn in rollout.turns] == [None, None, 0, None]
+
+
+@pytest.mark.parametrize(
+    ("limits", "stop", "code"),
+    [
+        (Limits(max_turns=1), Stop.TURN_LIMIT, "turn_limit"),
+        (Limits(max_tokens=5), Stop.TOKEN_LIMIT, "token_limit"),
+    ],
+)
+async def test_a_limit_is_a_proper_error_of_the_api(limits: Limits, stop: Stop, code: str) -> None:
+    async with desk(["one"]) as made:
+        answers: list[Any] = []
+
+        async def play(address: SeatAddress) -> None:
+            answers.extend([await made.chat(address, f"call {number}") for number in range(3)])
+            await address.over()
+
+        rollout = await made.play(play, limits=limits)
+    assert [status for status, _ in answers] == [200, 403, 403]
+    assert answers[1][1]["error"]["code"] == code
+    assert (rollout.outcome, rollout.stop) == (Outcome.SCORED, stop)
+    assert len(rollout.turns) == 1
+
+
+async def test_what_broke_behind_the_seam_is_on_the_record_and_not_for_the_agent() -> None:
+    secret = "http://10.1.2.3:8000 refused sk-provider-key"
+    async with desk([ModelError(secret, retryable=True)]) as made:
+        answers: list[Any] = []
+
+        async def play(address: SeatAddress) -> None:
+            answers.append(await made.chat(address))
+
+        rollout = await made.play(play)
+    status, body = answers[0]
+    assert status == 502
+    assert "10.1.2.3" not in str(body)
+    assert rollout.outcome is Outcome.MODEL_FAILED
+    assert secret in rollout.faults[0].message
+
+
+async def test_a_conversation_that_does_not_fit_is_told_apart_and_the_agent_may_go_on() -> None:
+    async with desk([ContextLimitError("too long"), "shorter"]) as made:
+        answers: list[Any] = []
+
+        async def play(address: SeatAddress) -> None:
+            answers.extend([await made.chat(address, "long" * 9), await made.chat(address, "short")])
+
+        rollout = await made.play(play)
+    assert answers[0][1]["error"]["code"] == "context_length_exceeded"
+    assert answers[1][0] == 200
+    assert (rollout.outcome, rollout.stop) == (Outcome.SCORED, Stop.FINISHED)
+
+
+async def test_sampling_is_the_runs_and_shape_is_the_agents() -> None:
+    async with desk(["one"]) as made:
+
+        async def play(address: SeatAddress) -> None:
+            await made.chat(
+                address,
+                temperature=1.9,
+                top_p=0.1,
+                seed=4,
+                logit_bias={"5": 100},
+                max_tokens=7,
+                stop=["END"],
+                response_format={"type": "json_object"},
+            )
+
+        rollout = await made.play(play)
+        assert made.model is not None
+        sampling = made.model.requests[0].sampling
+    assert (sampling.temperature, sampling.top_p, sampling.seed) == (None, None, None)
+    assert (sampling.max_tokens, sampling.stop, sampling.extra) == (
+        7,
+        ("END",),
+        {"response_format": {"type": "json_object"}},
+    )
+    assert rollout.turns[0].sampling["max_tokens"] == 7
