@@ -1,5 +1,6 @@
 """Real HTTP servers on the loopback for the tests of the direct lane: well-behaved, scripted, and rude ones."""
 
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -86,6 +87,43 @@ def text(value: str, status: int = 200, content_type: str = "text/html") -> Hand
         return web.Response(text=value, status=status, content_type=content_type)
 
     return handle
+
+
+DONE = "[DONE]"
+
+
+def chunk(delta: dict[str, Any] | None = None, finish_reason: str | None = None, **more: Any) -> dict[str, Any]:
+    """A chunk of a streamed answer; `more` are further fields of its choice."""
+    return {"choices": [{"index": 0, "delta": delta or {}, "finish_reason": finish_reason, **more}]}
+
+
+def streaming(*events: Any, hold: Callable[[int], Awaitable[None]] | None = None) -> Handler:
+    """A streamed answer of these events; words are sent as they are, bytes raw. `hold` is waited for before each."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+        await response.prepare(request)
+        for place, event in enumerate(events):
+            if hold is not None:
+                await hold(place)
+            if not isinstance(event, bytes):
+                said = event if isinstance(event, str) else json.dumps(event, ensure_ascii=False)
+                event = f"data: {said}\n\n".encode()
+            await response.write(event)
+        await response.write_eof()
+        return response
+
+    return handle
+
+
+async def hangs_up(request: web.Request) -> web.StreamResponse:
+    """The first words of a streamed answer, then a connection that breaks."""
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    await response.write(f"data: {json.dumps(chunk({'content': 'half an'}))}\n\n".encode())
+    assert request.transport is not None
+    request.transport.close()
+    return response
 
 
 @asynccontextmanager

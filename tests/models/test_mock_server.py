@@ -94,7 +94,8 @@ async def test_a_streamed_call_is_whole() -> None:
     async with mock_server() as url:
         streamed = await events(url, {**GOOD, "tools": [CALCULATE], "stream": True})
     calls = [call for event in streamed for call in event["choices"][0]["delta"].get("tool_calls", ())]
-    assert [(call["index"], call["function"]["name"]) for call in calls] == [(0, "calculate")]
+    assert [(call["index"], call["function"].get("name")) for call in calls] == [(0, "calculate"), (0, None), (0, None)]
+    assert "".join(call["function"].get("arguments", "") for call in calls) == '{"expression":"2 + 3"}'
     assert streamed[-1]["choices"][0]["finish_reason"] == "tool_calls"
 
 

@@ -16,52 +16,70 @@ from envhub.protocols import ModelReply
 from envhub.rollout import Usage
 
 
-class _Function(Struct, gc=False):
+class Function(Struct, gc=False):
+    """What a tool call calls."""
+
     name: str | None = None
     arguments: str | dict[str, Any] | None = None
 
 
-class _ToolCall(Struct, gc=False):
-    function: _Function
+class CalledTool(Struct, gc=False):
+    """One tool call of an answer."""
+
+    function: Function
     id: str | None = None
 
 
-class _Message(Struct, gc=False):
+class Said(Struct, gc=False):
+    """The message of an answer."""
+
     content: str | list[dict[str, Any]] | None = None
-    tool_calls: list[_ToolCall] | None = None
+    tool_calls: list[CalledTool] | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
     refusal: str | None = None
 
 
-class _Logprob(Struct, gc=False):
+class Logprob(Struct, gc=False):
+    """One token's entry."""
+
     logprob: float
 
 
-class _Logprobs(Struct, gc=False):
-    content: list[_Logprob] | None = None
+class Logprobs(Struct, gc=False):
+    """The tokens' entries, in order."""
+
+    content: list[Logprob] | None = None
 
 
-class _Choice(Struct, gc=False):
-    message: _Message
+class Choice(Struct, gc=False):
+    """An answer proper."""
+
+    message: Said
     finish_reason: str | None = None
-    logprobs: _Logprobs | None = None
+    logprobs: Logprobs | None = None
     token_ids: list[int] | None = None
 
 
-class _PromptDetails(Struct, gc=False):
+class PromptDetails(Struct, gc=False):
+    """Of the prompt's tokens."""
+
     cached_tokens: int | None = None
 
 
-class _OutputDetails(Struct, gc=False):
+class OutputDetails(Struct, gc=False):
+    """Of the answer's tokens."""
+
     reasoning_tokens: int | None = None
 
 
-class _Usage(Struct, gc=False):
+class Counted(Struct, gc=False):
+    """The tokens as the server counted them."""
+
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    prompt_tokens_details: _PromptDetails | None = None
-    completion_tokens_details: _OutputDetails | None = None
+    prompt_tokens_details: PromptDetails | None = None
+    completion_tokens_details: OutputDetails | None = None
     cost: float | None = None
     """US dollars, where the server knows them."""
 
@@ -69,8 +87,8 @@ class _Usage(Struct, gc=False):
 class Answer(Struct, gc=False):
     """The body of an answer, as far as we read it."""
 
-    choices: list[_Choice] = []
-    usage: _Usage | None = None
+    choices: list[Choice] = []
+    usage: Counted | None = None
     prompt_token_ids: list[int] | None = None
     weight_version: int | str | None = None
     error: Any = None
@@ -123,7 +141,7 @@ def as_reply(
     said = choice.message
     content, calls = said.content, said.tool_calls
     if not isinstance(content, str):
-        content = _words(content) if content else (said.refusal or "")
+        content = words_of(content) if content else (said.refusal or "")
     logprobs = choice.logprobs.content if choice.logprobs is not None else None
     ids = choice.token_ids
     is_dropped = logprobs is not None and ids is not None and len(logprobs) != len(ids)
@@ -181,7 +199,7 @@ def error_words(error: object) -> str:
     return str(error)
 
 
-def _request(call: _ToolCall, turn: int, place: int) -> ToolRequest:
+def _request(call: CalledTool, turn: int, place: int) -> ToolRequest:
     arguments = call.function.arguments
     if arguments is None:
         arguments = ""
@@ -191,7 +209,8 @@ def _request(call: _ToolCall, turn: int, place: int) -> ToolRequest:
     return ToolRequest(id=call.id or f"call-{turn}-{place}", name=call.function.name or "", arguments=arguments)
 
 
-def _words(parts: list[dict[str, Any]]) -> str:
+def words_of(parts: list[dict[str, Any]]) -> str:
+    """The text of content that comes in parts."""
     return "\n".join(str(part["text"]) for part in parts if "text" in part)
 
 

@@ -19,10 +19,12 @@ from yarl import URL
 from envhub.models.address import is_loopback
 from envhub.models.answer import Answer, BadAnswer, as_reply, parse_answer
 from envhub.models.config import ModelConfig
+from envhub.models.direct_stream import ListenerFailed, read_stream
 from envhub.models.endpoint import Endpoint, check_endpoint
+from envhub.models.events import EVENT_STREAM
 from envhub.models.prices import Price, find_price
 from envhub.models.refusal import bad_answer, refusal
-from envhub.models.retry import Backoff, TryFailed
+from envhub.models.retry import Backoff, TryFailed, final
 from envhub.models.sockets import most_connections, probed_socket
 from envhub.models.wire import ToolSchemas, check_extra, to_wire, write_sampling
 from envhub.protocols import ModelReply, ModelRequest, Sampling
@@ -40,7 +42,7 @@ _MAX_REFUSAL_BYTES = 64 * 2**10
 _LARGE_BODY = 2**20
 # Shorter than the five seconds after which vLLM's server hangs up, so that a call rarely meets a dying connection.
 _KEEP_ALIVE_SECONDS = 4.0
-_OURS = frozenset({"model", "messages", "tools", "stream", "n"})
+_OURS = frozenset({"model", "messages", "tools", "stream", "stream_options", "n"})
 
 
 class DirectModel:
@@ -68,7 +70,7 @@ class DirectModel:
             self._base |= {"logprobs": True, "return_token_ids": True}
         check_extra(config.sampling, _OURS)
         write_sampling(self._base, config.sampling, _OURS, self._max_tokens_field)
-        self._has_warned = False
+        self._told: set[str] = set()
 
     def __repr__(self) -> str:
         return f"DirectModel({self._owner!r})"
@@ -86,11 +88,15 @@ class DirectModel:
         failures = 0
         while True:
             try:
-                answer, version = await self._try(body, headers, deadline)
+                answer, version = await self._try(body, headers, deadline, request)
                 return self._reply(answer, version, len(request.messages), failures)
+            except ListenerFailed as failed:
+                raise failed.error from failed.error.__cause__
             except TryFailed as failed:
                 failures += 1
                 error = failed.as_error(self._owner, failures, self._redact)
+                if (last := final(error, request.stream)) is not None:
+                    raise last from failed.__cause__
                 if not failed.is_retryable or failures >= self._config.max_tries:
                     raise error from failed.__cause__
                 wait = self._backoff.wait_seconds(failures, failed.retry_after_seconds)
@@ -106,14 +112,19 @@ class DirectModel:
         body["messages"] = [to_wire(message, media, with_reasoning=with_reasoning) for message in request.messages]
         if request.tools:
             body["tools"] = self._tools.encoded(request.tools)
+        if request.stream is not None:
+            body["stream"], body["stream_options"] = True, {"include_usage": True}
         write_sampling(body, request.sampling, _OURS, self._max_tokens_field)
         return self._encode(body)
 
-    async def _try(self, body: bytes, headers: dict[str, str] | None, deadline: float) -> tuple[Answer, str | None]:
+    async def _try(
+        self, body: bytes, headers: dict[str, str] | None, deadline: float, request: ModelRequest
+    ) -> tuple[Answer, str | None]:
         """One try: the answer and its policy version header.
 
         Raises:
             TryFailed: it did not come to an answer.
+            ListenerFailed: whoever was to get the answer's pieces failed.
         """
         left = deadline - anyio.current_time()
         if left <= 0:  # which aiohttp would take for no limit at all
@@ -136,8 +147,15 @@ class DirectModel:
                         endpoint.key_name,
                         sent_key=endpoint.api_key is not None,
                     )
-                raw = await _read(response)
-                return parse_answer(raw), response.headers.get(POLICY_VERSION_HEADER)
+                stream = request.stream
+                if stream is not None and response.content_type == EVENT_STREAM:
+                    assembly = await read_stream(response, stream, len(request.messages), deadline, MAX_ANSWER_BYTES)
+                    answer = assembly.answer()
+                    if assembly.has_lost_ids:
+                        self._warn_once("leaves token ids out of its streams; those it gives there are dropped")
+                else:
+                    answer = parse_answer(await _read(response))
+                return answer, response.headers.get(POLICY_VERSION_HEADER)
         except BadAnswer as error:
             endpoint = self.endpoint
             raise bad_answer(str(error), error.told, endpoint.key_name, sent_key=endpoint.api_key is not None) from None
@@ -157,10 +175,14 @@ class DirectModel:
             )
         except BadAnswer as error:
             raise TryFailed(str(error), status=200) from None
-        if is_dropped and not self._has_warned:
-            self._has_warned = True
-            logger.warning("%s gives other numbers of logprobs than of token ids; its logprobs are dropped", self.name)
+        if is_dropped:
+            self._warn_once("gives other numbers of logprobs than of token ids; its logprobs are dropped")
         return reply
+
+    def _warn_once(self, problem: str) -> None:
+        if problem not in self._told:
+            self._told.add(problem)
+            logger.warning("%s %s", self.name, problem)
 
     async def check_sampling(self, sampling: Sampling) -> None:
         """Look at what requests will ask for; which of it the server takes, it alone knows.

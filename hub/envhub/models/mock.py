@@ -9,6 +9,7 @@ from envhub.messages import Message
 from envhub.models.config import ModelConfig, split_name
 from envhub.models.mock_minds import chance, make_mind
 from envhub.models.mock_name import parse_mock_name
+from envhub.models.mock_pieces import pieces
 from envhub.models.mock_tokens import output_ids, packed, prompt_ids, spoken
 from envhub.packed import Int32s
 from envhub.protocols import ModelReply, ModelRequest
@@ -41,7 +42,7 @@ class MockModel:
         self._refused: OrderedDict[int, int] = OrderedDict()
 
     async def generate(self, request: ModelRequest) -> ModelReply:
-        """Answer one request; a simulated failure is raised, not retried.
+        """Answer one request; a simulated failure is raised, not retried. A stream gets the answer word by word.
 
         Raises:
             ContextLimitError: the conversation is longer than the name's `context`.
@@ -60,6 +61,9 @@ class MockModel:
         if cap is not None and len(output) > cap:
             message, output = _cut(output, cap)
             finish_reason = "length"
+        if (stream := request.stream) is not None:
+            for delta in pieces(message):
+                await stream.write(delta)
         ids, logprobs = packed(output)
         return ModelReply(
             message=message,
@@ -114,7 +118,7 @@ class MockModel:
 
 
 def _cut(output: list[int], cap: int) -> tuple[Message, list[int]]:
-    """An answer cut to its first tokens; a tool call cut short is only words, as from a server's parser."""
+    """An answer cut to its first tokens; a tool call or a thought cut short is only words, as without a parser."""
     # Without the bytes of a character cut in two, so that ids and words still say the same.
     text = bytes(output[:cap]).decode(errors="ignore")
     return Message(role="assistant", content=text), list(text.encode())

@@ -1,5 +1,6 @@
 """A model's reply as the mock server writes it: one JSON body, or a stream of events, in vLLM's shape."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,13 +8,13 @@ import msgspec
 from msgspec import Raw
 
 from envhub.messages import ToolRequest
+from envhub.models.mock_pieces import pieces
 from envhub.models.mock_tokens import LOGPROBS, VOCABULARY, token_text
 from envhub.packed import Float32s, Int32s
 from envhub.protocols import ModelReply
+from envhub.streaming import Delta, ToolPiece
 
 _encode = msgspec.json.Encoder().encode
-_CHUNK = 16
-"""Tokens of a stream's event."""
 
 
 def _entry(token: int, logprob: float) -> dict[str, Any]:
@@ -56,49 +57,94 @@ def completion(reply: ModelReply, number: int, created: int, model: str, with_id
     return _encode(body)
 
 
+class AnswerEvents:
+    """Writes one answer as server-sent events: the role, the pieces, the end."""
+
+    def __init__(self, number: int, created: int, model: str) -> None:
+        self._head = {
+            "id": f"chatcmpl-{number:016x}",
+            "object": "chat.completion.chunk",
+            "created": created,
+            "model": model,
+        }
+
+    def begin(self, **more: Any) -> bytes:
+        """The role; `more` are fields beside the choices, such as the prompt's token ids."""
+        return self._event({"role": "assistant", "content": ""}, None, {}, more)
+
+    def delta(self, delta: Delta, **more: Any) -> bytes:
+        """A piece; `more` are fields of the choice, such as the token ids that came with it."""
+        said: dict[str, Any] = {}
+        if delta.reasoning:
+            said["reasoning"] = delta.reasoning
+        if delta.text:
+            said["content"] = delta.text
+        if delta.tools:
+            said["tool_calls"] = [_tool_piece(piece) for piece in delta.tools]
+        return self._event(said, None, more)
+
+    def finish(self, reason: str | None, **more: Any) -> bytes:
+        """Why the answer ends."""
+        return self._event({}, reason, {"stop_reason": None, **more})
+
+    def usage(self, reply: ModelReply) -> bytes:
+        """What it took."""
+        return _data({**self._head, "choices": [], "usage": _usage(reply)})
+
+    def fail(self, kind: str, message: str, status: int) -> bytes:
+        """An answer that breaks off: its status has been sent, so that an event has to say it."""
+        return _data({"error": {"message": message, "type": kind, "param": None, "code": status}})
+
+    def _event(
+        self, delta: dict[str, Any], reason: str | None, more: dict[str, Any], beside: dict[str, Any] | None = None
+    ) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason, **more}
+        return _data({**self._head, "choices": [choice], **(beside or {})})
+
+
+LAST_EVENT = b"data: [DONE]\n\n"
+
+
 def stream_events(
     reply: ModelReply, number: int, created: int, model: str, with_ids: bool, with_logprobs: bool, with_usage: bool
 ) -> Iterator[bytes]:
-    """The answer as server-sent events: the role, the words in pieces, the tool calls, the end."""
-    head = {"id": f"chatcmpl-{number:016x}", "object": "chat.completion.chunk", "created": created, "model": model}
-
-    def event(delta: dict[str, Any], finish_reason: str | None = None, **more: Any) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason, **more}
-        return b"data: " + _encode({**head, "choices": [choice]}) + b"\n\n"
-
-    first: dict[str, Any] = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
-    prompt = {"prompt_token_ids": _list(reply.prompt_token_ids)} if with_ids else {}
-    yield b"data: " + _encode({**head, "choices": [first], **prompt}) + b"\n\n"
-    pieces = list(_pieces(reply, with_ids, with_logprobs))
-    for delta, more in pieces[:-1]:
-        yield event(delta, None, **more)
-    delta, more = pieces[-1]
-    yield event(delta, reply.finish_reason, **more)
+    """An answer that is known already as server-sent events, with the tokens beside the pieces."""
+    events = AnswerEvents(number, created, model)
+    deltas = list(pieces(reply.message))
+    tokens = _cuts(reply, len(deltas) + 1, with_ids, with_logprobs)
+    yield events.begin(**({"prompt_token_ids": _list(reply.prompt_token_ids)} if with_ids else {}))
+    for delta in deltas:
+        yield events.delta(delta, **next(tokens))
+    yield events.finish(reply.finish_reason, **next(tokens))
     if with_usage:
-        yield b"data: " + _encode({**head, "choices": [], "usage": _usage(reply)}) + b"\n\n"
-    yield b"data: [DONE]\n\n"
+        yield events.usage(reply)
+    yield LAST_EVENT
 
 
-def _pieces(reply: ModelReply, with_ids: bool, with_logprobs: bool) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Deltas with the tokens that came beside them; words and tokens are cut apart independently, as parsers do."""
-    deltas: list[dict[str, Any]] = []
-    text = reply.message.text
-    deltas += [{"content": text[start : start + _CHUNK]} for start in range(0, len(text), _CHUNK)]
-    deltas += [
-        {"tool_calls": [{"index": place, **_call(request)}]}
-        for place, request in enumerate(reply.message.tool_requests)
-    ]
-    deltas.append({})
+def _cuts(reply: ModelReply, count: int, with_ids: bool, with_logprobs: bool) -> Iterator[dict[str, Any]]:
+    """The tokens in so many parts; words and tokens are cut apart independently, as parsers do."""
     ids, logprobs = reply.output_token_ids, reply.output_logprobs
-    for place, delta in enumerate(deltas):
-        start = place * _CHUNK
-        cut = slice(start, start + _CHUNK if place < len(deltas) - 1 else None)
-        more: dict[str, Any] = {}
+    step = math.ceil(max(len(ids or ()), len(logprobs or ())) / count)
+    for place in range(count):
+        cut = slice(place * step, (place + 1) * step)
+        part: dict[str, Any] = {}
         if with_ids and ids is not None:
-            more["token_ids"] = ids[cut].tolist()
+            part["token_ids"] = ids[cut].tolist()
         if with_logprobs and logprobs is not None:
-            more["logprobs"] = _logprobs(None if ids is None else ids[cut], logprobs[cut])
-        yield delta, more
+            part["logprobs"] = _logprobs(None if ids is None else ids[cut], logprobs[cut])
+        yield part
+
+
+def _data(value: dict[str, Any]) -> bytes:
+    return b"data: " + _encode(value) + b"\n\n"
+
+
+def _tool_piece(piece: ToolPiece) -> dict[str, Any]:
+    """A piece of a call: id and name come first, as from vLLM's parsers, and the arguments in further ones."""
+    if piece.name is None:
+        return {"index": piece.index, "function": {"arguments": piece.arguments}}
+    function = {"name": piece.name} | ({"arguments": piece.arguments} if piece.arguments else {})
+    return {"index": piece.index, "id": piece.id, "type": "function", "function": function}
 
 
 def _call(request: ToolRequest) -> dict[str, Any]:

@@ -154,6 +154,7 @@ class _ScriptCall(Struct, forbid_unknown_fields=True):
 class _ScriptTurn(Struct, forbid_unknown_fields=True):
     content: str = ""
     tool_calls: list[_ScriptCall] = []
+    reasoning: str | None = None
 
 
 def _script(name: MockName) -> Mind:
@@ -162,17 +163,15 @@ def _script(name: MockName) -> Mind:
     except OSError as error:
         raise ConfigError(f"the mock's script {str(name.file)!r} cannot be read: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{name.file} is not a list of turns {{content, tool_calls}}: {error}") from None
+        raise ConfigError(f"{name.file} is not a list of turns {{content, tool_calls, reasoning}}: {error}") from None
 
     def mind(request: ModelRequest) -> Message:
         index = sum(message.role == "assistant" for message in request.messages)
         if index >= len(turns):
             raise ModelError(f"{name.file} has {len(turns)} turns; there is no turn {index + 1}", retryable=False)
         turn = turns[index]
-        return _say(
-            turn.content,
-            *(_call(request, place, call.name, _written(call)) for place, call in enumerate(turn.tool_calls)),
-        )
+        calls = (_call(request, place, call.name, _written(call)) for place, call in enumerate(turn.tool_calls))
+        return Message(role="assistant", content=turn.content, reasoning=turn.reasoning, tool_requests=tuple(calls))
 
     return mind
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -15,10 +16,13 @@ from pydantic import ValidationError
 
 from envhub.errors import ContextLimitError, ModelError
 from envhub.models.config import ModelConfig, split_name
+from envhub.models.events import EVENT_STREAM
 from envhub.models.mock import MockModel, SimulatedRateLimit
-from envhub.models.mock_answer import completion, stream_events
+from envhub.models.mock_answer import LAST_EVENT, AnswerEvents, completion, stream_events
+from envhub.models.mock_pieces import pieces
 from envhub.models.wire import WireMessage, WireTool, decode_tools, from_wire
 from envhub.protocols import Model, ModelRequest, Sampling
+from envhub.streaming import Delta, ReplyStream
 
 MAX_REQUEST_BYTES = 256 * 2**20
 _BACKLOG = 4096
@@ -47,6 +51,11 @@ class ChatRequest(Struct):
     stream_options: _StreamOptions | None = None
     logprobs: bool | None = False
     return_token_ids: bool | None = False
+
+    @property
+    def wants_usage(self) -> bool:
+        """Whether a stream is to end with what it took."""
+        return self.stream_options is not None and self.stream_options.include_usage
 
     def sampling(self, extra: dict[str, Any]) -> Sampling:
         """How the request asks to sample."""
@@ -127,6 +136,8 @@ class ModelServer:
             return _refusal(401, "Unauthorized", "Unauthorized")
         try:
             asked, ours = self._parse(await request.read())
+            if asked.stream and not self._is_mock:
+                return await self._pass_on(request, asked, ours)
             reply = await self._model.generate(ours)
         except Refused as error:
             return _refusal(error.status, error.kind, str(error))
@@ -142,11 +153,46 @@ class ModelServer:
         with_logprobs = self._is_mock and bool(asked.logprobs)
         if not asked.stream:
             return _json(completion(reply, number, self._started, asked.model, with_ids, with_logprobs))
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+        response = _event_stream()
         await response.prepare(request)
-        usage = asked.stream_options is not None and asked.stream_options.include_usage
-        for event in stream_events(reply, number, self._started, asked.model, with_ids, with_logprobs, usage):
+        for event in stream_events(
+            reply, number, self._started, asked.model, with_ids, with_logprobs, asked.wants_usage
+        ):
             await response.write(event)
+        await response.write_eof()
+        return response
+
+    async def _pass_on(self, request: web.Request, asked: ChatRequest, ours: ModelRequest) -> web.StreamResponse:
+        """Answer with a stream, each piece as it comes from the model.
+
+        Raises:
+            ModelError: the model failed before its answer had begun.
+        """
+        events = AnswerEvents(next(self._numbers), self._started, asked.model)
+        response = _event_stream()
+
+        async def write(delta: Delta) -> None:
+            if not response.prepared:
+                await response.prepare(request)
+                await response.write(events.begin())
+            await response.write(events.delta(delta))
+
+        stream = ReplyStream(write)
+        try:
+            reply = await self._model.generate(replace(ours, stream=stream))
+        except ModelError as error:
+            if not stream.has_begun:
+                raise
+            await response.write(events.fail(type(error).__name__, str(error), _status(error)))
+        else:
+            if not stream.has_begun:  # not every model streams
+                await write(Delta())
+                for delta in pieces(reply.message):
+                    await write(delta)
+            await response.write(events.finish(reply.finish_reason))
+            if asked.wants_usage:
+                await response.write(events.usage(reply))
+        await response.write(LAST_EVENT)
         await response.write_eof()
         return response
 
@@ -189,18 +235,26 @@ class ModelServer:
         return tools
 
 
+def _event_stream() -> web.StreamResponse:
+    return web.StreamResponse(headers={"Content-Type": EVENT_STREAM, "Cache-Control": "no-cache"})
+
+
 def _json(body: bytes) -> web.Response:
     return web.Response(body=body, content_type="application/json")
 
 
 def _failure(error: ModelError) -> web.Response:
-    """A model's failure as its caller is to take it: with its status, or one that says whether to try again."""
-    status = error.status if error.status is not None and error.status >= 400 else 502
-    if not error.retryable and (status in _TRIED_AGAIN or status >= 500):
-        status = 422
+    """A model's failure as its caller is to take it."""
+    status = _status(error)
     after = error.retry_after_seconds
     headers = None if after is None else {"Retry-After": f"{after:g}"}
     return _refusal(status, type(error).__name__, str(error), headers)
+
+
+def _status(error: ModelError) -> int:
+    """A failure's own status, or one that says whether to try again."""
+    status = error.status if error.status is not None and error.status >= 400 else 502
+    return 422 if not error.retryable and (status in _TRIED_AGAIN or status >= 500) else status
 
 
 def _refusal(status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> web.Response:

@@ -36,14 +36,15 @@ def prompt_ids(messages: Sequence[Message], tools: Sequence[Tool]) -> list[int]:
 
 
 def spoken(message: Message) -> str:
-    """A message as its model writes it: its words, then its tool calls."""
+    """A message as its model writes it: its thoughts, its words, then its tool calls."""
+    text = message.text if message.reasoning is None else f"<think>{message.reasoning}</think>{message.text}"
     if not message.tool_requests:
-        return message.text
+        return text
     calls = "".join(
         f'<tool_call>\n{{"name": "{request.name}", "arguments": {request.arguments}}}\n</tool_call>'
         for request in message.tool_requests
     )
-    return message.text + calls
+    return text + calls
 
 
 def output_ids(text: str) -> list[int]:

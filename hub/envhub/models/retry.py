@@ -7,8 +7,29 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
 from envhub.errors import ContextLimitError, ModelError
+from envhub.streaming import ReplyStream
 
 _MAX_MESSAGE = 500
+
+
+class StreamCut(ModelError):
+    """A streamed answer broke off after pieces of it were handed on; a second try could not take them back."""
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message, status=status, retryable=False, retry_after_seconds=retry_after_seconds)
+
+
+def final(error: ModelError, stream: ReplyStream | None) -> ModelError | None:
+    """What to raise at once after a failed try whose answer had begun; None where another may be made."""
+    if stream is None or not stream.has_begun:
+        return None
+    if not error.retryable:
+        return error
+    return StreamCut(
+        f"{error}; the answer had begun, so it is not tried again",
+        status=error.status,
+        retry_after_seconds=error.retry_after_seconds,
+    )
 
 
 class TryFailed(Exception):

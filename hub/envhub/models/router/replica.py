@@ -8,6 +8,7 @@ from statistics import median
 from typing import Literal
 
 from envhub.errors import ModelError
+from envhub.models.retry import StreamCut
 from envhub.models.router.cooling import Cooling
 from envhub.protocols import Model
 
@@ -134,10 +135,11 @@ class Replica:
             if self.health == "trial" and epoch == self._epoch:
                 self.take_out(error)
             return
-        if status is not None and status < 500 and not (status == 200 and error.retryable):
+        may_pass = error.retryable or isinstance(error, StreamCut)
+        if status is not None and status < 500 and not (status == 200 and may_pass):
             self._lives()
             return
-        if status is None and not error.retryable:
+        if status is None and not may_pass:
             return  # ours or the caller's: nothing was sent
         self.errors += 1
         if epoch != self._epoch or not is_fair:

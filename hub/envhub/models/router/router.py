@@ -11,7 +11,7 @@ from envhub.errors import BudgetError, ConfigError, CredentialError, ModelError,
 from envhub.models.config import ModelConfig
 from envhub.models.preflight import ParticularModel, preflight
 from envhub.models.prices import Price
-from envhub.models.retry import Backoff
+from envhub.models.retry import Backoff, StreamCut, final
 from envhub.models.router.budget import Budget
 from envhub.models.router.estimate import Estimator, Expected
 from envhub.models.router.gate import Begun, Gate
@@ -91,6 +91,8 @@ class Router:
         except ModelError as error:
             if not self.fallbacks or not (error.retryable or error.status in _UNAVAILABLE):
                 raise
+            if (last := final(error, request.stream)) is not None:
+                raise last from error.__cause__
             return await self._stand_in(request, deadline, error)
 
     async def check(self, timeout_seconds: float) -> None:
@@ -159,6 +161,10 @@ class Router:
                 reply = await self._route(request, deadline, tokens)
                 # A server that counts nothing is taken to have used what was set aside.
                 cost = reply.cost if reply.cost is not None and reply.usage.output_tokens else dollars
+            except BaseException:
+                if request.stream is not None and request.stream.has_begun:
+                    cost = dollars  # nor does it say what half an answer cost
+                raise
             finally:
                 self._budget.release(dollars, cost)
         estimator.learn(expected, reply.usage)
@@ -182,6 +188,8 @@ class Router:
             try:
                 reply = await self._call(replica, begun, request)
             except ModelError as error:
+                if (last := final(error, request.stream)) is not None:
+                    raise last from error.__cause__
                 if tries is None:
                     tries = Tries(self.name, self._config.max_tries, self._backoff, self.replicas)
                 wait = tries.after(replica, error, deadline, gives_up_outages=bool(self.fallbacks))
@@ -245,7 +253,7 @@ class Router:
             seconds = self._now() - started
             is_fair = seconds < request.timeout_seconds or seconds >= self.replicas.cooling.fair_seconds
             replica.end_failed(epoch, error, is_fair=is_fair)
-            if error.status is not None and error.status < 500:
+            if error.status is not None and error.status < 500 and not isinstance(error, StreamCut):
                 took = 0
             raise
         except BaseException:
@@ -281,6 +289,8 @@ class Router:
             except BudgetError:
                 raise
             except ModelError as other:
+                if (last := final(other, request.stream)) is not None:
+                    raise last from other.__cause__
                 # What is too long or wrong for this one need not be so for the model that was asked.
                 problems.append(str(other))
                 continue

@@ -1,0 +1,41 @@
+"""Server-sent events, as the OpenAI wire streams its answers."""
+
+EVENT_STREAM = "text/event-stream"
+DONE = b"[DONE]"
+"""The data of the event that ends an answer."""
+
+
+class EventReader:
+    """Cuts bytes, however they arrive, into the data of events; comments and other fields are passed over.
+
+    Lines end in LF or CR LF; no server of the wire writes the third form of the standard, CR alone.
+    """
+
+    __slots__ = ("_data", "_line")
+
+    def __init__(self) -> None:
+        self._line: list[bytes] = []
+        self._data: list[bytes] = []
+
+    def feed(self, received: bytes) -> list[bytes]:
+        """The data of the events that are complete with these bytes."""
+        lines = received.split(b"\n")
+        # The pieces of a line are joined once, when it ends: a line may be as long as a whole answer.
+        self._line.append(lines[0])
+        if len(lines) == 1:
+            return []
+        lines[0] = b"".join(self._line)
+        self._line = [lines.pop()]
+        complete: list[bytes] = []
+        for line in lines:
+            line = line.removesuffix(b"\r")
+            if line.startswith(b"data:"):
+                self._data.append(line[5:].removeprefix(b" "))
+            elif not line and self._data:
+                complete.append(b"\n".join(self._data))
+                self._data = []
+        return complete
+
+    def end(self) -> list[bytes]:
+        """What had begun when the stream ended; some servers leave the last empty line out."""
+        return self.feed(b"\n\n")
