@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from envhub.errors import NotOffered, SandboxError
 from envhub.limits import Deadlines, Limits
 from envhub.messages import Message, system, user
+from envhub.progress import report
 from envhub.protocols import Model
 from envhub.sandbox import Sandbox, SandboxProvider, SandboxSpec, Snapshot
 from envhub.score import Score
@@ -123,6 +124,13 @@ class Environment(Generic[ConfigT]):
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
         """Run one of `more_tools`."""
         raise NotImplementedError
+
+    async def report_progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell the client of the tool call at hand how far it is; one that did not ask is told nothing.
+
+        Not for the model: most clients show it to a person, or wait longer for a call that moves on.
+        """
+        await report(done, total, message)
 
     @classmethod
     def specs(cls, config: Any) -> Sequence[SandboxSpec]:

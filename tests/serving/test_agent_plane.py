@@ -2,7 +2,9 @@
 
 import json
 
+import anyio
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from envhub.hosting.episode import BROKEN, CLOSED
 from envhub.serving.agent_plane import MAX_BODY_BYTES, MOST_SESSIONS
@@ -92,14 +94,44 @@ async def test_a_user_is_met_as_a_tool() -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_prompts_and_resources_are_empty_and_not_advertised(era: str) -> None:
+async def test_prompts_and_resources_are_there_and_empty(era: str) -> None:
     async with served(Workshop) as desk:
         seat = await desk.seat()
         async with client(seat.url, era) as agent:
-            assert (agent.server_capabilities.prompts, agent.server_capabilities.resources) == (None, None)
+            # Clients that see resources offer their model tools to read them with.
+            assert agent.server_capabilities.prompts is not None
+            assert agent.server_capabilities.resources is None
             assert (await agent.list_prompts()).prompts == []
             assert (await agent.list_resources()).resources == []
             assert (await agent.list_resource_templates()).resource_templates == []
+            with pytest.raises(MCPError, match="no prompt 'task'"):
+                await agent.get_prompt("task")
+            with pytest.raises(MCPError) as refusal:
+                await agent.read_resource("file:///etc/passwd")
+            assert refusal.value.error.code == (-32602 if era == "auto" else -32002)
+            assert refusal.value.error.data == {"uri": "file:///etc/passwd"}
+
+
+async def test_white_space_around_a_header_is_no_part_of_it() -> None:
+    async with served(Workshop) as desk:
+        port = int(desk.agent_url.rpartition(":")[2])
+        path = (await desk.seat()).url.removeprefix(desk.agent_url)
+        params = {"name": "note", "arguments": {"text": "x"}, "_meta": META}
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
+        head = [
+            f"POST {path} HTTP/1.1",
+            f"Host:  127.0.0.1:{port} \t",
+            "Accept: application/json",
+            "Content-Type: application/json ",
+            f"MCP-Protocol-Version: {MODERN}\t",
+            "Mcp-Method:   tools/call  ",
+            "Mcp-Name:\tnote  ",
+            "Connection: close",
+            f"Content-Length: {len(body)}",
+        ]
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            await stream.send("\r\n".join([*head, "", ""]).encode() + body)
+            assert (await stream.receive()).startswith(b"HTTP/1.1 200 ")
 
 
 async def test_legacy_clients_may_ping() -> None:
@@ -248,8 +280,6 @@ async def test_many_sessions_of_one_seat_end_the_oldest() -> None:
 
 
 async def test_endless_headers_are_cut_off() -> None:
-    import anyio
-
     async with served(World) as desk:
         port = int(desk.agent_url.rpartition(":")[2])
         async with await anyio.connect_tcp("127.0.0.1", port) as stream:

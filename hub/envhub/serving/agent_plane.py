@@ -13,6 +13,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from envhub.protocols import EnvironmentInfo
 from envhub.serving.episode import ServedEpisode, ServedSeat, token_digest
 from envhub.serving.episodes import Episodes
+from envhub.serving.event_stream import STREAM, EventStream
 from envhub.serving.http import Guard, Receive, Scope, Send, answer, header
 from envhub.serving.mcp_server import SEAT, SESSION_HEADER, EnvironmentServer
 
@@ -124,6 +125,7 @@ class AgentPlane:
 
     async def _serve(self, seat: ServedSeat, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand a request to the SDK: with the seat and its user, without the token."""
+        send = stream = EventStream(send)
         inner: dict[str, Any] = {
             **scope,
             "path": "/mcp",
@@ -131,6 +133,7 @@ class AgentPlane:
             "headers": [pair for pair in scope["headers"] if pair[0] != b"authorization"],
             "user": seat.user,
             SEAT: seat,
+            STREAM: stream,
         }
         if seat.episode.is_sealed:
             await self._afterwards.asgi_app(inner, receive, send)

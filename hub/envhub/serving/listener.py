@@ -63,6 +63,10 @@ class _Protocol(HttpToolsProtocol):
         if self._unparsed is not None and self._unparsed > MAX_HEADER_BYTES:
             self.transport.close()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """White space around a value is no part of it (RFC 9110, 5.5); the parser leaves what trails."""
+        super().on_header(name, value.strip(b" \t"))
+
     def on_headers_complete(self) -> None:
         """What follows is a body, bounded by who reads it."""
         self._unparsed = None

@@ -2,25 +2,35 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    GetPromptRequestParams,
+    GetPromptResult,
     ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
     ListToolsResult,
     PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
     ServerCapabilities,
 )
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic_core import to_json
 
+from envhub.progress import Listener, heard_by
 from envhub.protocols import EnvironmentInfo
 from envhub.serving.episode import Call, ServedSeat
+from envhub.serving.event_stream import STREAM, EventStream, takes_events
 from envhub.serving.http import Scope, connection_of
 
 logger = logging.getLogger(__name__)
@@ -32,6 +42,8 @@ SESSION_HEADER = "mcp-session-id"
 Context = ServerRequestContext[Any, Any]
 _NAMES_HEADERS = b'"x-mcp-header"'
 _GREETINGS = ("initialize", "server/discover")
+_RESOURCE_NOT_FOUND = -32002
+"""Of the specifications up to 2025-11-25."""
 _HINT = CacheHint(ttl_ms=60_000, scope="private")
 
 
@@ -56,14 +68,19 @@ class EnvironmentServer(Server[Any]):
             on_list_prompts=_list_prompts,
             on_list_resources=_list_resources,
             on_list_resource_templates=_list_resource_templates,
+            on_get_prompt=_get_prompt,
+            on_read_resource=_read_resource,
         )
         # The SDK's tracing middleware is left out: spans would carry what episodes must not share.
         self.middleware = [_in_the_name_of_the_seat]
 
     def get_capabilities(self, *arguments: Any, **more: Any) -> ServerCapabilities:
-        """Tools alone: prompts and resources are answered, being asked for anyway, but not advertised."""
-        found = super().get_capabilities(*arguments, **more)
-        return found.model_copy(update={"prompts": None, "resources": None})
+        """Tools, and prompts, of which there are none: who answers for them must say so.
+
+        Resources are answered, too, being asked for anyway, but not advertised: for a server that has them, some
+        clients offer their model tools to read them with.
+        """
+        return super().get_capabilities(*arguments, **more).model_copy(update={"resources": None})
 
 
 def scope_of(context: Context) -> Scope:
@@ -89,13 +106,38 @@ async def _list_tools(context: Context, params: PaginatedRequestParams | None) -
 async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
     call = Call(_call_key(context, context.request_id))
     connection = connection_of(scope_of(context))
-    if connection is None:
-        return await _seat(context).call(params.name, params.arguments or {}, call)
-    connection.watch(call.scope)
+    listener = _listener(context, params)
+    if connection is not None:
+        connection.watch(call.scope)
     try:
-        return await _seat(context).call(params.name, params.arguments or {}, call)
+        with nullcontext() if listener is None else heard_by(listener):
+            return await _seat(context).call(params.name, params.arguments or {}, call)
     finally:
-        connection.forget(call.scope)
+        if connection is not None:
+            connection.forget(call.scope)
+
+
+def _listener(context: Context, params: CallToolRequestParams) -> Listener | None:
+    """Who tells a call's client of its progress; None where it did not ask, or reads no events."""
+    token = params.meta.get("progress_token") if params.meta is not None else None
+    scope = scope_of(context)
+    stream: EventStream | None = scope.get(STREAM)
+    if token is None or stream is None or not takes_events(scope):
+        return None
+    seat = scope[SEAT]
+    furthest = float("-inf")
+
+    async def tell(done: float, total: float | None, message: str | None) -> None:
+        nonlocal furthest
+        # The specification wants every report further than the one before.
+        if done <= furthest or seat.episode.is_sealed:
+            return
+        furthest = done
+        told = {"progressToken": token, "progress": done, "total": total, "message": message}
+        said = {key: value for key, value in told.items() if value is not None}
+        await stream.say(to_json({"jsonrpc": "2.0", "method": "notifications/progress", "params": said}))
+
+    return tell
 
 
 async def _list_prompts(context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
@@ -110,6 +152,16 @@ async def _list_resource_templates(
     context: Context, params: PaginatedRequestParams | None
 ) -> ListResourceTemplatesResult:
     return ListResourceTemplatesResult(resource_templates=[])
+
+
+async def _get_prompt(context: Context, params: GetPromptRequestParams) -> GetPromptResult:
+    raise MCPError(INVALID_PARAMS, f"there is no prompt {params.name!r}")
+
+
+async def _read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+    is_modern = context.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS
+    code = INVALID_PARAMS if is_modern else _RESOURCE_NOT_FOUND
+    raise MCPError(code, "Resource not found", {"uri": params.uri})
 
 
 async def _in_the_name_of_the_seat(ctx: Context, call_next: CallNext) -> HandlerResult:
