@@ -61,9 +61,10 @@ class HostPlace:
             CommandNotStarted: there is no such program.
         """
         surroundings = {"PATH": os.environ.get("PATH", os.defpath), **environment}
-        program = shutil.which(command[0], path=surroundings["PATH"])
+        name = command[0]
+        program = shutil.which(str(Path(self.workdir, name)) if "/" in name else name, path=surroundings["PATH"])
         if program is None:
-            raise CommandNotStarted(f"there is no program {command[0]!r} in the search path", "ENOENT")
+            raise CommandNotStarted(f"there is no program {name!r}", "ENOENT")
         keeper_command = [sys.executable, "-I", "-S", keeper.__file__, program, *command[1:]]
         started = anyio.current_time()
         # From the loop's thread: where a thread ends that started processes, the kernel may take it for their parent.

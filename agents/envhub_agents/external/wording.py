@@ -1,26 +1,30 @@
 """Filling in templates: what `{agent_url}` and its like stand for in a command, a variable or a file."""
 
+import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping
-
-from envhub.errors import UnknownNameError
 
 PLACEHOLDERS = ("agent_url", "llm_url", "api_key", "model", "prompt", "prompt_file", "home", "program")
 _WORD = re.compile(r"\{\{([a-z_]+)\}\}|\{([a-z_]+)\}")
 
 
 def check_words(words: Iterable[str]) -> None:
-    """Refuse a placeholder that stands for nothing: it is a slip, and the program would be given it as it is.
+    """Refuse what looks like a placeholder and is none: a slip, which the program would be given as it is.
 
     Raises:
         ValueError: names it, and what there is.
     """
     for word in words:
         for found in _WORD.finditer(word):
-            if found[2] is not None and found[2] not in PLACEHOLDERS:
-                unknown = UnknownNameError("placeholder", found[2], PLACEHOLDERS)
-                raise ValueError(f"{word!r}: {unknown} To have {found[0]} itself, double the braces.")
+            name = found[2]
+            if name is None or name in PLACEHOLDERS:
+                continue
+            if close := difflib.get_close_matches(name, PLACEHOLDERS, n=1, cutoff=0.75):
+                raise ValueError(
+                    f"there is no placeholder {found[0]}; did you mean {{{close[0]}}}? "
+                    f"To have {found[0]} itself, double the braces."
+                )
 
 
 def names_in(words: Iterable[str]) -> set[str]:
