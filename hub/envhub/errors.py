@@ -8,6 +8,7 @@ HubError
 │   ├── CredentialError       a key that is missing, refused, or kept unsafely
 │   └── RunDirectoryError     a run directory that cannot be used as asked
 ├── StoreError                the run store could not write or read (disk full …)
+├── DoorError                 the socket of a running hub: cannot be opened, reached, or refuses
 ├── EpisodeError              an episode's boundary broke; becomes the rollout's outcome
 │   ├── TaskError             the environment's own code: setup, a tool, a user turn
 │   │   └── ServerGone        its server does not come back
@@ -72,6 +73,10 @@ class RunDirectoryError(UsageError):
 
 class StoreError(HubError):
     """The run store could not be written or read; what is committed stays."""
+
+
+class DoorError(HubError):
+    """The socket through which a running hub is watched and steered could not be opened or reached, or it refused."""
 
 
 class EpisodeError(HubError):

@@ -17,15 +17,18 @@ from envhub.cli.console import remarks, results
 from envhub.cli.live import LiveView
 from envhub.cli.logs import log_to_run
 from envhub.cli.report import print_summary
+from envhub.engine.control import LiveRun
 from envhub.engine.plan import Plan, make_plan
 from envhub.engine.pool import StopSignal
 from envhub.engine.request import RunRequest, build_request, request_from_file
 from envhub.engine.run import collect
 from envhub.engine.summary import RunSummary, summarise
 from envhub.errors import ConfigError, RunDirectoryError, StoreError, first_error
+from envhub.live.door import live_door
 from envhub.loop import run_async
 from envhub.models.credentials import Credentials, load_credentials
 from envhub.observe.cpu import cpu_seconds
+from envhub.protocols import AttendedAgent
 from envhub.store import open_run
 
 SECOND_SIGNAL = 2
@@ -47,7 +50,7 @@ def collect_command(
     directory = output or default_directory(plan)
     credentials = load_credentials(os.environ, Path.cwd())
     view = LiveView(remarks(), plan, is_quiet=quiet)
-    run = _Run(plan, directory, _as_toml(request), resume, credentials, view)
+    run = TerminalRun(plan, directory, as_toml(request), resume, credentials, view)
     failure: StoreError | None = None
     try:
         with view, log_to_run(directory):
@@ -71,8 +74,8 @@ def collect_command(
     return _exit_code(summary, failure, run.is_interrupted)
 
 
-class _Run:
-    """The asynchronous part: the run itself, and the signals that end it early."""
+class TerminalRun:
+    """The asynchronous part: the run itself, and the signals and the live control that end it early."""
 
     def __init__(
         self, plan: Plan, directory: Path, given: str, resume: bool, credentials: Credentials, view: LiveView
@@ -81,6 +84,7 @@ class _Run:
         self._credentials, self._view = credentials, view
         self._stop = StopSignal()
         self._patience: asyncio.TimerHandle | None = None
+        self._everything: anyio.CancelScope | None = None
         self.is_interrupted = False
 
     async def play(self) -> None:
@@ -94,8 +98,10 @@ class _Run:
                 self._patience.cancel()
 
     async def _play(self) -> None:
-        async with anyio.create_task_group() as watchers:
-            watchers.start_soon(self._watch_signals, watchers.cancel_scope)
+        live = LiveRun(self._stop, self)
+        async with live_door(live, os.environ, self._view.note), anyio.create_task_group() as watchers:
+            self._everything = watchers.cancel_scope
+            watchers.start_soon(self._watch_signals)
             watchers.start_soon(self._view.refresh)
             await collect(
                 self._plan,
@@ -105,10 +111,28 @@ class _Run:
                 credentials=self._credentials,
                 observer=self._view,
                 stop=self._stop,
+                live=live,
             )
             watchers.cancel_scope.cancel()
 
-    async def _watch_signals(self, everything: anyio.CancelScope) -> None:
+    def interrupt(self) -> None:
+        """Start nothing new; what is in flight finishes."""
+        self.is_interrupted = True
+        self._stop.set()
+        self._view.note("finishing what is in flight; Ctrl-C again stops at once")
+
+    def cancel(self) -> None:
+        """End everything now, and tidy up."""
+        self.is_interrupted = True
+        self._stop.set()
+        self._view.note("stopping now")
+        if self._patience is None:
+            seconds = self._plan.request.deadlines.close + TIDYING_SECONDS
+            self._patience = asyncio.get_running_loop().call_later(seconds, self._leave)
+        if self._everything is not None:
+            self._everything.cancel()
+
+    async def _watch_signals(self) -> None:
         """The first Ctrl-C lets what is in flight finish; the second, or a SIGTERM, ends it now. Both tidy up.
 
         One more, and the run leaves without tidying up.
@@ -116,19 +140,17 @@ class _Run:
         count = 0
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async for received in signals:
+                player = self._plan.agent
+                if received == signal.SIGINT and isinstance(player, AttendedAgent) and player.interrupt():
+                    continue
                 count += 1
                 if self._patience is not None:
                     self._leave()
-                self.is_interrupted = True
-                self._stop.set()
                 # Before the first episode there is nothing in flight that could finish.
                 if received == signal.SIGTERM or count >= SECOND_SIGNAL or not self._view.has_started:
-                    self._view.note("stopping now")
-                    seconds = self._plan.request.deadlines.close + TIDYING_SECONDS
-                    self._patience = asyncio.get_running_loop().call_later(seconds, self._leave)
-                    everything.cancel()
+                    self.cancel()
                 else:
-                    self._view.note("finishing what is in flight; Ctrl-C again stops at once")
+                    self.interrupt()
 
     def _leave(self) -> None:
         """Go without those who will not: code that ignores its cancellation cannot be ended inside one process."""
@@ -177,7 +199,8 @@ def default_directory(plan: Plan) -> Path:
     return directory
 
 
-def _as_toml(request: RunRequest) -> str:
+def as_toml(request: RunRequest) -> str:
+    """A request as a configuration file has it."""
     return tomli_w.dumps(request.model_dump(mode="json", exclude_defaults=True, exclude_none=True))
 
 

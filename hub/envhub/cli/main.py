@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from envhub.cli import bench, catalog, doctor, export, importing, mock_server, run, runs, score
+from envhub.cli import bench, catalog, doctor, export, importing, live_control, mock_server, play, run, runs, score
 from envhub.cli.logs import log_to_terminal
 from envhub.errors import HubError, UsageError
 
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 
 app.command("run", no_args_is_help=False)(run.run)
+app.command("play")(play.play)
 app.command("runs")(runs.runs)
 app.command("show")(runs.show)
 app.command("score")(score.score)
@@ -31,6 +32,7 @@ app.command("import")(importing.import_tasks)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 app.command("mock-server")(mock_server.mock_server)
+app.add_typer(live_control.live, name="live")
 for _entry in entry_points(group="envhub.commands"):
     if _entry.dist is not None and _entry.dist.name == "envhub":  # the sibling packages' own, and nobody else's
         _command = _entry.load()

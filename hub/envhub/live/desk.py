@@ -1,0 +1,175 @@
+"""Answers requests: looks into the run, or changes it."""
+
+import logging
+import os
+import time
+
+import anyio
+import anyio.to_thread
+
+from envhub.engine.control import LiveRun
+from envhub.engine.play import Attempt
+from envhub.errors import HubError
+from envhub.limits import Limits
+from envhub.live.describe import rollout_view, shown_rollout
+from envhub.live.plain import plain_name
+from envhub.live.protocol import (
+    CancelRequest,
+    Done,
+    InterruptRequest,
+    Listing,
+    ListRequest,
+    Problem,
+    RetuneRequest,
+    RunView,
+    ShownRollout,
+    ShowRequest,
+)
+from envhub.statistics import RunningMeans
+from envhub.store import open_run
+
+logger = logging.getLogger(__name__)
+
+_MEANS_SECONDS = 5.0
+_MEANS_AGE_SECONDS = 0.5
+_MOST_KNOWN = 50
+"""Rollouts named to who asked for one that is not in flight."""
+
+
+class Refusal(Exception):
+    """A request that cannot be met; the client hears why."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+class Desk:
+    """Where the clients of one run are served."""
+
+    def __init__(self, live: LiveRun) -> None:
+        self._live = live
+        self._means: RunningMeans | None = None
+        self._means_at = float("-inf")
+        # A thread of its own: those that everyone shares may all be held by environments that block.
+        self._thread = anyio.CapacityLimiter(1)
+
+    async def list(self, request: ListRequest) -> Listing:
+        """The run, and what is in flight."""
+        live = self._live
+        means = await self._read_means()
+        facts = live.facts
+        assert facts is not None, "a door opens once the run plays"
+        attempts = list(live.attempts.values())
+        return Listing(
+            run=RunView(
+                run_id=facts.run_id,
+                directory=str(facts.directory),
+                pid=os.getpid(),
+                status=live.state,
+                environments=tuple(plain_name(name) for name in facts.environments),
+                agent=plain_name(facts.agent),
+                model=None if facts.model is None else plain_name(facts.model),
+                planned=facts.planned,
+                done=None if means is None else means.finished,
+                in_flight=len(attempts),
+                concurrency=live.concurrency,
+                started_at=live.began_at,
+                seconds=round(time.time() - live.began_at, 3),
+                means=None if means is None else means.to_json(),
+            ),
+            rollouts=tuple(rollout_view(attempt) for attempt in attempts[: request.limit]),
+            left_out=max(0, len(attempts) - request.limit),
+        )
+
+    def show(self, request: ShowRequest) -> ShownRollout:
+        """One rollout."""
+        if request.content:
+            logger.info("live control: the content of %s was read", request.rollout)
+        return shown_rollout(self._find(request.rollout), with_content=request.content)
+
+    def cancel(self, request: CancelRequest) -> Done:
+        """End a rollout unscored, or the run."""
+        if request.rollout is None:
+            logger.info("live control: the run was cancelled")
+            if not self._live.cancel():
+                raise _not_possible("this hub ends only as a whole; send its process a SIGTERM")
+            return Done(message="the run stops now; attempts in flight are recorded as cancelled")
+        attempt = self._find(request.rollout)
+        if not attempt.cancel():
+            raise Refusal(Problem(kind="too_late", message=f"{request.rollout} has its verdict, and is only closing"))
+        logger.info("live control: %s was cancelled", request.rollout)
+        return Done(message=f"{request.rollout} is cancelled; `hub run --resume` would play it again")
+
+    def interrupt(self, request: InterruptRequest) -> Done:
+        """End the agent's time, or let the run start nothing new."""
+        if request.rollout is None:
+            logger.info("live control: the run was interrupted")
+            self._live.interrupt()
+            return Done(message="the run starts nothing new, and finishes what is in flight")
+        if not self._find(request.rollout).interrupt():
+            message = f"the agent's time in {request.rollout} is over already"
+            raise Refusal(Problem(kind="too_late", message=message))
+        logger.info("live control: %s was interrupted", request.rollout)
+        return Done(message=f"the agent's time in {request.rollout} is over; what it did is verified and scored")
+
+    def retune(self, request: RetuneRequest) -> Done:
+        """Change how much is played at a time, or what one rollout may use."""
+        if request.concurrency is not None:
+            if not self._live.resize(request.concurrency):
+                raise _not_possible("how many episodes this hub plays is not its own choice")
+            logger.info("live control: %d at a time", request.concurrency)
+            return Done(message=f"the run plays {request.concurrency} at a time; what is in flight finishes")
+        assert request.rollout is not None and request.limits is not None
+        attempt = self._find(request.rollout)
+        changes = request.limits.model_dump(exclude_unset=True)
+        attempt.retune(Limits.model_validate({**attempt.limits.model_dump(), **changes}))
+        logger.info("live control: %s goes on with %s", request.rollout, changes)
+        limits = ", ".join(f"{name} {value:g}" for name, value in attempt.limits if value is not None)
+        return Done(message=f"{request.rollout} goes on with {limits or 'no limits'}; its record says so")
+
+    def _find(self, rollout_id: str) -> Attempt:
+        attempt = self._live.attempts.get(rollout_id)
+        if attempt is None:
+            directory = self._live.facts.directory if self._live.facts is not None else "RUN"
+            raise Refusal(
+                Problem(
+                    kind="unknown_rollout",
+                    message=f"no rollout {plain_name(rollout_id)!r} is in flight; what has ended shows "
+                    f"`hub show {directory} ROLLOUT`",
+                    known=tuple(self._live.attempts)[:_MOST_KNOWN],
+                )
+            )
+        return attempt
+
+    async def _read_means(self) -> RunningMeans | None:
+        """The means over what is durable, a resumed run's earlier rollouts included; read off the run's own store."""
+        now = anyio.current_time()
+        if now - self._means_at < _MEANS_AGE_SECONDS:
+            return self._means
+        self._means_at = now
+        with anyio.move_on_after(_MEANS_SECONDS) as scope:
+            self._means = await anyio.to_thread.run_sync(
+                self._stored_means, limiter=self._thread, abandon_on_cancel=True
+            )
+        if scope.cancelled_caught:
+            self._means = None
+        return self._means
+
+    def _stored_means(self) -> RunningMeans | None:
+        facts = self._live.facts
+        if facts is None:
+            return None
+        try:
+            with open_run(facts.directory) as reader:
+                means = RunningMeans(planned=facts.planned or 0)
+                means.outcomes.update(reader.outcomes())
+                means.reward_sum, means.judged, means.passed = reader.reward_sums()
+        except (HubError, OSError) as error:
+            logger.warning("live control: the run's means could not be read: %s", error)
+            return None
+        return means
+
+
+def _not_possible(message: str) -> Refusal:
+    return Refusal(Problem(kind="not_possible", message=message))
