@@ -11,8 +11,11 @@ from envhub.errors import BudgetError, ContextLimitError, ModelError
 from envhub.messages import Media, Text, user
 from envhub.models.config import ModelConfig
 from envhub.models.direct import Endpoint, open_direct
+from envhub.models.retry import StreamCut
 from envhub.models.serving import serve_roles
 from envhub.rollout import Usage
+from envhub.streaming import Delta
+from tests.models.listening import Listener, hear
 
 
 class Judge:
@@ -116,3 +119,57 @@ async def test_whoever_hangs_up_ends_the_call_behind_it() -> None:
                 assert not judge.cancelled.is_set()
                 tasks.cancel_scope.cancel()
             await judge.cancelled.wait()
+
+
+class Speaker(Judge):
+    """Gives its words one by one, each when it is told to; may break off after the first."""
+
+    def __init__(self, *words: str, error: ModelError | None = None) -> None:
+        super().__init__(error)
+        self.words = words
+        self.heard = anyio.Semaphore(1)
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        assert request.stream is not None
+        self.asked.append(request)
+        for word in self.words:
+            await self.heard.acquire()
+            await request.stream.write(Delta(text=word))
+        if self._error is not None:
+            raise self._error
+        return ModelReply(Message(role="assistant", content="".join(self.words)), finish_reason="stop", cost=0.25)
+
+
+async def test_a_stream_comes_through_piece_by_piece() -> None:
+    speaker = Speaker("It ", "is ", "good.")
+
+    async def go_on(delta: Delta) -> None:
+        speaker.heard.release()
+
+    async with over_the_wire(speaker) as model:
+        listener = Listener(go_on)
+        with anyio.fail_after(5):
+            reply = await model.generate(ModelRequest(messages=[user("Is it?")], stream=listener.stream))
+    assert [delta.text for delta in listener.heard] == ["It ", "is ", "good."]
+    assert (reply.message.text, reply.finish_reason, reply.cost) == ("It is good.", "stop", 0.25)
+
+
+async def test_a_model_that_does_not_stream_is_streamed_once_it_has_answered() -> None:
+    async with over_the_wire(Judge()) as model:
+        reply, listener = await hear(model, ModelRequest(messages=[user("Is it?")]))
+    assert (listener.message, reply.cost, reply.usage.prompt_tokens) == (reply.message, 0.25, 3)
+
+
+async def test_a_stream_that_never_begins_fails_as_any_call() -> None:
+    judge = Judge(ModelError("slow down", status=429, retry_after_seconds=7.0))
+    async with over_the_wire(judge) as model:
+        with pytest.raises(ModelError, match="slow down") as caught:
+            await hear(model, ModelRequest(messages=[user("Is it?")]))
+    assert (caught.value.status, caught.value.retryable, caught.value.retry_after_seconds) == (429, True, 7.0)
+
+
+async def test_a_stream_that_breaks_off_says_why() -> None:
+    async with over_the_wire(Speaker("It", error=ModelError("it fell over", status=503))) as model:
+        with pytest.raises(StreamCut, match="it fell over") as caught:
+            await hear(model, ModelRequest(messages=[user("Is it?")]))
+    assert caught.value.status == 503

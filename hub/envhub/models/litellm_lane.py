@@ -1,4 +1,9 @@
-"""The litellm lane: every provider litellm speaks to, with the direct lane's results, errors and retries."""
+"""The litellm lane: every provider litellm speaks to, with the direct lane's results, errors and retries.
+
+It does not stream; whoever wants an answer's pieces gets the whole at its end. What litellm makes of a stream could not
+be recorded as what happened: it calls a stream that was cut off finished (`stop`), makes up token counts where the
+provider gives none, and leaves out token ids of the prompt and of the last chunk.
+"""
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -30,6 +35,7 @@ _OURS = frozenset(
         "messages",
         "tools",
         "stream",
+        "stream_options",
         "n",
         "drop_params",
         "base_url",

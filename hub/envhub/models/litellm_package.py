@@ -42,14 +42,28 @@ async def load_litellm(why: str) -> Any:
     Raises:
         ConfigError: it is not installed, or does not import.
     """
-    if (loaded := sys.modules.get("litellm")) is not None and hasattr(loaded, "acompletion"):
+    return _loaded() or await anyio.to_thread.run_sync(import_litellm, why)
+
+
+def import_litellm(why: str) -> Any:
+    """The same where there is no loop to hold up.
+
+    Raises:
+        ConfigError: it is not installed, or does not import.
+    """
+    if (loaded := _loaded()) is not None:
         return loaded
     if find_litellm() is None:
         raise ConfigError(f"{why} goes through litellm, which is not installed: {INSTALL}")
     try:
-        return await anyio.to_thread.run_sync(_import)
+        return _import()
     except ImportError as error:
         raise ConfigError(f"{why} goes through litellm, which does not import: {error}; try {INSTALL}") from error
+
+
+def _loaded() -> Any:
+    loaded = sys.modules.get("litellm")
+    return loaded if hasattr(loaded, "acompletion") else None
 
 
 def own_parameters() -> frozenset[str]:
