@@ -12,7 +12,7 @@ GROUP = "envhub.benches"
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="Which benchmark: overhead, serving or sandbox.")] = "overhead",
+    name: Annotated[str, typer.Argument(help="Which benchmark: overhead, serving, gateway or sandbox.")] = "overhead",
     rollouts: Annotated[int, typer.Option(min=10, help="Rollouts at each level of concurrency.")] = 3000,
     concurrency: Annotated[
         list[int] | None, typer.Option("-c", "--concurrency", min=1, help="Levels to measure: 32, 256 and 2000.")
@@ -38,6 +38,8 @@ def bench(
 
     `serving`: CPU of an environment server per tool call in both eras of MCP, and per episode.
 
+    `gateway`: CPU of the gateway per tool call and model call of agents outside, and memory of open episodes.
+
     `sandbox`: time of an exec and of a ready sandbox, and how fast the warm pool refills, beside the bare engine.
     """
     from envhub.cli.bench_tables import print_overhead, print_serving
@@ -61,12 +63,23 @@ def bench(
         else:
             print_serving(results(), rows)
         return
+    if name == "gateway":
+        from envhub.cli.bench_tables import print_gateway
+        from envhub.loop import run_async
+        from envhub.observe.gateway import measure_gateway
+
+        measured = run_async(measure_gateway, rollouts, concurrency or [1, 32, 500], say)
+        if as_json:
+            typer.echo(json.dumps(measured.as_json()))
+        else:
+            print_gateway(results(), measured)
+        return
     others = {entry.name: entry for entry in entry_points(group=GROUP) if entry.dist and entry.dist.name == "envhub"}
     if name in others:
         others[name].load()(provider, quick, as_json)
         return
     if name != "overhead":
-        raise UnknownNameError("benchmark", name, ["overhead", "serving", *others])
+        raise UnknownNameError("benchmark", name, ["overhead", "serving", "gateway", *others])
     report = measure_overhead(
         concurrency or [32, 256, 2000],
         rollouts,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from envhub.observe.gateway import GatewayReport
 from envhub.observe.overhead import OverheadReport
 from envhub.observe.serving import ServingRow
 
@@ -49,3 +50,20 @@ def print_serving(console: Console, rows: Sequence[ServingRow]) -> None:
     for row in rows:
         table.add_row(row.work, str(row.clients), f"{row.cpu_ms:.3f}", f"{row.per_second:,.0f}", f"{row.count:,}")
     console.print(table)
+
+
+def print_gateway(console: Console, report: GatewayReport) -> None:
+    """CPU of the gateway's process for each kind of call, and what waits costs."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("work")
+    for title in ("episodes", "gateway CPU ms each", "per second", "count"):
+        table.add_column(title, justify="right")
+    for row in report.rows:
+        table.add_row(row.work, str(row.episodes), f"{row.cpu_ms:.3f}", f"{row.per_second:,.0f}", f"{row.count:,}")
+    console.print(table)
+    direct, seam = report.direct_cpu_ms_per_call, report.seam_cpu_ms_per_call
+    console.print(
+        f"\na model call: {direct:.3f} ms on the direct lane alone, the seam adds {seam:.3f}", highlight=False
+    )
+    console.print(f"a stream's first words come {report.first_token_delay_ms:.1f} ms later", highlight=False)
+    console.print(f"1,000 episodes that wait take {report.idle_episodes_mb:.1f} MB", highlight=False)

@@ -58,9 +58,7 @@ class OutsideCalls:
         turn = seat.recorder.latest_turn(seat.name)
         if turn is None or turn.is_said:
             request = ToolRequest(id=request_id, name=name, arguments=_json(arguments))
-            seat.say(seat.conversation, Message(role="assistant", tool_requests=(request,)))
-            turn = seat.recorder.latest_turn(seat.name)
-            assert turn is not None
+            turn = seat.say_next(Message(role="assistant", tool_requests=(request,)))
         return OutsideCall(name, arguments, turn, request_id, started)
 
     def end(self, call: OutsideCall, result: CallToolResult) -> None:

@@ -21,8 +21,8 @@ class OpenTurn:
     parent: int | None
     agent: str
     added: tuple[Message, ...]
-    conversation: list[Message]
-    """Everything up to and including the response."""
+    whole: "list[Message] | OpenTurn"
+    """Everything up to and including the response; or the turn it follows, whose conversation this one goes on with."""
     response: Message
     reply: ModelReply | None
     sampling: dict[str, object]
@@ -37,11 +37,20 @@ class OpenTurn:
         """Whether no model made it."""
         return self.reply is None
 
-    def answered(self) -> list[Message]:
-        """The conversation with the results there are so far."""
+    @property
+    def conversation(self) -> list[Message]:
+        """Everything up to and including the response."""
+        turn, later = self, list[Message]()
+        while isinstance(turn.whole, OpenTurn):
+            later[:0] = [*turn.added, turn.response]
+            turn = turn.whole
+        return [*turn.whole, *later] if later else turn.whole
+
+    def answers(self) -> list[Message]:
+        """The results there are so far, as messages."""
         requests = self.response.tool_requests
         found = [(request.id, self.results[request.id]) for request in requests if request.id in self.results]
-        return [*self.conversation, *(Message(role="tool", content=said, tool_call_id=name) for name, said in found)]
+        return [Message(role="tool", content=said, tool_call_id=name) for name, said in found]
 
     def close(self) -> Turn:
         """The record of this turn."""
@@ -111,7 +120,7 @@ class Recorder:
                 parent=parent,
                 agent=seat,
                 added=tuple(messages[shared:]),
-                conversation=[*messages, response],
+                whole=[*messages, response],
                 response=response,
                 reply=reply,
                 sampling=sampling,
@@ -123,12 +132,34 @@ class Recorder:
             self.output_tokens += reply.usage.output_tokens
             self.cost += reply.cost or 0.0
 
+    def follow(self, turn: OpenTurn, response: Message) -> OpenTurn:
+        """Note what was said next, by no model, after the results of a turn's calls."""
+        now = self.now()
+        self.turns.append(
+            OpenTurn(
+                index=len(self.turns),
+                parent=turn.index,
+                agent=turn.agent,
+                added=tuple(turn.answers()),
+                whole=turn,
+                response=response,
+                reply=None,
+                sampling={},
+                started=now,
+                seconds=0.0,
+            )
+        )
+        return self.turns[-1]
+
     def _parent(self, seat: str, messages: Sequence[Message]) -> tuple[int | None, int]:
         """The latest turn of the seat whose whole conversation begins `messages`, and how long that one is."""
         for turn in reversed(self.turns):
-            known = len(turn.conversation)
+            whole = turn.whole
+            if turn.agent != seat or isinstance(whole, OpenTurn):
+                continue
+            known = len(whole)
             # Equal lists of the same objects compare by identity, so a long shared history costs next to nothing.
-            if turn.agent == seat and known <= len(messages) and list(messages[:known]) == turn.conversation:
+            if known <= len(messages) and list(messages[:known]) == whole:
                 return turn.index, known
         return None, 0
 

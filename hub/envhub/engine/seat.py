@@ -11,7 +11,7 @@ from mcp_types import AudioContent, CallToolResult, ContentBlock, ImageContent, 
 
 from envhub.engine.recorder import OpenTurn, Recorder, sampling_fields
 from envhub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, TaskError
-from envhub.hosting.toolbox import LOOP_TOOLS
+from envhub.hosting.toolbox import LOOP_TOOLS, REPLY
 from envhub.limits import Limits
 from envhub.messages import Media, Message, Part, Text, ToolRequest
 from envhub.protocols import AgentPlane, Episode, Model, ModelReply, ModelRequest, Sampling
@@ -67,6 +67,21 @@ class EpisodeSeat:
         return self._episode.is_sealed
 
     @property
+    def limits(self) -> Limits:
+        """Those in force now."""
+        return self._limits
+
+    @property
+    def turns(self) -> int:
+        """How many of them count towards the limit."""
+        return self._turns
+
+    @property
+    def has_user(self) -> bool:
+        """Whether the environment answers to words."""
+        return any(tool.name == REPLY for tool in self.plane.tools)
+
+    @property
     def fault(self) -> EpisodeError | None:
         """What broke under the agent: its world, or the last model call; an agent may have caught it."""
         return self._world_fault or self._model_fault
@@ -80,12 +95,6 @@ class EpisodeSeat:
     def model_name(self) -> str | None:
         """The run's model."""
         return None if self._model is None else self._model.name
-
-    @property
-    def conversation(self) -> list[Message]:
-        """All that was said so far, the results of tool calls included."""
-        latest = self.recorder.latest_turn(self.name)
-        return list(self.messages) if latest is None else latest.answered()
 
     def relimit(self, limits: Limits) -> None:
         """Go on under other limits. That of one response stays, and what was reached stays reached."""
@@ -208,6 +217,20 @@ class EpisodeSeat:
         self._admit()
         self._turns += 1
         self.recorder.add_turn(self.name, messages, response, None, {}, self.recorder.now())
+
+    def say_next(self, response: Message) -> OpenTurn:
+        """Record what no model said as the next thing said; a turn.
+
+        Raises:
+            EpisodeStop: a limit is reached, or the episode is sealed.
+        """
+        latest = self.recorder.latest_turn(self.name)
+        if latest is None:
+            self.say(self.messages, response)
+            return self.recorder.turns[-1]
+        self._admit()
+        self._turns += 1
+        return self.recorder.follow(latest, response)
 
     async def call_tools(self, requests: Sequence[ToolRequest]) -> list[Message]:
         """Run tool calls concurrently; the messages that answer them, in order."""

@@ -14,7 +14,7 @@ def cpu_seconds() -> float:
 
 def children_cpu_seconds() -> float:
     """User and system time of the living processes this one started (Linux alone)."""
-    return sum(map(_process_seconds, _children(os.getpid())))
+    return sum(map(process_cpu_seconds, _children(os.getpid())))
 
 
 def _children(pid: int) -> list[int]:
@@ -29,7 +29,7 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _process_seconds(pid: int) -> float:
+def process_cpu_seconds(pid: int) -> float:
     """What a living process and the children it has waited for have used."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

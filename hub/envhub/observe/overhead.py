@@ -80,7 +80,7 @@ def measure_overhead(
     rows: list[Row] = []
     parts: dict[int, dict[str, float]] = {}
     growth: float | None = None
-    with _mock_server() as url:
+    with mock_server() as url:
         for level in levels:
             count = max(rollouts, level * 2)
             counts = {
@@ -109,7 +109,7 @@ def measure_overhead(
 
 
 @contextmanager
-def _mock_server() -> Generator[str]:
+def mock_server() -> Generator[str]:
     """The instant model server in its own process; its address."""
     command = [sys.executable, "-c", "from envhub.cli.main import main; main()", "mock-server", "mock/solver"]
     with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True) as server:

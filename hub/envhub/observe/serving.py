@@ -79,9 +79,9 @@ async def _calls(host: EnvironmentHost, card: TaskCard, era: Era, clients: int, 
             episode = await episodes.start(_hold, host, card)
             plane = episode.seats["agent"]
             assert isinstance(plane, RemotePlane)
-            callers.append(await _caller(session, plane.url, era))
-        await _spread(callers, WARM_UP)
-        row = await _best(f"tools/call, {era}", clients, calls, lambda: _spread(callers, calls))
+            callers.append(await open_caller(session, plane.url, era))
+        await spread(callers, WARM_UP)
+        row = await _best(f"tools/call, {era}", clients, calls, lambda: spread(callers, calls))
         episodes.cancel_scope.cancel()
     assert row is not None
     return row
@@ -93,7 +93,7 @@ async def _hold(host: EnvironmentHost, card: TaskCard, *, task_status: anyio.abc
         await anyio.sleep_forever()
 
 
-async def _caller(session: aiohttp.ClientSession, url: str, era: Era) -> Callable[[], Awaitable[None]]:
+async def open_caller(session: aiohttp.ClientSession, url: str, era: Era) -> Callable[[], Awaitable[None]]:
     """A client of one seat: what it does to make one call."""
     headers = {
         "Content-Type": "application/json",
@@ -138,11 +138,11 @@ async def _episodes(host: EnvironmentHost, card: TaskCard, clients: int, count: 
             await episode.conclude(Submission(transcript=(assistant("7"),)))
 
     players = [play] * clients
-    await _spread(players, WARM_UP)
-    return await _best("episode: open, verify, close", clients, count, lambda: _spread(players, count))
+    await spread(players, WARM_UP)
+    return await _best("episode: open, verify, close", clients, count, lambda: spread(players, count))
 
 
-async def _spread(callers: Sequence[Callable[[], Awaitable[None]]], count: int) -> None:
+async def spread(callers: Sequence[Callable[[], Awaitable[None]]], count: int) -> None:
     """So many calls in all, made by all callers side by side."""
     left = iter(range(count))
 
