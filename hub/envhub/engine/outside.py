@@ -98,9 +98,11 @@ class OutsideCalls:
         by_name: tuple[OpenTurn, str] | None = None
         looked_at = 0
         for turn in reversed(self._seat.recorder.turns):
-            if turn.agent != self._seat.name or turn.is_said:
+            if looked_at == _TURNS_LOOKED_AT:
+                break
+            if turn.agent != self._seat.name:
                 continue
-            for request in turn.response.tool_requests:
+            for request in () if turn.is_said else turn.response.tool_requests:
                 if (turn.index, request.id) in self._claimed or not _is_called(request.name, name):
                     continue
                 if _parsed(request.arguments) == arguments:
@@ -108,8 +110,6 @@ class OutsideCalls:
                 if looked_at == 0 and by_name is None:
                     by_name = turn, request.id
             looked_at += 1
-            if looked_at == _TURNS_LOOKED_AT:
-                break
         return by_name
 
 
