@@ -1,0 +1,140 @@
+"""Opening a service: environments, models, a gateway, and the run that keeps what is played."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from envhub.engine.changes import changed_settings, refuse_changes
+from envhub.engine.control import LiveRun, RunFacts
+from envhub.engine.open_plan import OpenPlan, open_plan
+from envhub.engine.plan import Plan, check_roles, make_plan
+from envhub.engine.pool import StopSignal
+from envhub.engine.request import RunRequest
+from envhub.engine.run import RunSink, count_spent
+from envhub.errors import ConfigError, first_error
+from envhub.gateway.gateway import Gateway, open_gateway
+from envhub.gateway.service.dealer import Dealer
+from envhub.gateway.service.journal import Journal, read_journal
+from envhub.gateway.service.player import Player
+from envhub.gateway.service.rules import GatewayPlace, ServiceRules
+from envhub.gateway.service.service import HubService, Served
+from envhub.gateway.service.visitor import VISITOR, Absent
+from envhub.models.credentials import Credentials
+from envhub.store import RunWriter, open_writer
+
+STOP_SECONDS = 6.0
+"""Closing every open episode may take this long; then they are recorded as they are, and left."""
+_RULES, _PLACE = ServiceRules(), GatewayPlace()
+
+
+def visitors_plan(request: RunRequest) -> Plan:
+    """A plan of environments and models, whose agents come from outside.
+
+    Raises:
+        UsageError: a name nobody registered, a setting that does not hold.
+    """
+    return replace(make_plan(request), agent=Absent(), agent_name=VISITOR)
+
+
+@asynccontextmanager
+async def open_service(
+    plan: Plan,
+    directory: Path,
+    credentials: Credentials,
+    *,
+    given: str = "",
+    resume: bool = False,
+    rules: ServiceRules = _RULES,
+    place: GatewayPlace = _PLACE,
+    live: LiveRun | None = None,
+    give_up: Callable[[], None] = lambda: None,
+) -> AsyncGenerator[HubService]:
+    """Open a service, without a control plane: for who serves, and for who plays one episode.
+
+    On the way out every open episode is ended, unscored; `give_up` is called where that takes too long. Example:
+
+        async with open_service(visitors_plan(RunRequest(environments=("arithmetic",))), Path("runs/one"), keys) as hub:
+            visit = await hub.open(EpisodeRequest())
+            ...  # an agent plays at visit.address
+            rollout = await visit.verify()
+
+    Raises:
+        UsageError: the plan does not hold, the directory cannot be used, an address cannot be had.
+        StoreError: the store failed; what it had committed stays.
+    """
+    check_roles(plan)
+    live = live or LiveRun(StopSignal())
+    try:
+        async with AsyncExitStack() as stack:
+            gateway = await stack.enter_async_context(open_gateway(place.host, place.port, place.public_url))
+            opened = await stack.enter_async_context(open_plan(plan, credentials))
+            resolved = opened.resolved
+            writer = await stack.enter_async_context(
+                open_writer(directory, resolved=resolved, given=given, resume=resume)
+            )
+            if writer.resumed:
+                refuse_changes(directory, changed_settings(writer.stored_resolved, resolved))
+                writer.set_resolved(resolved)
+                count_spent(directory, opened)
+            writer.set_plan(None)
+            journal = await stack.enter_async_context(Journal.open(directory))
+            tasks = await stack.enter_async_context(anyio.create_task_group())
+            sink = RunSink(writer, live)
+            player = Player(tasks, writer, sink, journal, plan.request.retries.infrastructure)
+            served = _served(opened, writer, gateway, rules)
+            service = HubService(opened, served, gateway, directory, rules, player, writer)
+            await _recover(service, writer, directory)
+            live.begin(_facts(plan, opened, directory, writer.run_id), None)
+            tasks.start_soon(service.reaper.run)
+            try:
+                yield service
+            finally:
+                with anyio.CancelScope(shield=True):
+                    if not await service.stop(STOP_SECONDS):
+                        give_up()
+                tasks.cancel_scope.cancel()
+        live.end("finished")
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+
+
+def _served(opened: OpenPlan, writer: RunWriter, gateway: Gateway, rules: ServiceRules) -> dict[str, Served]:
+    request = opened.plan.request
+    served: dict[str, Served] = {}
+    for environment, cast in opened.casts(writer.run_id):
+        info = environment.host.info
+        seconds = environment.limits.max_seconds
+        if seconds is not None and seconds > rules.ttl_seconds:
+            raise ConfigError(
+                f"max_seconds = {seconds:g} of {info.name} is past the TTL of {rules.ttl_seconds:g} s, which ends an "
+                "episode unscored; raise it with --ttl"
+            )
+        writer.add_tools(info.tools_digest, info.tools)
+        dealer = Dealer(environment, opened.plan.seed, request.limit, request.seed)
+        cast = replace(cast, gateway=gateway, deadlines=rules.deadlines(cast.deadlines))
+        served[info.name] = Served(environment, cast, dealer)
+    return served
+
+
+async def _recover(service: HubService, writer: RunWriter, directory: Path) -> None:
+    """Record what was in flight when the hub was killed, and know what it had opened."""
+    for entry in await anyio.to_thread.run_sync(lambda: list(read_journal(directory))):
+        service.remember(entry)
+        if entry.attempt >= writer.attempts(entry.rollout_id):
+            await writer.add(entry.lost(writer.run_id))
+    await writer.flush()
+
+
+def _facts(plan: Plan, opened: OpenPlan, directory: Path, run_id: str) -> RunFacts:
+    return RunFacts(
+        run_id=run_id,
+        directory=directory.absolute(),
+        environments=tuple(planned.name for planned in plan.environments),
+        agent=plan.agent_name,
+        model=None if opened.model is None else opened.model.name,
+        planned=None,
+    )
