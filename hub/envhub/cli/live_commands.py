@@ -18,9 +18,11 @@ from envhub.live.protocol import MOST_CONCURRENT, Done
 NOTHING = "No hub of yours plays here. Start one (hub run …) and look again while it plays."
 
 
-async def show_running(limit: int, as_json: bool) -> None:
-    """The runs, and their rollouts."""
+async def show_running(run: str | None, limit: int, as_json: bool) -> None:
+    """The runs, or one of them, and their rollouts."""
     running, problems = await find_running(os.environ, limit)
+    if run is not None:
+        running = [choose_run(running, run)]
     for problem in problems:
         remarks().print(Text(problem, style="yellow"))
     if as_json:

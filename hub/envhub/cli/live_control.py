@@ -10,7 +10,7 @@ live = typer.Typer(help="Look in at hubs that play, and steer them.", no_args_is
 
 Run = Annotated[
     str | None,
-    typer.Option("--run", metavar="RUN", help="A run's directory, its id, or the id's beginning; else the only one."),
+    typer.Option("--run", metavar="RUN", help="A run's directory, its id, or the id's beginning."),
 ]
 Rollout = Annotated[str | None, typer.Argument(metavar="ROLLOUT", help="A rollout in flight, or its id's beginning.")]
 Whole = Annotated[bool, typer.Option("--all", help="The whole run.")]
@@ -21,6 +21,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @live.callback(invoke_without_command=True)
 def list_running(
     context: typer.Context,
+    run: Run = None,
     as_json: AsJson = False,
     limit: Annotated[int, typer.Option(min=0, max=10_000, help="Rollouts shown of each run.")] = 20,
 ) -> None:
@@ -30,7 +31,7 @@ def list_running(
     from envhub.cli.live_commands import show_running
     from envhub.loop import run_async
 
-    run_async(show_running, limit, as_json)
+    run_async(show_running, run, limit, as_json)
 
 
 @live.command()
