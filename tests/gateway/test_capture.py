@@ -134,6 +134,24 @@ async def test_who_hangs_up_ends_the_call_and_who_comes_back_is_one_turn() -> No
     assert len(rollout.turns) == 1
 
 
+async def test_a_model_call_in_flight_ends_with_its_seat_and_leaves_no_turn() -> None:
+    model = Waiting()
+    async with desk() as made, anyio.create_task_group() as tasks:
+        answers: list[Any] = []
+
+        async def ask(address: SeatAddress) -> None:
+            answers.append(await made.chat(address))
+
+        async def play(address: SeatAddress) -> None:
+            tasks.start_soon(ask, address)
+            await model.asked.wait()
+
+        rollout = await made.play(play, model=model)
+    assert (rollout.outcome, rollout.turns, rollout.gaps) == (Outcome.SCORED, (), ("model_calls",))
+    assert answers[0][0] == 403
+    assert answers[0][1]["error"]["code"] == "episode_closed"
+
+
 async def test_a_sub_agent_and_a_compaction_are_branches() -> None:
     async with desk(["a", "b", "c", "d"]) as made:
 

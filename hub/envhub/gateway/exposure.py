@@ -1,9 +1,11 @@
 """A seat of a running episode, opened to the outside: what its token stands for."""
 
-import time
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import anyio
 from mcp_types import CallToolResult
 
 from envhub.engine.outside import OutsideCalls
@@ -15,9 +17,14 @@ from envhub.messages import Message
 from envhub.protocols import EnvironmentInfo
 from envhub.serving.agent_plane import new_user
 from envhub.serving.episode import ServedEpisode, ServedSeat
+from envhub.serving.http import Scope, until_gone
 from envhub.serving.metrics import Metrics
 from envhub.tools import text_result
 
+logger = logging.getLogger(__name__)
+
+END_SECONDS = 5.0
+"""What is in flight when a seat closes is cancelled, and waited for no longer than this."""
 LIMITED = "The episode has reached its limit ({limit}); nothing more can be done in it."
 
 
@@ -60,7 +67,9 @@ class Exposure:
         """Calls of the model seam being served."""
         self.requests = 0
         """Forwarded HTTP requests being served."""
-        self.opened_at = self.used_at = time.time()
+        self.is_over = False
+        self._work: set[anyio.CancelScope] = set()
+        self._idle: anyio.Event | None = None
         plane = RecordedPlane(seat, self.calls)
         served = ServedEpisode(
             seat.episode,
@@ -71,6 +80,32 @@ class Exposure:
             digest=info.tools_digest,
         )
         self.served: ServedSeat = served.add_seat(plane, seat.name, new_user(seat.episode.id, seat.name))
+
+    @contextmanager
+    def while_open(self, scope: Scope) -> Generator[None]:
+        """Work for a client of this seat for as long as both are there; left behind quietly when one is not."""
+        with until_gone(scope) as patience:
+            self._work.add(patience)
+            if self.is_over:
+                patience.cancel()
+            try:
+                yield
+            finally:
+                self._work.discard(patience)
+                if self._idle is not None and not self._work:
+                    self._idle.set()
+
+    async def end(self) -> None:
+        """Nothing is done in the name of this seat any more: no call still in flight adds to its record."""
+        self.is_over = True
+        for patience in tuple(self._work):
+            patience.cancel()
+        if self._work:
+            self._idle = anyio.Event()
+            with anyio.CancelScope(shield=True), anyio.move_on_after(END_SECONDS) as late:
+                await self._idle.wait()
+            if late.cancelled_caught:
+                logger.warning("calls of an agent outside did not end within %g s", END_SECONDS)
 
     @property
     def token(self) -> str:

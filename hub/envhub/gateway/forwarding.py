@@ -21,8 +21,8 @@ from envhub.engine.seat import DEEPEST, TOO_DEEP, is_shallow
 from envhub.errors import EpisodeStop, TaskError
 from envhub.gateway.exposure import Exposure, stopped
 from envhub.hosting.toolbox import SUBMIT
-from envhub.serving.agent_plane import BUSY, MAX_BODY_BYTES, MOST_REQUESTS
-from envhub.serving.http import Receive, Scope, Send, TooLarge, answer, read_body, until_gone
+from envhub.serving.agent_plane import BUSY, MAX_BODY_BYTES, MOST_REQUESTS, NOT_FOUND
+from envhub.serving.http import Receive, Scope, Send, TooLarge, answer, read_body
 from envhub.tools import text_result
 
 logger = logging.getLogger(__name__)
@@ -99,8 +99,11 @@ class Forwarder:
         exposure.requests += 1
         try:
             body = await read_body(scope, receive, MAX_BODY_BYTES) if scope["method"] == "POST" else b""
-            with until_gone(scope):
+            with exposure.while_open(scope):
                 await self._forward(exposure, scope, body, send)
+                return
+            if exposure.is_over:
+                await answer(send, 404, NOT_FOUND)
         except TooLarge:
             await answer(send, 413, _TOO_LARGE)
         finally:

@@ -54,12 +54,15 @@ class Gateway:
         """Open a seat to the outside, for as long as the context lasts."""
         exposure = Exposure(seat, info, self.metrics, close_seconds)
         plane = await self._plane(info) if exposure.forward_url is None else None
-        with self._at_its_token(exposure):
-            yield self.address_of(exposure)
-        if plane is not None:
+        try:
+            with self._at_its_token(exposure):
+                yield self.address_of(exposure)
+        finally:
             with anyio.CancelScope(shield=True):
-                exposure.served.episode.closed.set()
-                await plane.retire(exposure.served.episode)
+                await exposure.end()
+                if plane is not None:
+                    exposure.served.episode.closed.set()
+                    await plane.retire(exposure.served.episode)
 
     def address_of(self, exposure: Exposure) -> SeatAddress:
         """Where a seat is found."""

@@ -13,7 +13,7 @@ from envhub.gateway.seam.deliveries import Delivery
 from envhub.gateway.seam.dialect import Asked, Dialect, Problem, Refused, model_list
 from envhub.gateway.seam.dialects import COUNT_TOKENS, counted_tokens, dialect_of
 from envhub.protocols import ModelReply, Sampling
-from envhub.serving.http import Receive, Scope, Send, TooLarge, answer, header, read_body, until_gone
+from envhub.serving.http import Receive, Scope, Send, TooLarge, answer, header, read_body
 from envhub.streaming import Delta, ReplyStream
 
 logger = logging.getLogger(__name__)
@@ -27,6 +27,7 @@ _RETRY_HEADER = b"x-stainless-retry-count"
 _KEY_HEADER = b"idempotency-key"
 
 UNAUTHORIZED = Problem("unauthorized", 401, "no episode has this key; it may be over")
+CLOSED = Problem("closed", 403, "the episode is closed", "episode_closed")
 _FAILED = "the hub could not get an answer from the model"
 _LIMITS = {
     "turn_limit": "the episode's limit of model responses is reached",
@@ -96,6 +97,10 @@ class _Call:
         self._is_retry = named is not None or (retries is not None and retries.strip() not in (b"", b"0"))
         self._key = hashlib.blake2b(path.encode() + b"\0" + (named or b"") + b"\0" + body, digest_size=16).digest()
 
+        self._out: _Stream | None = None
+        self._is_answering = False
+        """Whether the last of the answer is on its way."""
+
     async def answer(self) -> None:
         """Answer it, with the answer of an earlier try where there is one."""
         deliveries = self._exposure.deliveries
@@ -105,9 +110,14 @@ class _Call:
             return
         async with deliveries.on_the_way(self._key) as delivery:
             # Whoever hangs up wants no answer any more, and it may cost money.
-            with until_gone(self._scope):
+            with self._exposure.while_open(self._scope):
                 await self._generate(delivery)
                 return
+        if self._exposure.is_over and not self._is_answering:
+            if self._out is None or not self._out.has_begun:
+                raise Refused(CLOSED)
+            await self._out.fail(CLOSED)
+            return
         if delivery.reply is not None:
             deliveries.keep(self._key, delivery.reply, is_delivered=False)
         logger.debug("an agent left before its model had answered")
@@ -115,7 +125,7 @@ class _Call:
     async def _generate(self, delivery: Delivery) -> None:
         exposure, asked = self._exposure, self._asked
         exposure.seat.recorder.media.update(asked.media)
-        out = _Stream(self._dialect, asked, self._number(), self._send) if asked.is_stream else None
+        out = self._out = _Stream(self._dialect, asked, self._number(), self._send) if asked.is_stream else None
         try:
             reply = delivery.reply = await exposure.seat.ask(
                 asked.messages, asked.tools, asked_for=_asked_for(asked), stream=None if out is None else out.stream
@@ -132,6 +142,7 @@ class _Call:
 
     async def _deliver(self, reply: ModelReply, out: "_Stream | None") -> None:
         asked = self._asked
+        self._is_answering = True
         if asked.is_stream:
             out = out or _Stream(self._dialect, asked, self._number(), self._send)
             await out.end(reply)
@@ -196,7 +207,7 @@ def _problem(error: EpisodeStop | EpisodeError) -> Problem:
                 "context", 400, "the conversation does not fit the model's context", "context_length_exceeded"
             )
         if error.stop == "submitted":
-            return Problem("closed", 403, "the episode is closed", "episode_closed")
+            return CLOSED
         return Problem("limit", 403, _LIMITS.get(error.stop, f"the episode has ended: {error.stop}"), error.stop)
     if isinstance(error, AgentError):
         return Problem("invalid", 400, str(error))
