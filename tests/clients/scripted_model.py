@@ -1,0 +1,135 @@
+"""A model that plays a script with the tools it is shown, under whatever names a client shows them.
+
+What it says follows from the conversation alone: how many of the environment's tools have answered so far, and what.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mcp_types import Tool
+
+from envhub import Message, ModelReply, ModelRequest, ToolRequest
+from envhub.messages import assistant
+from envhub.models.mock_minds import expression
+from envhub.models.mock_tokens import output_ids, packed, prompt_ids, spoken
+from envhub.packed import Int32s
+from envhub.rollout import Usage
+
+Step = tuple[str, dict[str, object]] | str
+"""A tool to call, or the last words."""
+Script = Callable[[str, Sequence[str]], Step]
+"""From the task and the tools' answers so far to what comes next."""
+_SEPARATORS = "_.-/:"
+_SHELLS = ("bash",)
+
+
+class ScriptedModel:
+    """Plays a script; gives the ids of every token it reads and says, as a mock does."""
+
+    name = "test/scripted"
+
+    def __init__(self, script: Script, prompt: str) -> None:
+        self._script, self._prompt = script, prompt
+        self.requests: list[ModelRequest] = []
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        """What comes next in the script."""
+        self.requests.append(request)
+        message = self._next(request)
+        prompt, (output, logprobs) = prompt_ids(request.messages, request.tools), packed(output_ids(spoken(message)))
+        return ModelReply(
+            message=message,
+            finish_reason="tool_calls" if message.tool_requests else "stop",
+            usage=Usage(prompt_tokens=len(prompt), output_tokens=len(output)),
+            prompt_token_ids=Int32s(prompt),
+            output_token_ids=output,
+            output_logprobs=logprobs,
+        )
+
+    def _next(self, request: ModelRequest) -> Message:
+        if self._prompt not in "\n".join(message.text for message in request.messages):
+            return assistant("A title")  # what some clients ask on the side
+        asked = {call.id for message in request.messages for call in message.tool_requests}
+        answers = [answer_in(m.text) for m in request.messages if m.role == "tool" and m.tool_call_id in asked]
+        step = self._script(self._prompt, answers)
+        if isinstance(step, str):
+            return self._say(step, request)
+        call = presented(step, request.tools)
+        arguments = json.dumps(call.arguments)
+        return assistant("", ToolRequest(id=f"call-{len(request.messages)}", name=call.name, arguments=arguments))
+
+    @staticmethod
+    def _say(words: str, request: ModelRequest) -> Message:
+        """The last words; a client that acts by a shell alone wants to be told by it that this is the end."""
+        if [tool.name for tool in request.tools] != list(_SHELLS):
+            return assistant(words)
+        end = json.dumps({"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"})
+        return assistant(words, ToolRequest(id=f"call-{len(request.messages)}", name=_SHELLS[0], arguments=end))
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool as a client shows it."""
+
+    name: str
+    arguments: dict[str, object]
+
+
+def presented(step: tuple[str, dict[str, object]], tools: Sequence[Tool]) -> Call:
+    """The tool that a client shows under this name, or one that begins with its server's; else its shell."""
+    name, arguments = step
+    for tool in tools:
+        if tool.name == name or (tool.name.endswith(name) and tool.name[-len(name) - 1] in _SEPARATORS):
+            return Call(tool.name, arguments)
+    for tool in tools:
+        if tool.name in _SHELLS:
+            line = f"python3 $HOME/tool.py {name} {shlex.quote(json.dumps(arguments))}"
+            return Call(tool.name, {"command": line})
+    raise AssertionError(f"no tool like {name!r} is shown; there are {[tool.name for tool in tools]}")
+
+
+def answer_in(text: str) -> str:
+    """A tool's own words, in what a client makes of them: a shell's output comes with its exit status."""
+    try:
+        told = json.loads(text)
+    except ValueError:
+        return text
+    return str(told["output"]) if isinstance(told, dict) and "output" in told else text
+
+
+def sums(prompt: str, answers: Sequence[str]) -> Step:
+    """Ask the calculator, then say what it said."""
+    if not answers:
+        return "calculate", {"expression": expression(prompt)}
+    return f"The answer is {_found(r'-?[0-9]+', answers[0])}"
+
+
+def banking(prompt: str, answers: Sequence[str]) -> Step:
+    """Every step with what the ones before gave."""
+    found = [_found(r"(?:acc|receipt)-[0-9]+|(?<=send is )[0-9]+|[0-9]+", answer) for answer in answers]
+    match len(found):
+        case 0:
+            return "open_account", {"owner": "Ada"}
+        case 1:
+            return "open_account", {"owner": "Bob"}
+        case 2:
+            return "deposit", {"account": found[0], "amount": 300}
+        case 3:
+            return "transfer", {"source": found[0], "target": found[1], "amount": 500}
+        case 4:
+            return "transfer", {"source": found[0], "target": found[1], "amount": int(found[3])}
+        case 5:
+            return "balance", {"account": found[1]}
+        case 6:
+            return "submit", {"answer": f"{found[4]}:{found[5]}"}
+        case _:
+            return "Done."
+
+
+def _found(pattern: str, text: str) -> str:
+    found = re.search(pattern, text)
+    assert found is not None, f"no {pattern} in {text!r}"
+    return found[0]
