@@ -17,6 +17,7 @@ from envhub.models.direct import DirectModel
 from envhub.models.preflight import preflight
 from envhub.models.resolve import open_lane, open_model
 from envhub.protocols import Model
+from tests.models.listening import hear
 from tests.models.servers import ask
 
 pytestmark = [
@@ -107,3 +108,36 @@ async def test_a_real_engine_says_the_same_on_both_lanes() -> None:
             direct.usage.output_tokens,
         )
         conversation += [direct.message, user("Go on.")]
+
+
+# Of a call that is cut short or malformed vLLM's parsers show the text, but nothing of it in a stream: no tools there.
+STREAMED: dict[str, tuple[tuple[Tool, ...], Sampling]] = {
+    "words": ((), Sampling()),
+    "one token": ((), Sampling(max_tokens=1)),
+    "any token": ((), Sampling(temperature=1.5, seed=3, max_tokens=200)),
+    "a call": ((ADD,), Sampling()),
+    "a call it must make": ((ADD,), Sampling(extra={"tool_choice": "required"})),
+}
+
+
+@pytest.mark.parametrize(("tools", "sampling"), STREAMED.values(), ids=list(STREAMED))
+async def test_a_real_engine_streams_what_it_says_unstreamed(tools: tuple[Tool, ...], sampling: Sampling) -> None:
+    request = ask(user("Add 5 and 12."), tools=tools, sampling=sampling, timeout_seconds=60)
+    async with live("direct") as model:
+        whole = await model.generate(request)
+        reply, listener = await hear(model, request)
+    assert listener.message == reply.message
+    calls = [[(call.name, call.arguments) for call in each.message.tool_requests] for each in (reply, whole)]
+    assert calls[0] == calls[1]
+    assert (reply.message.text, reply.message.reasoning) == (whole.message.text, whole.message.reasoning)
+    assert (reply.finish_reason, reply.usage) == (whole.finish_reason, whole.usage)
+    assert (reply.prompt_token_ids, reply.output_token_ids) == (whole.prompt_token_ids, whole.output_token_ids)
+    assert reply.output_token_ids is not None
+    assert reply.output_logprobs is not None
+    assert len(reply.output_logprobs) == len(reply.output_token_ids) == reply.usage.output_tokens
+
+
+async def test_a_real_engine_refuses_a_stream_that_does_not_fit() -> None:
+    async with live("direct") as model:
+        with pytest.raises(ContextLimitError):
+            await hear(model, ask(user("hello there " * 300_000), timeout_seconds=60))
