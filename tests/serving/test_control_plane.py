@@ -6,7 +6,7 @@ import pytest
 
 from envhub.hosting.control import BatchAnswer, Card, EpisodeStatus, OpenedEpisode, Verified
 from envhub.protocols import EnvironmentInfo
-from envhub.serving import control_plane
+from envhub.serving import control_http
 from tests.hosting.worlds import CANARY, Interview, Market, Workshop, World, host_of
 from tests.serving.desk import TOKEN, served
 from tests.serving.worlds import ODD_IDS, Shelf
@@ -300,7 +300,7 @@ async def test_a_closed_episode_takes_no_more() -> None:
 
 
 async def test_an_oversize_body_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_plane, "MAX_BODY_BYTES", 10_000)
+    monkeypatch.setattr(control_http, "MAX_BODY_BYTES", 10_000)
     async with served(World) as desk:
         answer = await desk.control("POST", "/v1/episodes", b"x" * 10_001)
         assert (answer.status, answer.problem[0]) == (413, "UsageError")

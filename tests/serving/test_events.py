@@ -5,7 +5,7 @@ import json
 import anyio
 import pytest
 
-from envhub.serving import control_plane, events
+from envhub.serving import control_http, events
 from envhub.serving.events import EventLog
 from tests.hosting.worlds import CANARY, Workshop
 from tests.serving.desk import TOKEN, Desk, served
@@ -85,7 +85,7 @@ async def test_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_silence_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_plane, "KEEP_ALIVE_SECONDS", 0.01)
+    monkeypatch.setattr(control_http, "KEEP_ALIVE_SECONDS", 0.01)
     async with served(Workshop) as desk:
         opened = await desk.open()
         url = f"{desk.control_url}/v1/episodes/{opened.id}/events"
