@@ -7,6 +7,7 @@ import msgspec
 
 from envhub.gateway.seam.chat_request import ChatReader
 from envhub.gateway.seam.dialect import Asked, Problem
+from envhub.gateway.seam.openai_error import openai_error
 from envhub.gateway.seam.sent import SentTool, complete_tools, unsent
 from envhub.messages import ToolRequest
 from envhub.protocols import ModelReply
@@ -15,16 +16,6 @@ from envhub.streaming import Delta
 
 _encode = msgspec.json.Encoder().encode
 _FINISHES = frozenset({"stop", "length", "tool_calls", "content_filter"})
-_ERROR_TYPES = {
-    "invalid": "invalid_request_error",
-    "unauthorized": "authentication_error",
-    "closed": "permission_error",
-    "limit": "permission_error",
-    "context": "invalid_request_error",
-    "too_large": "invalid_request_error",
-    "busy": "rate_limit_error",
-    "failed": "server_error",
-}
 
 
 class Chat:
@@ -72,7 +63,7 @@ class Chat:
 
     def problem(self, problem: Problem) -> bytes:
         """The body of an answer that is none."""
-        return _encode(_error(problem))
+        return _encode(openai_error(problem))
 
 
 class ChatEvents:
@@ -129,7 +120,7 @@ class ChatEvents:
 
     def fail(self, problem: Problem) -> bytes:
         """The error; official clients raise it."""
-        return b"data: " + _encode(_error(problem)) + b"\n\n"
+        return b"data: " + _encode(openai_error(problem)) + b"\n\n"
 
     def _pieces(self, tool: SentTool) -> bytes:
         """What of a tool request can go out now."""
@@ -178,8 +169,3 @@ def _usage(usage: Usage) -> dict[str, Any]:
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
     }
-
-
-def _error(problem: Problem) -> dict[str, Any]:
-    kind = _ERROR_TYPES[problem.kind]
-    return {"error": {"message": problem.message, "type": kind, "param": None, "code": problem.code}}

@@ -1,0 +1,89 @@
+"""Requests of other APIs as chat completions, by litellm's own translation; what it would change is put right.
+
+Answers are written here and not by litellm: its Responses writer keeps every tool call by its id in a cache of the
+process, from which its reader adds calls of one conversation to another.
+"""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from envhub.errors import ConfigError
+from envhub.gateway.seam.dialect import Problem, Refused
+from envhub.models.litellm_package import import_litellm
+
+_RESPONSES = "litellm.responses.litellm_completion_transformation.transformation"
+_MESSAGES = (
+    "litellm.llms.anthropic.pass_through.adapters.transformation",
+    # Where it was before litellm 1.100.
+    "litellm.llms.anthropic.experimental_pass_through.adapters.transformation",
+)
+# litellm looks models up, to leave out what they do not take; of this one it knows nothing.
+_NO_MODEL = "none"
+
+
+def chat_of_responses(request: Mapping[str, Any]) -> dict[str, Any]:
+    """A request of the Responses API as one of chat completions.
+
+    Raises:
+        ValueError: it is none.
+        Refused: litellm is not there.
+    """
+    config = _module("the Responses API", _RESPONSES).LiteLLMCompletionResponsesConfig
+    fields = {name: value for name, value in request.items() if name not in ("input", "stream")}
+    return _translated(
+        lambda: config.transform_responses_api_request_to_chat_completion_request(
+            model=_NO_MODEL, input=request["input"], responses_api_request=fields
+        )
+    )
+
+
+def namespaces_of(tools: Sequence[Mapping[str, Any]]) -> Mapping[str, tuple[str, str]]:
+    """Names of functions as the model has them → their namespace and their name in it.
+
+    Raises:
+        Refused: litellm is not there.
+    """
+    if not any(tool.get("type") == "namespace" for tool in tools):
+        return {}
+    config = _module("the Responses API", _RESPONSES).LiteLLMCompletionResponsesConfig
+    return _translated(lambda: config.namespace_tool_name_map(tools))
+
+
+def chat_of_messages(request: Mapping[str, Any]) -> dict[str, Any]:
+    """A request of the Messages API as one of chat completions.
+
+    Raises:
+        ValueError: it is none.
+        Refused: litellm is not there.
+    """
+    adapter = _module("the Messages API", *_MESSAGES).LiteLLMAnthropicMessagesAdapter()
+    fields = {**request, "model": _NO_MODEL}
+    return _translated(lambda: adapter.translate_anthropic_to_openai(fields)[0])
+
+
+def _translated(translate: Any) -> Any:
+    """litellm's code meets whatever an agent sent; what breaks it is no request."""
+    try:
+        return translate()
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(f"the request is not understood ({type(error).__name__}: {error})") from error
+
+
+@cache
+def _module(api: str, *names: str) -> Any:
+    try:
+        import_litellm(api)
+    except ConfigError as error:
+        raise Refused(Problem("invalid", 404, str(error), "litellm_missing")) from None
+    for name in names:
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError:
+            continue
+    raise Refused(
+        Problem("invalid", 404, f"{api} needs litellm 1.106, and the installed one translates it elsewhere", "litellm")
+    )
