@@ -95,7 +95,5 @@ def test_a_tool_request_without_a_name_waits() -> None:
     log = Log()
     blocks = Blocks(log)
     assert blocks.delta(Delta(tools=(ToolPiece(0, "{"),))) == b""
-    blocks.end(
-        ModelReply(message=Message(role="assistant", tool_requests=(ToolRequest(id="c", name="f", arguments="{}"),)))
-    )
+    blocks.end(ModelReply(message=assistant("", ToolRequest(id="c", name="f", arguments="{}"))))
     assert log.done == [("tool", "c", "{}")]
