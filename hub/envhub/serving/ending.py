@@ -4,28 +4,31 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import anyio
 
 from envhub.errors import HubError
-from envhub.hosting.launch import ServerReady
 from envhub.loop import run_async
-from envhub.serving.serve import Service, serve
 
 INTERRUPTED = 130
+
+ReadyT = TypeVar("ReadyT")
 Gone = Callable[[], Awaitable[None]]
+Serving = Callable[[Callable[[ReadyT], None], Gone, Callable[[], None]], Awaitable[None]]
+"""Serves: is told whom to tell when it is up, what to wait for before it leaves, and what to call where it cannot."""
 
 
-def serve_to_the_end(service: Service, ready: Callable[[ServerReady], None], gone: Gone | None = None) -> int:
+def serve_to_the_end(serve: Serving[ReadyT], ready: Callable[[ReadyT], None], gone: Gone | None = None) -> int:
     """Serve; the exit code: 130 after Ctrl-C, 0 after SIGTERM or when `gone` returned.
 
     Raises:
-        HubError: the environment cannot be served.
+        HubError: it cannot be served.
     """
-    return run_async(_serve, service, ready, gone)
+    return run_async(_serve, serve, ready, gone)
 
 
-async def _serve(service: Service, ready: Callable[[ServerReady], None], gone: Gone | None) -> int:
+async def _serve(serve: Serving[ReadyT], ready: Callable[[ReadyT], None], gone: Gone | None) -> int:
     ending = _Ending()
     failure: HubError | None = None
     async with anyio.create_task_group() as tasks:
@@ -35,7 +38,7 @@ async def _serve(service: Service, ready: Callable[[ServerReady], None], gone: G
         try:
             # Told to leave before it is up, it is cancelled; afterwards it closes its episodes first.
             with ending.starting:
-                await serve(service, ending.once_up(ready), ending.wait, ending.leave_at_once)
+                await serve(ending.once_up(ready), ending.wait, ending.leave_at_once)
         except HubError as error:
             failure = error
         tasks.cancel_scope.cancel()
@@ -53,10 +56,10 @@ class _Ending:
         self._is_up = False
         self._told = anyio.Event()
 
-    def once_up(self, ready: Callable[[ServerReady], None]) -> Callable[[ServerReady], None]:
+    def once_up(self, ready: Callable[[ReadyT], None]) -> Callable[[ReadyT], None]:
         """From here on the server leaves in order."""
 
-        def up(said: ServerReady) -> None:
+        def up(said: ReadyT) -> None:
             self._is_up = True
             ready(said)
 
@@ -87,7 +90,9 @@ class _Ending:
                 self.tell()
 
     def leave_at_once(self) -> None:
-        """End the process where something in it would not end by itself."""
+        """End the process where something in it would not end by itself; servers it started go with it."""
+        if servers := sys.modules.get("envhub.hosting.remote.process"):  # loaded where one was started
+            servers.kill_running()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(self.code)

@@ -1,14 +1,8 @@
 """Starting a server for the hub, over stdin and stdout, or for people, who read where it is."""
 
 import os
-import shlex
-import shutil
-import stat
 import sys
-import tempfile
-from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 
 import anyio
 import typer
@@ -17,15 +11,14 @@ from pydantic import ValidationError
 from envhub.cli.run import assignments
 from envhub.errors import ConfigError, UsageError
 from envhub.hosting.control import Failure, problem_of
-from envhub.hosting.launch import TOKEN_VARIABLE, ServeOrder, ServerReady
+from envhub.hosting.launch import ServeOrder, ServerReady
 from envhub.models.config import ModelConfig
+from envhub.serving.credential import ControlCredential, control_credential
 from envhub.serving.ending import serve_to_the_end
-from envhub.serving.serve import Service, new_token
+from envhub.serving.serve import Service, serve
 
 MAX_ORDER_BYTES = 16 * 2**20
 REFUSED = 2
-_HEADER_FILE = "control.header"
-"""Beside the credential: it, as curl's `-H @FILE` takes it."""
 
 
 def serve_ordered() -> int:
@@ -49,7 +42,7 @@ def serve_ordered() -> int:
             agent_port=order.agent_port,
             ttl_seconds=order.ttl_seconds,
         )
-        return serve_to_the_end(service, say, partial(_end_of, stdin))
+        return serve_to_the_end(partial(serve, service), say, partial(_end_of, stdin))
     except UsageError as error:
         say(Failure(error=problem_of(error)))
         return REFUSED
@@ -119,61 +112,31 @@ def serve_for_people(
     Raises:
         HubError: it cannot be served.
     """
-    with ExitStack() as stack:
-        given = os.environ.pop(TOKEN_VARIABLE, None)  # what the environment starts is not to inherit it
-        directory: Path | None = None
-        if control is None or given is None:
-            directory = _private_directory()
-            stack.callback(shutil.rmtree, directory, ignore_errors=True)
-        token, token_file = given or new_token(), None
-        if given is None and directory is not None:
-            token_file = directory / "control.token"
-            _write_private(token_file, token)
-            _write_private(directory / _HEADER_FILE, f"Authorization: Bearer {token}")
+    with control_credential(control) as credential:
         service = Service(
             environment=name,
-            control_token=token,
+            control_token=credential.token,
             config=assignments(settings, "--set"),
             roles={role: ModelConfig(name=str(model)) for role, model in assignments(roles, "--role").items()},
-            control=control or f"unix:{directory}/control.sock",
+            control=credential.address,
             agent_host=agent_host,
             agent_port=agent_port,
             public_url=public_url.rstrip("/") if public_url else None,
             ttl_seconds=ttl_seconds,
         )
-        return serve_to_the_end(service, lambda ready: _announce(ready, token_file, as_json))
+        return serve_to_the_end(partial(serve, service), lambda ready: _announce(ready, credential, as_json))
 
 
-def _announce(ready: ServerReady, token_file: Path | None, as_json: bool) -> None:
+def _announce(ready: ServerReady, credential: ControlCredential, as_json: bool) -> None:
     """Say where the server is; of the credential only where it is kept."""
     if as_json:
         typer.echo(ready.model_dump_json())
         return
-    # curl reads the header from a file, or from the shell: what stands on a command line is everyone's to read.
-    kept = f'@<(echo "Authorization: Bearer ${TOKEN_VARIABLE}")'
-    if token_file is not None:
-        kept = shlex.quote(f"@{token_file.with_name(_HEADER_FILE)}")
-    if ready.control_url.startswith("unix:"):
-        path = ready.control_url.removeprefix("unix:")
-        curl = f"curl --unix-socket {shlex.quote(path)} http://control"
-    else:
-        curl = f"curl {ready.control_url}"
+    curl, shown = credential.curl(ready.control_url)
     typer.echo(
         f"serving {ready.name} (Ctrl-C stops it)\n"
         f"  agents:  {ready.agent_url}/e/TOKEN/mcp, a token for each episode's seat\n"
         f"  control: {ready.control_url}\n"
-        + (f"  control credential: {token_file}\n" if token_file else "")
-        + f"  try it:  {curl}/v1/environment -H {kept}"
+        + (f"  control credential: {credential.file}\n" if credential.file else "")
+        + f"  try it:  {curl}/v1/environment {shown}"
     )
-
-
-def _write_private(file: Path, text: str) -> None:
-    file.touch(mode=0o600)
-    file.write_text(text)
-
-
-def _private_directory() -> Path:
-    """A folder for a socket and a credential, which no other user can look into."""
-    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or os.devnull)
-    is_private = runtime.is_dir() and not runtime.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-    return Path(tempfile.mkdtemp(prefix="envhub-", dir=runtime if is_private else None))

@@ -2,8 +2,6 @@
 
 import logging
 import os
-import secrets
-import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,17 +22,16 @@ from envhub.plugins import find_environment
 from envhub.protocols import EnvironmentHost, Model
 from envhub.serving.agent_plane import AgentPlane, new_user
 from envhub.serving.control_plane import ControlPlane
+from envhub.serving.control_socket import LOOPBACK, authority, control_guard, control_socket
 from envhub.serving.episodes import Episodes
 from envhub.serving.http import Guard
-from envhub.serving.listener import bind_tcp, bind_unix, listening
+from envhub.serving.listener import bind_tcp, listening
 from envhub.serving.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS = 6.0
 """Closing every episode may take this long; who started the server may not wait much longer."""
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_LOCAL_URLS = ("http://127.0.0.1:", "http://localhost:", "http://[::1]:")
 _WILDCARDS = ("0.0.0.0", "::")
 _ROLE_KEY = "ENVHUB_ROLE_KEY"
 
@@ -94,9 +91,8 @@ async def serving_host(
     async with AsyncExitStack() as stack:
         agents = bind_tcp(service.agent_host, service.agent_port)
         stack.callback(agents.close)
-        control, control_url = _bind_control(service.control)
-        stack.callback(_release, control, control_url)
-        agent_url = service.public_url or f"http://{_authority(service.agent_host, agents)}"
+        control, control_url = stack.enter_context(control_socket(service.control))
+        agent_url = service.public_url or f"http://{authority(service.agent_host, agents)}"
         metrics = Metrics()
         plane = AgentPlane(host.info, Guard(_hosts(service, agent_url)))
         episodes = Episodes(
@@ -108,9 +104,7 @@ async def serving_host(
             new_user=new_user,
             retire=plane.retire,
         )
-        # Browsers, which names are rebound for, cannot reach a unix socket; elsewhere the credential decides.
-        guard = Guard(_LOOPBACK) if control_url.startswith(_LOCAL_URLS) else None
-        controls = ControlPlane(host, episodes, metrics, service.control_token, guard)
+        controls = ControlPlane(host, episodes, metrics, service.control_token, control_guard(control_url))
         await stack.enter_async_context(plane.serving(episodes))
         await stack.enter_async_context(listening(plane, agents))
         await stack.enter_async_context(listening(controls, control))
@@ -153,29 +147,6 @@ async def _model(asked: ModelConfig | RoleEndpoint) -> AsyncGenerator[Model]:
         yield model
 
 
-def _bind_control(address: str) -> tuple[socket.socket, str]:
-    if address.startswith("unix:"):
-        path = str(Path(address.removeprefix("unix:")).absolute())
-        return bind_unix(path), f"unix:{path}"
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"--control {address!r} is neither unix:PATH nor HOST:PORT")
-    bound = bind_tcp(host.strip("[]"), int(port))
-    return bound, f"http://{_authority(host.strip('[]'), bound)}"
-
-
-def _release(bound: socket.socket, url: str) -> None:
-    """Close a control socket, and remove its file."""
-    bound.close()
-    if url.startswith("unix:"):
-        Path(url.removeprefix("unix:")).unlink(missing_ok=True)
-
-
-def _authority(host: str, bound: socket.socket) -> str:
-    port = bound.getsockname()[1]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def _hosts(service: Service, agent_url: str) -> tuple[str, ...]:
     """The names agents may call this server by; the first is used for what it asks of itself."""
     if service.public_url is None and service.agent_host in _WILDCARDS:
@@ -185,9 +156,4 @@ def _hosts(service: Service, agent_url: str) -> tuple[str, ...]:
     public = urlsplit(agent_url)
     if public.hostname is None or public.scheme not in ("http", "https"):
         raise ConfigError(f"--public-url {agent_url!r} is no http URL")
-    return (*_LOOPBACK, service.agent_host, public.hostname)
-
-
-def new_token() -> str:
-    """A control credential."""
-    return secrets.token_urlsafe(32)
+    return (*LOOPBACK, service.agent_host, public.hostname)
