@@ -35,7 +35,7 @@ class Rows(World):
 
 def test_a_host_says_what_its_environment_is() -> None:
     info = host_of(Rows).info
-    assert (info.name, info.version, info.contract) == ("world", "0.1.0", 0)
+    assert (info.name, info.version, info.contract) == ("world", "0.1.0", 1)
     assert (info.splits, info.seats, info.limits.max_turns) == (("train", "test"), ("agent",), 7)
     assert info.isolation == "in_process"
 

@@ -24,7 +24,7 @@ from envhub.score import Score, VerifierRef
 from envhub.submission import Submission
 from envhub.task import BadRow, Public, Secret, Task
 
-CONTRACT_VERSION = 0
+CONTRACT_VERSION = 1
 _MOST_SHELVES = 8
 _HOOKS = {
     "tasks": "@classmethod def tasks(cls, config, split, seed)",

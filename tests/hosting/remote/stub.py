@@ -19,7 +19,7 @@ INFO: dict[str, Any] = {
     "name": "stub",
     "version": "1",
     "digest": "sha256:0",
-    "contract": 0,
+    "contract": 1,
     "splits": ["test"],
     "seats": ["agent"],
     "tools": [TOOL],

@@ -63,7 +63,7 @@ async def test_a_refusal_in_other_words_than_the_contracts_is_understood() -> No
 async def test_another_contract_version_is_told_whatever_else_it_says() -> None:
     async with stub_server() as server:
         server.info = {"name": "stub", "contract": 7, "novel": True}
-        with pytest.raises(ConfigError, match="contract version 7, this hub speaks version 0"):
+        with pytest.raises(ConfigError, match="contract version 7, this hub speaks version 1"):
             async with attach(server.url, TOKEN):
                 raise AssertionError
 
