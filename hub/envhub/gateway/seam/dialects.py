@@ -13,6 +13,18 @@ def dialect_of(path: str) -> Dialect | None:
     return _load(path) if path in PATHS else None
 
 
+async def make_ready(path: str) -> None:
+    """Load what the dialect of a path needs to read a request, without holding up the loop.
+
+    Raises:
+        Refused: it is not installed.
+    """
+    if path in ("responses", "messages"):
+        from envhub.gateway.seam.litellm_translation import prepare
+
+        await prepare(path)
+
+
 @cache
 def _load(path: str) -> Dialect:
     if path == "chat/completions":

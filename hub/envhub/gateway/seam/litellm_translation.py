@@ -9,18 +9,37 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import anyio.to_thread
+
 from envhub.errors import ConfigError
 from envhub.gateway.seam.dialect import Problem, Refused
 from envhub.models.litellm_package import import_litellm
 
-_RESPONSES = "litellm.responses.litellm_completion_transformation.transformation"
-_MESSAGES = (
-    "litellm.llms.anthropic.pass_through.adapters.transformation",
-    # Where it was before litellm 1.100.
-    "litellm.llms.anthropic.experimental_pass_through.adapters.transformation",
-)
+_APIS = {
+    "responses": ("the Responses API", ("litellm.responses.litellm_completion_transformation.transformation",)),
+    "messages": (
+        "the Messages API",
+        (
+            "litellm.llms.anthropic.pass_through.adapters.transformation",
+            # Where other versions have it.
+            "litellm.llms.anthropic.experimental_pass_through.adapters.transformation",
+        ),
+    ),
+}
 # litellm looks models up, to leave out what they do not take; of this one it knows nothing.
 _NO_MODEL = "none"
+_prepared: set[str] = set()
+
+
+async def prepare(path: str) -> None:
+    """Load what the dialect of a path needs, in a worker thread: litellm takes two seconds.
+
+    Raises:
+        Refused: litellm is not there.
+    """
+    if path in _APIS and path not in _prepared:
+        await anyio.to_thread.run_sync(_module, path)
+        _prepared.add(path)
 
 
 def chat_of_responses(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,7 +49,7 @@ def chat_of_responses(request: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: it is none.
         Refused: litellm is not there.
     """
-    config = _module("the Responses API", _RESPONSES).LiteLLMCompletionResponsesConfig
+    config = _module("responses").LiteLLMCompletionResponsesConfig
     fields = {name: value for name, value in request.items() if name not in ("input", "stream")}
     return _translated(
         lambda: config.transform_responses_api_request_to_chat_completion_request(
@@ -47,7 +66,7 @@ def namespaces_of(tools: Sequence[Mapping[str, Any]]) -> Mapping[str, tuple[str,
     """
     if not any(tool.get("type") == "namespace" for tool in tools):
         return {}
-    config = _module("the Responses API", _RESPONSES).LiteLLMCompletionResponsesConfig
+    config = _module("responses").LiteLLMCompletionResponsesConfig
     return _translated(lambda: config.namespace_tool_name_map(tools))
 
 
@@ -58,7 +77,7 @@ def chat_of_messages(request: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: it is none.
         Refused: litellm is not there.
     """
-    adapter = _module("the Messages API", *_MESSAGES).LiteLLMAnthropicMessagesAdapter()
+    adapter = _module("messages").LiteLLMAnthropicMessagesAdapter()
     fields = {**request, "model": _NO_MODEL}
     return _translated(lambda: adapter.translate_anthropic_to_openai(fields)[0])
 
@@ -74,7 +93,8 @@ def _translated(translate: Any) -> Any:
 
 
 @cache
-def _module(api: str, *names: str) -> Any:
+def _module(path: str) -> Any:
+    api, names = _APIS[path]
     try:
         import_litellm(api)
     except ConfigError as error:
@@ -84,6 +104,5 @@ def _module(api: str, *names: str) -> Any:
             return importlib.import_module(name)
         except ModuleNotFoundError:
             continue
-    raise Refused(
-        Problem("invalid", 404, f"{api} needs litellm 1.106, and the installed one translates it elsewhere", "litellm")
-    )
+    problem = f"{api} goes through litellm, and the installed one has no such translation; litellm 1.106.2 has"
+    raise Refused(Problem("invalid", 404, problem, "litellm_missing"))

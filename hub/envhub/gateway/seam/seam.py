@@ -11,7 +11,7 @@ from envhub.errors import AgentError, BudgetError, EpisodeError, EpisodeStop
 from envhub.gateway.exposure import Exposure
 from envhub.gateway.seam.deliveries import Delivery
 from envhub.gateway.seam.dialect import Asked, Dialect, Problem, Refused, model_list
-from envhub.gateway.seam.dialects import COUNT_TOKENS, counted_tokens, dialect_of
+from envhub.gateway.seam.dialects import COUNT_TOKENS, counted_tokens, dialect_of, make_ready
 from envhub.protocols import ModelReply, Sampling
 from envhub.serving.http import Receive, Scope, Send, TooLarge, answer, header, read_body
 from envhub.streaming import Delta, ReplyStream
@@ -79,6 +79,7 @@ async def _serve(exposure: Exposure, path: str, scope: Scope, receive: Receive, 
             await answer(send, 200, counted_tokens(body))
             return
         assert dialect is not None
+        await make_ready(path)
         await _Call(exposure, dialect, path, body, scope, send).answer()
     except ValueError as error:
         raise Refused(Problem("invalid", 400, str(error)[:2000])) from None
