@@ -1,8 +1,12 @@
 """The command `hub check`. Imports what it needs when it runs, so that `--help` is instant."""
 
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+TIME_LIMIT_SECONDS = 900.0
 
 
 def check(
@@ -18,18 +22,65 @@ def check(
         typer.Option("--role", metavar="ROLE=MODEL", help="A model the environment asks itself, such as judge=…"),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="CHECK", help="Only this check; repeatable.")
+        list[str] | None, typer.Option("--only", metavar="CHECK", help="Only this check, or attack; repeatable.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    is_thorough: Annotated[
+        bool, typer.Option("--thorough", help="Then serve it, and attack it over the wire as agents could: minutes.")
+    ] = False,
+    time_limit: Annotated[
+        float, typer.Option(min=1, help="Of --thorough: seconds for everything; what is left is not tried.")
+    ] = TIME_LIMIT_SECONDS,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Of --thorough: write a page that says what was tried.")
+    ] = None,
+    mcp1_python: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PYTHON", envvar="ENVHUB_MCP1_PYTHON", help="Of --thorough: a Python that has `mcp<2` installed."
+        ),
+    ] = None,
+    node_tools: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            envvar="ENVHUB_NODE_TOOLS",
+            help="Of --thorough: where npm installed MCP's Inspector and conformance suite.",
+        ),
+    ] = None,
 ) -> None:
     """Check an environment before others use it: right scores, no leaks, no bleeding, nothing left behind.
 
-    Its code runs inside this process. Exit codes: 0 every check passed, 1 some failed, 2 usage.
+    Its code runs inside this process; --thorough serves it from one of its own, too, and also takes a server's address.
+    Exit codes: 0 every check passed and every attack held, 1 some did not, 2 usage, 130 interrupted.
     """
     from envhub.cli.run import assignments
     from envhub_registry.check.running import check_command
 
     given_roles = assignments(roles or [], "--role")
     given = assignments(settings or [], "--set")
+    if is_thorough:
+        from envhub_registry.check.thorough.running import Asked, thorough_command
+        from envhub_registry.check.thorough.siege import Tools
+
+        raise typer.Exit(
+            thorough_command(
+                Asked(
+                    target=environment,
+                    split=split,
+                    limit=limit,
+                    seed=seed,
+                    settings=given,
+                    roles=given_roles,
+                    only=only or [],
+                    seconds=time_limit,
+                    report=report,
+                    as_json=as_json,
+                    tools=Tools(mcp1_python, node_tools, os.environ),
+                )
+            )
+        )
+    if report is not None:
+        raise typer.BadParameter("only with --thorough", param_hint="--report")
     code = check_command(environment, split, limit, seed, given, given_roles, only or [], as_json)
     raise typer.Exit(code)

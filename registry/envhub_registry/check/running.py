@@ -55,7 +55,7 @@ def check_command(
             raise UnknownNameError("check", name, known)
     chosen = [known[name] for name in only] or list(CHECKS)
     started = time.perf_counter()
-    findings = run_async(_check, target, split, limit, seed, settings, roles, chosen)
+    findings = run_async(check_environment, target, split, limit, seed, settings, roles, chosen)
     seconds = time.perf_counter() - started
     is_good = all(finding.state != "failed" for finding in findings)
     if as_json:
@@ -67,19 +67,27 @@ def check_command(
         }
         sys.stdout.write(json.dumps(report) + os.linesep)
     else:
-        _print(results(), findings, seconds)
+        print_findings(results(), findings)
+        failed = sum(finding.state == "failed" for finding in findings)
+        said = f"{failed} of {len(findings)} checks failed" if failed else "every check that applies passed"
+        results().print(f"\n{said} · {seconds:.1f} s")
     return 0 if is_good else 1
 
 
-async def _check(
+async def check_environment(
     target: str,
     split: str | None,
     limit: int,
     seed: int,
     settings: Mapping[str, Any],
     roles: Mapping[str, Any],
-    checks: Sequence[Check],
+    checks: Sequence[Check] = CHECKS,
 ) -> list[Finding]:
+    """What the checks find of an environment, hosted in this process.
+
+    Raises:
+        UsageError: it cannot be hosted as asked.
+    """
     found = find_environment(target)
     config = configured(found, settings)
     async with AsyncExitStack() as stack:
@@ -135,27 +143,25 @@ async def _run(subject: Subject, check: Check) -> Finding:
     return Finding(check.name, check.title, state, says, details, fix, time.perf_counter() - started)
 
 
-def _print(console: Console, findings: Sequence[Finding], seconds: float) -> None:
+def print_findings(console: Console, findings: Sequence[Finding]) -> None:
+    """A line for each check, with what was seen and how to mend it where it failed."""
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
         mark, style = _MARKS[finding.state]
         says = f"{finding.title}: {finding.says}" if finding.state == "failed" else finding.says or finding.title
         line = Text.assemble((mark, style), "  ", (f"{finding.check:<{width}}  ", "bold"))
-        line.append(_one_line(says), style="dim" if finding.state == "not_applicable" else "")
+        line.append(one_line(says), style="dim" if finding.state == "not_applicable" else "")
         console.print(line)
         margin = " " * (width + 5)
         for detail in finding.details[:_SHOWN]:
-            console.print(Text(margin + _one_line(detail), style="dim"))
+            console.print(Text(margin + one_line(detail), style="dim"))
         if len(finding.details) > _SHOWN:
             console.print(Text(f"{margin}… and {len(finding.details) - _SHOWN} more", style="dim"))
         if finding.fix is not None:
             console.print(Text(f"{margin}→ {finding.fix}", style="yellow"))
-    failed = sum(finding.state == "failed" for finding in findings)
-    said = f"{failed} of {len(findings)} checks failed" if failed else "every check that applies passed"
-    console.print(f"\n{said} · {seconds:.1f} s")
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """What an environment says, in a line that drives no terminal."""
     shown = "".join(character if character.isprintable() else " " for character in text)
     return shown if len(shown) <= 400 else shown[:399] + "…"

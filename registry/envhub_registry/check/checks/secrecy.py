@@ -1,14 +1,14 @@
 """Secrecy: canaries stand in for what is secret, everything is tried, and no canary may come back."""
 
-import secrets
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, cast
+from typing import Any
 
-from envhub import Message, Task
+from envhub import Message
 from envhub.errors import HubError
 from envhub.messages import assistant
 from envhub.protocols import AgentPlane, Episode
 from envhub_registry.check.finding import Broken, NotApplicable
+from envhub_registry.check.planting import planted as twins_of
 from envhub_registry.check.playing import SUBMIT, call
 from envhub_registry.check.samples import ill_formed, well_formed
 from envhub_registry.check.subject import AnyTask, Subject
@@ -27,7 +27,7 @@ async def secrets_stay_secret(subject: Subject) -> str:
     planted = answers = 0
     for task in subject.tasks()[:MOST_TASKS]:
         reference = await subject.reference(task)
-        for field, canary, twin in _planted(task):
+        for field, canary, twin in twins_of(task):
             try:
                 seen = [item async for item in _everything(subject, twin, reference)]
             except HubError:
@@ -45,43 +45,6 @@ async def secrets_stay_secret(subject: Subject) -> str:
     if not planted and not answers:
         raise NotApplicable("the secret half of its tasks is empty")
     return f"{planted} canaries planted, none seen" if planted else "real answers searched for, none seen"
-
-
-def _planted(task: AnyTask) -> Iterator[tuple[str, str, AnyTask]]:
-    """The task with one field of its secret half replaced at a time, by a canary of the same sort."""
-    for field in type(task.secret).model_fields:
-        canary = str(secrets.randbelow(9 * 10**14) + 10**14)
-        value = _plant(getattr(task.secret, field), canary)
-        if value is not None:
-            yield field, canary, Task(task.public, task.secret.model_copy(update={field: value}))
-
-
-def _plant(value: Any, canary: str) -> Any:
-    """The value with canaries for its words and numbers; None where it holds neither."""
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, str):
-        # Digits where there were digits: whoever reads a number there still can.
-        return canary if _is_number(value) else f"canary-{canary}"
-    if isinstance(value, int | float):
-        return type(value)(int(canary))
-    if isinstance(value, dict):
-        whole = cast(dict[str, Any], value)
-        found = {key: planted for key, item in whole.items() if (planted := _plant(item, canary)) is not None}
-        return {**whole, **found} if found else None
-    if isinstance(value, list | tuple):
-        items = cast("list[Any] | tuple[Any, ...]", value)
-        if items and all(isinstance(item, Message) for item in items):
-            return (*items, assistant(f"canary-{canary}"))
-        planted = [_plant(item, canary) for item in items]
-        if all(item is None for item in planted):
-            return None
-        return type(items)(old if new is None else new for old, new in zip(items, planted, strict=True))
-    return None
-
-
-def _is_number(text: str) -> bool:
-    return text.strip().lstrip("-").isdigit()
 
 
 async def _everything(subject: Subject, task: AnyTask, reference: tuple[Message, ...] | Any) -> AsyncIterator[Seen]:
