@@ -109,6 +109,20 @@ class Seat(Protocol):
 
     @property
     def is_sealed(self) -> bool: ...
+    @property
+    def limits(self) -> Limits:
+        """Those in force now."""
+        ...
+
+    @property
+    def turns(self) -> int:
+        """How many of the seat's turns are used."""
+        ...
+
+    @property
+    def has_user(self) -> bool:
+        """Whether somebody answers to words; else the first words without a tool call end the episode."""
+        ...
 
     async def generate(self, messages: Sequence[Message], tools: Sequence[Tool] | None = None) -> Message:
         """Ask the run's model to answer the conversation; a turn. `tools` defaults to all of the seat's."""
@@ -140,7 +154,16 @@ class Agent(Protocol):
         ...
 
     async def play(self, seat: Seat) -> Stop:
-        """Act until done."""
+        """Act until done. `Stop.CANCELLED` discards the attempt: it is recorded, and never scored."""
+        ...
+
+
+@runtime_checkable
+class AttendedAgent(Protocol):
+    """An agent whose player sits at the terminal, and is asked what a Ctrl-C is to mean."""
+
+    def interrupt(self) -> bool:
+        """Ctrl-C was pressed; False where nobody plays now, so that it means the run."""
         ...
 
 

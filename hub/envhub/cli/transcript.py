@@ -27,8 +27,10 @@ def print_rollout(console: Console, rollout: Rollout) -> None:
         _print_turn(console, turn)
     console.print()
     console.print(Text(f"{rollout.outcome.value}, stopped: {rollout.stop.value}", style="bold"))
-    for line in _verdict(rollout):
+    for line in verdict(rollout):
         console.print(Text(line))
+    if not rollout.trainable:
+        console.print(Text(f"not trainable: {rollout.trainable_reason}"))
     timings = rollout.timings.model_dump()
     total = timings.pop("total")
     stages = ", ".join(f"{stage} {seconds * 1000:.2f}" for stage, seconds in timings.items() if seconds)
@@ -87,7 +89,8 @@ def _printable(text: str) -> str:
     )
 
 
-def _verdict(rollout: Rollout) -> Iterable[str]:
+def verdict(rollout: Rollout) -> Iterable[str]:
+    """How a rollout was scored, what was handed in and what broke, a line each."""
     score = rollout.score
     if score is not None:
         passed = "" if score.passed is None else ", passed" if score.passed else ", not passed"
@@ -102,5 +105,3 @@ def _verdict(rollout: Rollout) -> Iterable[str]:
         yield f"submitted: {_printable(rollout.answer)}"
     for fault in rollout.faults:
         yield f"fault in {fault.boundary} during {fault.phase}: {_printable(fault.message)}"
-    if not rollout.trainable:
-        yield f"not trainable: {rollout.trainable_reason}"

@@ -142,6 +142,10 @@ class OpenPlan:
 
     async def tasks(self, opened: OpenEnvironment) -> AsyncIterator[TaskCard | BadRow]:
         """The tasks of one environment, up to the limit; bad rows among them do not count towards it."""
+        for task_id in self.plan.request.tasks[: self.plan.request.limit]:
+            yield await opened.host.find_task(opened.split, task_id, self.plan.seed)
+        if self.plan.request.tasks:
+            return
         count = 0
         async for card in opened.host.tasks(opened.split, self.plan.seed):
             if isinstance(card, BadRow):

@@ -160,6 +160,9 @@ class Attempt:
                 raise
             finally:
                 clock.end("agent")
+            if self._stop is Stop.CANCELLED:
+                self._is_cancelled = True  # whoever played takes it back
+                return
             self._phase = "verify"
             self._on_state("verify")
             try:

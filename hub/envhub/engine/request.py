@@ -43,6 +43,8 @@ class RunRequest(Frozen):
     """Models that environments ask themselves, by the role they ask for: `judge`, `user` …"""
     agent: str | None = None
     split: str | None = None
+    tasks: tuple[str, ...] = ()
+    """Only these of the split, by id."""
     limit: int | None = Field(default=None, ge=1)
     """Tasks of each environment."""
     repeats: int = Field(default=1, ge=1)
