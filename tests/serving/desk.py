@@ -150,11 +150,16 @@ class Session:
 
 @asynccontextmanager
 async def served(
-    environment: AnyEnvironment, *, ttl_seconds: float = 3600.0, control: str = "127.0.0.1:0", **config: Any
+    environment: AnyEnvironment,
+    *,
+    ttl_seconds: float = 3600.0,
+    control: str = "127.0.0.1:0",
+    seconds: float = 10.0,
+    **config: Any,
 ) -> AsyncGenerator[Desk]:
     """A world served on loopback, with ten seconds for everything."""
     service = Service(environment="world", control_token=TOKEN, ttl_seconds=ttl_seconds, control=control)
-    with anyio.fail_after(10):
+    with anyio.fail_after(seconds):
         async with serving_host(host_of(environment, **config), service) as serving:
             connector = aiohttp.TCPConnector(limit=0)
             if control.startswith("unix:"):

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import anyio
-from anyio.abc import ByteReceiveStream
+from anyio.abc import ByteReceiveStream, Process
 
 CONFORMANCE = "0.2.0-alpha.12"
 """Of `@modelcontextprotocol/conformance`; npm's `latest` knows no requirement sets."""
@@ -151,11 +151,14 @@ async def _version_of(node: Path) -> tuple[int, int] | None:
 
 
 async def _run(argv: Sequence[str], variables: Mapping[str, str], *, folder: Path, timeout_seconds: float) -> Ended:
-    process = await anyio.open_process(
-        argv, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, cwd=folder, env=variables, start_new_session=True
-    )
+    process: Process | None = None
+    # A cancellation in the middle of it would kill the program, and not what it has started by then.
+    with anyio.CancelScope(shield=True):
+        process = await anyio.open_process(
+            argv, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, cwd=folder, env=variables, start_new_session=True
+        )
     stdout, stderr = bytearray(), bytearray()
-    assert process.stdout is not None and process.stderr is not None
+    assert process is not None and process.stdout is not None and process.stderr is not None
     code: int | None = None
     try:
         with anyio.move_on_after(timeout_seconds):

@@ -1,0 +1,112 @@
+"""The MCP project's own suite against our serving layer; `.ci/foreign.sh` installs it."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from envhub_registry.check.thorough.conformance import LEGACY, MODERN, PACKAGE, SCENARIOS, at, conformance_outcomes
+from envhub_registry.check.thorough.node import CONFORMANCE, NodeTools
+from envhub_servers.arithmetic import Arithmetic
+from tests.conformance import baseline
+from tests.conformance.installed import node_tools
+from tests.conformance.world import SuiteWorld
+from tests.serving.desk import Desk, served
+
+pytestmark = pytest.mark.live
+
+SECONDS = 240.0
+UNSCORED = {
+    LEGACY: {"server-session-lifecycle", "json-schema-2020-12", "server-sse-polling"},
+    MODERN: {"json-schema-2020-12", "http-header-validation", "http-custom-header-server-validation"},
+}
+"""What the suite runs without counting it, and we pass."""
+
+
+@pytest.mark.parametrize("revision", [LEGACY, MODERN])
+async def test_every_scored_scenario_passes_but_for_the_baseline(revision: str, tmp_path: Path) -> None:
+    tools = await node_tools()
+    async with served(SuiteWorld, seconds=SECONDS) as desk:
+        code, said, _ = await _run_suite(tools, (await desk.seat()).url, revision, tmp_path)
+    assert code == 0, said
+    assert "Baseline check passed" in said
+
+
+@pytest.mark.parametrize("revision", [LEGACY, MODERN])
+async def test_what_is_not_scored_passes_too_but_for_extensions(revision: str, tmp_path: Path) -> None:
+    tools = await node_tools()
+    async with served(SuiteWorld, seconds=SECONDS) as desk:
+        _, _, checks = await _run_suite(tools, (await desk.seat()).url, revision, tmp_path)
+    for scenario in UNSCORED[revision]:
+        failed = [check for check in checks[scenario] if check["status"] in ("FAILURE", "WARNING")]
+        assert not failed, scenario
+
+
+async def test_every_entry_of_the_baseline_is_needed(tmp_path: Path) -> None:
+    tools = await node_tools()
+    failing: set[str] = set()
+    async with served(SuiteWorld, seconds=SECONDS) as desk:
+        for revision in (LEGACY, MODERN):
+            _, _, checks = await _run_suite(tools, (await desk.seat()).url, revision, tmp_path)
+            for scenario, made in checks.items():
+                failed = {check["id"] for check in made if check["status"] in ("FAILURE", "WARNING")}
+                failing |= {f"{scenario}:{check}" for check in failed} | ({scenario} if failed else set())
+    assert set(baseline.entries()) <= failing
+
+
+async def test_a_shipped_environment_holds_whatever_needs_no_fixtures() -> None:
+    tools = await node_tools()
+    async with served(Arithmetic, seconds=SECONDS, size=3) as desk:
+        outcomes = await conformance_outcomes(tools, lambda: _seat_of(desk))
+    assert [outcome.name for outcome in outcomes if outcome.state != "held"] == []
+    assert len(outcomes) == sum(len(scenario.versions) for scenario in SCENARIOS)
+
+
+async def test_a_server_that_is_not_there_breaks_scenarios() -> None:
+    tools = await node_tools()
+    scenario = next(scenario for scenario in SCENARIOS if scenario.name == "tools-list")
+    outcomes = await conformance_outcomes(tools, at("http://127.0.0.1:1/mcp"), scenarios=[scenario])
+    assert [(outcome.state, outcome.version) for outcome in outcomes] == [("broke", LEGACY), ("broke", MODERN)]
+    assert all("fetch failed" in " ".join(outcome.details) for outcome in outcomes)
+
+
+async def test_a_server_that_never_answers_takes_no_longer_than_the_bound() -> None:
+    tools = await node_tools()
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
+    async with listener:
+        url = f"http://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}/mcp"
+        with anyio.fail_after(30):
+            outcomes = await conformance_outcomes(tools, at(url), scenarios=SCENARIOS[:1], scenario_seconds=3)
+    assert [(outcome.state, outcome.says) for outcome in outcomes] == [("broke", "not done after 3 s")]
+
+
+async def _run_suite(
+    tools: NodeTools, url: str, revision: str, folder: Path
+) -> tuple[int, str, dict[str, list[dict[str, Any]]]]:
+    """A whole requirement set: the exit code, what was printed, and the checks by scenario."""
+    arguments = ["server", "--url", url, "--requirements", revision, "--expected-failures", str(baseline.FILE)]
+    program = tools.program(PACKAGE, CONFORMANCE)
+    ended = await tools.run(program, [*arguments, "-o", str(folder)], timeout_seconds=SECONDS, folder=folder)
+    return ended.code, ended.stdout + ended.stderr, _checks(folder)
+
+
+def _checks(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """What the suite wrote down, by scenario; its folders are named like server-ping-2026-11-21T19-05-10-809Z."""
+    return {
+        file.parent.name.removeprefix("server-").rsplit("-", 6)[0]: json.loads(file.read_text())
+        for file in folder.glob("server-*/checks.json")
+    }
+
+
+@asynccontextmanager
+async def _seat_of(desk: Desk) -> AsyncGenerator[str]:
+    """A seat of an episode of its own."""
+    answer = await desk.control("GET", "/v1/tasks?split=test")
+    card = answer.json["cards"][0]["public"]
+    episode = await desk.open(task={"id": card["id"], "split": "test"})
+    yield episode.seats[0].url
+    assert (await desk.control("DELETE", f"/v1/episodes/{episode.id}")).status == 200
