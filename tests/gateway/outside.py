@@ -58,6 +58,7 @@ class Desk:
         limits: Limits | None = None,
         deadlines: Deadlines | None = None,
         model: Model | None = None,
+        seconds: float = 30,
     ) -> Rollout:
         """Play the first task of the environment from outside; its record."""
         card = await anext(aiter(self.host.tasks(self.host.info.splits[0], 0)))
@@ -77,7 +78,7 @@ class Desk:
             gateway=self.gateway,
         )
         task = TaskRef(split=card.split, id=card.public.id, digest=card.digest)
-        with anyio.fail_after(30):
+        with anyio.fail_after(seconds):
             return await Attempt(Item(cast, card, task, "group", "group-0", 0, 1, None), 0, 0.0, _unseen).play()
 
     async def chat(self, address: SeatAddress, said: str | list[dict[str, Any]] = "count", **more: Any) -> Any:

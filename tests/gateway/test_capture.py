@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import BadRow, Limits, ModelReply, Outcome, Stop, segments
+from envhub import BadRow, Limits, ModelReply, Outcome, Rollout, Stop, segments
 from envhub.engine.item import Cast, Item
 from envhub.engine.play import Attempt
 from envhub.errors import ContextLimitError, ModelError
@@ -136,8 +136,9 @@ async def test_who_hangs_up_ends_the_call_and_who_comes_back_is_one_turn() -> No
 
 async def test_a_model_call_in_flight_ends_with_its_seat_and_leaves_no_turn() -> None:
     model = Waiting()
+    answers: list[Any] = []
+    ended: list[Rollout] = []
     async with desk() as made, anyio.create_task_group() as tasks:
-        answers: list[Any] = []
 
         async def ask(address: SeatAddress) -> None:
             answers.append(await made.chat(address))
@@ -146,7 +147,8 @@ async def test_a_model_call_in_flight_ends_with_its_seat_and_leaves_no_turn() ->
             tasks.start_soon(ask, address)
             await model.asked.wait()
 
-        rollout = await made.play(play, model=model)
+        ended.append(await made.play(play, model=model))
+    rollout = ended[0]
     assert (rollout.outcome, rollout.turns, rollout.gaps) == (Outcome.SCORED, (), ("model_calls",))
     assert answers[0][0] == 403
     assert answers[0][1]["error"]["code"] == "episode_closed"
