@@ -45,7 +45,7 @@ def collect_command(
 ) -> int:
     """Run and report; the exit code."""
     started, cpu = time.perf_counter(), cpu_seconds()
-    request = _request(given, config, output, resume)
+    request = request_of(given, config, output, resume)
     plan = make_plan(request)
     directory = output or default_directory(plan)
     credentials = load_credentials(os.environ, Path.cwd())
@@ -99,21 +99,24 @@ class TerminalRun:
 
     async def _play(self) -> None:
         live = LiveRun(self._stop, self)
-        async with live_door(live, os.environ, self._view.note), anyio.create_task_group() as watchers:
-            self._everything = watchers.cancel_scope
-            watchers.start_soon(self._watch_signals)
-            watchers.start_soon(self._view.refresh)
-            await collect(
-                self._plan,
-                self._directory,
-                given=self._given,
-                resume=self._resume,
-                credentials=self._credentials,
-                observer=self._view,
-                stop=self._stop,
-                live=live,
-            )
-            watchers.cancel_scope.cancel()
+        async with live_door(live, os.environ, self._view.note):
+            async with anyio.create_task_group() as watchers:
+                self._everything = watchers.cancel_scope
+                watchers.start_soon(self._watch_signals)
+                watchers.start_soon(self._view.refresh)
+                await collect(
+                    self._plan,
+                    self._directory,
+                    given=self._given,
+                    resume=self._resume,
+                    credentials=self._credentials,
+                    observer=self._view,
+                    stop=self._stop,
+                    live=live,
+                )
+                watchers.cancel_scope.cancel()
+            if self._patience is not None:
+                self._patience.cancel()  # all is tidied up; only those who follow have yet to hear of it
 
     def interrupt(self) -> None:
         """Start nothing new; what is in flight finishes."""
@@ -160,8 +163,12 @@ class TerminalRun:
         os._exit(INTERRUPTED)
 
 
-def _request(given: dict[str, Any], config: Path | None, output: Path | None, resume: bool) -> RunRequest:
-    """The request: a file's, or a stored run's own when resuming without an environment, with the options on top."""
+def request_of(given: dict[str, Any], config: Path | None, output: Path | None, resume: bool) -> RunRequest:
+    """The request: a file's, or a stored run's own when resuming without an environment, with the options on top.
+
+    Raises:
+        UsageError: the file, a setting or the directory does not hold.
+    """
     values: dict[str, Any] = request_from_file(config) if config else {}
     if resume and output is None:
         raise ConfigError("--resume needs the run's directory: add -o DIR")
@@ -200,6 +207,7 @@ def default_directory(plan: Plan) -> Path:
 
 
 def as_toml(request: RunRequest) -> str:
+    """A request as a `--config` file has it."""
     """A request as a configuration file has it."""
     return tomli_w.dumps(request.model_dump(mode="json", exclude_defaults=True, exclude_none=True))
 

@@ -33,6 +33,8 @@ class Follower:
         self._waiting: deque[bytes] = deque()
         self._dropped = 0
         self._change = anyio.Event()
+        self.taken = 0
+        """Events that went out."""
         self.is_over = False
         """Whether nothing more will come."""
 
@@ -56,6 +58,7 @@ class Follower:
             self._change = anyio.Event()
             await self._change.wait()
         taken = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+        self.taken += len(taken)
         if self._dropped and len(self._waiting) < MOST_WAITING // 2:
             self._waiting.append(_encoded(DroppedEvent(count=self._dropped)))  # also where nothing more happens
             self._dropped = 0
@@ -83,6 +86,11 @@ class Broadcast:
     def is_followed(self) -> bool:
         """Whether anybody follows."""
         return bool(self._followers)
+
+    @property
+    def taken(self) -> int:
+        """Events that those who follow now have taken."""
+        return sum(follower.taken for follower in self._followers)
 
     def join(self) -> Follower:
         """Follow from now on."""

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 MOST_CLIENTS = 32
 _OPENING_SECONDS = 10.0
 _FAREWELL_SECONDS = 1.0
+"""How long the end waits for followers while none takes an event; else it waits longer."""
+_LONGEST_FAREWELL_SECONDS = 5.0
 _ACCEPT_PAUSE_SECONDS = 1.0
 _QUEUE = 64
 
@@ -48,7 +50,7 @@ async def live_door(
             problem = error
             raise
         finally:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(_FAREWELL_SECONDS):
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_LONGEST_FAREWELL_SECONDS):
                 await door.farewell(problem)
             tasks.cancel_scope.cancel()
     if problem is not None:
@@ -145,6 +147,9 @@ class Door:
         live.end("failed" if isinstance(problem, Exception) else "interrupted")
         assert live.ending is not None
         self._broadcast.run_ended(live.facts.run_id, live.ending)
-        while self._broadcast.is_followed:
+        taken = -1
+        while self._broadcast.is_followed and taken != self._broadcast.taken:
+            taken = self._broadcast.taken
             self._left = anyio.Event()
-            await self._left.wait()
+            with anyio.move_on_after(_FAREWELL_SECONDS):
+                await self._left.wait()
