@@ -47,6 +47,7 @@ class Desk:
     gateway: Gateway
     http: aiohttp.ClientSession
     model: TellModel | None = None
+    split: str | None = None
     host: EnvironmentHost = field(
         default_factory=lambda: InProcessHost("counter", Counter, CounterConfig.model_validate({}))
     )
@@ -61,7 +62,7 @@ class Desk:
         seconds: float = 30,
     ) -> Rollout:
         """Play the first task of the environment from outside; its record."""
-        card = await anext(aiter(self.host.tasks(self.host.info.splits[0], 0)))
+        card = await anext(aiter(self.host.tasks(self.split or self.host.info.splits[0], 0)))
         assert not isinstance(card, BadRow)
         agent = Visitor(play)
         info = self.host.info
