@@ -1,7 +1,10 @@
 """Agents from outside play over MCP: what they do is recorded, and nothing else is theirs."""
 
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Literal
 
+import anyio
 import pytest
 from mcp.client import Client
 
@@ -124,3 +127,25 @@ async def test_arguments_too_deep_for_a_record_are_refused_in_words() -> None:
         rollout = await made.play(play)
     assert "deeper than 64" in said[0]
     assert Rollout.model_validate_json(rollout.model_dump_json()) == rollout
+
+
+@pytest.mark.parametrize("leg", ["hosted", "forwarded"])
+async def test_a_line_that_is_cut_in_mid_call_ends_the_call_and_the_episode_goes_on(leg: str, tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        host = None
+        if leg == "forwarded":
+            source = Path(__file__).parents[1] / "engine" / "conftest.py"
+            (tmp_path / "counter.py").write_text(source.read_text())
+            host = await stack.enter_async_context(open_served(str(tmp_path / "counter.py"), {}))
+        made = await stack.enter_async_context(desk(host=host))
+
+        async def play(address: SeatAddress) -> None:
+            with anyio.move_on_after(0.5):
+                await made.call(address, "wait")
+            assert words(await made.call(address, "add")) == "1"
+            await made.call(address, "submit", answer="x")
+
+        rollout = await made.play(play)
+    assert (rollout.outcome, rollout.stop, rollout.reward) == (Outcome.SCORED, Stop.SUBMITTED, 0.5)
+    assert rollout.gaps == ("tool_calls",)
+    assert [call.name for turn in rollout.turns for call in turn.tool_calls] == ["add", "submit"]
