@@ -1,14 +1,13 @@
 """Starting a server for the hub, over stdin and stdout, or for people, who read where it is."""
 
 import os
-import sys
 from functools import partial
 
 import anyio
 import typer
 from pydantic import ValidationError
 
-from envhub.cli.run import assignments
+from envhub.cli.options import assignments
 from envhub.errors import ConfigError, UsageError
 from envhub.hosting.control import Failure, problem_of
 from envhub.hosting.launch import ServeOrder, ServerReady
@@ -16,6 +15,7 @@ from envhub.models.config import ModelConfig
 from envhub.serving.credential import ControlCredential, control_credential
 from envhub.serving.ending import serve_to_the_end
 from envhub.serving.serve import Service, serve
+from envhub.serving.stdio_pipe import keep_to_ourselves
 
 MAX_ORDER_BYTES = 16 * 2**20
 REFUSED = 2
@@ -23,7 +23,7 @@ REFUSED = 2
 
 def serve_ordered() -> int:
     """Serve what a line on stdin orders, and leave when stdin ends; the exit code."""
-    stdin, stdout = _keep_to_ourselves()
+    stdin, stdout = keep_to_ourselves()
 
     def say(line: ServerReady | Failure) -> None:
         os.write(stdout, line.model_dump_json().encode() + b"\n")
@@ -46,20 +46,6 @@ def serve_ordered() -> int:
     except UsageError as error:
         say(Failure(error=problem_of(error)))
         return REFUSED
-
-
-def _keep_to_ourselves() -> tuple[int, int]:
-    """Stdin and stdout under other numbers, which no child process inherits.
-
-    What the environment prints goes to stderr instead, and what it reads is empty: the pipes carry the greeting alone.
-    """
-    sys.stdout.flush()
-    kept = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return kept
 
 
 def _order(stdin: int) -> ServeOrder | None:

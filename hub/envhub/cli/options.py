@@ -1,0 +1,160 @@
+"""Options that several commands take and mean the same by, and what becomes of their values."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from envhub.errors import ConfigError
+
+EnvironmentArguments = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="ENV",
+        help="Environments by name (`hub list`), a file of your own (./dice.py), or a server (http://HOST:PORT).",
+    ),
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option("-m", "--model", help="Who generates, in litellm's words: hosted_vllm/NAME, gpt-4o, mock/solver …"),
+]
+BaseUrlOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="The model server's address; repeat it for replicas. Else HOSTED_VLLM_API_BASE or OPENAI_BASE_URL."
+    ),
+]
+RoleOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="ROLE=MODEL", help="A model that the environment asks itself: judge=gpt-4o."),
+]
+LimitOption = Annotated[int | None, typer.Option(min=1, help="Only the first N tasks of each environment.")]
+SeedOption = Annotated[int | None, typer.Option(help="Seeds tasks and episodes, and the model's sampling.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="An environment's setting; ENV.KEY for one of several."),
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(help="A TOML file (or a run's resolved.json) with these options; what is given here wins."),
+]
+ResumeOption = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Go on with the run in -o: what is done stays, faults are tried again.",
+        rich_help_panel="Output",
+    ),
+]
+LaneOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="direct|litellm",
+        help="How model calls travel; chosen by the model's name by default.",
+        rich_help_panel="Models",
+    ),
+]
+FallbackOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MODEL", help="Ask this model when the first fails for good; repeatable.", rich_help_panel="Models"
+    ),
+]
+RequestsPerMinuteOption = Annotated[
+    int | None,
+    typer.Option("--rpm", min=1, help="Most model calls begun in any 60 seconds.", rich_help_panel="Models"),
+]
+TokensPerMinuteOption = Annotated[
+    int | None, typer.Option("--tpm", min=1, help="Most tokens in any 60 seconds.", rich_help_panel="Models")
+]
+BudgetOption = Annotated[
+    float | None, typer.Option(min=0.0, help="US dollars the run's model may cost.", rich_help_panel="Models")
+]
+TemperatureOption = Annotated[float | None, typer.Option(help="Sampling temperature.", rich_help_panel="Sampling")]
+TopPOption = Annotated[float | None, typer.Option(help="Nucleus sampling.", rich_help_panel="Sampling")]
+MaxTokensOption = Annotated[
+    int | None, typer.Option(min=1, help="Output tokens of one response.", rich_help_panel="Sampling")
+]
+MaxTurnsOption = Annotated[
+    int | None, typer.Option(min=1, help="Limit: responses in an episode.", rich_help_panel="Limits")
+]
+MaxTotalTokensOption = Annotated[
+    int | None, typer.Option(min=1, help="Limit: output tokens of an episode.", rich_help_panel="Limits")
+]
+MaxSecondsOption = Annotated[
+    float | None, typer.Option(min=0.001, help="Limit: wall time of the agent.", rich_help_panel="Limits")
+]
+MaxCostOption = Annotated[
+    float | None, typer.Option(min=0.0, help="Limit: US dollars of an episode.", rich_help_panel="Limits")
+]
+InProcessOption = Annotated[
+    bool,
+    typer.Option(
+        "--in-process",
+        help="Host an installed third-party environment in this process.",
+        rich_help_panel="Robustness",
+    ),
+]
+ServedOption = Annotated[
+    bool,
+    typer.Option(
+        "--served",
+        help="Give every environment a process of its own, and play over MCP.",
+        rich_help_panel="Robustness",
+    ),
+]
+
+
+def run_settings(**given: Any) -> dict[str, Any]:
+    """Options as settings of a `RunRequest`: pairs taken apart, and what was not given left out.
+
+    Raises:
+        ConfigError: a pair is none.
+    """
+    given["roles"] = roles_of(given.get("roles") or [])
+    for name, option in (("set", "--set"), ("agent_set", "--agent-set")):
+        given[name] = assignments(given.get(name) or [], option) or None
+    # Zero is given, an unset flag and an empty list are not.
+    return {name: value for name, value in given.items() if value is not None and value is not False and value != []}
+
+
+def roles_of(pairs: list[str]) -> dict[str, Any] | None:
+    """`ROLE=MODEL` pairs as settings.
+
+    Raises:
+        ConfigError: one is none.
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, model = pair.partition("=")
+        if not equals or not name or not model:
+            raise ConfigError(f"--role {pair!r} is not ROLE=MODEL, for example --role judge=mock/say?text=yes")
+        found[name] = model
+    return found or None
+
+
+def some(**values: Any) -> dict[str, Any] | None:
+    """What was given of these; None where nothing was."""
+    return {key: value for key, value in values.items() if value is not None} or None
+
+
+def assignments(pairs: list[str], option: str) -> dict[str, Any]:
+    """`key=value` pairs; a value that is a JSON array, object, string or null is read as that, all else as text.
+
+    Raises:
+        ConfigError: a pair without `=`, or broken JSON.
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"{option} {pair!r} is not KEY=VALUE")
+        if value == "null" or value[:1] in ("[", "{", '"'):
+            try:
+                found[key] = json.loads(value)
+            except ValueError as error:
+                raise ConfigError(f"{option} {key}: {value!r} looks like JSON, but {error}") from None
+        else:
+            found[key] = value
+    return found
