@@ -198,7 +198,12 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 def default_directory(plan: Plan) -> Path:
     """`runs/ENV-AGENT-TIME`, not there yet."""
     names = "+".join(planned.name.replace("/", "_") for planned in plan.environments)
-    stem = f"{names}-{plan.agent_name.replace('/', '_')}-{time.strftime('%Y%m%d-%H%M%S')}"
+    return fresh_directory(f"{names}-{plan.agent_name.replace('/', '_')}")
+
+
+def fresh_directory(beginning: str) -> Path:
+    """`runs/BEGINNING-TIME`, not there yet."""
+    stem = f"{beginning}-{time.strftime('%Y%m%d-%H%M%S')}"
     directory, count = Path("runs") / stem, 1
     while directory.exists():
         count += 1

@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-from envhub.cli import bench, catalog, doctor, export, importing, live_control, mock_server, play, run, runs, score
+from envhub.cli import (
+    bench,
+    catalog,
+    doctor,
+    export,
+    importing,
+    live_control,
+    mock_server,
+    play,
+    run,
+    runs,
+    score,
+    serve,
+)
 from envhub.cli.logs import log_to_terminal
 from envhub.errors import HubError, UsageError
 
@@ -23,6 +36,7 @@ app = typer.Typer(
 
 app.command("run", no_args_is_help=False)(run.run)
 app.command("play")(play.play)
+app.command("serve", no_args_is_help=False)(serve.serve)
 app.command("runs")(runs.runs)
 app.command("show")(runs.show)
 app.command("score")(score.score)

@@ -19,7 +19,7 @@ class Dealer:
 
     def __init__(self, environment: OpenEnvironment, seed: int, limit: int | None, random_seed: int | None) -> None:
         """`limit` leaves only the first so many tasks of a split; `random_seed` makes random picks repeatable."""
-        self._environment, self._seed, self._limit = environment, seed, limit
+        self._environment, self.seed, self._limit = environment, seed, limit
         self._random = random.Random(random_seed)
         self._decks: dict[str, AsyncIterator[TaskCard]] = {}
         self._ids: dict[str, tuple[str, ...]] = {}
@@ -32,7 +32,7 @@ class Dealer:
         Raises:
             UnknownNameError: there is no such split or task.
         """
-        return await self._environment.host.find_task(self.split(split), task_id, self._seed)
+        return await self._environment.host.find_task(self.split(split), task_id, self.seed)
 
     async def following(self, split: str | None) -> TaskCard:
         """The next task of a split.
@@ -87,7 +87,7 @@ class Dealer:
 
     async def _cards(self, split: str) -> AsyncIterator[TaskCard]:
         count = 0
-        async for card in self._environment.host.tasks(split, self._seed):
+        async for card in self._environment.host.tasks(split, self.seed):
             if isinstance(card, BadRow):
                 self.bad_rows += 1
                 continue

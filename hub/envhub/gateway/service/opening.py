@@ -37,6 +37,7 @@ def visitors_plan(request: RunRequest) -> Plan:
     Raises:
         UsageError: a name nobody registered, a setting that does not hold.
     """
+    request = request.model_copy(update={"agent": None, "agent_set": {}})
     return replace(make_plan(request), agent=Absent(), agent_name=VISITOR)
 
 

@@ -19,6 +19,9 @@ class ServiceRules:
     requests_per_second: float | None = None
     """Of one seat, tool and model calls alike, on the long run; None leaves it to the bounds on calls in flight."""
 
+    practice: bool = False
+    """Whether each environment has a fixed URL to try it at, unscored."""
+
     def deadlines(self, given: Deadlines) -> Deadlines:
         """Deadlines that do not come before the TTL."""
         agent = max(given.agent, self.ttl_seconds + GRACE_SECONDS)

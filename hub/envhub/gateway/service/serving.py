@@ -1,0 +1,96 @@
+"""`hub serve`: a service and its control plane, until told to leave."""
+
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from envhub.engine.plan import Plan
+from envhub.frozen import Frozen
+from envhub.gateway.service.control import ServiceControl
+from envhub.gateway.service.opening import STOP_SECONDS, open_service
+from envhub.gateway.service.rules import GatewayPlace, ServiceRules
+from envhub.models.credentials import Credentials
+from envhub.serving.control_socket import control_guard, control_socket
+from envhub.serving.listener import listening
+
+
+@dataclass(frozen=True)
+class HubOrder:
+    """What to serve, where, and for whom."""
+
+    plan: Plan
+    directory: Path
+    credentials: Credentials
+    control_token: str = field(repr=False)
+    control: str
+    """`unix:PATH` or `HOST:PORT`."""
+    given: str = ""
+    """The request as TOML, for the run's directory."""
+    resume: bool = False
+    rules: ServiceRules = field(default_factory=ServiceRules)
+    place: GatewayPlace = field(default_factory=GatewayPlace)
+
+
+class HubReady(Frozen):
+    """The hub is up."""
+
+    environments: tuple[str, ...]
+    gateway_url: str
+    """Where agents are: the URLs of seats are below it."""
+    control_url: str
+    """`http://HOST:PORT`, or `unix:PATH`."""
+    run: str
+    """The run's directory."""
+    run_id: str
+    pid: int
+    practice: tuple[str, ...] = ()
+    """Fixed URLs for trying an environment, unscored."""
+
+
+async def serve_hub(
+    order: HubOrder,
+    ready: Callable[[HubReady], None],
+    stopped: Callable[[], Awaitable[None]],
+    give_up: Callable[[], None],
+) -> None:
+    """Serve until `stopped` returns; `give_up` is called where episodes do not close in time.
+
+    Raises:
+        UsageError: an environment, a model, an address or the directory does not hold.
+        StoreError: the store failed; what it had committed stays.
+    """
+    async with AsyncExitStack() as stack:
+        bound, control_url = stack.enter_context(control_socket(order.control))
+        service = await stack.enter_async_context(
+            open_service(
+                order.plan,
+                order.directory,
+                order.credentials,
+                given=order.given,
+                resume=order.resume,
+                rules=order.rules,
+                place=order.place,
+                give_up=give_up,
+            )
+        )
+        control = ServiceControl(service, order.control_token, control_guard(control_url))
+        await stack.enter_async_context(listening(control, bound))
+        ready(
+            HubReady(
+                environments=tuple(service.served),
+                gateway_url=service.gateway.base_url,
+                control_url=control_url,
+                run=str(order.directory),
+                run_id=service.run_id,
+                pid=os.getpid(),
+            )
+        )
+        await stopped()
+        # While the listeners are up: who waits for a record is still told.
+        with anyio.CancelScope(shield=True):
+            if not await service.stop(STOP_SECONDS):
+                give_up()
