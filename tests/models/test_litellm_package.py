@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from pytest import MonkeyPatch
 
 from envhub.models.litellm_clients import keep_clients
-from envhub.models.litellm_package import own_parameters, silence
+from envhub.models.litellm_package import load_litellm, own_parameters, silence
 
 
 async def test_clients_that_are_kept_elsewhere_are_left_alone() -> None:
@@ -15,14 +15,18 @@ async def test_clients_that_are_kept_elsewhere_are_left_alone() -> None:
             pass
 
 
-def test_the_arguments_that_steer_litellm_are_known_whether_it_tells_them_or_not(monkeypatch: MonkeyPatch) -> None:
+async def test_the_arguments_that_steer_litellm_are_known_whether_it_tells_them_or_not(
+    monkeypatch: MonkeyPatch,
+) -> None:
+    await load_litellm("the test")  # whoever imports it first decides how loud it is
     told = own_parameters()
     monkeypatch.setitem(sys.modules, "litellm.types.utils", None)
     untold = own_parameters()
     assert {"api_key", "mock_response", "num_retries"} < untold < told
 
 
-def test_a_litellm_without_a_switch_gets_a_blank_one(monkeypatch: MonkeyPatch) -> None:
+async def test_a_litellm_without_a_switch_gets_a_blank_one(monkeypatch: MonkeyPatch) -> None:
+    await load_litellm("the test")
     monkeypatch.setitem(sys.modules, "litellm._internal_context", None)
     blank = silence()
     token = blank.set(True)
