@@ -122,28 +122,26 @@ class Forwarder:
             except EpisodeStop as stop:
                 await answer(send, 200, _as_response(request, stopped(stop)))
                 return
+        passing = _Passing(send)
         try:
-            status, headers, raw = await self._exchange(exposure, scope, body)
+            await self._exchange(exposure, scope, body, passing)
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             # Not the error's text: it may hold the address.
             fault = TaskError(f"the environment's server did not answer an agent: {type(error).__name__}")
             if call is not None:
                 exposure.calls.lose(call, fault)
             logger.warning("%s", fault)
-            await answer(send, 502, _GONE)
+            await passing.break_off()
             return
         except BaseException as error:
             if call is not None:
                 exposure.calls.lose(call, error)
             raise
         if call is not None:
-            self._record(exposure, call, request, raw)
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": raw})
+            self._record(exposure, call, request, passing.raw)
+        await passing.end()
 
-    async def _exchange(
-        self, exposure: Exposure, scope: Scope, body: bytes
-    ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    async def _exchange(self, exposure: Exposure, scope: Scope, body: bytes, passing: "_Passing") -> None:
         """Ask the environment's server.
 
         Raises:
@@ -160,14 +158,7 @@ class Forwarder:
         async with self._session.request(
             scope["method"], URL(url, encoded=True), data=data, headers=headers, allow_redirects=False
         ) as response:
-            raw = await _bounded(response)
-            back = [
-                (name.lower().encode("latin-1"), value.encode("latin-1"))
-                for name, value in response.headers.items()
-                if name.lower() in _PASSED_BACK
-            ]
-            back.append((b"content-length", b"%d" % len(raw)))
-            return response.status, back, raw
+            await passing.take(response)
 
     def _record(self, exposure: Exposure, call: OutsideCall, request: _Request | None, raw: bytes) -> None:
         result = _result_of(raw, request.id if request is not None else None)
@@ -216,15 +207,59 @@ def _as_response(request: _Request, result: CallToolResult) -> bytes:
     return msgspec.json.encode({"jsonrpc": "2.0", "id": request.id, "result": {**told, "resultType": "complete"}})
 
 
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
-    chunks, size = list[bytes](), 0
-    async for chunk in response.content.iter_any():
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > MAX_ANSWER_BYTES:
-            response.close()
-            raise ValueError("too large")
-    return b"".join(chunks)
+class _Passing:
+    """An answer on its way back: whole once it is recorded, but events as they come, for clients that watch them."""
+
+    def __init__(self, send: Send) -> None:
+        self.raw = b""
+        self._send = send
+        self._status, self._headers = 502, list[tuple[bytes, bytes]]()
+        self._is_stream = False
+
+    async def take(self, response: aiohttp.ClientResponse) -> None:
+        """Read an answer to its end.
+
+        Raises:
+            ValueError: it is too large.
+        """
+        self._status = response.status
+        self._headers = [
+            (name.lower().encode("latin-1"), value.encode("latin-1"))
+            for name, value in response.headers.items()
+            if name.lower() in _PASSED_BACK
+        ]
+        self._is_stream = response.content_type == "text/event-stream"
+        if self._is_stream:
+            await self._start()
+        chunks, size = list[bytes](), 0
+        async for chunk in response.content.iter_any():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > MAX_ANSWER_BYTES:
+                response.close()
+                raise ValueError("too large")
+            if self._is_stream:
+                await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+        self.raw = b"".join(chunks)
+
+    async def _start(self) -> None:
+        await self._send({"type": "http.response.start", "status": self._status, "headers": self._headers})
+
+    async def end(self) -> None:
+        """Send what is not sent yet."""
+        if self._is_stream:
+            await self._send({"type": "http.response.body", "body": b""})
+            return
+        self._headers.append((b"content-length", b"%d" % len(self.raw)))
+        await self._start()
+        await self._send({"type": "http.response.body", "body": self.raw})
+
+    async def break_off(self) -> None:
+        """Say that there is no answer, where that can still be said."""
+        if self._is_stream:
+            await self._send({"type": "http.response.body", "body": b""})
+        else:
+            await answer(self._send, 502, _GONE)
 
 
 @asynccontextmanager
