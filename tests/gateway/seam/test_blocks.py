@@ -63,7 +63,7 @@ def streams(draw: st.DrawFn) -> tuple[Message, list[Delta]]:
     return answer, pieces[: draw(st.integers(0, len(pieces)))]
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(streams())
 def test_an_answer_is_whole_however_its_pieces_come(stream: tuple[Message, list[Delta]]) -> None:
     answer, pieces = stream

@@ -50,7 +50,7 @@ our_messages = st.one_of(
 READER = Chat()
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(our_messages, min_size=1, max_size=5))
 def test_what_our_loop_sends_is_read_back_as_it_was(messages: list[Message]) -> None:
     wire = [to_wire(message, {}, with_reasoning=True) for message in messages]
@@ -60,7 +60,7 @@ def test_what_our_loop_sends_is_read_back_as_it_was(messages: list[Message]) -> 
     assert (asked.tools, asked.max_tokens, asked.constraints, asked.media) == ((), None, {}, {})
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(st.builds(assistant, words, tool_requests) | our_messages.filter(lambda message: message.role == "assistant"))
 def test_an_answer_comes_back_from_the_official_client_as_it_was(message: Message) -> None:
     message = message.model_copy(update={"content": message.text})
