@@ -11,6 +11,7 @@ import typer
 from envhub.cli import (
     bench,
     catalog,
+    connect,
     doctor,
     export,
     importing,
@@ -36,6 +37,7 @@ app = typer.Typer(
 
 app.command("run", no_args_is_help=False)(run.run)
 app.command("play")(play.play)
+app.command("connect")(connect.connect)
 app.command("serve", no_args_is_help=False)(serve.serve)
 app.command("runs")(runs.runs)
 app.command("show")(runs.show)

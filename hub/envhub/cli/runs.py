@@ -1,7 +1,9 @@
 """`hub runs` and `hub show`: looking at what is kept."""
 
 import json
+import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,9 +17,21 @@ if TYPE_CHECKING:
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's directory, its name under runs/, or 'last'.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-RootOption = Annotated[Path, typer.Option(help="Where runs are kept.")]
+RootOption = Annotated[Path, typer.Option(help="Where runs are kept; runs/ and the user's own store by default.")]
 
 RUNS = Path("runs")
+
+
+def user_store(environ: Mapping[str, str]) -> Path:
+    """Where runs are kept that were started from nowhere in particular, such as an app's."""
+    given = environ.get("XDG_DATA_HOME") or ""
+    data = Path(given) if given.startswith("/") else Path.home() / ".local" / "share"
+    return data / "envhub" / "runs"
+
+
+def _roots(root: Path) -> list[Path]:
+    """Where to look: in the folder that was named, or in the usual ones."""
+    return [root, user_store(os.environ)] if root == RUNS else [root]
 
 
 def runs(root: RootOption = RUNS, as_json: JsonOption = False) -> None:
@@ -111,8 +125,9 @@ def find_run(name: str, root: Path) -> Path:
     path = Path(name)
     if (path / "run.db").exists() or path.is_dir():
         return path
-    if (root / name).is_dir():
-        return root / name
+    for place in _roots(root):
+        if (place / name).is_dir():
+            return place / name
     found = _newest_first(root)
     if name == "last":
         if not found:
@@ -129,6 +144,7 @@ def _newest_first(root: Path) -> "list[RunInfo | BrokenRun]":
     """The runs there are, those that cannot be read at the end."""
     from envhub.store import RunInfo, find_runs
 
-    found = find_runs(root)  # those that cannot be read come last here too
+    found = [entry for place in _roots(root) for entry in find_runs(place)]
     readable = [entry for entry in found if isinstance(entry, RunInfo)]
-    return [*readable[::-1], *found[len(readable) :]]
+    readable.sort(key=lambda run: run.created_at, reverse=True)
+    return [*readable, *(entry for entry in found if not isinstance(entry, RunInfo))]

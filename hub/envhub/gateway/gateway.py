@@ -61,6 +61,7 @@ class Gateway:
             with anyio.CancelScope(shield=True):
                 await exposure.end()
                 if plane is not None:
+                    await exposure.served.episode.answered()
                     exposure.served.episode.closed.set()
                     await plane.retire(exposure.served.episode)
 

@@ -120,6 +120,7 @@ class AgentPlane:
             await self._serve(seat, scope, receive, send)
         finally:
             seat.requests -= 1
+            seat.episode.request_ended()
             if seat.episode.is_sealed:
                 await self.retire(seat.episode)
 

@@ -9,8 +9,8 @@ import io
 import logging
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -45,6 +45,7 @@ _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
 Id = int | str | float | None
+Take = Callable[[bytes | LineTooLong, TaskGroup], Awaitable[None]]
 
 
 class _Params(msgspec.Struct):
@@ -269,25 +270,36 @@ def bridge_stdio(url: str) -> None:
 
 
 async def _bridge(url: str) -> None:
+    async with open_bridge(url, partial(write_line, sys.stdout.fileno())) as bridge:
+        await carry(bridge.take, sys.stdin.fileno())
+        await bridge.goodbye()
+
+
+@asynccontextmanager
+async def open_bridge(url: str, write: Callable[[bytes], Awaitable[None]]) -> AsyncGenerator[Bridge]:
+    """A bridge to a seat, with a connection of its own."""
     timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS, connect=CONNECT_SECONDS)
     connector = aiohttp.TCPConnector(limit=0)
     jar = aiohttp.DummyCookieJar()
     async with aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=jar) as session:
-        bridge = Bridge(url, session, partial(write_line, sys.stdout.fileno()))
-        try:
-            async with anyio.create_task_group() as tasks:
-                lines, taken = anyio.create_memory_object_stream[bytes | LineTooLong](_LINES_AHEAD)
-                tasks.start_soon(_take_all, bridge, taken, tasks)
-                # Read on while requests wait, so that the end of stdin is seen whatever the server does.
-                async for line in read_lines(sys.stdin.fileno(), MAX_LINE_BYTES):
-                    await lines.send(line)
-                tasks.cancel_scope.cancel()  # nobody is left to read the answers
-        except* OSError as group:
-            logger.debug("the client is gone: %s", group)
-        await bridge.goodbye()
+        yield Bridge(url, session, write)
 
 
-async def _take_all(bridge: Bridge, lines: MemoryObjectReceiveStream[bytes | LineTooLong], tasks: TaskGroup) -> None:
+async def carry(take: Take, number: int) -> None:
+    """Give every line of a file descriptor to `take`, to its end; what is in flight then is cancelled."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            lines, taken = anyio.create_memory_object_stream[bytes | LineTooLong](_LINES_AHEAD)
+            tasks.start_soon(_take_all, take, taken, tasks)
+            # Read on while requests wait, so that the end of stdin is seen whatever the server does.
+            async for line in read_lines(number, MAX_LINE_BYTES):
+                await lines.send(line)
+            tasks.cancel_scope.cancel()  # nobody is left to read the answers
+    except* OSError as group:
+        logger.debug("the client is gone: %s", group)
+
+
+async def _take_all(take: Take, lines: MemoryObjectReceiveStream[bytes | LineTooLong], tasks: TaskGroup) -> None:
     async with lines:
         async for line in lines:
-            await bridge.take(line, tasks)
+            await take(line, tasks)

@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 MOST_CALLS = 64
 """Tool calls of one seat in flight at once; a further one is refused."""
 TOO_MANY = f"Too many calls at once: at most {MOST_CALLS} may be in flight."
+ANSWERED_SECONDS = 2.0
+"""How long answers may take to be sent when nothing is left to be done for them."""
 _LONGEST_NAME = 128
 """Of a tool's name as events tell it; what is called may be of any length."""
 _LEFT = "The call was cancelled."
@@ -118,6 +120,7 @@ class ServedEpisode:
         self._seed, self._digest = seed, digest
         self._close_seconds = close_seconds
         self._call_ended: anyio.Event | None = None
+        self._request_ended: anyio.Event | None = None
         self._is_sealed = self._is_verified = False
 
     @property
@@ -170,6 +173,19 @@ class ServedEpisode:
         if self._call_ended is not None:
             self._call_ended.set()
             self._call_ended = None
+
+    def request_ended(self) -> None:
+        """A request is answered."""
+        if self._request_ended is not None:
+            self._request_ended.set()
+            self._request_ended = None
+
+    async def answered(self) -> None:
+        """Wait a moment for answers on their way, such as that of the call which ended the episode."""
+        with anyio.move_on_after(ANSWERED_SECONDS):
+            while any(seat.requests > len(seat.calls) for seat in self.seats.values()):
+                self._request_ended = self._request_ended or anyio.Event()
+                await self._request_ended.wait()
 
     async def settle(self) -> None:
         """Wait until the calls whose caller has left are over, so that the next one meets a quiet place."""

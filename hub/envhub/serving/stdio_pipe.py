@@ -1,6 +1,7 @@
 """Lines over this process's stdin and stdout, without a thread and without holding up the event loop."""
 
 import os
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import anyio
@@ -12,6 +13,20 @@ _SURE = 4096
 
 class LineTooLong(Exception):
     """A line over its bound; it was read to its end and dropped."""
+
+
+def keep_to_ourselves() -> tuple[int, int]:
+    """Stdin and stdout under other numbers, which no child process inherits.
+
+    What an environment prints goes to stderr instead, and what it reads is empty: the pipes carry our lines alone.
+    """
+    sys.stdout.flush()
+    kept = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return kept
 
 
 async def read_lines(number: int, limit: int) -> AsyncGenerator[bytes | LineTooLong]:
