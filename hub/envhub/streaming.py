@@ -27,13 +27,19 @@ class Delta:
 class ReplyStream:
     """Where an answer goes while it comes. What has begun cannot be tried again: its pieces are out."""
 
-    __slots__ = ("_write", "has_begun")
+    __slots__ = ("_write", "pieces")
 
     def __init__(self, write: Callable[[Delta], Awaitable[None]]) -> None:
         self._write = write
-        self.has_begun = False
+        self.pieces = 0
+        """How many were handed on; each is a token or more."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any were."""
+        return self.pieces > 0
 
     async def write(self, delta: Delta) -> None:
         """Hand on a piece."""
-        self.has_begun = True
+        self.pieces += 1
         await self._write(delta)

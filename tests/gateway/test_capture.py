@@ -18,6 +18,7 @@ from envhub.models.mock import MockModel
 from envhub.plugins import find_agent, find_environment
 from envhub.protocols import ModelRequest, Sampling, SeatAddress
 from envhub.rollout import AgentRef, EnvironmentRef, TaskRef, Usage
+from envhub.streaming import Delta
 from tests.gateway.outside import Desk, desk, words
 
 
@@ -245,3 +246,36 @@ async def test_sampling_is_the_runs_and_shape_is_the_agents() -> None:
         {"response_format": {"type": "json_object"}},
     )
     assert rollout.turns[0].sampling["max_tokens"] == 7
+
+
+class Dictating:
+    """A model that says words one by one, and never comes to an end."""
+
+    name = "test/dictating"
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        """Speak on."""
+        assert request.stream is not None
+        for _ in range(3):
+            await request.stream.write(Delta(text="word "))
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+async def test_who_reads_a_stream_and_leaves_before_its_end_has_used_a_turn() -> None:
+    async with desk() as made:
+
+        async def play(address: SeatAddress) -> None:
+            body = {"model": "m", "messages": [{"role": "user", "content": "x"}], "stream": True}
+            url = f"{address.llm_url}/chat/completions"
+            for _ in range(2):
+                async with made.http.post(url, json=body) as response:
+                    assert response.status == 200
+                    async for line in response.content:
+                        if b"word" in line:
+                            break
+            status, answer = await made.chat(address, "on")
+            assert (status, answer["error"]["code"]) == (403, "turn_limit")
+
+        rollout = await made.play(play, model=Dictating(), limits=Limits(max_turns=2))
+    assert (rollout.outcome, rollout.stop, rollout.gaps) == (Outcome.SCORED, Stop.TURN_LIMIT, ("model_calls",))

@@ -151,7 +151,10 @@ class EpisodeSeat:
         try:
             reply = await self._model.generate(request)
         except BaseException as error:
-            self._turns -= 1
+            if stream is not None and stream.has_begun:
+                recorder.output_tokens += stream.pieces  # who leaves before the end has read the answer all the same
+            else:
+                self._turns -= 1
             self._note_failed_call(error)
             if isinstance(error, ContextLimitError):
                 raise EpisodeStop(Stop.CONTEXT_LIMIT) from error

@@ -13,17 +13,20 @@ _MAX_MESSAGE = 500
 
 
 class StreamCut(ModelError):
-    """A streamed answer broke off after pieces of it were handed on; a second try could not take them back."""
+    """A streamed answer broke off after pieces of it were handed on; a second try could not take them back.
+
+    It is retryable as errors are: not this call, but another attempt at the episode may fare better.
+    """
 
     def __init__(self, message: str, *, status: int | None = None, retry_after_seconds: float | None = None) -> None:
-        super().__init__(message, status=status, retryable=False, retry_after_seconds=retry_after_seconds)
+        super().__init__(message, status=status, retryable=True, retry_after_seconds=retry_after_seconds)
 
 
 def final(error: ModelError, stream: ReplyStream | None) -> ModelError | None:
     """What to raise at once after a failed try whose answer had begun; None where another may be made."""
     if stream is None or not stream.has_begun:
         return None
-    if not error.retryable:
+    if not error.retryable or isinstance(error, StreamCut):
         return error
     return StreamCut(
         f"{error}; the answer had begun, so it is not tried again",
