@@ -6,6 +6,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from envhub.serving.redaction import RedactingFormatter
+
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _EPISODES = ("envhub.hosting", "envhub.engine")
 """What breaks in episodes is counted on the screen and kept in the run's log; a traceback each would bury the rest."""
@@ -19,7 +21,8 @@ def log_to_terminal(verbosity: int) -> None:
     handler.setLevel((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)])
     if not verbosity:
         handler.addFilter(_is_for_everyone)
-    logging.basicConfig(level=handler.level, format=_FORMAT, handlers=[handler])
+    handler.setFormatter(RedactingFormatter(_FORMAT))
+    logging.basicConfig(level=handler.level, handlers=[handler])
     logging.captureWarnings(True)
 
 
@@ -32,7 +35,7 @@ def _is_for_everyone(record: logging.LogRecord) -> bool:
 def log_to_run(directory: Path) -> Generator[None]:
     """Also into the run's `logs/run.log`; the file is made when there is something to say."""
     handler = _RunLog(directory / "logs" / "run.log")
-    handler.setFormatter(logging.Formatter(_FORMAT))
+    handler.setFormatter(RedactingFormatter(_FORMAT))
     logger = logging.getLogger("envhub")
     before = logger.level
     logger.addHandler(handler)

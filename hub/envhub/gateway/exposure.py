@@ -11,6 +11,7 @@ from mcp_types import CallToolResult
 from envhub.engine.outside import OutsideCalls
 from envhub.engine.seat import EpisodeSeat
 from envhub.errors import EpisodeError, EpisodeStop
+from envhub.gateway.rate import TokenBucket
 from envhub.gateway.seam.deliveries import Deliveries
 from envhub.hosting.episode import BROKEN, CLOSED
 from envhub.messages import Message
@@ -67,6 +68,8 @@ class Exposure:
         """Calls of the model seam being served."""
         self.requests = 0
         """Forwarded HTTP requests being served."""
+        self.bucket: TokenBucket | None = None
+        """How often its token may ask; None where only calls in flight are counted."""
         self.is_over = False
         self._work: set[anyio.CancelScope] = set()
         self._idle: anyio.Event | None = None
@@ -80,6 +83,10 @@ class Exposure:
             digest=info.tools_digest,
         )
         self.served: ServedSeat = served.add_seat(plane, seat.name, new_user(seat.episode.id, seat.name))
+
+    def wait_seconds(self) -> float:
+        """Count a request; how long its sender should have waited, 0 where it may be served."""
+        return 0.0 if self.bucket is None else self.bucket.take()
 
     @contextmanager
     def while_open(self, scope: Scope) -> Generator[None]:

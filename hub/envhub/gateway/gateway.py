@@ -1,6 +1,7 @@
 """The gateway: one address for the seats of many episodes, and for the models behind them."""
 
 import logging
+import math
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -13,11 +14,13 @@ from envhub.engine.seat import EpisodeSeat
 from envhub.gateway.exposure import Exposure
 from envhub.gateway.forwarding import Forwarder, open_forwarder
 from envhub.gateway.late import answer_late
+from envhub.gateway.rate import TokenBucket
+from envhub.gateway.seam.dialect import Problem
 from envhub.gateway.seam.seam import UNAUTHORIZED, refuse, serve_seam
 from envhub.protocols import EnvironmentInfo, SeatAddress
-from envhub.serving.agent_plane import NOT_FOUND, AgentPlane, token_of
+from envhub.serving.agent_plane import BUSY, NOT_FOUND, AgentPlane, token_of
 from envhub.serving.episode import token_digest
-from envhub.serving.http import Guard, Receive, Scope, Send, answer, header
+from envhub.serving.http import Application, Guard, Receive, Scope, Send, answer, header
 from envhub.serving.listener import bind_tcp, listening
 from envhub.serving.metrics import Metrics
 
@@ -27,14 +30,25 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 REMEMBERED = 10_000
 """Tokens of episodes that are over, whose late calls are told so."""
 _SEAM = "/llm/"
+_PRACTICE = "/practice/"
 
 
 class Gateway:
     """An ASGI application: `/e/{token}/mcp` and `/llm/{token}/v1/…` of every exposed seat. `open_gateway` makes one."""
 
-    def __init__(self, base_url: str, guard: Guard, forwarder: Forwarder, tasks: TaskGroup) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        guard: Guard,
+        forwarder: Forwarder,
+        tasks: TaskGroup,
+        requests_per_second: float | None = None,
+    ) -> None:
         self.base_url = base_url
         self.metrics = Metrics()
+        self.practice: Application | None = None
+        """What is at `/practice/…`, where anything is."""
+        self._per_second = requests_per_second
         self._guard, self._forwarder, self._tasks = guard, forwarder, tasks
         self._exposures: dict[bytes, Exposure] = {}
         """By the digest of their token."""
@@ -53,6 +67,8 @@ class Gateway:
     ) -> AsyncGenerator[SeatAddress]:
         """Open a seat to the outside, for as long as the context lasts."""
         exposure = Exposure(seat, info, self.metrics, close_seconds)
+        if self._per_second is not None:
+            exposure.bucket = TokenBucket(self._per_second)
         plane = await self._plane(info) if exposure.forward_url is None else None
         try:
             with self._at_its_token(exposure):
@@ -111,6 +127,9 @@ class Gateway:
             await answer(send, 200, b'{"status":"ok"}')
         elif path.startswith(_SEAM):
             await self._serve_model(path, scope, receive, send)
+        elif self.practice is not None and path.startswith(_PRACTICE):
+            refusal = self._guard.refusal(scope)
+            await (self.practice(scope, receive, send) if refusal is None else answer(send, refusal))
         else:
             await self._serve_agent(scope, receive, send)
 
@@ -123,6 +142,10 @@ class Gateway:
                 await answer_late(scope, receive, send)
             else:
                 await answer(send, 404, NOT_FOUND)
+            return
+        if (seconds := exposure.wait_seconds()) > 0:
+            self.metrics.calls["refused"] += 1
+            await answer(send, 429, BUSY, headers=[(b"retry-after", b"%d" % math.ceil(seconds))])
             return
         if exposure.forward_url is None:
             plane = await self._plane(exposure.info)
@@ -146,6 +169,8 @@ class Gateway:
             await refuse(rest, send, UNAUTHORIZED)
         elif refusal is not None:
             await answer(send, refusal)
+        elif (seconds := exposure.wait_seconds()) > 0:
+            await refuse(rest, send, Problem("busy", 429, "too many requests", retry_after_seconds=math.ceil(seconds)))
         else:
             await serve_seam(exposure, rest, scope, receive, send)
 
@@ -167,9 +192,14 @@ async def _keep_serving(plane: AgentPlane, *, task_status: TaskStatus[AgentPlane
 
 @asynccontextmanager
 async def open_gateway(
-    host: str = "127.0.0.1", port: int = 0, public_url: str | None = None
+    host: str = "127.0.0.1",
+    port: int = 0,
+    public_url: str | None = None,
+    requests_per_second: float | None = None,
 ) -> AsyncGenerator[Gateway]:
     """Listen for agents; port 0 takes a free one, `public_url` is how agents reach it where that differs.
+
+    A seat may ask `requests_per_second` times on the long run, and for a moment twice as often.
 
     Raises:
         ConfigError: the address cannot be had.
@@ -183,6 +213,6 @@ async def open_gateway(
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
         names = (*LOOPBACK, host, urlsplit(base_url).hostname or host)
-        gateway = Gateway(base_url, Guard(names), forwarder, tasks)
+        gateway = Gateway(base_url, Guard(names), forwarder, tasks, requests_per_second)
         await stack.enter_async_context(listening(gateway, bound))
         yield gateway

@@ -28,6 +28,7 @@ from envhub.store import RunWriter, open_writer
 
 STOP_SECONDS = 6.0
 """Closing every open episode may take this long; then they are recorded as they are, and left."""
+WILDCARDS = ("0.0.0.0", "::")
 _RULES, _PLACE = ServiceRules(), GatewayPlace()
 
 
@@ -67,11 +68,15 @@ async def open_service(
         UsageError: the plan does not hold, the directory cannot be used, an address cannot be had.
         StoreError: the store failed; what it had committed stays.
     """
+    if place.host in WILDCARDS and place.public_url is None:
+        raise ConfigError(f"agents cannot reach {place.host}: say how they do, with --public-url http://HOST:PORT")
     check_roles(plan)
     live = live or LiveRun(StopSignal())
     try:
         async with AsyncExitStack() as stack:
-            gateway = await stack.enter_async_context(open_gateway(place.host, place.port, place.public_url))
+            gateway = await stack.enter_async_context(
+                open_gateway(place.host, place.port, place.public_url, rules.requests_per_second)
+            )
             opened = await stack.enter_async_context(open_plan(plan, credentials))
             resolved = opened.resolved
             writer = await stack.enter_async_context(

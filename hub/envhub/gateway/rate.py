@@ -1,0 +1,24 @@
+"""How often one token may ask."""
+
+import time
+
+
+class TokenBucket:
+    """So many requests a second on the long run, and a burst of twice as many."""
+
+    __slots__ = ("_at", "_left", "_most", "_per_second")
+
+    def __init__(self, per_second: float) -> None:
+        self._per_second = per_second
+        self._left = self._most = max(1.0, 2 * per_second)
+        self._at = time.monotonic()
+
+    def take(self) -> float:
+        """Take one request; 0, or in how many seconds there will be one to take."""
+        now = time.monotonic()
+        self._left = min(self._most, self._left + (now - self._at) * self._per_second)
+        self._at = now
+        if self._left < 1:
+            return (1 - self._left) / self._per_second
+        self._left -= 1
+        return 0.0
