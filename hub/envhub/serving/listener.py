@@ -20,6 +20,10 @@ MAX_SOCKET_PATH = 107
 MAX_HEADER_BYTES = 64 * 2**10
 KEEP_ALIVE_SECONDS = 75
 """An idle connection is kept this long: an agent thinks between two calls."""
+HEADER_SECONDS = 20.0
+"""From a connection, or a request's first byte, to the end of its headers."""
+BODY_SECONDS = 120.0
+"""From there to the end of its body. Both bound those who send a byte now and then to hold a connection."""
 DRAIN_SECONDS = 1
 _BACKLOG = 2048
 
@@ -35,6 +39,24 @@ class _Protocol(HttpToolsProtocol):
         self.app_state = {**self.app_state, CONNECTION: self}
         self._watching: set[anyio.CancelScope] = set()
         self._unparsed: int | None = 0
+        """Bytes of headers read so far; None in a body."""
+        self._patience: asyncio.TimerHandle | None = None
+        self._is_patient_with_body = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """A client is there, and has something to say."""
+        super().connection_made(transport)
+        self._be_patient(HEADER_SECONDS)
+
+    def _be_patient(self, seconds: float) -> None:
+        """Wait so long for the rest."""
+        self._lose_patience()
+        self._patience = self.loop.call_later(seconds, self.transport.close)
+
+    def _lose_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
     def watch(self, scope: anyio.CancelScope) -> None:
         """Cancel the scope when the client leaves."""
@@ -52,6 +74,7 @@ class _Protocol(HttpToolsProtocol):
         """The client is gone."""
         for scope in self._watching:
             scope.cancel()
+        self._lose_patience()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -62,6 +85,16 @@ class _Protocol(HttpToolsProtocol):
         # Where the headers, or the whole message, were in `data`, this is None or 0 by now.
         if self._unparsed is not None and self._unparsed > MAX_HEADER_BYTES:
             self.transport.close()
+        self._bound_the_rest()
+
+    def _bound_the_rest(self) -> None:
+        """Bound what is still to come of a message. Most come whole, and cost no timer."""
+        is_body = self._unparsed is None
+        if self._unparsed == 0:
+            self._lose_patience()
+        elif self._patience is None or is_body != self._is_patient_with_body:
+            self._is_patient_with_body = is_body
+            self._be_patient(BODY_SECONDS if is_body else HEADER_SECONDS)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """White space around a value is no part of it (RFC 9110, 5.5); the parser leaves what trails."""
