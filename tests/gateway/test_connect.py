@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import anyio
 import pytest
@@ -18,11 +18,17 @@ from typer.testing import CliRunner
 from envhub import Outcome, Rollout, Stop
 from envhub.cli.main import app
 from envhub.cli.runs import user_store
+from envhub.engine.request import build_request
 from envhub.gateway.app_configs import App
+from envhub.gateway.connect import Connection, ConnectOrder
+from envhub.gateway.service.wire import EpisodeRequest
 from envhub.hosting.episode import CLOSED
+from envhub.models.credentials import load_credentials
+from envhub.serving.bridge import MAX_LINE_BYTES
+from envhub.serving.stdio_pipe import read_lines, write_line
 from envhub.store import find_runs, open_run
 from envhub.store.facts import RunInfo
-from tests.serving.desk import LEGACY, said
+from tests.serving.desk import LEGACY, META, said
 from tests.serving.processes import Started, started
 
 WORLD = '''
@@ -65,14 +71,6 @@ def records(data: Path) -> list[Rollout]:
         with open_run(run.directory) as reader:
             found += [reader.rollout(row.rollout_id) for row in reader.summaries()]
     return found
-
-
-async def record(data: Path) -> Rollout:
-    """The only record, once it is there: the process that keeps it outlives the one that an app started."""
-    with anyio.fail_after(20):
-        while not (found := records(data)):
-            await anyio.sleep(0.02)
-    return found[0]
 
 
 # --- what is printed, started as it says ------------------------------------------------------------------------------
@@ -146,17 +144,14 @@ async def play(command: list[str], data: Path, mode: Literal["auto", "legacy"]) 
         for _ in range(2):
             assert said(await client.call_tool("submit", {"answer": answer})) == CLOSED
         assert (await client.list_tools()).tools == tools.tools
-    rollout = await record(data)
+    [rollout] = records(data)
     assert (rollout.agent.name, rollout.reward, rollout.stop) == ("desktop", 1.0, Stop.SUBMITTED)
     assert rollout.answer == answer
 
 
-@pytest.mark.parametrize(("name", "mode"), [(App.CLAUDE, "legacy"), (App.CODEX, "auto")])
-async def test_what_is_printed_plays_an_episode(
-    name: App, mode: Literal["auto", "legacy"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_printed_plays_an_episode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    await play(printed(name, "arithmetic", "--set", "terms=2"), tmp_path, mode)
+    await play(printed(App.CLAUDE, "arithmetic", "--set", "terms=2"), tmp_path, "legacy")
 
 
 @pytest.mark.live
@@ -169,24 +164,74 @@ async def test_every_printed_form_plays_an_episode(name: App, tmp_path: Path, mo
 # --- apps that leave in their own way ---------------------------------------------------------------------------------
 
 
-class Raw:
-    """A client of the handshake era that knows lines alone."""
+class Wire(Protocol):
+    """Lines to and from a server."""
 
-    def __init__(self, connected: Started) -> None:
-        self.hub = connected
-        self._count = 0
+    async def send(self, line: bytes) -> None: ...
+    async def json(self) -> Any: ...
+    async def hang_up(self) -> None: ...
+    async def rest(self) -> str: ...
 
-    async def ask(self, method: str, **params: object) -> None:
+
+class Pipes:
+    """A connection in this process, as its app has it."""
+
+    def __init__(self, order: ConnectOrder, stdin: int, stdout: int) -> None:
+        self._order, self._stdin = order, stdin
+        self._lines = read_lines(stdout, MAX_LINE_BYTES)
+        self.log: list[str] = []
+        self.told_to_leave, self.over = anyio.Event(), anyio.Event()
+
+    async def serve(self) -> None:
+        """The other end."""
+        connection = Connection(self._order, self.log.append)
+        await connection.serve(lambda visit: None, self.told_to_leave.wait, lambda: None)
+        os.close(self._order.stdout)
+        self.over.set()
+
+    async def send(self, line: bytes) -> None:
+        """Give it a line."""
+        await write_line(self._stdin, line)
+
+    async def json(self) -> Any:
+        """Its next line."""
+        line = await anext(self._lines)
+        assert isinstance(line, bytes)
+        return json.loads(line)
+
+    async def hang_up(self) -> None:
+        """Close its stdin."""
+        os.close(self._stdin)
+
+    async def rest(self) -> str:
+        """What else it says, to its end."""
+        lines = [line async for line in self._lines if isinstance(line, bytes)]
+        await self.over.wait()
+        return b"\n".join(lines).decode()
+
+
+WireT = TypeVar("WireT", bound=Wire)
+
+
+class Raw(Generic[WireT]):
+    """A client that knows lines alone."""
+
+    def __init__(self, wire: WireT, *, modern: bool = False) -> None:
+        self.hub = wire
+        self._count, self._meta = 0, {"_meta": META} if modern else {}
+
+    async def ask(self, method: str, **params: object) -> int:
         """Ask, and do not wait."""
         self._count += 1
-        request = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": params}
+        request = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": {**params, **self._meta}}
         await self.hub.send(json.dumps(request).encode())
+        return self._count
 
     async def asked(self, method: str, **params: object) -> Any:
         """The result."""
-        await self.ask(method, **params)
+        number = await self.ask(method, **params)
         answer = await self.hub.json()
-        assert answer["id"] == self._count, answer
+        assert answer["id"] == number, answer
         return answer["result"]
 
     async def call(self, name: str, /, **arguments: object) -> str:
@@ -194,73 +239,110 @@ class Raw:
         result = await self.asked("tools/call", name=name, arguments=arguments)
         return result["content"][0]["text"]
 
+    async def greet(self) -> None:
+        """Shake hands, where that is done."""
+        if self._meta:
+            return
+        info = {"name": "test", "version": "1"}
+        greeting = await self.asked("initialize", protocolVersion=LEGACY, capabilities={}, clientInfo=info)
+        assert greeting["instructions"] == "Say yes."
+        await self.hub.send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+
 
 @asynccontextmanager
-async def connected(folder: Path, *arguments: str) -> AsyncGenerator[Raw]:
-    """A client that has shaken hands with an episode in the world above."""
+async def connected(folder: Path, *, modern: bool = False) -> AsyncGenerator[Raw[Pipes]]:
+    """A client and an episode in the world above."""
     (folder / "world.py").write_text(WORLD)
-    async with started("connect", "./world.py", *arguments, folder=folder, XDG_DATA_HOME=str(folder)) as hub:
+    stdin, app_writes = os.pipe()
+    app_reads, stdout = os.pipe()
+    order = ConnectOrder(
+        request=build_request({"environments": [str(folder / "world.py")]}, "test"),
+        task=EpisodeRequest(pick="random"),
+        version="0.1.0",
+        directory=user_store({"XDG_DATA_HOME": str(folder)}) / "run",
+        credentials=load_credentials({}, folder),
+        stdin=stdin,
+        stdout=stdout,
+    )
+    pipes = Pipes(order, app_writes, app_reads)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(pipes.serve)
+            client = Raw(pipes, modern=modern)
+            await client.greet()
+            yield client
+            await pipes.over.wait()
+    os.close(stdin)
+    os.close(app_reads)
+
+
+@asynccontextmanager
+async def started_by_an_app(folder: Path) -> AsyncGenerator[Raw[Started]]:
+    """The same, with a process of its own."""
+    (folder / "world.py").write_text(WORLD)
+    async with started("connect", "./world.py", folder=folder, XDG_DATA_HOME=str(folder)) as hub:
         client = Raw(hub)
-        info = {"name": "test", "version": "1"}
-        greeting = await client.asked("initialize", protocolVersion=LEGACY, capabilities={}, clientInfo=info)
-        assert greeting["instructions"] == "Say yes."
-        await hub.send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+        await client.greet()
         yield client
 
 
-async def test_what_was_played_is_scored_when_the_app_hangs_up_in_mid_call(tmp_path: Path) -> None:
-    async with connected(tmp_path) as client:
+@pytest.mark.parametrize("modern", [True, False])
+async def test_what_was_played_is_scored_when_the_app_hangs_up_in_mid_call(tmp_path: Path, modern: bool) -> None:
+    async with connected(tmp_path, modern=modern) as client:
         assert await client.call("note") == "noted"
         await client.ask("tools/call", name="wait", arguments={})
-        await client.ask("ping")
-        assert (await client.hub.json())["id"] == 4
+        await client.call("note")
         await client.hub.hang_up()
         assert await client.hub.rest() == ""
-        assert await client.hub.process.wait() == 0
-    rollout = await record(tmp_path)
-    assert (rollout.outcome, rollout.reward) == (Outcome.SCORED, 0.5)
+    [rollout] = records(tmp_path)
+    assert (rollout.outcome, rollout.stop, rollout.reward) == (Outcome.SCORED, Stop.FINISHED, 0.5)
 
 
-async def test_what_was_played_is_scored_after_a_sigterm(tmp_path: Path) -> None:
+async def test_what_was_played_is_scored_when_we_are_told_to_leave(tmp_path: Path) -> None:
     async with connected(tmp_path) as client:
         await client.call("note")
-        client.hub.process.send_signal(signal.SIGTERM)
-        client.hub.process.send_signal(signal.SIGTERM)
-        assert await client.hub.process.wait() == 0
-    assert (await record(tmp_path)).reward == 0.5
+        client.hub.told_to_leave.set()
+        assert await client.hub.rest() == ""
+    assert [rollout.reward for rollout in records(tmp_path)] == [0.5]
 
 
-async def test_what_was_played_is_scored_when_the_app_kills_its_server(tmp_path: Path) -> None:
-    async with connected(tmp_path) as client:
-        await client.call("note")
-        client.hub.process.kill()
-        await client.hub.process.wait()
-        assert (await record(tmp_path)).reward == 0.5
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+async def test_what_was_played_is_scored_when_the_app_ends_its_server(tmp_path: Path, number: signal.Signals) -> None:
+    async with started_by_an_app(tmp_path) as client:
+        assert await client.call("note") == "noted"
+        for _ in range(2):
+            client.hub.process.send_signal(number)
+        assert await client.hub.rest() == ""  # its end is that of the process which keeps the record
+        assert await client.hub.process.wait() == (-9 if number == signal.SIGKILL else 0)
+    assert [rollout.reward for rollout in records(tmp_path)] == [0.5]
 
 
-async def test_nothing_of_the_score_reaches_the_app(tmp_path: Path) -> None:
-    async with connected(tmp_path) as client:
+@pytest.mark.parametrize("modern", [True, False])
+async def test_nothing_of_the_score_reaches_the_app(tmp_path: Path, modern: bool) -> None:
+    async with connected(tmp_path, modern=modern) as client:
         told = [await client.asked("tools/list"), await client.call("submit", answer="no")]
-        told += [await client.call("note"), await client.asked("ping"), await client.asked("tools/list")]
+        told += [await client.call("submit", answer="yes"), await client.asked("tools/list")]
+        await client.ask("ping")
+        told.append(await client.hub.json())
         await client.hub.hang_up()
-        told.append(await client.hub.rest())
-    assert told[1:4] == ["Submitted.", CLOSED, {}]
-    assert told[4] == told[0]
+        told += [await client.hub.rest(), *client.hub.log]
+    assert told[1:3] == ["Submitted.", CLOSED]
+    assert told[3] == told[0]
     text = json.dumps(told)
-    assert not [word for word in ("canary", "reward", "0.5", "printed") if word in text]
-    assert (await record(tmp_path)).reward == 0.5
+    assert not [word for word in ("canary", "reward", "0.5") if word in text]
+    [rollout] = records(tmp_path)
+    assert (rollout.answer, rollout.reward) == ("no", 0.5)
 
 
 async def test_an_app_that_only_looked_leaves_no_record(tmp_path: Path) -> None:
-    async with connected(tmp_path, "-o", str(tmp_path / "kept")) as client:
+    async with connected(tmp_path) as client:
         await client.asked("tools/list")
         await client.call("get_task")
         await client.hub.hang_up()
-        assert await client.hub.process.wait() == 0
-    assert list((tmp_path / "kept").iterdir()) == []
+    assert list(user_store({"XDG_DATA_HOME": str(tmp_path)}).iterdir()) == []
 
 
-async def test_what_cannot_be_opened_is_said_on_stderr(tmp_path: Path) -> None:
+async def test_what_cannot_be_opened_is_said_on_stderr_alone(tmp_path: Path) -> None:
     log = tmp_path / "log"
     async with started("connect", "arithmetic@7.0", log=log, XDG_DATA_HOME=str(tmp_path)) as hub:
         assert await hub.rest() == ""

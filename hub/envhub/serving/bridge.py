@@ -287,9 +287,9 @@ async def open_bridge(url: str, write: Callable[[bytes], Awaitable[None]]) -> As
 
 async def carry(take: Take, number: int) -> None:
     """Give every line of a file descriptor to `take`, to its end; what is in flight then is cancelled."""
+    lines, taken = anyio.create_memory_object_stream[bytes | LineTooLong](_LINES_AHEAD)
     try:
-        async with anyio.create_task_group() as tasks:
-            lines, taken = anyio.create_memory_object_stream[bytes | LineTooLong](_LINES_AHEAD)
+        async with lines, taken, anyio.create_task_group() as tasks:
             tasks.start_soon(_take_all, take, taken, tasks)
             # Read on while requests wait, so that the end of stdin is seen whatever the server does.
             async for line in read_lines(number, MAX_LINE_BYTES):
@@ -300,6 +300,5 @@ async def carry(take: Take, number: int) -> None:
 
 
 async def _take_all(take: Take, lines: MemoryObjectReceiveStream[bytes | LineTooLong], tasks: TaskGroup) -> None:
-    async with lines:
-        async for line in lines:
-            await take(line, tasks)
+    async for line in lines:
+        await take(line, tasks)
