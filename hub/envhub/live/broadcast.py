@@ -83,9 +83,9 @@ class Broadcast:
         self._seen: dict[str, _Seen] = {}
 
     @property
-    def is_followed(self) -> bool:
-        """Whether anybody follows."""
-        return bool(self._followers)
+    def followers(self) -> int:
+        """How many follow."""
+        return len(self._followers)
 
     @property
     def taken(self) -> int:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sqlite3
 import time
 
 import anyio
@@ -11,6 +12,7 @@ from envhub.engine.control import LiveRun
 from envhub.engine.play import Attempt
 from envhub.errors import HubError
 from envhub.limits import Limits
+from envhub.live.broadcast import Broadcast
 from envhub.live.describe import rollout_view, shown_rollout
 from envhub.live.plain import plain_name
 from envhub.live.protocol import (
@@ -47,8 +49,8 @@ class Refusal(Exception):
 class Desk:
     """Where the clients of one run are served."""
 
-    def __init__(self, live: LiveRun) -> None:
-        self._live = live
+    def __init__(self, live: LiveRun, broadcast: Broadcast) -> None:
+        self._live, self._broadcast = live, broadcast
         self._means: RunningMeans | None = None
         self._means_at = float("-inf")
         # A thread of its own: those that everyone shares may all be held by environments that block.
@@ -74,6 +76,7 @@ class Desk:
                 done=None if means is None else means.finished,
                 in_flight=len(attempts),
                 concurrency=live.concurrency,
+                followers=self._broadcast.followers,
                 started_at=live.began_at,
                 seconds=round(time.time() - live.began_at, 3),
                 means=None if means is None else means.to_json(),
@@ -165,7 +168,7 @@ class Desk:
                 means = RunningMeans(planned=facts.planned or 0)
                 means.outcomes.update(reader.outcomes())
                 means.reward_sum, means.judged, means.passed = reader.reward_sums()
-        except (HubError, OSError) as error:
+        except (HubError, OSError, sqlite3.Error) as error:
             logger.warning("live control: the run's means could not be read: %s", error)
             return None
         return means

@@ -62,7 +62,8 @@ class Door:
 
     def __init__(self, live: LiveRun, environ: Mapping[str, str], warn: Callable[[str], None]) -> None:
         self._live, self._environ, self._warn = live, environ, warn
-        self._desk, self._broadcast = Desk(live), Broadcast(live)
+        self._broadcast = Broadcast(live)
+        self._desk = Desk(live, self._broadcast)
         self._clients = 0
         self._left = anyio.Event()
         self.path: Path | None = None
@@ -148,7 +149,7 @@ class Door:
         assert live.ending is not None
         self._broadcast.run_ended(live.facts.run_id, live.ending)
         taken = -1
-        while self._broadcast.is_followed and taken != self._broadcast.taken:
+        while self._broadcast.followers and taken != self._broadcast.taken:
             taken = self._broadcast.taken
             self._left = anyio.Event()
             with anyio.move_on_after(_FAREWELL_SECONDS):

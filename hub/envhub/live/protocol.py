@@ -121,6 +121,8 @@ class RunView(Frozen):
     """Samples with a durable record; None where the store could not be asked."""
     in_flight: int
     concurrency: int | None
+    followers: int
+    """Clients that follow its events."""
     started_at: float
     """Seconds since the epoch."""
     seconds: float
