@@ -54,7 +54,7 @@ def check(
     Its code runs inside this process; --thorough serves it from one of its own, too, and also takes a server's address.
     Exit codes: 0 every check passed and every attack held, 1 some did not, 2 usage, 130 interrupted.
     """
-    from envhub.cli.run import assignments
+    from envhub.cli.options import assignments
     from envhub_registry.check.running import check_command
 
     given_roles = assignments(roles or [], "--role")

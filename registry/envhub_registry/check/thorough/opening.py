@@ -2,7 +2,7 @@
 
 import secrets
 import tempfile
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +13,6 @@ import aiohttp
 import anyio
 
 from envhub import BadRow, Model
-from envhub.environment import Environment
 from envhub.errors import ConfigError, EpisodeError, HubError
 from envhub.gateway.gateway import open_gateway
 from envhub.hosting.launch import is_address
@@ -26,14 +25,13 @@ from envhub.models.serving import serve_roles
 from envhub.plugins import FoundEnvironment, find_environment
 from envhub_registry.check.thorough.planting import fields_of, write_twin
 from envhub_registry.check.thorough.siege import Siege, Tools
-from envhub_registry.check.thorough.target import Target, in_own_process, local_tasks, reach, secrets_of
+from envhub_registry.check.thorough.target import Target, answers_of, in_own_process, local_tasks, reach, secrets_of
 from envhub_registry.check.thorough.watch import Watch, Watched
 
 CARDS = 2
 MODEL = "mock/say?text=I+do+not+know."
 _TWIN_TASKS = 1
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_OF_BASE = frozenset(dir(Environment))
 
 
 @dataclass(frozen=True)
@@ -96,6 +94,7 @@ async def _served(order: Order, stack: AsyncExitStack) -> Siege:
         await found.environment.prepare(config)
         tasks = local_tasks(found.environment, config, target.split, order.seed, CARDS)
         watched = secrets_of(tasks, found.environment)
+        target.answers = answers_of(tasks)
         twins, why = await _twins(order, found, target, settings, endpoints, stack)
     except HubError:
         raise
@@ -123,7 +122,7 @@ async def _twins(
     roles: Any,
     stack: AsyncExitStack,
 ) -> tuple[list[Target], str | None]:
-    """A server of the planted twin, seen once for each field that is planted."""
+    """A server of the planted twin; or why there is none."""
     key = secrets.token_hex(16)
     config = configured(found, order.settings)
     tasks = local_tasks(found.environment, config, target.split, order.seed, _TWIN_TASKS)
@@ -134,9 +133,14 @@ async def _twins(
     name = str(await anyio.Path(order.target).absolute()) if await anyio.Path(order.target).exists() else order.target
     try:
         first = await _start(order, write_twin(folder, name, key, order.seed), settings, roles, stack, order.seed)
-        return [await _seen(first, number, *planted[:2]) for number, planted in enumerate(fields)], None
+        return await twins_at(first, [(field, canary) for field, canary, _ in fields]), None
     except (EpisodeError, ConfigError) as error:
         return [], f"no twin with canaries can be served: {error}"
+
+
+async def twins_at(first: Target, fields: Sequence[tuple[str, str]]) -> list[Target]:
+    """A planted server, seen once for each field that is planted, with its canary."""
+    return [await _seen(first, number, *planted) for number, planted in enumerate(fields)]
 
 
 async def _seen(first: Target, number: int, name: str, canary: str) -> Target:

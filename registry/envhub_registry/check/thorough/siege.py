@@ -56,6 +56,7 @@ class Siege:
     methods: tuple[str, ...] = ()
     """Names of the environment class, to be guessed as tools."""
     tools: Tools = field(default_factory=Tools)
+    doors: tuple[Door, ...] = DOORS
     is_own: bool = True
     """Whether nobody else uses the server."""
     is_local: bool = True
@@ -108,14 +109,14 @@ class Siege:
 
     async def at_doors(self) -> AsyncIterator[Opened]:
         """A fresh episode of the first task at each door, one after the other."""
-        for door in DOORS:
+        for door in self.doors:
             async with self.episode(door) as opened:
                 yield opened
 
     async def worlds(self) -> AsyncIterator[Opened]:
         """Episodes to look for secrets in: each twin at the server, one at the gateway, and the real one at both."""
         for number, twin in enumerate(self.twins[:_WORLDS]):
-            for door in DOORS if number == 0 else DOORS[:1]:
+            for door in self.doors if number == 0 else self.doors[:1]:
                 try:
                     async with self.episode(door, target=twin) as opened:
                         yield opened

@@ -18,7 +18,7 @@ from envhub.hosting.launch import RoleEndpoint, ServeOrder, ServerReady
 from envhub.hosting.opening import open_attached
 from envhub.hosting.remote.process import start
 from envhub.protocols import EnvironmentHost, TaskCard
-from envhub_registry.check.thorough.watch import Watched
+from envhub_registry.check.thorough.watch import SHORTEST, Watched
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +44,8 @@ class Target:
     """Of the server's process, where it is on this machine and its own."""
     watched: list[Watched] = field(default_factory=list[Watched])
     """What agents must not see of it."""
+    answers: dict[str, str] = field(default_factory=dict[str, str])
+    """Of tasks, by id, where they are known here."""
     field_planted: str | None = None
     """Which field of the secrets holds canaries; None where they are as they come."""
 
@@ -127,6 +129,18 @@ def secrets_of(tasks: Sequence[Task[Public, Secret]], environment: AnyEnvironmen
             # A short text may be met anywhere; a long one is this task's.
             found += [Watched(f"the secret's {name!r}", text, allowed_in=shown) for text in texts]
     return found + grader_lines(environment)
+
+
+def answers_of(tasks: Sequence[Task[Public, Secret]]) -> dict[str, str]:
+    """The expected answers, by the task's id, that a listing could give away: not those its prompt says anyway."""
+    found: dict[str, str] = {}
+    for task in tasks:
+        answer, public = task.secret.answer, task.public
+        if isinstance(answer, str | int | float) and not isinstance(answer, bool):
+            text = str(answer)
+            if len(text) >= SHORTEST and text not in f"{public.prompt} {public.system}":
+                found[task.id] = text
+    return found
 
 
 def _texts(value: Any) -> list[str]:

@@ -9,12 +9,12 @@ from envhub_registry.check.thorough import speech
 from envhub_registry.check.thorough.attack import Attack
 from envhub_registry.check.thorough.doors import Opened
 from envhub_registry.check.thorough.exchange import Exchange
-from envhub_registry.check.thorough.siege import DOORS, Siege
+from envhub_registry.check.thorough.siege import Siege
 
 
 async def sessions(siege: Siege) -> str:
     """An MCP session of one episode cannot be used, ended or taken over with the token of another."""
-    for door in DOORS:
+    for door in siege.doors:
         async with siege.episode(door) as mine, siege.episode(door, card=siege.target.cards[-1]) as theirs:
             session = speech.Session(siege.wire, f"at the {door}", theirs.place.url)
             greeted = await session.begin()
@@ -35,7 +35,7 @@ async def sessions(siege: Siege) -> str:
 
 async def marks(siege: Siege) -> str:
     """Words left in one episode, by every tool that takes any, are met in no other: beside it, or after it."""
-    for door in DOORS:
+    for door in siege.doors:
         mark = f"mark-{secrets.token_hex(8)}"
         async with siege.episode(door) as one, siege.episode(door) as beside:
             await _leave_marks(siege, one, mark)
@@ -79,7 +79,7 @@ async def own_task(siege: Siege) -> str:
     cards = siege.target.cards
     if len(cards) < 2:
         siege.leave_out("it has one task, so there is no other's to be told")
-    for door in DOORS:
+    for door in siege.doors:
         async with siege.episode(door, card=cards[0]) as one, siege.episode(door, card=cards[-1]) as other:
             told: dict[str, set[str]] = {one.id: set(), other.id: set()}
             for _ in range(3):

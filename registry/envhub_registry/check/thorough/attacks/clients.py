@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from envhub_registry.check.playing import SUBMIT
 from envhub_registry.check.thorough.attack import Attack, NotTried
 from envhub_registry.check.thorough.doors import Opened
-from envhub_registry.check.thorough.siege import DOORS, Siege
+from envhub_registry.check.thorough.siege import Siege
 
 _SECONDS = 60.0
 _ERAS: tuple[Literal["auto", "legacy"], ...] = ("auto", "legacy")
@@ -37,7 +37,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2] == "True"))
 
 async def sdk2(siege: Siege) -> str:
     """The Python SDK's 2.x client, in both eras and at both doors: tools, task, an unknown tool, an answer."""
-    for door in DOORS:
+    for door in siege.doors:
         for era in _ERAS:
             async with siege.episode(door) as opened:
                 siege.wire.requests += 1
@@ -71,7 +71,7 @@ async def sdk1(siege: Siege) -> str:
             "no Python with the SDK's 1.x line is named: python -m venv mcp1 && mcp1/bin/pip install 'mcp<2', "
             "then --mcp1-python mcp1/bin/python"
         )
-    for door in DOORS:
+    for door in siege.doors:
         async with siege.episode(door) as opened:
             siege.wire.requests += 1
             with anyio.move_on_after(_SECONDS) as patience:

@@ -67,10 +67,12 @@ async def listings(siege: Siege) -> str:
         for card in target.cards:
             text = card.public.model_dump_json()
             count += 1
+            answer = target.answers.get(card.public.id)
+            facts = [value for name, value in card.public.model_dump(mode="json").items() if name != "metadata"]
+            if answer and (answer in card.public.id or answer in map(str, [*facts, *card.public.metadata.values()])):
+                siege.note(f"task {card.public.id!r}: its answer is in its public half (id, metadata or a field)")
             for item in siege.watch.seen_in(text.encode(), b""):
-                # What stands in a prompt is for everybody; whoever wrote it meant it.
-                if text not in item.allowed_in:
-                    siege.note(f"task {card.public.id!r}: {item.name} is in its public half")
+                siege.note(f"task {card.public.id!r}: {item.name} is in its public half")
     if siege.no_twins is not None:
         siege.leave_out(siege.no_twins)
     return f"{count} public halves"
@@ -100,7 +102,7 @@ async def silent_submit(siege: Siege) -> str:
         right = answer_of(await siege.reference(opened))
     if right is None:
         raise NotTried("its tasks have no reference solution, so nobody here knows a right answer")
-    for door in ("server", "gateway"):
+    for door in siege.doors:
         said: list[list[str]] = []
         for answer in (right, "certainly-not-this"):
             async with siege.episode(door) as opened:

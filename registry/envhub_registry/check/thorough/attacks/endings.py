@@ -14,10 +14,10 @@ from envhub_registry.check.thorough import speech
 from envhub_registry.check.thorough.attack import Attack, NotTried
 from envhub_registry.check.thorough.attacks.shell import Shell, find_shell
 from envhub_registry.check.thorough.doors import Opened
-from envhub_registry.check.thorough.siege import DOORS, Siege
+from envhub_registry.check.thorough.siege import Siege
 
 TTL_SECONDS = 2.0
-_SLACK_SECONDS = 15.0
+SLACK_SECONDS = 15.0
 _KILLED_CALL_SECONDS = 300
 _CLIENT = """
 import socket, sys, time
@@ -35,7 +35,7 @@ time.sleep(600)
 
 async def killed(siege: Siege) -> str:
     """`kill -9` of clients in mid-call: the seat answers the next one at once, and the call's processes are gone."""
-    for door in DOORS:
+    for door in siege.doors:
         async with siege.episode(door) as opened:
             shell = await find_shell(siege, opened)
             for half in (True, False):
@@ -44,14 +44,12 @@ async def killed(siege: Siege) -> str:
                     process = await _client(opened, name, arguments, is_half=half)
                     process.kill()
                     await process.wait()
-            with anyio.move_on_after(_SLACK_SECONDS) as patience:
+            with anyio.move_on_after(SLACK_SECONDS) as patience:
                 answer = await siege.call(opened, "get_task", {})
                 if not answer.is_granted:
                     siege.note(f"after clients were killed the seat refuses the next call at the {door}", answer)
             if patience.cancelled_caught:
-                siege.note(
-                    f"after clients were killed the next call waits more than {_SLACK_SECONDS:g} s at the {door}"
-                )
+                siege.note(f"after clients were killed the next call waits more than {SLACK_SECONDS:g} s at the {door}")
             if shell is None:
                 siege.leave_out("it has no tool that runs commands, so no call was long enough to be met in the middle")
             elif door == "server":
@@ -96,13 +94,13 @@ async def forgotten(siege: Siege) -> str:
     session = speech.Session(siege.wire, "of a forgotten episode", url)
     await session.begin()
     state = ""
-    with anyio.move_on_after(TTL_SECONDS + _SLACK_SECONDS):
+    with anyio.move_on_after(TTL_SECONDS + SLACK_SECONDS):
         while state not in ("closed", "gone"):
             await anyio.sleep(0.25)
             answer = await siege.control("GET", f"/v1/episodes/{opened.id}")
             state = "gone" if answer.status in (404, 409) else str(answer.message.get("state"))
     if state not in ("closed", "gone"):
-        siege.note(f"{_SLACK_SECONDS:g} s after its time was over an episode is still {state}")
+        siege.note(f"{SLACK_SECONDS:g} s after its time was over an episode is still {state}")
         await siege.control("DELETE", f"/v1/episodes/{opened.id}")
     for answer in (
         await speech.modern(siege.wire, "of a forgotten episode", url, "tools/list"),

@@ -10,14 +10,14 @@ from envhub_registry.check.thorough import speech
 from envhub_registry.check.thorough.attack import Attack, NotTried
 from envhub_registry.check.thorough.doors import Opened
 from envhub_registry.check.thorough.exchange import Exchange
-from envhub_registry.check.thorough.siege import DOORS, Siege
+from envhub_registry.check.thorough.siege import Siege
 
 RACERS = 16
 
 
 async def resubmit(siege: Siege) -> str:
     """The first answer counts: a second one is refused, in either era, and changes neither record nor score."""
-    for door in DOORS:
+    for door in siege.doors:
         async with siege.episode(door) as opened:
             _need_submit(opened)
             session = speech.Session(siege.wire, f"at the {door}", opened.place.url)
@@ -46,7 +46,7 @@ def _need_submit(opened: Opened) -> None:
 
 async def late_calls(siege: Siege) -> str:
     """Once an episode is sealed, by an answer or by the hub, no tool does anything, in either era."""
-    for door in DOORS:
+    for door in siege.doors:
         async with siege.episode(door) as opened:
             session = speech.Session(siege.wire, f"after the seal at the {door}", opened.place.url)
             await session.begin()
@@ -77,7 +77,7 @@ async def _call_late(siege: Siege, opened: Opened, session: speech.Session) -> N
 
 async def race(siege: Siege) -> str:
     """Of many answers at once exactly one is taken, and it is the one that is recorded and scored."""
-    for door in DOORS:
+    for door in siege.doors:
         async with siege.episode(door) as opened:
             _need_submit(opened)
             taken = await _race(siege, opened)

@@ -3,12 +3,13 @@
 from typing import Any, cast
 
 from envhub_registry.check.playing import SUBMIT
+from envhub_registry.check.samples import well_formed
 from envhub_registry.check.thorough import speech
 from envhub_registry.check.thorough.attack import Attack, NotTried
 from envhub_registry.check.thorough.attacks.samples import ODD_ANSWERS
 from envhub_registry.check.thorough.doors import Opened
 from envhub_registry.check.thorough.exchange import Exchange
-from envhub_registry.check.thorough.siege import DOORS, Siege
+from envhub_registry.check.thorough.siege import Siege
 
 _SHORTEST = 12
 _AT_GATEWAY = 4
@@ -18,11 +19,16 @@ _TRACES = (b"Traceback (most recent call last)", b"VerifierError", b"site-packag
 async def odd_submissions(siege: Siege) -> str:
     """Whatever is handed in, `submit` says the same; and once judged, nothing the verifier said is met."""
     usual: str | None = None
-    for door in DOORS:
+    for door in siege.doors:
         for answer in ODD_ANSWERS if door == "server" else ODD_ANSWERS[:_AT_GATEWAY]:
             async with siege.episode(door) as opened:
                 if not opened.submits:
                     raise NotTried("its tasks ask for no answer to hand in")
+                tried = [
+                    await siege.call(opened, tool.name, next(well_formed(tool, answer[:200])))
+                    for tool in opened.place.tools
+                    if tool.name != SUBMIT
+                ]
                 said = await siege.call(opened, SUBMIT, {"answer": answer})
                 if said.is_granted:
                     usual = usual or said.words
@@ -30,7 +36,7 @@ async def odd_submissions(siege: Siege) -> str:
                         told = f"`submit` says {said.words[:80]!r} of one answer and {usual[:80]!r} of another"
                         siege.note(f"{told}, at the {door}", said)
                 words = await _verdict_words(siege, opened)
-                for exchange in [said, *await _afterwards(siege, opened)]:
+                for exchange in [*tried, said, *await _afterwards(siege, opened)]:
                     if met := next((text for text in words if text.encode() in exchange.body), None):
                         siege.note(f"the verifier's words {met[:80]!r} are shown to the agent at the {door}", exchange)
     return f"{len(ODD_ANSWERS)} odd answers, none of which is told what the verifier made of it"

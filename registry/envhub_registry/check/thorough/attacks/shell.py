@@ -1,10 +1,12 @@
 """With a tool that runs commands: the verifier's files, rewards that can be written, processes that stay (L7, L8)."""
 
+import os
 import re
 import secrets
 import shlex
+import signal
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -22,7 +24,8 @@ from envhub_registry.check.thorough.target import Target
 
 _NO_SHELL = "it has no tool that runs commands"
 _RUNS = re.compile(r"command|cmd|script|code|program|source|shell|input|expression|keystrokes", re.IGNORECASE)
-_GONE_SECONDS = 10.0
+GONE_SECONDS = 10.0
+"""Processes have this long to be gone after their episode."""
 REWARDS = (
     "reward.txt", "reward.json", "score.txt", "score.json", "result.json", "results.json", "verdict.json",
     "report.json",
@@ -149,23 +152,28 @@ async def survivors(siege: Siege) -> str:
         await opened.end()
     if not started:
         siege.leave_out("the sandbox's processes cannot be seen from here, so nothing says whether they are gone")
-    with anyio.move_on_after(_GONE_SECONDS):
+    with anyio.move_on_after(GONE_SECONDS):
         while _running(number):  # noqa: ASYNC110  # nothing tells us
             await anyio.sleep(0.2)
-        return f"{started} processes started in the background are gone"
-    siege.note(f"{_running(number)} processes of a closed episode still run after {_GONE_SECONDS:g} s")
+        return f"{len(started)} processes started in the background are gone"
+    siege.note(f"{len(_running(number))} processes of a closed episode still run after {GONE_SECONDS:g} s")
+    for process in _running(number):
+        # Nobody else would.
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(process, signal.SIGKILL)
     return ""
 
 
-def _running(number: str) -> int:
-    """How many processes of this machine sleep for so long."""
-    count = 0
+def _running(number: str) -> list[int]:
+    """The processes of this machine that sleep for so long."""
+    found: list[int] = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            count += file.read_bytes().split(b"\0")[:2] == [b"sleep", number.encode()]
+            if file.read_bytes().split(b"\0")[:2] == [b"sleep", number.encode()]:
+                found.append(int(file.parent.name))
         except OSError:
             continue  # it has ended
-    return count
+    return found
 
 
 ATTACKS = (

@@ -8,7 +8,7 @@ from envhub_registry.check.thorough.conformance import conformance_outcomes
 from envhub_registry.check.thorough.doors import Door
 from envhub_registry.check.thorough.inspector import inspector_outcomes
 from envhub_registry.check.thorough.node import NodeTools, NoNodeTools, Outcome, find_node_tools
-from envhub_registry.check.thorough.siege import DOORS, Siege
+from envhub_registry.check.thorough.siege import Siege
 
 SUITE_SECONDS = 600.0
 
@@ -17,7 +17,7 @@ async def conformance(siege: Siege) -> str:
     """Every scenario of the suite that needs no tools of its own, under both revisions, at both doors."""
     tools = await _tools(siege)
     held = 0
-    for door in DOORS:
+    for door in siege.doors:
 
         @asynccontextmanager
         async def seat(door: Door = door) -> AsyncGenerator[str]:
@@ -35,7 +35,7 @@ async def inspector(siege: Siege) -> str:
     """The Inspector lists the tools strictly, for schemas that every client can read, and calls one, in both eras."""
     tools = await _tools(siege)
     held = 0
-    for door in DOORS:
+    for door in siege.doors:
         async with siege.episode(door) as opened:
             try:
                 held += _take(siege, door, await inspector_outcomes(tools, opened.place.url))

@@ -13,7 +13,7 @@ from envhub_registry.check.thorough import speech
 from envhub_registry.check.thorough.attack import Attack
 from envhub_registry.check.thorough.doors import Door, Opened
 from envhub_registry.check.thorough.exchange import Exchange
-from envhub_registry.check.thorough.siege import DOORS, Siege
+from envhub_registry.check.thorough.siege import Siege
 
 SAMPLE = 16
 """Episodes whose tokens are compared."""
@@ -50,7 +50,7 @@ def _forged(token: str, opened: Opened, closed: str) -> dict[str, str]:
 
 async def forged(siege: Siege) -> str:
     """No token but the right one opens a seat: in the path, as a bearer, as a key, at both doors and at the seam."""
-    for door in DOORS:
+    for door in siege.doors:
         async with siege.episode(door) as opened:
             async with siege.episode(door) as other:
                 closed = other.place.token
@@ -81,7 +81,7 @@ async def _knock(siege: Siege, opened: Opened, what: str, token: str) -> list[Ex
 
 async def places(siege: Siege) -> str:
     """A token in a query, a cookie or as Basic opens nothing; beside another in the path it changes nothing."""
-    for door in DOORS:
+    for door in siege.doors:
         async with siege.episode(door) as opened, siege.episode(door, card=_other_card(siege)) as other:
             token, base = opened.place.token, opened.place.base
             wrong: list[tuple[str, dict[str, str]]] = [
@@ -115,7 +115,7 @@ def _other_card(siege: Siege) -> TaskCard:
 
 async def expired(siege: Siege) -> str:
     """When an episode is closed its token opens nothing any more, at either door and at the seam."""
-    for door in DOORS:
+    for door in siege.doors:
         async with siege.episode(door) as opened:
             session = speech.Session(siege.wire, f"after the close at the {door}", opened.place.url)
             await session.begin()

@@ -1,0 +1,72 @@
+"""Attacks find what leaks, an environment for each class, and leave whole ones alone."""
+
+import shutil
+
+import pytest
+
+from envhub.environment import AnyEnvironment
+from envhub.hosting import InProcessHost
+from envhub_registry.check.thorough.attacks import shell
+from envhub_registry.check.thorough.campaign import make_attack
+from tests.registry.thorough import leaky
+from tests.registry.thorough.siege import BY_NAME, MakeHost, besieged, made, said
+from tests.registry.worlds import Whole
+
+LEAKS: list[tuple[str, AnyEnvironment, MakeHost, str]] = [
+    ("discovery", leaky.Spoken, InProcessHost, "the canary in the secret's 'answer' is in the answer to"),
+    ("discovery", leaky.Described, InProcessHost, "the secret's 'answer' is in the answer to tools/list"),
+    ("results", leaky.Sourced, InProcessHost, "a line of the verifier's source is in the answer to tool rules"),
+    ("guessed-tools", Whole, leaky.BackdoorHost, "the tool 'evaluate' is not listed"),
+    ("results", leaky.Scolding, InProcessHost, "is in the answer to tool guess"),
+    ("results", leaky.Disguised, InProcessHost, "is in the answer to tool peek"),
+    ("submit", Whole, leaky.TellingHost, "a right answer is told from a wrong one"),
+    ("listings", leaky.Listed, InProcessHost, "its answer is in its public half"),
+    ("verifier-files", leaky.Furnished, InProcessHost, "is in the answer to tool bash"),
+    ("written-rewards", leaky.Writable, InProcessHost, "raise its reward from 0.0 to 1.0"),
+    ("marks", leaky.Shared, InProcessHost, "is met in another"),
+    ("guessable-tokens", Whole, leaky.CountedHost, "bits over"),
+    ("verifier-words", leaky.Chatty, InProcessHost, "are shown to the agent"),
+    ("run-strings", leaky.Evaluating, InProcessHost, "an argument of calculate is run by the server"),
+    ("heavy-arguments", leaky.Brittle, InProcessHost, "is a fault of the environment in fetch"),
+]
+
+
+@pytest.mark.parametrize(
+    ("attack", "environment", "make_host", "words"),
+    LEAKS,
+    ids=[f"{attack}-{environment.__name__}-{host.__name__}" for attack, environment, host, _ in LEAKS],
+)
+async def test_each_leak_is_found_by_its_attack(
+    attack: str, environment: AnyEnvironment, make_host: MakeHost, words: str
+) -> None:
+    verdict = await made(attack, environment, make_host)
+    assert verdict.state == "broke", verdict
+    assert words in said(verdict)
+
+
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="this system has no setsid")
+async def test_a_process_that_outlives_its_episode_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell, "GONE_SECONDS", 0.3)
+    verdict = await made("survivors", leaky.Haunted, is_planted=False)
+    assert "still run" in said(verdict)
+
+
+WHOLE = sorted(
+    set(BY_NAME) - {"model-seam", "conformance", "inspector", "sdk-1", "guessed-tools", "heavy-arguments", "oversize"}
+)
+"""All but what loads litellm, starts other programs, or takes more than a second."""
+
+
+async def test_a_whole_environment_holds() -> None:
+    async with besieged(Whole) as siege:
+        verdicts = [await make_attack(siege, BY_NAME[name]) for name in WHOLE]
+    assert {verdict.attack: said(verdict) for verdict in verdicts if verdict.state == "broke"} == {}
+    not_tried = {verdict.attack for verdict in verdicts if verdict.state == "not_tried"}
+    assert not_tried == {"verifier-files", "written-rewards", "survivors"}
+
+
+async def test_what_has_no_time_left_is_not_tried() -> None:
+    async with besieged(Whole, is_planted=False) as siege:
+        verdict = await make_attack(siege, BY_NAME["discovery"], seconds=0)
+    assert (verdict.state, verdict.requests) == ("not_tried", 0)
+    assert "--time-limit" in verdict.says
