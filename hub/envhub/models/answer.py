@@ -156,7 +156,7 @@ def as_reply(
         message=Message(
             role="assistant",
             content=content,
-            reasoning=said.reasoning if said.reasoning is not None else said.reasoning_content,
+            reasoning=said.reasoning or said.reasoning_content or None,
             tool_requests=tuple(_request(call, turn, place) for place, call in enumerate(calls)) if calls else (),
         ),
         finish_reason=choice.finish_reason,

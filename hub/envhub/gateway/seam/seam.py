@@ -2,8 +2,8 @@
 
 import hashlib
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import anyio
 
@@ -29,6 +29,7 @@ _KEY_HEADER = b"idempotency-key"
 UNAUTHORIZED = Problem("unauthorized", 401, "no episode has this key; it may be over")
 CLOSED = Problem("closed", 403, "the episode is closed", "episode_closed")
 _FAILED = "the hub could not get an answer from the model"
+_Read = TypeVar("_Read")
 _LIMITS = {
     "turn_limit": "the episode's limit of model responses is reached",
     "token_limit": "the episode's limit of output tokens is reached",
@@ -75,29 +76,37 @@ async def _serve(exposure: Exposure, path: str, scope: Scope, receive: Receive, 
             body = await read_body(scope, receive, MAX_BODY_BYTES)
         except TooLarge:
             raise Refused(Problem("too_large", 413, f"the request is larger than {MAX_BODY_BYTES >> 20} MiB")) from None
+        await make_ready(path)
         if is_count:
-            await answer(send, 200, counted_tokens(body))
+            await answer(send, 200, _read(counted_tokens, body))
             return
         assert dialect is not None
-        await make_ready(path)
-        await _Call(exposure, dialect, path, body, scope, send).answer()
-    except ValueError as error:
-        raise Refused(Problem("invalid", 400, str(error)[:2000])) from None
+        asked = _read(dialect.read, body)
+        await _Call(exposure, dialect, asked, path, body, scope, send).answer()
     finally:
         exposure.model_calls -= 1
+
+
+def _read(read: Callable[[bytes], _Read], body: bytes) -> _Read:
+    """What a body says; only here are an error's words for the agent."""
+    try:
+        return read(body)
+    except ValueError as error:
+        raise Refused(Problem("invalid", 400, str(error)[:2000])) from None
 
 
 class _Call:
     """One model call of an agent's."""
 
-    def __init__(self, exposure: Exposure, dialect: Dialect, path: str, body: bytes, scope: Scope, send: Send) -> None:
+    def __init__(
+        self, exposure: Exposure, dialect: Dialect, asked: Asked, path: str, body: bytes, scope: Scope, send: Send
+    ) -> None:
         self._exposure, self._dialect, self._scope, self._send = exposure, dialect, scope, send
-        self._asked = dialect.read(body)
+        self._asked = asked
         named = header(scope, _KEY_HEADER)
         retries = header(scope, _RETRY_HEADER)
         self._is_retry = named is not None or (retries is not None and retries.strip() not in (b"", b"0"))
         self._key = hashlib.blake2b(path.encode() + b"\0" + (named or b"") + b"\0" + body, digest_size=16).digest()
-
         self._out: _Stream | None = None
         self._is_answering = False
         """Whether the last of the answer is on its way."""
