@@ -61,6 +61,14 @@ async def test_solver_calls_the_first_tool_and_answers_with_its_result() -> None
     assert last == assistant("42")
 
 
+async def test_solver_calls_the_tool_it_is_told_to_also_behind_a_servers_name() -> None:
+    others = [CALCULATE.model_copy(update={"name": name}) for name in ("shell", "recalculate", "mcp__env__calculate")]
+    model = mock("mock/solver?tool=calculate")
+    assert (await play(model, others, "42"))[1].tool_requests[0].name == "mcp__env__calculate"
+    assert (await play(model, [CALCULATE, *others], "42"))[1].tool_requests[0].name == "calculate"
+    assert (await play(model, others[:2], "42"))[1:] == [assistant("40 + 2")]
+
+
 async def test_solver_without_tools_answers_from_the_question() -> None:
     assert (await mock("mock/solver").generate(ask())).message == assistant("2 + 3")
 

@@ -45,6 +45,7 @@ def test_a_slip_of_the_pen_is_met_with_the_nearest_name(name: str, meant: str) -
         "echo?context=1.5",
         "echo?seed=1&seed=2",
         "echo?text=hi",
+        "echo?tool=calculate",
         "script",
     ],
 )

@@ -67,7 +67,7 @@ def _solve(name: MockName, request: ModelRequest, *, submits: bool) -> Message:
     """One tool call on the last user's words, then its result as the answer."""
     question = _last_user_text(request)
     results = _results(request.messages)
-    tool = next((tool for tool in request.tools if tool.name != SUBMIT), None)
+    tool = next((tool for tool in request.tools if _is_meant(tool, name.tool)), None)
     if tool is not None and not results:
         return _say("", _call(request, 0, tool.name, fill_arguments(tool, question)))
     answer = results[0].text if results else expression(question) or question
@@ -77,6 +77,13 @@ def _solve(name: MockName, request: ModelRequest, *, submits: bool) -> Message:
     if submits and not has_submitted and any(tool.name == SUBMIT for tool in request.tools):
         return _say("", _call(request, 0, SUBMIT, msgspec.json.encode({"answer": answer}).decode()))
     return _say(answer)
+
+
+def _is_meant(tool: Tool, name: str) -> bool:
+    """Whether a tool is the one to call: of this name, or with a server's before it; without a name, any to solve with."""
+    if not name:
+        return tool.name != SUBMIT
+    return tool.name == name or (tool.name.endswith(name) and not tool.name[-len(name) - 1].isalnum())
 
 
 def _results(messages: Sequence[Message]) -> list[Message]:

@@ -11,8 +11,8 @@ KINDS = ("echo", "say", "script", "solver", "submitter")
 result; `submitter` hands that in through `submit`; `script` plays the turns of `file`."""
 
 _SHARES = ("fail", "ratelimit", "accuracy")
-_KEYS = (*_SHARES, "latency", "retry_after", "context", "seed", "text", "file")
-_ONLY = {"text": "say", "file": "script"}
+_KEYS = (*_SHARES, "latency", "retry_after", "context", "seed", "text", "file", "tool")
+_ONLY = {"text": ("say",), "file": ("script",), "tool": ("solver", "submitter")}
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,9 @@ class MockName:
     """`text=hello`: what `say` says."""
     file: Path = Path()
     """`file=turns.json`: what `script` plays."""
+    tool: str = ""
+    """`tool=calculate`: what solver and submitter call instead of the first tool, also where a client put a server's name
+    before it, such as `mcp__env__calculate`."""
 
 
 def parse_mock_name(rest: str) -> MockName:
@@ -57,8 +60,8 @@ def parse_mock_name(rest: str) -> MockName:
             raise UnknownNameError("key of a mock model", key, _KEYS)
         if key in values:
             raise ConfigError(f"mock/{rest}: {key!r} is given twice")
-        if _ONLY.get(key, kind) != kind:
-            raise ConfigError(f"mock/{rest}: only mock/{_ONLY[key]} takes {key!r}")
+        if kind not in _ONLY.get(key, KINDS):
+            raise ConfigError(f"mock/{rest}: only mock/{' and mock/'.join(_ONLY[key])} takes {key!r}")
         values[key] = unquote(value)
     if kind == "script" and not values.get("file"):
         raise ConfigError(f"mock/{rest}: a script needs its file, mock/script?file=turns.json")
@@ -73,6 +76,7 @@ def parse_mock_name(rest: str) -> MockName:
         seed=_whole(rest, "seed", values.get("seed", "0")),
         text=values.get("text", ""),
         file=Path(values.get("file", "")),
+        tool=values.get("tool", ""),
         **shares,
     )
 
