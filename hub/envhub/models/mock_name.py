@@ -39,7 +39,7 @@ class MockName:
     file: Path = Path()
     """`file=turns.json`: what `script` plays."""
     tool: str = ""
-    """`tool=calculate`: what solver and submitter call instead of the first tool, also where a client put a server's name
+    """`tool=calculate`: what solver and submitter call instead of the first tool; a client may have put a server's name
     before it, such as `mcp__env__calculate`."""
 
 
