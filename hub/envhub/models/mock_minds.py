@@ -80,7 +80,7 @@ def _solve(name: MockName, request: ModelRequest, *, submits: bool) -> Message:
 
 
 def _is_meant(tool: Tool, name: str) -> bool:
-    """Whether a tool is the one to call: of this name, or with a server's before it; without a name, any but `submit`."""
+    """Whether a tool is the one to call: of this name, or with a server's before it; of no name, any but `submit`."""
     if not name:
         return tool.name != SUBMIT
     return tool.name == name or (tool.name.endswith(name) and not tool.name[-len(name) - 1].isalnum())
