@@ -69,7 +69,7 @@ class Gateway:
         exposure = Exposure(seat, info, self.metrics, close_seconds)
         if self._per_second is not None:
             exposure.bucket = TokenBucket(self._per_second)
-        plane = await self._plane(info) if exposure.forward_url is None else None
+        plane = await self.plane_of(info) if exposure.forward_url is None else None
         try:
             with self._at_its_token(exposure):
                 yield self.address_of(exposure)
@@ -107,7 +107,7 @@ class Gateway:
             while len(self._over) > REMEMBERED:
                 self._over.popitem(last=False)
 
-    async def _plane(self, info: EnvironmentInfo) -> AgentPlane:
+    async def plane_of(self, info: EnvironmentInfo) -> AgentPlane:
         """What serves the seats of a hosted environment: one for all its episodes."""
         key = f"{info.name}\0{info.digest}\0{info.tools_digest}"
         plane = self._planes.get(key)
@@ -148,7 +148,7 @@ class Gateway:
             await answer(send, 429, BUSY, headers=[(b"retry-after", b"%d" % math.ceil(seconds))])
             return
         if exposure.forward_url is None:
-            plane = await self._plane(exposure.info)
+            plane = await self.plane_of(exposure.info)
             await plane.serve_seat(exposure.served, scope, receive, send)
             return
         refusal = self._guard.refusal(scope)

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from envhub.engine.item import Cast, Item
+from envhub.engine.item import Cast, Exposing, Item
 from envhub.engine.open_plan import OpenEnvironment, OpenPlan, check_limits
 from envhub.errors import ConfigError, HubError, StoreError, TaskError, UnknownNameError
 from envhub.gateway.gateway import Gateway
@@ -19,10 +19,11 @@ from envhub.gateway.service.player import Asked, Player
 from envhub.gateway.service.reaper import Reaper
 from envhub.gateway.service.rules import ServiceRules
 from envhub.gateway.service.visit import Visit, report_of
+from envhub.gateway.service.visitor import PRACTICE
 from envhub.gateway.service.wire import EnvironmentCard, EpisodeReport, EpisodeRequest
 from envhub.limits import Limits
 from envhub.protocols import TaskCard
-from envhub.rollout import Fault, Outcome, Phase, Rollout
+from envhub.rollout import AgentRef, Fault, Outcome, Phase, Rollout
 from envhub.serving.episodes import Conflict
 from envhub.store import RunWriter, open_run
 
@@ -169,11 +170,27 @@ class HubService:
         if keyed is not None and keyed.visit is not None:
             await keyed.visit.opened()
             return keyed.visit
-        self._admit()
         served = self.environment(request.environment)
         ttl = min(request.ttl_seconds or self.rules.ttl_seconds, self.rules.ttl_seconds)
-        limits = self._limits(request, served, ttl)
-        visit = Visit(ttl, self.reaper.expect)
+        cast = replace(served.cast, limits=self._limits(request, served, ttl))
+        return await self._open(request, Visit(ttl, self.reaper.expect), served, cast, keyed)
+
+    async def practise(self, environment: str, gateway: Exposing) -> Visit:
+        """Open an episode whose seats `gateway` has, without a model, and which is never scored.
+
+        Raises:
+            HubError: it cannot be opened.
+        """
+        served = self.environment(environment)
+        agent = AgentRef(name=PRACTICE, version=served.cast.agent_ref.version)
+        cast = replace(served.cast, agent_ref=agent, model=None, gateway=gateway)
+        visit = Visit(self.rules.ttl_seconds, self.reaper.expect, is_practice=True)
+        return await self._open(EpisodeRequest(environment=environment), visit, served, cast, None)
+
+    async def _open(
+        self, request: EpisodeRequest, visit: Visit, served: Served, cast: Cast, keyed: _Keyed | None
+    ) -> Visit:
+        self._admit()
         self._visits[visit] = None
         if keyed is not None:
             keyed.visit = visit
@@ -184,7 +201,7 @@ class HubService:
                 visit.end(again)
                 return visit
             card = await self._deal(request, served, again)
-            item = self._item(replace(served.cast, limits=limits), card, request.seed, again)
+            item = self._item(cast, card, request.seed, again)
             self._play(visit, item, 0 if again is None else again.attempt + 1, request, keyed)
             await visit.opened()
         except BaseException as error:

@@ -12,6 +12,7 @@ from envhub.engine.plan import Plan
 from envhub.frozen import Frozen
 from envhub.gateway.service.control import ServiceControl
 from envhub.gateway.service.opening import STOP_SECONDS, open_service
+from envhub.gateway.service.practice import Practice
 from envhub.gateway.service.rules import GatewayPlace, ServiceRules
 from envhub.models.credentials import Credentials
 from envhub.serving.control_socket import control_guard, control_socket
@@ -79,6 +80,8 @@ async def serve_hub(
         )
         control = ServiceControl(service, order.control_token, control_guard(control_url))
         await stack.enter_async_context(listening(control, bound))
+        practice = Practice(service) if order.rules.practice else None
+        service.gateway.practice = practice
         ready(
             HubReady(
                 environments=tuple(service.served),
@@ -87,6 +90,7 @@ async def serve_hub(
                 run=str(order.directory),
                 run_id=service.run_id,
                 pid=os.getpid(),
+                practice=practice.urls if practice is not None else (),
             )
         )
         await stopped()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import anyio
+import anyio.lowlevel
 
 from envhub.engine.item import Item
 from envhub.engine.play import Attempt
@@ -15,6 +16,11 @@ from envhub.gateway.service.wire import EpisodeReport, EpisodeState, EpisodeTick
 from envhub.protocols import SeatAddress
 from envhub.rollout import Fault, Outcome, Rollout
 from envhub.serving.events import EventLog
+
+UNSCORED = Fault(
+    boundary="hub", phase="agent", type="Practice", message="it was played for practice, which is never scored"
+)
+"""Why what was practised has no reward."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +214,15 @@ class Visit:
 
     async def host(self, seat: EpisodeSeat, address: SeatAddress) -> None:
         """Keep a seat for its agent until its time is over."""
+        try:
+            await self._host(seat, address)
+        finally:
+            # Whatever ended the agent's time: practice goes no further.
+            if self.is_practice:
+                self.cancel(UNSCORED)
+        await anyio.lowlevel.checkpoint()
+
+    async def _host(self, seat: EpisodeSeat, address: SeatAddress) -> None:
         with anyio.CancelScope() as patience:
             self._taken[seat.name] = _Taken(seat, address, patience)
             if self._is_ending:
@@ -229,6 +244,8 @@ class Visit:
 
     def explained(self, rollout: Rollout) -> Rollout:
         """Its record, saying why it was cut short where that was neither its agent nor its opener."""
+        if self.is_practice and rollout.score is not None:
+            rollout = rollout.model_copy(update={"outcome": Outcome.CANCELLED, "score": None})
         if self._fault is None or rollout.outcome is not Outcome.CANCELLED:
             return rollout
         return rollout.model_copy(update={"faults": (*rollout.faults, self._fault)})

@@ -1,0 +1,113 @@
+"""Practice has a fixed URL, deals one task after the other, and never gives a reward."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import anyio
+import pytest
+from mcp.client import Client
+
+from envhub import Outcome
+from envhub.gateway.service import practice
+from envhub.gateway.service.practice import NEXT, OVER, Practice
+from envhub.gateway.service.rules import ServiceRules
+from envhub.gateway.service.service import HubService
+from envhub.store import open_run
+from tests.gateway.service.front import call, front, rpc
+
+
+@asynccontextmanager
+async def tables(directory: Path, **rules: Any) -> AsyncGenerator[tuple[HubService, str]]:
+    """A service with practice, and its URL."""
+    async with front(directory, rules=ServiceRules(**rules)) as hub:
+        made = Practice(hub)
+        hub.gateway.practice = made
+        yield hub, made.urls[0]
+
+
+def words(result: Any) -> list[str]:
+    """The words of a tool result, block by block."""
+    return [block.text for block in result.content]
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_one_session_plays_one_task_after_the_other(tmp_path: Path, era: Any) -> None:
+    async with tables(tmp_path / "run") as (hub, url):
+        async with Client(url, mode=era) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["add", "wait", "get_task", "submit"]
+            assert words(await client.call_tool("add", {})) == ["1"]
+            assert words(await client.call_tool("submit", {"answer": "x"}))[-1] == NEXT
+            late = await client.call_tool("add", {})
+            assert (late.is_error, words(late)) == (True, [OVER])
+            assert "count" in words(await client.call_tool("get_task", {}))[0]
+            assert words(await client.call_tool("add", {})) == ["1"]
+        assert len(hub.visits) == 1
+    with open_run(tmp_path / "run") as reader:
+        kept = list(reader.rollouts())
+    assert [(each.outcome, each.reward, each.agent.name) for each in kept] == [
+        (Outcome.CANCELLED, None, "practice"),
+        (Outcome.CANCELLED, None, "practice"),
+    ]
+    assert [call.name for turn in kept[0].turns for call in turn.tool_calls] == ["add", "submit"]
+    assert [each.faults[0].type for each in kept] == ["Practice", "HubStopped"]
+
+
+async def test_a_key_keeps_people_apart_and_a_bad_one_is_refused(tmp_path: Path) -> None:
+    async with tables(tmp_path / "run") as (hub, url), aiohttp.ClientSession() as http:
+        mine = url.replace("/mcp", "/keykeykey1/mcp")
+        assert await call(mine, "add") == "1"
+        assert await call(mine, "add") == "2"
+        assert await call(url, "add") == "1"
+        assert len(hub.visits) == 2
+        for place, status in (("/short/mcp", 400), ("/key%2Fkey%2Fkey/mcp", 400), ("/a/b/mcp", 404)):
+            assert (await rpc(http, url.replace("/mcp", place), "tools/list"))[0] == status
+        nowhere = f"{hub.gateway.base_url}/practice/chess/mcp"
+        assert (await rpc(http, nowhere, "tools/list"))[0] == 404
+
+
+async def test_nothing_that_ends_practice_scores_it(tmp_path: Path) -> None:
+    async with tables(tmp_path / "run") as (hub, url):
+        for end in ("seal", "verify", "interrupt"):
+            assert await call(url, "get_task")
+            (visit,) = hub.visits
+            if end == "seal":
+                await visit.seal()
+            elif end == "interrupt":
+                assert visit.attempt is not None
+                visit.attempt.interrupt()
+            rollout = await (visit.verify() if end == "verify" else visit.over())
+            assert (rollout.outcome, rollout.reward) == (Outcome.CANCELLED, None), end
+
+
+async def test_practice_that_was_left_is_closed_at_its_expiry_and_dealt_anew(tmp_path: Path) -> None:
+    async with tables(tmp_path / "run", ttl_seconds=0.05) as (hub, url):
+        await call(url, "add")
+        (visit,) = hub.visits
+        assert [fault.type for fault in (await visit.over()).faults] == ["Expired"]
+        assert await call(url, "add") == OVER
+        assert "count" in await call(url, "get_task")
+
+
+async def test_practice_leaves_room_and_finds_none_where_all_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(practice, "MOST_TABLES", 2)
+    async with tables(tmp_path / "run", most_open=2) as (hub, url), aiohttp.ClientSession() as http:
+        first, second, third = (url.replace("/mcp", f"/keykeykey{number}/mcp") for number in range(3))
+        assert await call(first, "add") == "1"
+        assert await call(second, "add") == "1"
+        assert (await rpc(http, third, "tools/list"))[0] == 429
+        await hub.visits[0].close()
+        with anyio.fail_after(5):
+            assert await call(third, "add") == "1"
+
+
+async def test_a_foreign_origin_may_not_practise(tmp_path: Path) -> None:
+    async with tables(tmp_path / "run") as (_, url), aiohttp.ClientSession() as http:
+        async with http.post(url, headers={"Origin": "http://evil.example"}) as response:
+            assert response.status == 403
+        async with http.get(url) as response:
+            assert response.status == 405
