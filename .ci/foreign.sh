@@ -29,3 +29,29 @@ if ! is_version conformance "$conformance" || ! is_version inspector "$inspector
   "$tools/node" "$(realpath "$(command -v npm)")" install --silent --no-audit --no-fund --prefix "$tools" \
     "@modelcontextprotocol/conformance@$conformance" "@modelcontextprotocol/inspector@$inspector"
 fi
+
+# The agents of the profiles: each by the very command its profile names, in a folder of its own, all at once.
+profiles=../agents/envhub_agents/external/profiles
+install_agent() { # NAME, and further Python packages
+  local folder=foreign/agents/$1 command more=${*:2}
+  command=$(sed -n 's/^install = "\(.*\)"$/\1/p' "$profiles/$1.toml" | grep .)
+  [ "$(cat "$folder/installed" 2>/dev/null)" != "$command $more" ] || return 0
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  case $command in
+    "pip install "*)
+      "$python" -m venv "$folder"
+      PIP_CONSTRAINT='' PIP_DISABLE_PIP_VERSION_CHECK=1 PATH=$PWD/$folder/bin:$PATH bash -c "$command -q $more"
+      ;;
+    "npm install -g "*) npm install --silent --no-audit --no-fund --prefix "$folder" "${command#npm install -g }" ;;
+  esac
+  echo "$command $more" >"$folder/installed"
+}
+install_agent codex & installs=$!
+install_agent claude-code & installs+=" $!"
+install_agent opencode & installs+=" $!"
+install_agent openai-agents & installs+=" $!"
+install_agent pydantic-ai & installs+=" $!"
+install_agent langchain "'smolagents[openai]==1.26.0' 'mcpadapt==0.1.19' 'mcp<2'" & installs+=" $!"
+install_agent mini-swe-agent & installs+=" $!"
+for install in $installs; do wait "$install"; done

@@ -1,17 +1,19 @@
 """An agent of one file, on the standard library alone: asks the model, calls the tools it asks for, until it answers.
 
 All it needs stands in its environment: ENVHUB_AGENT_URL is an MCP server, OPENAI_BASE_URL a model, ENVHUB_PROMPT the
-task. Any program that can talk to those two can play: this one shows how little that is.
+task. Any program that can talk to those two can play; this one shows how little that is.
 """
 
 import json
 import os
 import urllib.request
+from typing import Any
 
 
-def post(url, body, **headers):
-    """Send JSON, read JSON."""
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json", **headers})
+def post(url: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, Any]:
+    """Send JSON; the JSON that comes back, and its headers."""
+    data = json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json", **headers})
     with urllib.request.urlopen(request, timeout=600) as answer:
         return json.loads(answer.read() or "null"), answer.headers
 
@@ -19,56 +21,56 @@ def post(url, body, **headers):
 class Tools:
     """The environment's tools, over MCP."""
 
-    def __init__(self, url):
+    def __init__(self, url: str) -> None:
         self.url, self.headers = url, {"Accept": "application/json, text/event-stream"}
-        me = {"name": "own-agent", "version": "1"}
-        _, headers = post(
-            url, self.message("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=me), **self.headers
-        )
+        who = {"name": "own-agent", "version": "1"}
+        greeting = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": who}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": greeting}
+        _, headers = post(url, body, self.headers)
         self.headers["Mcp-Session-Id"] = headers["Mcp-Session-Id"]
-        post(url, {"jsonrpc": "2.0", "method": "notifications/initialized"}, **self.headers)
+        post(url, {"jsonrpc": "2.0", "method": "notifications/initialized"}, self.headers)
 
-    @staticmethod
-    def message(method, **params):
-        """A request of the protocol."""
-        return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-
-    def ask(self, method, **params):
+    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """A request's result."""
-        return post(self.url, self.message(method, **params), **self.headers)[0]["result"]
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return post(self.url, body, self.headers)[0]["result"]
 
-    def listed(self):
-        """The tools as a model is shown them."""
+    def listed(self) -> list[dict[str, Any]]:
+        """The tools as a model is shown them; the task it has been told already."""
         return [
             {
                 "type": "function",
-                "function": {"name": t["name"], "description": t["description"], "parameters": t["inputSchema"]},
+                "function": {
+                    "name": tool["name"],
+                    "description": tool["description"],
+                    "parameters": tool["inputSchema"],
+                },
             }
-            for t in self.ask("tools/list")["tools"]
-            if t["name"] != "get_task"
+            for tool in self.ask("tools/list", {})["tools"]
+            if tool["name"] != "get_task"
         ]
 
-    def call(self, name, arguments):
+    def call(self, name: str, arguments: str) -> str:
         """What a tool answers."""
-        result = self.ask("tools/call", name=name, arguments=arguments)
+        result = self.ask("tools/call", {"name": name, "arguments": json.loads(arguments)})
         return "\n".join(block.get("text", "") for block in result["content"])
 
 
-def main():
+def main() -> None:
     """Play one episode."""
     tools = Tools(os.environ["ENVHUB_AGENT_URL"])
-    model, key = os.environ["OPENAI_BASE_URL"], os.environ["OPENAI_API_KEY"]
     shown = tools.listed()
-    messages = [{"role": "user", "content": os.environ["ENVHUB_PROMPT"]}]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": os.environ["ENVHUB_PROMPT"]}]
     while True:
-        body = {"model": os.environ["ENVHUB_MODEL"], "messages": messages, "tools": shown}
-        answer, _ = post(model + "/chat/completions", body, Authorization="Bearer " + key)
+        asked = {"model": os.environ["ENVHUB_MODEL"], "messages": messages, "tools": shown}
+        url, key = os.environ["OPENAI_BASE_URL"] + "/chat/completions", os.environ["OPENAI_API_KEY"]
+        answer, _ = post(url, asked, {"Authorization": f"Bearer {key}"})
         message = answer["choices"][0]["message"]
         messages.append(message)
         if not message.get("tool_calls"):
             return
         for call in message["tool_calls"]:
-            result = tools.call(call["function"]["name"], json.loads(call["function"]["arguments"]))
+            result = tools.call(call["function"]["name"], call["function"]["arguments"])
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
 
 

@@ -1,4 +1,4 @@
-"""A world of several dependent steps: numbers a client gets from one call are needed in the next, and one call fails."""
+"""A world of several steps: what a client gets from one call it needs in the next, and one of the calls fails."""
 
 from collections.abc import Iterable
 from random import Random
@@ -7,7 +7,7 @@ from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Submis
 
 PROMPT = (
     "Open an account for Ada and one for Bob. Pay 300 into Ada's. Send 500 from Ada to Bob; the bank will refuse, and "
-    "name the most it lets you send: send that instead. Submit the number of the receipt, then a colon, then Bob's balance."
+    "name the most it lets you send: send that instead. Submit the receipt's number, then a colon, then Bob's balance."
 )
 
 

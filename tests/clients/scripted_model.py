@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from mcp_types import Tool
 
@@ -21,7 +22,7 @@ from envhub.rollout import Usage
 Step = tuple[str, dict[str, object]] | str
 """A tool to call, or the last words."""
 Script = Callable[[str, Sequence[str]], Step]
-"""From the task and the tools' answers so far to what comes next."""
+"""From what the user said and the tools' answers so far to what comes next."""
 _SEPARATORS = "_.-/:"
 _SHELLS = ("bash",)
 
@@ -31,8 +32,8 @@ class ScriptedModel:
 
     name = "test/scripted"
 
-    def __init__(self, script: Script, prompt: str) -> None:
-        self._script, self._prompt = script, prompt
+    def __init__(self, script: Script) -> None:
+        self._script = script
         self.requests: list[ModelRequest] = []
 
     async def generate(self, request: ModelRequest) -> ModelReply:
@@ -50,11 +51,12 @@ class ScriptedModel:
         )
 
     def _next(self, request: ModelRequest) -> Message:
-        if self._prompt not in "\n".join(message.text for message in request.messages):
+        if not request.tools:
             return assistant("A title")  # what some clients ask on the side
         asked = {call.id for message in request.messages for call in message.tool_requests}
         answers = [answer_in(m.text) for m in request.messages if m.role == "tool" and m.tool_call_id in asked]
-        step = self._script(self._prompt, answers)
+        said = "\n".join(message.text for message in request.messages if message.role == "user")
+        step = self._script(said, answers)
         if isinstance(step, str):
             return self._say(step, request)
         call = presented(step, request.tools)
@@ -63,11 +65,16 @@ class ScriptedModel:
 
     @staticmethod
     def _say(words: str, request: ModelRequest) -> Message:
-        """The last words; a client that acts by a shell alone wants to be told by it that this is the end."""
-        if [tool.name for tool in request.tools] != list(_SHELLS):
+        """The last words. A client that knows nothing but tools is told by one of them that this is the end."""
+        names = [tool.name for tool in request.tools]
+        if "final_answer" in names:
+            name, arguments = "final_answer", {"answer": words}
+        elif names == list(_SHELLS):
+            name, arguments = names[0], {"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}
+        else:
             return assistant(words)
-        end = json.dumps({"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"})
-        return assistant(words, ToolRequest(id=f"call-{len(request.messages)}", name=_SHELLS[0], arguments=end))
+        request_id = f"call-{len(request.messages)}"
+        return assistant(words, ToolRequest(id=request_id, name=name, arguments=json.dumps(arguments)))
 
 
 @dataclass(frozen=True)
@@ -92,12 +99,13 @@ def presented(step: tuple[str, dict[str, object]], tools: Sequence[Tool]) -> Cal
 
 
 def answer_in(text: str) -> str:
-    """A tool's own words, in what a client makes of them: a shell's output comes with its exit status."""
+    """A tool's own words, in what a client makes of them: how long it took, or a shell's exit status."""
+    text = text.rpartition("\nOutput:")[2].strip()
     try:
-        told = json.loads(text)
+        told: dict[str, object] | object = json.loads(text)
     except ValueError:
         return text
-    return str(told["output"]) if isinstance(told, dict) and "output" in told else text
+    return str(cast(dict[str, object], told)["output"]) if isinstance(told, dict) and "output" in told else text
 
 
 def sums(prompt: str, answers: Sequence[str]) -> Step:
