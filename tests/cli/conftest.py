@@ -40,8 +40,9 @@ Hub = Callable[..., Done]
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's environment without model servers and keys."""
-    return {key: value for key, value in os.environ.items() if key not in KEYS} | {"COLUMNS": "200"} | more
+    """This process's environment without model servers and keys, and without a store of the user's own."""
+    kept = {key: value for key, value in os.environ.items() if key not in KEYS}
+    return kept | {"COLUMNS": "200", "XDG_DATA_HOME": os.devnull} | more
 
 
 @pytest.fixture

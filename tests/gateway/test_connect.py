@@ -151,7 +151,10 @@ async def play(command: list[str], data: Path, mode: Literal["auto", "legacy"]) 
 
 async def test_what_is_printed_plays_an_episode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     await play(printed(App.CLAUDE, "arithmetic", "--set", "terms=2"), tmp_path, "legacy")
+    [run] = json.loads(CliRunner().invoke(app, ["runs", "--json"]).stdout)
+    assert run["agent"] == "desktop"
 
 
 @pytest.mark.live
