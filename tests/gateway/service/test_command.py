@@ -1,0 +1,44 @@
+"""`hub serve` as people start it: a process of its own."""
+
+import signal
+from pathlib import Path
+
+from envhub import Outcome, Stop
+from envhub.gateway.client import HubClient
+from envhub.gateway.service.serving import HubReady
+from envhub.gateway.service.wire import EpisodeRequest
+from envhub.store import open_run
+from tests.gateway.service.front import TALLY, call
+from tests.serving.processes import started
+
+TOKEN = "control-canary-11c0de"
+
+
+async def test_it_says_where_it_serves_and_records_what_was_open_when_told_to_leave(tmp_path: Path) -> None:
+    run, log = tmp_path / "run", tmp_path / "log"
+    command = ("-vv", "serve", TALLY, "-m", "mock/say?text=hi", "--practice", "--json", "--control")
+    async with started(*command, "127.0.0.1:0", "-o", str(run), log=log, ENVHUB_CONTROL_TOKEN=TOKEN) as hub:
+        ready = HubReady.model_validate_json(await hub.line())
+        assert ready.practice == (f"{ready.gateway_url}/practice/tally/mcp",)
+        async with HubClient(ready.control_url, TOKEN) as client:
+            played, left = await client.open(EpisodeRequest()), await client.open(EpisodeRequest())
+            assert played.agent_url is not None
+            for _ in range(2):
+                await call(played.agent_url, "add")
+            await call(played.agent_url, "submit", answer="two")
+            report = await client.verify(played.id)
+            await call(ready.practice[0].replace("/mcp", "/secretkey1/mcp"), "add")
+        hub.process.send_signal(signal.SIGTERM)
+        assert await hub.process.wait() == 0
+    assert report.score is not None
+    assert (report.outcome, report.stop, report.score.reward) == (Outcome.SCORED, Stop.SUBMITTED, 1.0)
+    with open_run(run) as reader:
+        assert {each.rollout_id: each.outcome for each in reader.rollouts() if each.agent.name == "visitor"} == {
+            played.id: Outcome.SCORED,
+            left.id: Outcome.CANCELLED,
+        }
+        assert reader.info.status == "finished"
+    said = log.read_text() + "".join(file.read_text() for file in (run / "logs").iterdir())
+    for secret in (TOKEN, played.api_key, left.api_key, "secretkey1"):
+        assert secret is not None
+        assert secret not in said
