@@ -50,6 +50,7 @@ _PASSED_BACK = frozenset(
     {"content-type", "mcp-session-id", "mcp-protocol-version", "retry-after", "cache-control", "allow"}
 )
 _GONE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"The environment does not answer."}}'
+_UNREAD = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"The body is not one JSON-RPC message."}}'
 _TOO_LARGE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"The message is too large."}}'
 
 
@@ -111,6 +112,10 @@ class Forwarder:
 
     async def _forward(self, exposure: Exposure, scope: Scope, body: bytes, send: Send) -> None:
         request = _read_request(body)
+        if request is None and scope["method"] == "POST":
+            # Other readers of JSON take more for it, NaN for one: a tool would run that no record tells of.
+            await answer(send, 400, _UNREAD)
+            return
         call: OutsideCall | None = None
         if request is not None and request.method == "tools/call":
             params = request.params or _Params()
@@ -175,7 +180,7 @@ def _read_request(body: bytes) -> _Request | None:
     try:
         return _requests.decode(body) if body else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None  # the environment's server says what is wrong with it
+        return None
 
 
 def _result_of(raw: bytes, request_id: object) -> CallToolResult | None:
