@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 MAX_BODY_BYTES = 32 * 2**20
 MOST_CALLS = 64
 """Model calls of one seat at once; further ones are refused."""
+MOST_MEDIA_BYTES = 256 * 2**20
+"""Media of one episode, which stay in memory to its end; calls that bring further ones are refused."""
 _EVENT_STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 _RETRY_HEADER = b"x-stainless-retry-count"
 """What the official clients of OpenAI and Anthropic count their retries in."""
@@ -134,7 +136,9 @@ class _Call:
 
     async def _generate(self, delivery: Delivery) -> None:
         exposure, asked = self._exposure, self._asked
-        exposure.seat.recorder.media.update(asked.media)
+        if exposure.is_over:
+            raise Refused(CLOSED)
+        _take_media(exposure.seat.recorder.media, asked.media)
         out = self._out = _Stream(self._dialect, asked, self._number(), self._send) if asked.is_stream else None
         try:
             reply = delivery.reply = await exposure.seat.ask(
@@ -195,6 +199,15 @@ class _Stream:
     async def _say(self, piece: bytes, *, is_last: bool = False) -> None:
         if piece or is_last:
             await self._send({"type": "http.response.body", "body": piece, "more_body": not is_last})
+
+
+def _take_media(known: dict[str, bytes], media: Mapping[str, bytes]) -> None:
+    """Keep what a call shows. A limit on turns does not bound it: calls past it bring media, too."""
+    new = {digest: raw for digest, raw in media.items() if digest not in known}
+    if new and sum(map(len, known.values())) + sum(map(len, new.values())) > MOST_MEDIA_BYTES:
+        most = f"at most {MOST_MEDIA_BYTES >> 20} MiB of media in one episode"
+        raise Refused(Problem("too_large", 413, most))
+    known.update(new)
 
 
 def _asked_for(asked: Asked) -> Sampling | None:
