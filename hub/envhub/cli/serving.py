@@ -51,6 +51,7 @@ def serve_command(
             control=credential.address,
             given=as_toml(request),
             resume=resume,
+            door=os.environ,
             rules=ServiceRules(
                 ttl_seconds=ttl_seconds, most_open=most_open, requests_per_second=rate or None, practice=practice
             ),

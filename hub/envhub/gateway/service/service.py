@@ -281,6 +281,12 @@ class HubService:
             keyed = _Keyed(bytes.fromhex(entry.fingerprint), None, entry.rollout_id)
             self._keys[_digest(entry.key)] = keyed
 
+    async def drain(self) -> None:
+        """Open no more, and wait until what is open has ended."""
+        self._player.is_stopping = True
+        while self._visits:
+            await self._gone.wait()
+
     async def stop(self, seconds: float) -> bool:
         """Open no more, and end what is open, unscored; whether that was done in time."""
         self._player.is_stopping = True

@@ -1,19 +1,23 @@
 """`hub serve`: a service and its control plane, until told to leave."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
 
+from envhub.engine.control import LiveRun
 from envhub.engine.plan import Plan
+from envhub.engine.pool import StopSignal
 from envhub.frozen import Frozen
 from envhub.gateway.service.control import ServiceControl
 from envhub.gateway.service.opening import STOP_SECONDS, open_service
 from envhub.gateway.service.practice import Practice
 from envhub.gateway.service.rules import GatewayPlace, ServiceRules
+from envhub.gateway.service.service import HubService
+from envhub.live.door import live_door
 from envhub.models.credentials import Credentials
 from envhub.serving.control_socket import control_guard, control_socket
 from envhub.serving.listener import listening
@@ -34,6 +38,8 @@ class HubOrder:
     resume: bool = False
     rules: ServiceRules = field(default_factory=ServiceRules)
     place: GatewayPlace = field(default_factory=GatewayPlace)
+    door: Mapping[str, str] | None = None
+    """The environment variables that say where live control may be had; None opens none."""
 
 
 class HubReady(Frozen):
@@ -52,6 +58,45 @@ class HubReady(Frozen):
     """Fixed URLs for trying an environment, unscored."""
 
 
+class _Leaving:
+    """When to leave: when told to by who started the hub, or by who watches it."""
+
+    def __init__(self) -> None:
+        self._is_draining = False
+        self._is_told = False
+        self._changed = anyio.Event()
+
+    def interrupt(self) -> None:
+        """Open nothing new; leave when what is open has ended."""
+        self._is_draining = True
+        self._changed.set()
+
+    def cancel(self) -> None:
+        """Leave now."""
+        self._is_told = True
+        self._changed.set()
+
+    async def wait(self, stopped: Callable[[], Awaitable[None]], service: HubService) -> None:
+        """Until it is time."""
+
+        async def heed() -> None:
+            await stopped()
+            self.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(heed)
+            while not self._is_told:
+                self._changed = anyio.Event()
+                if self._is_draining:
+                    tasks.start_soon(self._drain, service)
+                await self._changed.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _drain(self, service: HubService) -> None:
+        await service.drain()
+        self.cancel()
+
+
 async def serve_hub(
     order: HubOrder,
     ready: Callable[[HubReady], None],
@@ -64,8 +109,12 @@ async def serve_hub(
         UsageError: an environment, a model, an address or the directory does not hold.
         StoreError: the store failed; what it had committed stays.
     """
+    leaving = _Leaving()
+    live = LiveRun(StopSignal(), leaving)
     async with AsyncExitStack() as stack:
         bound, control_url = stack.enter_context(control_socket(order.control))
+        if order.door is not None:
+            await stack.enter_async_context(live_door(live, order.door))
         service = await stack.enter_async_context(
             open_service(
                 order.plan,
@@ -75,6 +124,7 @@ async def serve_hub(
                 resume=order.resume,
                 rules=order.rules,
                 place=order.place,
+                live=live,
                 give_up=give_up,
             )
         )
@@ -93,7 +143,7 @@ async def serve_hub(
                 practice=practice.urls if practice is not None else (),
             )
         )
-        await stopped()
+        await leaving.wait(stopped, service)
         # While the listeners are up: who waits for a record is still told.
         with anyio.CancelScope(shield=True):
             if not await service.stop(STOP_SECONDS):
