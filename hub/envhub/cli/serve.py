@@ -21,7 +21,6 @@ from envhub.cli.options import (
     MaxTurnsOption,
     ModelOption,
     RequestsPerMinuteOption,
-    ResumeOption,
     RoleOption,
     SeedOption,
     ServedOption,
@@ -93,7 +92,9 @@ def serve(
         Path | None,
         typer.Option("-o", "--output", help="The run's directory; runs/serve-TIME by default."),
     ] = None,
-    resume: ResumeOption = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in -o; what was open when it was killed is recorded.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False,
     lane: LaneOption = None,
     fallback: FallbackOption = None,

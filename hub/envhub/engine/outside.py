@@ -50,6 +50,7 @@ class OutsideCalls:
         if found is not None:
             turn, request_id = found
             self._claimed.add((turn.index, request_id))
+            seat.show_tool_call()
             return OutsideCall(name, arguments, turn, request_id, started)
         if name == GET_TASK:
             return OutsideCall(name, arguments, None, "", started)
@@ -59,6 +60,7 @@ class OutsideCalls:
         if turn is None or turn.is_said:
             request = ToolRequest(id=request_id, name=name, arguments=_json(arguments))
             turn = seat.say_next(Message(role="assistant", tool_requests=(request,)))
+        seat.show_tool_call()
         return OutsideCall(name, arguments, turn, request_id, started)
 
     def end(self, call: OutsideCall, result: CallToolResult) -> None:

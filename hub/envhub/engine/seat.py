@@ -235,6 +235,10 @@ class EpisodeSeat:
         self._turns += 1
         return self.recorder.follow(latest, response)
 
+    def show_tool_call(self) -> None:
+        """Let those who watch see that a tool is being called."""
+        self._on_state("tool")
+
     async def call_tools(self, requests: Sequence[ToolRequest]) -> list[Message]:
         """Run tool calls concurrently; the messages that answer them, in order."""
         self._on_state("tool")
