@@ -25,6 +25,7 @@ Script = Callable[[str, Sequence[str]], Step]
 """From what the user said and the tools' answers so far to what comes next."""
 _SEPARATORS = "_.-/:"
 _SHELLS = ("bash",)
+_TOLD = ("Observation:", "Error:")
 
 
 class ScriptedModel:
@@ -54,7 +55,7 @@ class ScriptedModel:
         if not request.tools:
             return assistant("A title")  # what some clients ask on the side
         asked = {call.id for message in request.messages for call in message.tool_requests}
-        answers = [answer_in(m.text) for m in request.messages if m.role == "tool" and m.tool_call_id in asked]
+        answers = [answer_in(message.text) for message in request.messages if _is_answer(message, asked)]
         said = "\n".join(message.text for message in request.messages if message.role == "user")
         step = self._script(said, answers)
         if isinstance(step, str):
@@ -96,6 +97,13 @@ def presented(step: tuple[str, dict[str, object]], tools: Sequence[Tool]) -> Cal
             line = f"python3 $HOME/tool.py {name} {shlex.quote(json.dumps(arguments))}"
             return Call(tool.name, {"command": line})
     raise AssertionError(f"no tool like {name!r} is shown; there are {[tool.name for tool in tools]}")
+
+
+def _is_answer(message: Message, asked: set[str]) -> bool:
+    """Whether a message is a tool's; some clients tell their model in a user's place."""
+    if message.role == "tool":
+        return message.tool_call_id in asked
+    return message.role == "user" and message.text.startswith(_TOLD)
 
 
 def answer_in(text: str) -> str:

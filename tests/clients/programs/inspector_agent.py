@@ -13,7 +13,7 @@ WHERE = ["--cli", os.environ["ENVHUB_AGENT_URL"], "--transport", "http", "--form
 def inspect(*arguments):
     """What the Inspector prints."""
     done = subprocess.run([*INSPECTOR, *WHERE, *arguments], capture_output=True, text=True)
-    return json.loads(done.stdout)
+    return json.loads(done.stdout)["result"]
 
 
 def main():
