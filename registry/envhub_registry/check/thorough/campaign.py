@@ -55,9 +55,11 @@ def _not_tried(attack: Attack, why: str) -> Verdict:
 def _verdict(siege: Siege, attack: Attack, state: State | None, says: str, seconds: float) -> Verdict:
     wire = siege.wire
     problems = list(siege.problems)
-    problems += [
-        Problem(f"{seen.item.name} is in the answer to {seen.exchange.where}", seen.exchange) for seen in wire.sightings
-    ]
+    for seen in wire.sightings:
+        key = seen.item.name, seen.exchange.where
+        if key not in siege.sighted:
+            siege.sighted.add(key)
+            problems.append(Problem(f"{seen.item.name} is in the answer to {seen.exchange.where}", seen.exchange))
     unique = list({problem.says: problem for problem in problems}.values())
     if unique:
         state, says = "broke", f"{len(unique)} {'thing' if len(unique) == 1 else 'things'} got through"

@@ -13,7 +13,7 @@ from envhub import Deadlines, Limits, Model, Sampling, Score
 from envhub.engine.item import Cast, Exposing, Item
 from envhub.engine.play import Attempt
 from envhub.engine.seat import EpisodeSeat
-from envhub.errors import EpisodeError, TaskError
+from envhub.errors import EpisodeError, TaskError, first_error
 from envhub.protocols import Episode, Seat, SeatAddress, TaskCard
 from envhub.rollout import AgentRef, EnvironmentRef, Rollout, Stop, TaskRef
 from envhub.scoring.seeds import episode_seed
@@ -153,17 +153,11 @@ class _Exposed(Opened):
         return Ended(rollout.score, rollout.answer, None if rollout.score is not None else told)
 
 
-@asynccontextmanager
-async def at_gateway(
-    target: Target, card: TaskCard, deadlines: Deadlines, gateway: Exposing, model: Model | None
-) -> AsyncGenerator[Opened]:
-    """An episode at the hub's gateway, with a model behind its seam; scored and closed on the way out.
-
-    Raises:
-        TaskError: it does not open.
-    """
+def _item(
+    target: Target, card: TaskCard, deadlines: Deadlines, gateway: Exposing, model: Model | None, agent: _Besieger
+) -> Item:
+    """What the engine plays, as a run would have it, without limits."""
     info = target.host.info
-    agent, done, rollouts = _Besieger(len(info.seats)), anyio.Event(), list[Rollout]()
     cast = Cast(
         run_id="check",
         host=target.host,
@@ -177,7 +171,20 @@ async def at_gateway(
         gateway=gateway,
     )
     task = TaskRef(split=card.split, id=card.public.id, digest=card.digest)
-    item = Item(cast, card, task, "group", "group-0", 0, _seed(target, card), None)
+    return Item(cast, card, task, "group", "group-0", 0, _seed(target, card), None)
+
+
+@asynccontextmanager
+async def at_gateway(
+    target: Target, card: TaskCard, deadlines: Deadlines, gateway: Exposing, model: Model | None
+) -> AsyncGenerator[Opened]:
+    """An episode at the hub's gateway, with a model behind its seam; scored and closed on the way out.
+
+    Raises:
+        TaskError: it does not open.
+    """
+    agent, done, rollouts = _Besieger(len(target.host.info.seats)), anyio.Event(), list[Rollout]()
+    item = _item(target, card, deadlines, gateway, model, agent)
 
     async def play() -> None:
         try:
@@ -186,21 +193,22 @@ async def at_gateway(
             done.set()
             agent.ready.set()
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(play)
-        try:
-            await agent.ready.wait()
-            if done.is_set():
-                told = "; ".join(fault.message for rollout in rollouts for fault in rollout.faults)
-                raise TaskError(f"an episode of {target.name} did not open: {told}")
-            seat = next(iter(agent.seats.values()))[0]
-            assert isinstance(seat, EpisodeSeat)
-            places = {
-                name: Place(name, address.agent_url, address.api_key, seat.episode.seats[name].tools, address.llm_url)
-                for name, (_, address) in agent.seats.items()
-            }
-            yield _Exposed(
-                "gateway", target, card, seat.episode, places, agent=agent, done=done, rollouts=rollouts
-            )  # fmt: skip
-        finally:
-            agent.leave.set()
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(play)
+            try:
+                await agent.ready.wait()
+                if done.is_set():
+                    told = "; ".join(fault.message for rollout in rollouts for fault in rollout.faults)
+                    raise TaskError(f"an episode of {target.name} did not open: {told}")
+                seat = next(iter(agent.seats.values()))[0]
+                assert isinstance(seat, EpisodeSeat)
+                episode, places = seat.episode, dict[str, Place]()
+                for name, (_, address) in agent.seats.items():
+                    tools = episode.seats[name].tools
+                    places[name] = Place(name, address.agent_url, address.api_key, tools, address.llm_url)
+                yield _Exposed("gateway", target, card, episode, places, agent=agent, done=done, rollouts=rollouts)
+            finally:
+                agent.leave.set()
+    except BaseExceptionGroup as group:
+        raise first_error(group) from None

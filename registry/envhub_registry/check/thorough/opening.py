@@ -13,7 +13,7 @@ import aiohttp
 import anyio
 
 from envhub import BadRow, Model
-from envhub.errors import ConfigError, EpisodeError, HubError
+from envhub.errors import ConfigError, EpisodeError, HubError, first_error
 from envhub.gateway.gateway import open_gateway
 from envhub.hosting.launch import is_address
 from envhub.hosting.opening import configured
@@ -58,12 +58,12 @@ async def open_siege(order: Order) -> AsyncGenerator[Siege]:
         UsageError: the environment cannot be had as asked.
         TaskError: its server does not come up.
     """
-    async with AsyncExitStack() as stack:
-        if is_address(order.target):
-            siege = await _attached(order, stack)
-        else:
-            siege = await _served(order, stack)
-        yield siege
+    try:
+        async with AsyncExitStack() as stack:
+            open_it = _attached if is_address(order.target) else _served
+            yield await open_it(order, stack)
+    except BaseExceptionGroup as group:
+        raise first_error(group) from None
 
 
 async def _attached(order: Order, stack: AsyncExitStack) -> Siege:

@@ -61,9 +61,10 @@ class Siege:
     """Whether nobody else uses the server."""
     is_local: bool = True
     """Whether the server runs on this machine."""
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     wire: Wire = field(init=False)
     tokens: set[str] = field(default_factory=set[str])
+    sighted: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """Secrets, and where each was met: a leak is told once, by the first attack that met it."""
     problems: list[Problem] = field(default_factory=list[Problem])
     left_out: list[str] = field(default_factory=list[str])
 

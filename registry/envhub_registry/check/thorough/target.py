@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from envhub import BadRow, Message, Public, Secret, Task
 from envhub.environment import AnyEnvironment, EnvironmentConfig
-from envhub.errors import ConfigError, UnknownNameError
+from envhub.errors import ConfigError, UnknownNameError, first_error
 from envhub.hosting.launch import RoleEndpoint, ServeOrder, ServerReady
 from envhub.hosting.opening import open_attached
 from envhub.hosting.remote.process import start
@@ -114,6 +114,8 @@ async def in_own_process(
             tasks.start_soon(process.drain)
             yield ready
             tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise first_error(group) from None
     finally:
         await process.end()
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from envhub_registry.check.playing import SUBMIT
 from envhub_registry.check.thorough import speech
-from envhub_registry.check.thorough.attack import Attack
+from envhub_registry.check.thorough.attack import Attack, NotTried
 from envhub_registry.check.thorough.doors import Opened
 from envhub_registry.check.thorough.siege import Siege
 
@@ -50,6 +50,8 @@ async def guessed_tools(siege: Siege) -> str:
 
 async def other_seats(siege: Siege) -> str:
     """A seat cannot call what only another seat is offered."""
+    if len(siege.target.host.info.seats) == 1:
+        raise NotTried("it has one seat, so there is no other's tool to call")
     async for opened in siege.at_doors():
         for seat, place in opened.places.items():
             own = {tool.name for tool in place.tools}
@@ -58,9 +60,6 @@ async def other_seats(siege: Siege) -> str:
                 answer = await siege.call(opened, name, {}, seat)
                 if answer.is_granted:
                     siege.note(f"seat {seat!r} may call {name!r}, which only another seat is offered", answer)
-        if len(opened.places) == 1:
-            siege.leave_out("it has one seat, so there is no other's tool to call")
-            return "one seat"
     return "each seat has its own tools alone"
 
 
