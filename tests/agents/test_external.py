@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from envhub import Limits, Outcome, Rollout, Stop
 from envhub.errors import ConfigError
 from envhub.limits import Deadlines
+from envhub_agents.external import keeper
 from tests.agents.external_stage import OWN_AGENT, external, stage
 
 SUBMIT = """
@@ -223,6 +225,52 @@ async def test_a_missing_program_is_told_before_the_first_episode() -> None:
     with pytest.raises(ConfigError, match="no program 'no-such-agent' in this machine"):
         async with stage(external(command="no-such-agent {agent_url}", sandbox="none")):
             pass
+
+
+async def test_a_profile_that_is_not_installed_is_met_with_the_command_that_installs_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no program '/no/codex'.*npm install -g @openai/codex@0\.169\.0"):
+        async with stage(external(profile="codex", program="/no/codex", sandbox="none")):
+            pass
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho it has no such module >&2\nexit 1\n")
+    broken.chmod(0o755)
+    with pytest.raises(ConfigError, match=r"does not run: it has no such module.*pip install openai-agents==0\.24\.0"):
+        async with stage(external(profile="openai-agents", program=str(broken), sandbox="none")):
+            pass
+
+
+async def test_another_version_than_the_one_tested_is_run_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = tmp_path / "codex"
+    other.write_text("#!/bin/sh\necho codex-cli 0.170.0\n")
+    other.chmod(0o755)
+    async with stage(external(profile="codex", program=str(other), sandbox="none")) as made:
+        assert (await made.play()).outcome is Outcome.SCORED
+    assert "tested with version 0.169.0; this is 'codex-cli 0.170.0'" in caplog.text
+
+
+async def test_a_prompt_too_long_for_a_command_line_is_the_commands_failure() -> None:
+    rollout = await play(["echo", "{prompt}" * 4000])
+    assert rollout.outcome is Outcome.AGENT_FAILED
+    assert [fault.message for fault in rollout.faults] == ["the program could not be started: Argument list too long"]
+
+
+def test_a_killed_hub_leaves_nothing_running(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    line = f"(setsid sh -c 'exec 9>{pipe}; echo alive >&9; exec sleep 1000' &) ; sleep 1000"
+    hub = f"""
+import os, subprocess, sys
+subprocess.Popen([sys.executable, "-I", "-S", {keeper.__file__!r}, "sh", "-c", {line!r}], stdin=subprocess.PIPE)
+open({str(pipe)!r}).readline()
+os.kill(os.getpid(), 9)
+"""
+    subprocess.run([sys.executable, "-c", hub], check=False, timeout=20)
+    os.set_blocking(reader, True)
+    with os.fdopen(reader, "rb") as left:
+        assert left.read() in (b"", b"alive\n")  # an end: nobody is left to write
 
 
 async def test_a_program_that_asks_a_model_needs_one() -> None:

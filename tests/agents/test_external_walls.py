@@ -196,3 +196,10 @@ def _is_running(mark: str) -> bool:
 async def test_a_missing_program_is_told_before_the_first_episode(made: Any) -> None:
     with pytest.raises(ConfigError, match="no program 'no-such-agent'"):
         await made(command="no-such-agent {agent_url}")
+
+
+@pytest.mark.live
+async def test_a_missing_image_is_told_before_the_first_episode() -> None:
+    with pytest.raises(ConfigError, match="envhub-no-such-image"):
+        async with stage(external(command="true", image="envhub-no-such-image:1")):
+            pass

@@ -38,7 +38,12 @@ class External:
         """
         self._config = config
         self._recipe = make_recipe(config)
-        self.config: dict[str, JsonValue] = config.model_dump(mode="json")
+        self.config: dict[str, JsonValue] = {**config.model_dump(mode="json"), "sandbox": config.kind}
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether it could not do without a model of the run's."""
+        return self._recipe.needs_model
 
     async def play(self, seat: Seat) -> Stop:
         """Nothing to play without an address.
@@ -79,8 +84,8 @@ class Player:
 
     @property
     def config(self) -> dict[str, JsonValue]:
-        """The settings."""
-        return self.settings.model_dump(mode="json")
+        """The settings, and where the program really runs."""
+        return {**self.settings.model_dump(mode="json"), "sandbox": self.settings.kind}
 
     async def play(self, seat: Seat) -> Stop:
         """Nothing to play without an address.

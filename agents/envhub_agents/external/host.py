@@ -1,5 +1,6 @@
 """`sandbox=none`: a program on this machine as it is, in a folder of its own; killed whole, with no wall around it."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -67,16 +68,7 @@ class HostPlace:
             raise CommandNotStarted(f"there is no program {name!r}", "ENOENT")
         keeper_command = [sys.executable, "-I", "-S", keeper.__file__, program, *command[1:]]
         started = anyio.current_time()
-        # From the loop's thread: where a thread ends that started processes, the kernel may take it for their parent.
-        with subprocess.Popen(  # noqa: ASYNC220
-            keeper_command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self.workdir,
-            env=surroundings,
-            start_new_session=True,
-        ) as process:
+        with self._started(keeper_command, surroundings) as process:
             stdout, stderr, is_in_time = await self._attend(process, seconds)
         return Finished(
             exit_status=process.returncode if is_in_time else None,
@@ -85,6 +77,22 @@ class HostPlace:
             timed_out=not is_in_time,
             seconds=anyio.current_time() - started,
         )
+
+    def _started(self, command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+        """Start a process from this thread, the loop's: the kernel may take a thread that ends for its parent."""
+        try:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self.workdir,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            name = errno.errorcode.get(error.errno or 0, "")
+            raise CommandNotStarted(f"the program could not be started: {error.strerror}", name) from error
 
     async def _attend(self, process: "subprocess.Popen[bytes]", seconds: float | None) -> tuple["_Kept", "_Kept", bool]:
         """Read what a program writes until it has ended; whether that was in time."""

@@ -60,5 +60,6 @@ def _bases(environment: Path) -> list[Path]:
 
 
 def _not_systems(folders: list[Path]) -> tuple[Path, ...]:
-    """Without what every sandbox shows anyway."""
-    return tuple(dict.fromkeys(path for path in folders if not path.resolve().is_relative_to(_SYSTEM)))
+    """Without what every sandbox shows anyway, though not all of it: packages installed beside Python stay hidden."""
+    shown = (_SYSTEM, Path(sys.base_prefix).resolve())
+    return tuple(dict.fromkeys(path for path in folders if not any(map(path.resolve().is_relative_to, shown))))

@@ -88,7 +88,8 @@ def make_plan(request: RunRequest) -> Plan:
     _check_model(request)
     agent_name = request.agent or ("tool_loop" if request.model else "oracle")
     agent = find_agent(agent_name, request.agent_set)
-    if agent_name in ("tool_loop", "react", "single_turn") and request.model is None:
+    needs_model = agent_name in ("tool_loop", "react", "single_turn") or getattr(agent, "needs_model", False)
+    if needs_model and request.model is None:
         raise ConfigError(f"agent {agent_name!r} needs a model; name one with -m, for example -m mock/solver")
     return Plan(request, environments, agent, agent_name, policy_model(request))
 
