@@ -108,7 +108,9 @@ class Player:
             try:
                 done = await self._run(place, seat.messages, address)
             except CommandNotStarted as error:
-                raise AgentError(_shown(str(error), address)) from error
+                raise AgentError(_shown(str(error), address)) from None
+            except SandboxError as error:  # it may name the command, and that the token
+                raise SandboxError(_shown(str(error), address), retryable=error.retryable) from None
             except SandboxFileError as error:
                 raise SandboxError(f"the agent's place could not be made ready: {error}") from error
         if done is None or seat.is_sealed:
