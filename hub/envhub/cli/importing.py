@@ -28,7 +28,7 @@ def import_tasks(
 
     Exit codes: 0 all of them can be run, 1 some are refused, 2 usage.
     """
-    from envhub.cli.run import assignments
+    from envhub.cli.options import assignments
     from envhub.importers import find_importer
 
     importer = find_importer(form)

@@ -38,7 +38,7 @@ def build_image(
     Bases that cannot be pulled are looked up in the table `from` of ~/.config/envhub/images.toml, or of the file
     that ENVHUB_IMAGES names.
     """
-    from envhub.cli.run import assignments
+    from envhub.cli.options import assignments
     from envhub.errors import UsageError
     from envhub.loop import run_async
     from envhub.sandbox import Build
