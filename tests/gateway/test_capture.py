@@ -279,3 +279,84 @@ async def test_who_reads_a_stream_and_leaves_before_its_end_has_used_a_turn() ->
 
         rollout = await made.play(play, model=Dictating(), limits=Limits(max_turns=2))
     assert (rollout.outcome, rollout.stop, rollout.gaps) == (Outcome.SCORED, Stop.TURN_LIMIT, ("model_calls",))
+
+
+class Costly:
+    """A model whose answers cost a dollar and ten tokens, and may wait."""
+
+    name = "test/costly"
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.at_once = self.most_at_once = 0
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        """Answer after the others had their chance to begin."""
+        self.begun += 1
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        self.at_once -= 1
+        return ModelReply(message=assistant("x"), usage=Usage(output_tokens=10), cost=1.0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "stop"),
+    [(Limits(max_tokens=20), Stop.TOKEN_LIMIT), (Limits(max_cost=2.0), Stop.COST_LIMIT)],
+)
+async def test_calls_side_by_side_do_not_outrun_a_limit(limits: Limits, stop: Stop) -> None:
+    model = Costly()
+    async with desk() as made:
+
+        async def play(address: SeatAddress) -> None:
+            async with anyio.create_task_group() as calls:
+                for number in range(12):
+                    calls.start_soon(made.chat, address, f"call {number}")
+
+        rollout = await made.play(play, model=model, limits=limits)
+    assert (rollout.stop, model.begun, model.most_at_once) == (stop, 2, 1)
+    assert sum(turn.usage.output_tokens for turn in rollout.turns) == 20
+
+
+async def test_who_hangs_up_again_and_again_reaches_the_limit() -> None:
+    model = Waiting()
+    async with desk() as made:
+
+        async def play(address: SeatAddress) -> None:
+            for number in range(3):
+                model.asked = anyio.Event()
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(made.chat, address, f"call {number}")
+                    if number < 2:
+                        await model.asked.wait()
+                        tasks.cancel_scope.cancel()
+            await address.over()
+
+        rollout = await made.play(play, model=model, limits=Limits(max_turns=2))
+    assert (rollout.outcome, rollout.stop, model.calls) == (Outcome.SCORED, Stop.TURN_LIMIT, 2)
+
+
+async def test_a_request_that_the_model_refuses_is_the_agents_and_it_is_scored() -> None:
+    async with desk(["fine", ModelError("no such format", status=400, retryable=False)]) as made:
+        answers: list[Any] = []
+
+        async def play(address: SeatAddress) -> None:
+            answers.extend([await made.chat(address, "one"), await made.chat(address, "odd")])
+
+        rollout = await made.play(play)
+    assert [status for status, _ in answers] == [200, 400]
+    assert (rollout.outcome, rollout.reward) == (Outcome.SCORED, 0.0)
+
+
+async def test_after_a_limit_no_tool_runs_any_more() -> None:
+    async with desk(["one"]) as made:
+
+        async def play(address: SeatAddress) -> None:
+            await made.chat(address, "one")
+            assert words(await made.call(address, "add")) == "1"
+            await made.chat(address, "two")
+            assert "turn_limit" in words(await made.call(address, "add"))
+
+        rollout = await made.play(play, limits=Limits(max_turns=1))
+    assert [len(turn.tool_calls) for turn in rollout.turns] == [1]

@@ -5,14 +5,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, TextContent
 
 from envhub.engine.recorder import OpenTurn
 from envhub.engine.seat import DEEPEST, TOO_DEEP, EpisodeSeat, is_shallow
+from envhub.errors import EpisodeStop
 from envhub.hosting.toolbox import GET_TASK
 from envhub.messages import Message, ToolRequest
+from envhub.rollout import Stop
 from envhub.tools import text_result
 
+MOST_RECORDED_BYTES = 64 * 2**20
+"""Arguments and results of one seat's calls; what comes later is a gap in the record."""
+MOST_UNASKED = 256
+"""Calls that lie on one turn of a model without its asking; a further one is a turn of its own, and counts."""
+_LONGEST_NAME = 128
 _TURNS_LOOKED_AT = 8
 _SEPARATORS = "_.-/:"
 """What clients put between a server's name and a tool's: `mcp__env__calculate`, `env_calculate`."""
@@ -36,16 +43,25 @@ class OutsideCalls:
     def __init__(self, seat: EpisodeSeat) -> None:
         self._seat = seat
         self._claimed: set[tuple[int, str]] = set()
-        self._count = 0
+        self._unasked: dict[int, int] = {}
+        """Calls by the turn they lie on, though it did not ask for them."""
+        self._count = self._bytes = 0
 
-    def begin(self, name: str, arguments: Mapping[str, Any]) -> OutsideCall:
-        """Find the turn that asked for a call. A call that no model of this run asked for is a turn of its own.
+    def begin(self, name: str, arguments: Mapping[str, Any], size: int) -> OutsideCall:
+        """Find the turn that asked for a call, whose arguments have so many bytes.
+
+        A call that no request asked for lies on the latest turn, as calls do that a model's code makes; where no model
+        of this run spoke, it is a turn of its own.
 
         Raises:
             EpisodeStop: a limit is reached, or the episode is sealed.
         """
         seat = self._seat
+        if seat.reached not in (None, Stop.CONTEXT_LIMIT):
+            raise EpisodeStop(seat.reached)
         started = seat.recorder.now()
+        self._bytes += size
+        name = name[:_LONGEST_NAME]
         found = self._asked(name, arguments)
         if found is not None:
             turn, request_id = found
@@ -57,15 +73,21 @@ class OutsideCalls:
         self._count += 1
         request_id = f"mcp-{self._count}"
         turn = seat.recorder.latest_turn(seat.name)
-        if turn is None or turn.is_said:
-            request = ToolRequest(id=request_id, name=name, arguments=_json(arguments))
+        if turn is None or turn.is_said or self._unasked.get(turn.index, 0) >= MOST_UNASKED:
+            told = _json(arguments) if self._bytes <= MOST_RECORDED_BYTES else "{}"
+            request = ToolRequest(id=request_id, name=name, arguments=told)
             turn = seat.say_next(Message(role="assistant", tool_requests=(request,)))
+        else:
+            self._unasked[turn.index] = self._unasked.get(turn.index, 0) + 1
         seat.show_tool_call()
         return OutsideCall(name, arguments, turn, request_id, started)
 
     def end(self, call: OutsideCall, result: CallToolResult) -> None:
         """Record what a call gave."""
-        if call.turn is not None:
+        if self._bytes > MOST_RECORDED_BYTES:
+            self._seat.recorder.lost.add("tool_calls")
+        elif call.turn is not None:
+            self._bytes += sum(len(block.text) for block in result.content if isinstance(block, TextContent))
             self._seat.note_call(call.turn, call.request_id, call.name, dict(call.arguments), result, call.started)
             self._seat.recorder.tool_seconds += self._seat.recorder.now() - call.started
         self._seat.look()
@@ -86,7 +108,11 @@ class OutsideCalls:
         """
         if not is_shallow(arguments, DEEPEST):
             return text_result(TOO_DEEP, is_error=True)
-        call = self.begin(name, arguments)
+        try:
+            size = len(msgspec.json.encode(arguments))
+        except (ValueError, TypeError):
+            return text_result("the arguments cannot be written as JSON", is_error=True)
+        call = self.begin(name, arguments, size)
         try:
             result = await self._seat.plane.call_tool(name, arguments)
             self.end(call, result)

@@ -4,6 +4,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import anyio
+
 from envhub.errors import AgentError
 from envhub.messages import Message, Part
 from envhub.protocols import ModelReply, Sampling
@@ -90,6 +92,8 @@ class Recorder:
         self.tool_seconds = 0.0
         self.output_tokens = 0
         self.cost = 0.0
+        self.one_by_one = anyio.Lock()
+        """Held by a call whose tokens or cost must be known before the next."""
         self._zero = time.perf_counter()
 
     def now(self) -> float:

@@ -10,7 +10,7 @@ import msgspec
 from mcp_types import AudioContent, CallToolResult, ContentBlock, ImageContent, TextContent, Tool
 
 from envhub.engine.recorder import OpenTurn, Recorder, sampling_fields
-from envhub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, TaskError
+from envhub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, ModelError, TaskError
 from envhub.hosting.toolbox import LOOP_TOOLS, REPLY
 from envhub.limits import Limits
 from envhub.messages import Media, Message, Part, Text, ToolRequest
@@ -19,6 +19,8 @@ from envhub.rollout import Stop, ToolCall
 from envhub.streaming import ReplyStream
 from envhub.tools import text_result
 
+_REFUSED = (400, 413, 422)
+"""Statuses by which a model's server says that the request is wrong."""
 DEEPEST = 64
 """Levels of nesting in a call's arguments; a record that nests deeper would not be read back."""
 TOO_DEEP = f"the arguments nest deeper than {DEEPEST} levels"
@@ -119,8 +121,8 @@ class EpisodeSeat:
     ) -> ModelReply:
         """The same, with all that the model gave.
 
-        Of `asked_for` the run takes what its own sampling leaves open and lets an agent say: a lower bound on the
-        answer's tokens, where to stop, and `extra`.
+        `asked_for` comes from an agent outside, which is trusted less. Of it the run takes what its own sampling leaves
+        open and lets an agent say: a lower bound on the answer's tokens, where to stop, and `extra`.
 
         Raises:
             EpisodeStop: a limit is reached, or the episode is sealed.
@@ -128,6 +130,21 @@ class EpisodeSeat:
         """
         if self._model is None:
             raise AgentError("the agent asked for a model, but the run has none; name one with -m")
+        limits = self._limits
+        if asked_for is not None and not (limits.max_tokens is None and limits.max_cost is None):
+            # What calls side by side will have used, nobody knows before they are over.
+            async with self.recorder.one_by_one:
+                return await self._ask(self._model, messages, tools, asked_for, stream)
+        return await self._ask(self._model, messages, tools, asked_for, stream)
+
+    async def _ask(
+        self,
+        model: Model,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        asked_for: Sampling | None,
+        stream: ReplyStream | None,
+    ) -> ModelReply:
         try:
             sampling = self._admit()
         except EpisodeStop:
@@ -149,13 +166,15 @@ class EpisodeSeat:
         )
         self._turns += 1
         try:
-            reply = await self._model.generate(request)
+            reply = await model.generate(request)
         except BaseException as error:
+            has_left = asked_for is not None and not isinstance(error, Exception)
             if stream is not None and stream.has_begun:
                 recorder.output_tokens += stream.pieces  # who leaves before the end has read the answer all the same
-            else:
+            elif not has_left:  # an agent outside that hangs up has used what its call cost
                 self._turns -= 1
-            self._note_failed_call(error)
+            if asked_for is None or not _is_of_the_agents_making(error, stream):
+                self._note_failed_call(error)
             if isinstance(error, ContextLimitError):
                 raise EpisodeStop(Stop.CONTEXT_LIMIT) from error
             raise
@@ -339,6 +358,13 @@ class EpisodeSeat:
         except EpisodeError as error:
             self._world_fault = error
             raise
+
+
+def _is_of_the_agents_making(error: BaseException, stream: ReplyStream | None) -> bool:
+    """Whether a call of an agent outside failed for what the agent sent, or did not read: no fault of the model."""
+    if not isinstance(error, ModelError) or isinstance(error, ContextLimitError) or error.retryable:
+        return False
+    return error.status in _REFUSED or (stream is not None and stream.has_begun)
 
 
 def _pinned(ours: Sampling, asked_for: Sampling) -> Sampling:

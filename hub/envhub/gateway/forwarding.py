@@ -123,7 +123,7 @@ class Forwarder:
                 await answer(send, 200, _as_response(request, text_result(TOO_DEEP, is_error=True)))
                 return
             try:
-                call = exposure.calls.begin(str(params.name), params.given)
+                call = exposure.calls.begin(str(params.name), params.given, len(body))
             except EpisodeStop as stop:
                 await answer(send, 200, _as_response(request, stopped(stop)))
                 return

@@ -210,10 +210,13 @@ def _take_media(known: dict[str, bytes], media: Mapping[str, bytes]) -> None:
     known.update(new)
 
 
-def _asked_for(asked: Asked) -> Sampling | None:
+_NOTHING = Sampling()
+
+
+def _asked_for(asked: Asked) -> Sampling:
     constraints: Mapping[str, Any] = asked.constraints
     if asked.max_tokens is None and not constraints:
-        return None
+        return _NOTHING
     stop = constraints.get("stop")
     return Sampling(
         max_tokens=asked.max_tokens,
