@@ -185,9 +185,9 @@ class SampleAgent(Protocol):
 class SeatAddress:
     """Two URLs, which are all that somebody else's agent needs to play a seat."""
 
-    agent_url: str
+    agent_url: str = field(repr=False)
     """The seat's MCP endpoint (Streamable HTTP); it holds the seat's token."""
-    llm_url: str | None
+    llm_url: str | None = field(repr=False)
     """Base of the model seam, as OpenAI clients take it: `…/v1`. None where the run has no model."""
     api_key: str = field(repr=False)
     """The seat's token: the key of the model seam, and `Bearer` of the agent plane."""

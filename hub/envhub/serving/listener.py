@@ -1,7 +1,10 @@
 """A listening socket with an ASGI application behind it, for as long as its context lasts."""
 
 import asyncio
+import logging
+import math
 import os
+import resource
 import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -26,6 +29,18 @@ BODY_SECONDS = 120.0
 """From there to the end of its body. Both bound those who send a byte now and then to hold a connection."""
 DRAIN_SECONDS = 1
 _BACKLOG = 2048
+_WARNING_SECONDS = 60.0
+
+logger = logging.getLogger(__name__)
+
+
+def most_connections() -> int:
+    """Connections that one listener has at once.
+
+    Beyond the limit of open files nothing works any more; a quarter is left to models, stores and environments.
+    """
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 2**20 if files < 0 else files * 3 // 4
 
 
 class _Protocol(HttpToolsProtocol):
@@ -33,6 +48,8 @@ class _Protocol(HttpToolsProtocol):
 
     The MCP SDK does not notice that in JSON mode; polling for it would cost every call, and notice late.
     """
+
+    _warned_at = -math.inf
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -44,9 +61,20 @@ class _Protocol(HttpToolsProtocol):
         self._is_patient_with_body = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """A client is there, and has something to say."""
+        """A client is there, and has something to say; where there are too many, the newest is sent away."""
         super().connection_made(transport)
+        if len(self.connections) > (most := most_connections()):
+            self._warn(most)
+            transport.abort()
+            return
         self._be_patient(HEADER_SECONDS)
+
+    def _warn(self, most: int) -> None:
+        """Say so now and then: a line for each would only fill the disk, too."""
+        now = self.loop.time()
+        if now > _Protocol._warned_at + _WARNING_SECONDS:
+            _Protocol._warned_at = now
+            logger.warning("%d connections are open, the most there may be; new ones are closed (ulimit -n)", most)
 
     def _be_patient(self, seconds: float) -> None:
         """Wait so long for the rest."""

@@ -43,9 +43,9 @@ class SeatTicket(Frozen):
     """An agent's place in an episode: two URLs and a key are all it needs."""
 
     name: str
-    agent_url: str
+    agent_url: str = Field(repr=False)
     """The seat's MCP endpoint."""
-    llm_url: str | None
+    llm_url: str | None = Field(repr=False)
     """Base of the model seam, as OpenAI clients take it; None where the hub has no model."""
     api_key: str = Field(repr=False)
     """The key of the model seam, and `Bearer` of the agent plane."""
@@ -89,9 +89,9 @@ class EpisodeTicket(Frozen):
     task: str
     seed: int
     state: EpisodeState
-    agent_url: str | None = None
+    agent_url: str | None = Field(default=None, repr=False)
     """Of the first seat, as are the next five; most environments have only one."""
-    llm_url: str | None = None
+    llm_url: str | None = Field(default=None, repr=False)
     api_key: str | None = Field(default=None, repr=False)
     model: str | None = None
     tools: tuple[Tool, ...] = ()
