@@ -11,8 +11,8 @@ from envhub.statistics import Estimate, GroupSummary
 EXAMPLE_LENGTH = 300
 
 
-def print_summary(console: Console, summary: RunSummary) -> None:
-    """Print everything a run came to."""
+def print_summary(console: Console, summary: RunSummary, *, is_served: bool = False) -> None:
+    """Print everything a run came to; `is_served` says that `hub serve` made it."""
     console.print(_environments(summary))
     if len(summary.tables.overall.at_k) > 1:
         console.print()
@@ -27,7 +27,7 @@ def print_summary(console: Console, summary: RunSummary) -> None:
         for fault, message in sorted(summary.fault_examples.items()):
             console.print(Text(f"{fault}, for example: {_one_line(message)}", style="dim"))
     console.print()
-    console.print(_closing(summary))
+    console.print(_closing(summary, is_served))
 
 
 def _environments(summary: RunSummary) -> Table:
@@ -100,7 +100,7 @@ def _one_line(message: str) -> str:
     return text if len(text) <= EXAMPLE_LENGTH else text[: EXAMPLE_LENGTH - 1] + "…"
 
 
-def _closing(summary: RunSummary) -> Text:
+def _closing(summary: RunSummary, is_served: bool) -> Text:
     totals = summary.totals
     facts: list[str] = []
     if summary.seconds:
@@ -118,6 +118,9 @@ def _closing(summary: RunSummary) -> Text:
     lines.append(f"\nLook inside with: hub show {summary.directory}{which}", style="dim")
     if summary.status == "running":
         lines.append("\nThe run is on; these are the figures so far", style="cyan")
+    elif is_served:
+        if summary.status != "finished":
+            lines.append(f"\nGo on with: hub serve … -o {summary.directory} --resume", style="yellow")
     elif summary.is_interrupted or summary.missing:
         lines.append(f"\nGo on with: hub run --resume -o {summary.directory}", style="yellow")
     return lines

@@ -93,7 +93,15 @@ def show(
         if left_out:
             console.print(f"… and {left_out} more (--limit 0 lists all)", style="dim", highlight=False)
         console.print()
-        print_summary(console, summary)
+        print_summary(console, summary, is_served=_is_served(reader))
+
+
+def _is_served(reader: "RunReader") -> bool:
+    """Whether `hub serve` made the run, which `hub run` cannot go on with."""
+    from envhub.gateway.service.visitor import VISITOR
+
+    request = reader.info.resolved.get("request")
+    return isinstance(request, dict) and request.get("agent") == VISITOR
 
 
 def find_rollout(reader: "RunReader", name: str, attempt: int | None) -> "Rollout":

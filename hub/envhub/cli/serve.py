@@ -62,6 +62,13 @@ def serve(
             "--practice", help="Also serve a fixed URL for trying each environment, unscored.", rich_help_panel=_PLACE
         ),
     ] = False,
+    practice_split: Annotated[
+        str | None,
+        typer.Option(
+            help="Whose tasks practice shows; by default the first split that is not the one served.",
+            rich_help_panel=_PLACE,
+        ),
+    ] = None,
     ttl: Annotated[
         float,
         typer.Option(
@@ -153,5 +160,6 @@ def serve(
         most_open=most_open,
         rate=rate,
         practice=practice,
+        practice_split=practice_split,
     )
     raise typer.Exit(code)

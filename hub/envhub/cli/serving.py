@@ -33,6 +33,7 @@ def serve_command(
     most_open: int,
     rate: float,
     practice: bool,
+    practice_split: str | None,
 ) -> int:
     """Serve; the exit code.
 
@@ -53,7 +54,11 @@ def serve_command(
             resume=resume,
             door=os.environ,
             rules=ServiceRules(
-                ttl_seconds=ttl_seconds, most_open=most_open, requests_per_second=rate or None, practice=practice
+                ttl_seconds=ttl_seconds,
+                most_open=most_open,
+                requests_per_second=rate or None,
+                practice=practice,
+                practice_split=practice_split,
             ),
             place=GatewayPlace(host, port, public_url.rstrip("/") if public_url else None),
         )

@@ -1,7 +1,9 @@
 """Practice has a fixed URL, deals one task after the other, and never gives a reward."""
 
+import io
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,17 @@ import aiohttp
 import anyio
 import pytest
 from mcp.client import Client
+from rich.console import Console
 
 from envhub import Outcome
+from envhub.cli.report import print_summary
+from envhub.engine.summary import summarise
+from envhub.errors import UnknownNameError
 from envhub.gateway.service import practice
 from envhub.gateway.service.practice import NEXT, OVER, Practice
 from envhub.gateway.service.rules import ServiceRules
-from envhub.gateway.service.service import HubService
+from envhub.gateway.service.service import HubService, TooMany
+from envhub.gateway.service.wire import EpisodeRequest
 from envhub.store import open_run
 from tests.gateway.service.front import call, front, rpc
 
@@ -103,6 +110,65 @@ async def test_practice_leaves_room_and_finds_none_where_all_is_taken(
         await hub.visits[0].close()
         with anyio.fail_after(5):
             assert await call(third, "add") == "1"
+
+
+async def test_practice_moves_nothing_that_is_scored(tmp_path: Path) -> None:
+    async with tables(tmp_path / "run", most_open=1, most_practising=2) as (hub, url):
+        places = [url.replace("/mcp", f"/keykeykey{number}/mcp") for number in range(3)]
+        for place in places[:2]:
+            assert await call(place, "add") == "1"
+        async with aiohttp.ClientSession() as http:
+            assert (await rpc(http, places[2], "tools/list"))[0] == 503
+        scored = await hub.open(EpisodeRequest())
+        with pytest.raises(TooMany, match="1 episodes are open"):
+            await hub.open(EpisodeRequest())
+        practised = [visit for visit in hub.visits if visit.is_practice]
+        split = scored.item.task_ref.split
+        assert (scored.item.task_ref.id, scored.item.sample) == (f"{split}/0", 0)
+        assert not scored.id.startswith("practice-")
+        assert all(visit.id.startswith("practice-") for visit in practised)
+        assert scored.item.seed not in {visit.item.seed for visit in practised}
+    async with front(tmp_path / "run", resume=True) as hub:
+        again = await hub.open(EpisodeRequest(task=f"{split}/0"))
+        assert again.item.sample == 1
+
+
+async def test_practice_shows_the_split_it_is_given_and_no_other_name_is_taken(tmp_path: Path) -> None:
+    async with front(tmp_path / "run") as hub:
+        (served,) = hub.served.values()
+        splits = served.card.splits
+        assert served.practice.split(None) == next((each for each in splits if each != served.card.split), splits[0])
+    async with tables(tmp_path / "named", practice_split=splits[-1]) as (hub, url):
+        await call(url, "add")
+        assert hub.visits[0].item.task_ref.split == splits[-1]
+    with pytest.raises(UnknownNameError, match="split of tally"):
+        async with front(tmp_path / "bad", rules=ServiceRules(practice_split="nowhere")):
+            pass
+
+
+async def test_all_who_practise_share_one_rate(tmp_path: Path) -> None:
+    async with tables(tmp_path / "run", requests_per_second=0.5) as (_, url), aiohttp.ClientSession() as http:
+        assert await call(url, "add") == "1"
+        other = url.replace("/mcp", "/keykeykey1/mcp")
+        assert (await rpc(http, other, "tools/list"))[0] == 429
+
+
+async def test_no_words_for_an_episode_show_its_token(tmp_path: Path) -> None:
+    async with front(tmp_path / "run", model="mock/say?text=hi") as hub:
+        visit = await hub.open(EpisodeRequest())
+        assert visit.address.api_key not in f"{visit.address!r} {visit.ticket()!r} {visit.ticket()!s}"
+
+
+async def test_a_served_run_says_how_hub_serve_goes_on_with_it(tmp_path: Path) -> None:
+    async with front(tmp_path / "run") as hub:
+        await (await hub.open(EpisodeRequest())).verify()
+    with open_run(tmp_path / "run") as reader:
+        summary = replace(summarise(reader), status="dead")
+    console = Console(width=400, record=True, file=io.StringIO())
+    print_summary(console, summary, is_served=True)
+    said = console.export_text()
+    assert "hub run --resume" not in said
+    assert f"hub serve … -o {tmp_path / 'run'} --resume" in said
 
 
 async def test_a_foreign_origin_may_not_practise(tmp_path: Path) -> None:

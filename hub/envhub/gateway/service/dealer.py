@@ -17,14 +17,29 @@ SHUFFLED = 100_000
 class Dealer:
     """The tasks of one environment. Rows that make no task are passed over, and counted."""
 
-    def __init__(self, environment: OpenEnvironment, seed: int, limit: int | None, random_seed: int | None) -> None:
-        """`limit` leaves only the first so many tasks of a split; `random_seed` makes random picks repeatable."""
+    def __init__(
+        self,
+        environment: OpenEnvironment,
+        seed: int,
+        limit: int | None,
+        random_seed: int | None,
+        split: str | None = None,
+    ) -> None:
+        """`limit` leaves only the first so many tasks of a split; `random_seed` makes random picks repeatable.
+
+        `split` is where it deals from by default, if not from the served one.
+
+        Raises:
+            UnknownNameError: there is no such split.
+        """
         self._environment, self.seed, self._limit = environment, seed, limit
         self._random = random.Random(random_seed)
         self._decks: dict[str, AsyncIterator[TaskCard]] = {}
         self._ids: dict[str, tuple[str, ...]] = {}
         self._lock = anyio.Lock()
         self.bad_rows = 0
+        self._split = environment.split
+        self._split = self.split(split)
 
     async def find(self, split: str | None, task_id: str) -> TaskCard:
         """A task by its id.
@@ -80,7 +95,7 @@ class Dealer:
         """
         info = self._environment.host.info
         if given is None:
-            return self._environment.split
+            return self._split
         if given not in info.splits:
             raise UnknownNameError(f"split of {info.name}", given, info.splits)
         return given

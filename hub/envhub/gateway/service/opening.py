@@ -21,7 +21,7 @@ from envhub.gateway.service.dealer import Dealer
 from envhub.gateway.service.journal import Journal, read_journal
 from envhub.gateway.service.player import Player
 from envhub.gateway.service.rules import GatewayPlace, ServiceRules
-from envhub.gateway.service.service import HubService, Served
+from envhub.gateway.service.service import HubService, Served, practice_seed
 from envhub.gateway.service.visitor import VISITOR, Absent
 from envhub.models.credentials import Credentials
 from envhub.store import RunWriter, open_writer
@@ -121,8 +121,11 @@ def _served(opened: OpenPlan, writer: RunWriter, gateway: Gateway, rules: Servic
             )
         writer.add_tools(info.tools_digest, info.tools)
         dealer = Dealer(environment, opened.plan.seed, request.limit, request.seed)
+        others = (split for split in info.splits if split != environment.split)
+        split = rules.practice_split or next(others, environment.split)
+        practice = Dealer(environment, practice_seed(opened.plan.seed), request.limit, None, split)
         cast = replace(cast, gateway=gateway, deadlines=rules.deadlines(cast.deadlines))
-        served[info.name] = Served(environment, cast, dealer)
+        served[info.name] = Served(environment, cast, dealer, practice)
     return served
 
 

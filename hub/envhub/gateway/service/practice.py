@@ -2,7 +2,6 @@
 
 import logging
 import re
-import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
@@ -109,9 +108,6 @@ class Table:
         self._dealing = anyio.Lock()
         info = service.environment(environment).opened.host.info
         name = f"practice-{environment}-{key}"
-        rules = service.rules
-        self.bucket = None if rules.requests_per_second is None else TokenBucket(rules.requests_per_second)
-        self.used_at = time.monotonic()
         self.requests = 0
         self.served = ServedEpisode(
             _Endless(name),
@@ -186,6 +182,9 @@ class Practice:
 
     def __init__(self, service: HubService) -> None:
         self._service = service
+        rate = service.rules.requests_per_second
+        self._bucket = None if rate is None else TokenBucket(rate)
+        """Of all who practise, together: nobody here holds a credential."""
         self._tables: OrderedDict[tuple[str, str], Table] = OrderedDict()
         self._names = {name for name, served in service.served.items() if len(served.opened.host.info.seats) == 1}
 
@@ -206,8 +205,9 @@ class Practice:
         if scope["method"] not in ("POST", "DELETE"):
             await answer(send, 405, headers=[(b"allow", b"POST, DELETE")])
             return
-        table = await self._table(*place)
-        if table is None or (table.bucket is not None and table.bucket.take() > 0):
+        is_due = self._bucket is None or self._bucket.take() == 0
+        table = await self._table(*place) if is_due else None
+        if table is None:
             await answer(send, 429, BUSY, headers=[(b"retry-after", b"1")])
             return
         table.requests += 1

@@ -21,6 +21,10 @@ class ServiceRules:
 
     practice: bool = False
     """Whether each environment has a fixed URL to try it at, unscored."""
+    practice_split: str | None = None
+    """Whose tasks it shows; by default an environment's first split that is not the one being served."""
+    most_practising: int = 16
+    """Practice episodes open at once; they take no room of the others."""
 
     def deadlines(self, given: Deadlines) -> Deadlines:
         """Deadlines that do not come before the TTL."""

@@ -44,6 +44,8 @@ class Served:
     opened: OpenEnvironment
     cast: Cast
     dealer: Dealer
+    practice: Dealer
+    """Deals what is practised, so that practice moves nothing that is scored."""
 
     @property
     def card(self) -> EnvironmentCard:
@@ -92,6 +94,7 @@ class HubService:
         self.reaper = Reaper()
         self._opened, self._player, self._writer = opened, player, writer
         self._visits: dict[Visit, None] = {}
+        self._practising: set[Visit] = set()
         self._by_id: dict[str, Visit] = {}
         self._keys: dict[bytes, _Keyed] = {}
         self._samples: dict[str, int] = {}
@@ -190,8 +193,10 @@ class HubService:
     async def _open(
         self, request: EpisodeRequest, visit: Visit, served: Served, cast: Cast, keyed: _Keyed | None
     ) -> Visit:
-        self._admit()
+        self._admit(visit)
         self._visits[visit] = None
+        if visit.is_practice:
+            self._practising.add(visit)
         if keyed is not None:
             keyed.visit = visit
         try:
@@ -200,8 +205,12 @@ class HubService:
                 self._forget(visit, keyed)
                 visit.end(again)
                 return visit
-            card = await self._deal(request, served, again)
-            item = self._item(cast, card, request.seed, again)
+            if visit.is_practice:
+                card = await served.practice.following(None)
+                item = self._practice_item(cast, card, served.practice.seed)
+            else:
+                card = await self._deal(request, served, again)
+                item = self._item(cast, card, request.seed, again)
             self._play(visit, item, 0 if again is None else again.attempt + 1, request, keyed)
             await visit.opened()
         except BaseException as error:
@@ -222,10 +231,13 @@ class HubService:
             raise Conflict("this idempotency key was used for another request; send a new key with a new request")
         return keyed
 
-    def _admit(self) -> None:
+    def _admit(self, visit: Visit) -> None:
         if self.is_stopping:
             raise TaskError("the hub is about to leave, and opens no more episodes")
-        if len(self._visits) >= self.rules.most_open:
+        if visit.is_practice:
+            if len(self._practising) >= self.rules.most_practising:
+                raise TooMany(f"{self.rules.most_practising} episodes are open for practice, the most at once")
+        elif len(self._visits) - len(self._practising) >= self.rules.most_open:
             raise TooMany(f"{self.rules.most_open} episodes are open, which is the most this hub allows at once")
 
     def _limits(self, request: EpisodeRequest, served: Served, ttl: float) -> Limits:
@@ -251,9 +263,20 @@ class HubService:
             item = self._opened.sample(cast, card, again.sample)
             return replace(item, group_id=again.group_id, rollout_id=again.rollout_id, seed=again.seed)
         item = self._opened.sample(cast, card, 0, seed)
-        number = self._samples.get(item.group_id, 0)
-        self._samples[item.group_id] = number + 1
-        return self._opened.sample(cast, card, number, seed)
+        return self._opened.sample(cast, card, self._next_sample(item.group_id), seed)
+
+    def _practice_item(self, cast: Cast, card: TaskCard, seed: int) -> Item:
+        """The next sample of a task for practice: in a group of its own, with a seed that no scored one has."""
+        item = self._opened.sample(cast, card, 0)
+        group_id = f"{PRACTICE}-{item.group_id}"
+        number = self._next_sample(group_id)
+        seed = practice_seed(f"{seed}\0{item.seed}")
+        return replace(item, group_id=group_id, rollout_id=f"{group_id}-{number}", sample=number, seed=seed)
+
+    def _next_sample(self, group_id: str) -> int:
+        number = self._samples.get(group_id, 0)
+        self._samples[group_id] = number + 1
+        return number
 
     def _play(self, visit: Visit, item: Item, number: int, request: EpisodeRequest, keyed: _Keyed | None) -> None:
         asked = Asked()
@@ -265,6 +288,7 @@ class HubService:
 
     def _forget(self, visit: Visit, keyed: _Keyed | None) -> None:
         self._visits.pop(visit, None)
+        self._practising.discard(visit)
         if visit.attempt is not None:
             self._by_id.pop(visit.id, None)
         if keyed is not None and keyed.visit is visit:
@@ -306,6 +330,11 @@ class HubService:
 def hub_fault(kind: str, message: str, phase: Phase) -> Fault:
     """Why the hub cut an episode short."""
     return Fault(boundary="hub", phase=phase, type=kind, message=message)
+
+
+def practice_seed(seed: int | str) -> int:
+    """The seed of practice, which tells nothing of the one it follows from."""
+    return int.from_bytes(_digest(f"{PRACTICE}\0{seed}")[:4], "little") >> 1
 
 
 def _digest(text: str) -> bytes:
