@@ -87,6 +87,10 @@ def test_media_without_bytes_are_an_error() -> None:
         (WireMessage("user", [{"type": "dance"}]), "not understood"),
         (WireMessage("user", [{"type": "image_url", "image_url": {"url": "http://x/y.png"}}]), "not a base64 data URI"),
         (WireMessage("user", [{"type": "image_url", "image_url": {"url": "data:image/png;base64,%"}}]), "not base64"),
+        (WireMessage("user", [{"type": "image_url", "image_url": {"url": "data:video/mp4;base64,"}}]), "no image"),
+        (WireMessage("user", [{"type": "image_url", "image_url": {"url": "data:;base64,cG5n"}}]), "no image"),
+        (WireMessage("user", [{"type": "input_audio", "input_audio": {"data": "", "format": "x/y"}}]), "not known"),
+        (WireMessage("user", [{"type": "input_audio", "input_audio": {"data": "", "format": ["wav"]}}]), "not known"),
     ],
 )
 def test_a_malformed_message_is_named(wire: WireMessage, problem: str) -> None:

@@ -6,6 +6,7 @@ Structs rather than pydantic models: these are built and parsed on the measured 
 import base64
 import binascii
 import hashlib
+import re
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
 
@@ -16,6 +17,9 @@ from msgspec import UNSET, Struct, UnsetType
 from envhub.errors import ConfigError, ModelError
 from envhub.messages import Media, Message, Part, Text, ToolRequest
 from envhub.protocols import Sampling
+
+_IMAGE = re.compile(r"image/[a-z0-9][a-z0-9.+-]*").fullmatch
+_SOUNDS = ("wav", "mp3", "mpeg", "flac", "ogg", "opus", "aac", "m4a", "mp4", "webm", "aiff", "pcm16", "pcm")
 
 
 class WireFunction(Struct, gc=False):
@@ -143,10 +147,16 @@ def _from_part(part: dict[str, Any], media: dict[str, bytes]) -> Part:
         head, comma, encoded = str(url).partition(",")
         if not (comma and head.startswith("data:") and head.endswith(";base64")):
             raise ValueError("an image_url is not a base64 data URI")
-        return _media(encoded, head.removeprefix("data:").removesuffix(";base64"), media)
+        mime_type = head.removeprefix("data:").partition(";")[0].lower()
+        if _IMAGE(mime_type) is None:
+            raise ValueError(f"an image_url holds {mime_type[:80]!r}, which is no image; send image/png or another")
+        return _media(encoded, mime_type, media)
     if kind == "input_audio" and isinstance(part.get("input_audio"), dict):
         audio: dict[str, Any] = part["input_audio"]
-        return _media(str(audio.get("data")), f"audio/{audio.get('format')}", media)
+        sound = audio.get("format")
+        if sound not in _SOUNDS:
+            raise ValueError(f"sound of format {str(sound)[:80]!r} is not known; send one of {', '.join(_SOUNDS)}")
+        return _media(str(audio.get("data")), f"audio/{sound}", media)
     raise ValueError(f"a content part of type {kind!r} is not understood")
 
 
