@@ -124,6 +124,19 @@ def test_what_another_call_wrote_is_not_taken_for_this_ones() -> None:
     assert other.tool_requests[0].arguments == '{"a": 9}'
 
 
+def test_what_another_episode_wrote_under_the_same_id_is_not_taken_for_this_ones() -> None:
+    wrote = assistant("", ToolRequest(id="call-0-0", name="add", arguments='{"a":9}'))
+    mine = READER.read(body(), b"mine")
+    READER.whole(mine, ModelReply(message=wrote), "1")
+    events = READER.events(READER.read(body(), b"theirs"), "2")
+    events.end(ModelReply(message=assistant("", ToolRequest(id="call-0-0", name="add", arguments='{ "a":9 }'))))
+    block = {"type": "tool_use", "id": "call-0-0", "name": "add", "input": {"a": 9}}
+    again = body(GO, {"role": "assistant", "content": [block]})
+    read = [READER.read(again, scope) for scope in (b"mine", b"theirs", b"other")]
+    told = [asked.messages[1].tool_requests[0].arguments for asked in read]
+    assert told == ['{"a":9}', '{ "a":9 }', '{"a": 9}']
+
+
 def test_pictures_are_kept_as_media_also_in_results() -> None:
     result = {"type": "tool_result", "tool_use_id": "t", "content": [PNG]}
     use: dict[str, Any] = {

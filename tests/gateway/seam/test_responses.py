@@ -179,6 +179,35 @@ def test_pictures_are_kept_as_media() -> None:
 
 
 @pytest.mark.parametrize(
+    ("part", "problem"),
+    [
+        ({"type": "input_file", "file_id": "f"}, "reads no input_file"),
+        ({"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,cG5n"}, "no input_file"),
+        ({"type": "input_image", "file_id": "f"}, "the hub keeps no files"),
+        ({"type": "input_image", "image_url": "data:video/mp4;base64,cG5n"}, "no image"),
+        ({"type": "of_tomorrow"}, "'of_tomorrow' is not understood"),
+    ],
+)
+def test_files_are_refused_in_messages_and_in_results_of_tools(part: dict[str, Any], problem: str) -> None:
+    for item in (
+        {"role": "user", "content": [part]},
+        {"type": "function_call_output", "call_id": "c", "output": [part]},
+        {"type": "custom_tool_call_output", "call_id": "c", "output": [part]},
+    ):
+        with pytest.raises(ValueError, match=problem):
+            READER.read(body([{"role": "user", "content": "go"}, item]))
+
+
+def test_an_input_another_episode_wrote_under_the_same_id_is_not_taken_for_this_ones() -> None:
+    wrote = assistant("", ToolRequest(id="call-0-0", name="patch", arguments='{"content":"x"}'))
+    READER.whole(READER.read(body("go", tools=[PATCH]), b"mine"), ModelReply(message=wrote), "1")
+    call = {"type": "custom_tool_call", "call_id": "call-0-0", "name": "patch", "input": "x"}
+    again = body([{"role": "user", "content": "go"}, call], tools=[PATCH])
+    told = [READER.read(again, scope).messages[1].tool_requests[0].arguments for scope in (b"mine", b"theirs")]
+    assert told == ['{"content":"x"}', '{"content": "x"}']
+
+
+@pytest.mark.parametrize(
     ("sent", "words_said"),
     [
         (b"{", "not JSON"),

@@ -24,13 +24,13 @@ class Chat:
     def __init__(self) -> None:
         self._reader = ChatReader()
 
-    def read(self, body: bytes) -> Asked:
-        """A request's body, in our words.
+    def read(self, body: bytes, scope: bytes = b"") -> Asked:
+        """A request's body, in our words, by whose it is.
 
         Raises:
             ValueError: says what is wrong with it.
         """
-        return self._reader.read(body)
+        return self._reader.read(body, scope=scope)
 
     def whole(self, asked: Asked, reply: ModelReply, number: str) -> bytes:
         """The whole answer as one JSON body."""

@@ -3,12 +3,14 @@
 Structs rather than pydantic models: the chat dialect is on the measured hot path.
 """
 
+from collections.abc import Sized
 from typing import Any, cast
 
 import msgspec
 from msgspec import Raw, Struct
 from pydantic import JsonValue
 
+from envhub.gateway.seam.bounds import Parts, check_max_tokens, check_messages
 from envhub.gateway.seam.dialect import Asked
 from envhub.gateway.seam.json_body import decoded
 from envhub.gateway.seam.known_tools import KnownTools
@@ -62,8 +64,8 @@ class ChatReader:
         self._tools = KnownTools(most_bytes // 4)
         self._messages: Recent[Message] = Recent(most_bytes, 128 * 2**10)
 
-    def read(self, body: bytes, own: Any = None) -> Asked:
-        """A request's body in our words; `own` is kept for writing the answer.
+    def read(self, body: bytes, own: Any = None, scope: bytes = b"") -> Asked:
+        """A request's body in our words; `own` and `scope` are kept for writing the answer.
 
         Raises:
             ValueError: says what is wrong with it.
@@ -71,12 +73,14 @@ class ChatReader:
         request = decoded(_decode, body)
         _check(request)
         media: dict[str, bytes] = {}
+        parts = Parts()
         tools = self._tools.decoded(bytes(request.tools))
         limit = request.max_completion_tokens if request.max_completion_tokens is not None else request.max_tokens
         if limit is not None and limit < 1:
             raise ValueError(f"max_tokens={limit}: at least 1")
+        check_max_tokens(limit)
         return Asked(
-            messages=[self._message(bytes(raw), place, media) for place, raw in enumerate(request.messages)],
+            messages=[self._message(bytes(raw), place, media, parts) for place, raw in enumerate(request.messages)],
             tools=tools,
             model=request.model,
             is_stream=bool(request.stream),
@@ -84,14 +88,17 @@ class ChatReader:
             constraints=_constraints(request, has_tools=bool(tools)),
             media=media,
             own=own if own is not None else _is_usage_wanted(request),
+            scope=scope,
         )
 
-    def _message(self, raw: bytes, place: int, media: dict[str, bytes]) -> Message:
+    def _message(self, raw: bytes, place: int, media: dict[str, bytes], parts: Parts) -> Message:
         message = self._messages.get(raw)
         if message is not None:
+            parts.add(_size(message.content) + len(message.tool_requests))
             return message
         try:
             wire = decoded(_decode_message, raw)
+            parts.add(_size(wire.content) + len(wire.tool_calls or ()))
             _check_message(wire)
             message = from_wire(wire, media)
             # What names media is read again, for their bytes.
@@ -100,6 +107,11 @@ class ChatReader:
             return message
         except ValueError as error:
             raise ValueError(f"messages[{place}]: {error}") from None
+
+
+def _size(content: object) -> int:
+    """How many parts it has; words alone count as none."""
+    return len(cast(Sized, content)) if isinstance(content, list | tuple) else 0
 
 
 def _is_usage_wanted(request: ChatRequest) -> bool:
@@ -115,6 +127,7 @@ def _check(request: ChatRequest) -> None:
         raise ValueError(f"modalities={request.modalities}: answers are text")
     if not request.messages:
         raise ValueError("messages is empty; there is nothing to answer")
+    check_messages(request.messages)
 
 
 def _check_message(message: AgentMessage) -> None:

@@ -56,6 +56,8 @@ class Asked:
     """Digest → bytes of the media the messages name."""
     own: Any = None
     """The dialect's own, for writing the answer."""
+    scope: bytes = field(default=b"", repr=False)
+    """Whose conversation it is: what is remembered of one is unknown in every other."""
 
 
 class Events(Protocol):
@@ -75,8 +77,8 @@ class Events(Protocol):
 class Dialect(Protocol):
     """One API of the model seam. Stateless, shared by all episodes."""
 
-    def read(self, body: bytes) -> Asked:
-        """A request's body, in our words.
+    def read(self, body: bytes, scope: bytes = b"") -> Asked:
+        """A request's body, in our words; `scope` says whose it is. Large ones are read in worker threads.
 
         Raises:
             ValueError: says what is wrong with it, in words for the agent's author.

@@ -5,6 +5,8 @@ from typing import TypeVar
 
 import msgspec
 
+from envhub.gateway.seam.bounds import check_body
+
 _T = TypeVar("_T")
 
 
@@ -14,6 +16,7 @@ def decoded(decode: Callable[[bytes], _T], body: bytes) -> _T:
     Raises:
         ValueError: it is not what it should be.
     """
+    check_body(body)
     try:
         return decode(body)
     except RecursionError:

@@ -3,11 +3,13 @@
 import msgspec
 from mcp_types import Tool
 
+from envhub.gateway.seam.bounds import check_tools
 from envhub.gateway.seam.json_body import decoded
 from envhub.gateway.seam.recent import Recent
 from envhub.models.wire import WireTool, decode_tools
 
 _decode = msgspec.json.Decoder(list[WireTool]).decode
+_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _NONE = (b"", b"null", b"[]")
 
 
@@ -27,6 +29,7 @@ class KnownTools:
             return ()
         tools = self._known.get(raw)
         if tools is None:
+            check_tools(decoded(_list, raw))  # before they are decoded, as each takes a while
             wire = decoded(_decode, raw)
             for place, tool in enumerate(wire):
                 if tool.type != "function":

@@ -6,6 +6,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
+from envhub.gateway.seam.bounds import Parts, check_max_tokens, check_messages, check_tools
 from envhub.gateway.seam.chat_request import ChatReader
 from envhub.gateway.seam.dialect import Asked
 from envhub.gateway.seam.json_body import decoded
@@ -40,7 +41,7 @@ _decode = msgspec.json.Decoder(MessagesRequest).decode
 _decode_any = msgspec.json.Decoder().decode
 
 
-def read_messages(body: bytes, reader: ChatReader, spellings: Spellings) -> Asked:
+def read_messages(body: bytes, reader: ChatReader, spellings: Spellings, scope: bytes = b"") -> Asked:
     """A request's body in our words.
 
     Raises:
@@ -50,6 +51,8 @@ def read_messages(body: bytes, reader: ChatReader, spellings: Spellings) -> Aske
     request = decoded(_decode, body)
     if request.mcp_servers:
         raise ValueError("`mcp_servers` is not served: the agent calls its tools itself")
+    check_max_tokens(request.max_tokens)
+    _check_size(request.messages, request.system, request.tools)
     messages = [_message(message, place) for place, message in enumerate(request.messages)]
     # What only the provider can run, or knows the schema of, is left out.
     tools = [tool for tool in request.tools or () if tool.get("type") in (None, "custom") and tool.get("name")]
@@ -63,9 +66,10 @@ def read_messages(body: bytes, reader: ChatReader, spellings: Spellings) -> Aske
         "output_format": format_,
     }
     chat = chat_of_messages({"messages": messages, **{name: value for name, value in fields.items() if value}})
-    _put_calls_right(chat, messages, spellings)
+    _put_calls_right(chat, messages, spellings.of(scope))
     _put_tools_right(chat, tools, request.tool_choice)
-    return reader.read(msgspec.json.encode({**chat, "model": request.model, "stream": request.stream}))
+    body = msgspec.json.encode({**chat, "model": request.model, "stream": request.stream})
+    return reader.read(body, scope=scope)
 
 
 def written(call_id: str, given: Any, spellings: Spellings) -> str:
@@ -88,10 +92,24 @@ def estimated_tokens(body: bytes) -> int:
         raise ValueError("the request is not understood: messages is missing")
     prompt = cast(dict[str, Any], request)
     try:
+        _check_size(prompt.get("messages"), prompt.get("system"), prompt.get("tools"))
         size = sum(_sizes([prompt.get("messages"), prompt.get("system"), prompt.get("tools")]))
     except RecursionError:
         raise ValueError("the request nests too deeply") from None
     return max(1, size // _BYTES_A_TOKEN)
+
+
+def _check_size(messages: object, system: object, tools: object) -> None:
+    if isinstance(tools, list):
+        check_tools(cast(list[Any], tools))
+    parts = Parts()
+    parts.add_content(system)
+    if not isinstance(messages, list):
+        return
+    check_messages(cast(list[Any], messages))
+    for message in cast(list[Any], messages):
+        if isinstance(message, dict):
+            parts.add_content(cast(dict[str, Any], message).get("content"))
 
 
 def _sizes(value: Any) -> Iterator[int]:

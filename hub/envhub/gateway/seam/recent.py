@@ -1,5 +1,6 @@
 """What was read lately: agents send the same tools, and nearly the same conversation, with each of their calls."""
 
+from threading import Lock
 from typing import Generic, TypeVar
 
 _V = TypeVar("_V")
@@ -9,29 +10,33 @@ class Recent(Generic[_V]):
     """Values by the bytes they came from; bounded, since what agents send is theirs to choose.
 
     Two generations: when the younger is full it becomes the older, and what nobody asked for meanwhile is forgotten.
+    Large requests are read in worker threads, so it is safe to share between them.
     """
 
     def __init__(self, most_bytes: int, most_bytes_each: int = 2**20) -> None:
         self._most, self._most_each, self._held = most_bytes // 2, most_bytes_each, 0
         self._younger: dict[bytes, tuple[_V, int]] = {}
         self._older: dict[bytes, tuple[_V, int]] = {}
+        self._lock = Lock()
 
     def get(self, key: bytes) -> _V | None:
         """The value that came from these bytes, if it is still here."""
-        entry = self._younger.get(key)
-        if entry is None:
-            entry = self._older.get(key)
+        with self._lock:
+            entry = self._younger.get(key)
             if entry is None:
-                return None
-            self._keep(key, *entry)
-        return entry[0]
+                entry = self._older.get(key)
+                if entry is None:
+                    return None
+                self._keep(key, *entry)
+            return entry[0]
 
     def keep(self, key: bytes, value: _V, extra_bytes: int = 0) -> None:
         """Keep a value; `extra_bytes` is what it holds beside its key."""
         # What the objects themselves take; else nothing would bound a great many small ones.
         size = len(key) + extra_bytes + 256
         if size <= self._most_each:
-            self._keep(key, value, size)
+            with self._lock:
+                self._keep(key, value, size)
 
     def _keep(self, key: bytes, value: _V, size: int) -> None:
         if self._held + size > self._most:

@@ -26,24 +26,24 @@ class Responses:
     def __init__(self) -> None:
         self._reader, self._spellings = ChatReader(), Spellings()
 
-    def read(self, body: bytes) -> Asked:
-        """A request's body, in our words.
+    def read(self, body: bytes, scope: bytes = b"") -> Asked:
+        """A request's body, in our words, by whose it is.
 
         Raises:
             ValueError: says what is wrong with it.
             Refused: litellm, which translates it, is not there.
         """
-        return read_responses(body, self._reader, self._spellings)
+        return read_responses(body, self._reader, self._spellings, scope)
 
     def whole(self, asked: Asked, reply: ModelReply, number: str) -> bytes:
         """The whole answer as one JSON body."""
-        events = ResponsesEvents(asked, number, self._spellings)
+        events = ResponsesEvents(asked, number, self._spellings.of(asked.scope))
         events.end(reply)
         return encode(events.response)
 
     def events(self, asked: Asked, number: str) -> "ResponsesEvents":
         """A writer for an answer that is streamed."""
-        return ResponsesEvents(asked, number, self._spellings)
+        return ResponsesEvents(asked, number, self._spellings.of(asked.scope))
 
     def problem(self, problem: Problem) -> bytes:
         """The body of an answer that is none."""

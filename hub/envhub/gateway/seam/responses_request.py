@@ -9,6 +9,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
+from envhub.gateway.seam.bounds import Parts, check_max_tokens, check_messages, check_tools
 from envhub.gateway.seam.chat_request import ChatReader
 from envhub.gateway.seam.dialect import Asked
 from envhub.gateway.seam.json_body import decoded
@@ -17,7 +18,8 @@ from envhub.gateway.seam.spellings import Spellings
 
 _TOOLS = ("function", "custom", "namespace")
 """Tools a chat model can have; what only a provider can run is left out."""
-_ITEMS = ("message", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
+_ITEMS = ("function_call", "custom_tool_call")
+_OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _SEALED = "envhub:"
 """Begins what we put where others put encrypted reasoning."""
 
@@ -55,7 +57,7 @@ class Shape:
 _decode = msgspec.json.Decoder(ResponsesRequest).decode
 
 
-def read_responses(body: bytes, reader: ChatReader, spellings: Spellings) -> Asked:
+def read_responses(body: bytes, reader: ChatReader, spellings: Spellings, scope: bytes = b"") -> Asked:
     """A request's body in our words.
 
     Raises:
@@ -79,14 +81,22 @@ def read_responses(body: bytes, reader: ChatReader, spellings: Spellings) -> Ask
     )
     names = _custom_names(tools)
     for message in chat["messages"]:
-        _put_right(message, thoughts, names, spellings)
+        _put_right(message, thoughts, names, spellings.of(scope))
     _put_tools_right(chat)
     chat |= {"model": request.model, "stream": request.stream}
     shape = Shape(names, namespaces_of(tools), "reasoning.encrypted_content" in (request.include or ()))
-    return reader.read(msgspec.json.encode(chat), shape)
+    return reader.read(msgspec.json.encode(chat), shape, scope)
 
 
 def _check(request: ResponsesRequest) -> None:
+    check_max_tokens(request.max_output_tokens, "max_output_tokens")
+    check_tools(request.tools)
+    if not isinstance(request.input, str):
+        check_messages(request.input, "input")
+        parts = Parts()
+        for item in request.input:
+            for name in ("content", "output", "summary"):
+                parts.add_content(item.get(name))
     if request.previous_response_id or request.conversation:
         raise ValueError(
             "the hub keeps no conversations: send all items with each call instead of `previous_response_id` or "
@@ -114,6 +124,9 @@ def _items(given: str | list[dict[str, Any]]) -> tuple[str | list[dict[str, Any]
                 thoughts.append(thought)
         elif kind == "message":
             items.append({**item, "type": kind, "content": _content(item.get("content"), place)})
+        elif kind in _OUTPUTS:
+            output = item.get("output")
+            items.append({**item, "output": _content(output, place)} if isinstance(output, list) else item)
         elif kind in _ITEMS:
             items.append(item)
         # The rest is of tools that only a provider can run, and of providers' own memory.
@@ -133,6 +146,10 @@ def _content(content: Any, place: int) -> Any:
         kind = known.get("type")
         if kind == "refusal":
             parts.append({"type": "output_text", "text": known.get("refusal")})
+        elif kind == "input_image" and not isinstance(known.get("image_url"), str):
+            raise ValueError(f"input[{place}]: the hub keeps no files; send a base64 data URI in image_url")
+        elif kind == "input_file":
+            raise ValueError(f"input[{place}]: a chat model reads no input_file; send its text or pictures")
         elif kind in ("input_text", "output_text", "text", "input_image"):
             parts.append(known)
         else:

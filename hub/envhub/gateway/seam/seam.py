@@ -3,9 +3,11 @@
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
+import anyio.to_thread
 
 from envhub.errors import AgentError, BudgetError, EpisodeError, EpisodeStop
 from envhub.gateway.exposure import Exposure
@@ -19,6 +21,10 @@ from envhub.streaming import Delta, ReplyStream
 logger = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 32 * 2**20
+MOST_BYTES_READ_AT_ONCE = 256 * 2**10
+"""Larger requests are read in a worker thread: every episode waits for the loop."""
+# More threads would take turns with the loop, and away those that others need.
+_READERS = anyio.CapacityLimiter(2)
 MOST_CALLS = 64
 """Model calls of one seat at once; further ones are refused."""
 MOST_MEDIA_BYTES = 256 * 2**20
@@ -80,19 +86,21 @@ async def _serve(exposure: Exposure, path: str, scope: Scope, receive: Receive, 
             raise Refused(Problem("too_large", 413, f"the request is larger than {MAX_BODY_BYTES >> 20} MiB")) from None
         await make_ready(path)
         if is_count:
-            await answer(send, 200, _read(counted_tokens, body))
+            await answer(send, 200, await _read(counted_tokens, body))
             return
         assert dialect is not None
-        asked = _read(dialect.read, body)
+        asked = await _read(partial(dialect.read, scope=exposure.token.encode()), body)
         await _Call(exposure, dialect, asked, path, body, scope, send).answer()
     finally:
         exposure.model_calls -= 1
 
 
-def _read(read: Callable[[bytes], _Read], body: bytes) -> _Read:
+async def _read(read: Callable[[bytes], _Read], body: bytes) -> _Read:
     """What a body says; only here are an error's words for the agent."""
     try:
-        return read(body)
+        if len(body) <= MOST_BYTES_READ_AT_ONCE:
+            return read(body)
+        return await anyio.to_thread.run_sync(read, body, limiter=_READERS)
     except ValueError as error:
         raise Refused(Problem("invalid", 400, str(error)[:2000])) from None
 

@@ -1,0 +1,84 @@
+"""How much one request of the seam may hold: what an agent sends is its own to choose, and reading it costs the hub."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+MOST_MESSAGES = 10_000
+MOST_TOOLS = 1_000
+MOST_PARTS = 10_000
+"""Content parts and tool calls of all messages together."""
+MOST_COMMAS = 1_000_000
+"""In a whole body: they bound what JSON can list, and are counted before anything is decoded."""
+MOST_TOKENS = 2**31 - 1
+"""Of one answer: what servers can count."""
+
+
+class Parts:
+    """Counts the content parts of a request."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, count: int) -> None:
+        """Count some more.
+
+        Raises:
+            ValueError: there are too many.
+        """
+        self._count += count
+        if self._count > MOST_PARTS:
+            raise ValueError(f"the request has more than {MOST_PARTS} content parts; send fewer")
+
+    def add_content(self, content: object) -> None:
+        """Count the parts of a message's content, and of the tool results in it."""
+        if not isinstance(content, list):
+            return
+        parts = cast(list[Any], content)
+        self.add(len(parts))
+        for part in parts:
+            if isinstance(part, dict):
+                self.add_content(cast(dict[str, Any], part).get("content"))
+
+
+def check_body(body: bytes) -> None:
+    """Refuse, before it is decoded, what lists more than any model can read.
+
+    Raises:
+        ValueError: it does.
+    """
+    if body.count(b",") > MOST_COMMAS:
+        raise ValueError(f"the request has more than {MOST_COMMAS} commas, which is more than a model can read")
+
+
+def check_messages(messages: Sequence[object], name: str = "messages") -> None:
+    """Refuse more messages than are read.
+
+    Raises:
+        ValueError: there are.
+    """
+    if len(messages) > MOST_MESSAGES:
+        raise ValueError(f"{name} has {len(messages)} entries; at most {MOST_MESSAGES}")
+
+
+def check_tools(tools: Sequence[object] | None) -> None:
+    """Refuse more tools than are read; those within a namespace count as well.
+
+    Raises:
+        ValueError: there are.
+    """
+    count = 0
+    for tool in tools or ():
+        inner: Any = cast(dict[str, Any], tool).get("tools") if isinstance(tool, dict) else None
+        count += 1 + (len(cast(list[Any], inner)) if isinstance(inner, list) else 0)
+    if count > MOST_TOOLS:
+        raise ValueError(f"tools has {count} entries; at most {MOST_TOOLS}")
+
+
+def check_max_tokens(limit: int | None, name: str = "max_tokens") -> None:
+    """Refuse a length of an answer that no server could count.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if limit is not None and limit > MOST_TOKENS:
+        raise ValueError(f"{name} is at most {MOST_TOKENS}")
