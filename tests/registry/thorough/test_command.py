@@ -134,24 +134,36 @@ def test_everything_is_tried_and_holds_where_every_tool_is_here(hub: Hub, tmp_pa
     assert not_tried == {"other-seats-tools", "verifier-files", "written-rewards", "survivors"}
 
 
-SHIPPED = [
+TASKS = Path(__file__).parents[2] / "mcp_servers" / "harbor_tasks"
+SHIPPED: list[tuple[str, ...]] = [
     ("arithmetic",),
     ("customer_service",),
     ("reasoning_gym", "--set", "size=3"),
     ("gsm8k", "--set", "data={data}/gsm8k"),
     ("humaneval", "--set", "data={data}/humaneval", "--set", "sandbox=process"),
     ("aime24", "--set", "data={data}/deepscaler"),
+    ("terminal", "--set", f"data={TASKS / 'greeting'}", "--set", "sandbox=docker"),
     (str(Path(__file__).parents[3] / "examples" / "dice.py"),),
-    (str(Path(__file__).parents[3] / "examples" / "mcp_server"),),
 ]
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("arguments", SHIPPED, ids=lambda arguments: Path(arguments[0]).name)
 def test_what_is_shipped_holds(hub: Hub, arguments: tuple[str, ...], real_data: Path) -> None:  # noqa: F811
+    if "sandbox=docker" in arguments and not Path("/var/run/docker.sock").exists():
+        pytest.skip("there is no container engine")
     given = [argument.format(data=real_data) for argument in arguments]
     done = hub("check", *given, "--thorough", "--limit", "3", "--json", timeout=900)
     told = json.loads(done.out)
     broke = {attack["attack"]: attack["problems"] for attack in told["attacks"] if attack["state"] == "broke"}
     failed = [check for check in told["checks"] if check["state"] == "failed"]
     assert (done.code, broke, failed) == (0, {}, [])
+
+
+@pytest.mark.soak
+def test_what_a_foreign_server_takes_is_told(hub: Hub) -> None:  # noqa: F811
+    example = Path(__file__).parents[3] / "examples" / "mcp_server"
+    told = hub("check", example, "--thorough", "--limit", "2", "--json", timeout=900).json
+    broke = {attack["attack"] for attack in told["attacks"] if attack["state"] == "broke"}
+    assert "strict-arguments" in broke, "its SDK ignores arguments it does not know"
+    assert broke <= {"strict-arguments", "heavy-arguments"}

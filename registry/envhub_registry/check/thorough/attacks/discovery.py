@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from envhub.errors import EpisodeError
 from envhub_registry.check.playing import SUBMIT
 from envhub_registry.check.samples import well_formed
 from envhub_registry.check.thorough import speech
@@ -118,19 +119,27 @@ async def silent_submit(siege: Siege) -> str:
 
 async def seam(siege: Siege) -> str:
     """The model seam: its models, answers in every dialect, and its errors."""
-    worlds = [*siege.twins[:1], siege.target]
-    for target in worlds:
-        async with siege.episode("gateway", target=target) as opened:
-            base = opened.place.llm_url
-            if base is None:
-                raise NotTried("the gateway gives this seat no model seam")
-            await siege.wire.send("models at the seam", "GET", f"{base}/models")
-            for path in SEAM:
-                for body in _seam_bodies():
-                    answer = await siege.wire.send(f"{path} at the seam", "POST", f"{base}/{path}", body, speech.ACCEPT)
-                    if answer.status is not None and answer.status >= 500:
-                        siege.note(f"the seam breaks over a request of {path}: HTTP {answer.status}", answer)
+    for target in [*siege.twins[:1], siege.target]:
+        try:
+            async with siege.episode("gateway", target=target) as opened:
+                await _ask_models(siege, opened)
+        except EpisodeError:
+            if target is siege.target:
+                raise
+            siege.leave_out(f"no episode opens with a canary in {target.field_planted!r}")
     return f"{siege.wire.requests} model calls; no canary, answer or credential in what the seam says"
+
+
+async def _ask_models(siege: Siege, opened: Opened) -> None:
+    base = opened.place.llm_url
+    if base is None:
+        raise NotTried("the gateway gives this seat no model seam")
+    await siege.wire.send("models at the seam", "GET", f"{base}/models")
+    for path in SEAM:
+        for body in _seam_bodies():
+            answer = await siege.wire.send(f"{path} at the seam", "POST", f"{base}/{path}", body, speech.ACCEPT)
+            if answer.status is not None and answer.status >= 500:
+                siege.note(f"the seam breaks over a request of {path}: HTTP {answer.status}", answer)
 
 
 def _seam_bodies() -> list[bytes]:

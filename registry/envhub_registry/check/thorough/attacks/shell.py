@@ -151,7 +151,7 @@ async def survivors(siege: Siege) -> str:
         started = _running(number)
         await opened.end()
     if not started:
-        siege.leave_out("the sandbox's processes cannot be seen from here, so nothing says whether they are gone")
+        siege.leave_out("nothing was seen to run on after its call: it went with it, or cannot be seen from here")
     with anyio.move_on_after(GONE_SECONDS):
         while _running(number):  # noqa: ASYNC110  # nothing tells us
             await anyio.sleep(0.2)
