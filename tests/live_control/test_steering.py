@@ -1,5 +1,7 @@
 """Ending and retuning rollouts and runs while they play."""
 
+import gc
+import weakref
 from collections.abc import Callable
 
 import anyio
@@ -202,3 +204,17 @@ async def test_a_cancelled_run_keeps_its_attempts_as_cancelled_and_tells_followe
             await client.cancel(None)
     assert [kept[0].outcome for kept in run.records().values()] == [Outcome.CANCELLED] * 2
     assert heard == [("finished", "cancelled"), ("finished", "cancelled"), ("run_ended", "interrupted")]
+
+
+async def test_an_attempt_that_is_over_leaves_no_garbage(watch: Watch) -> None:
+    guest = Guest()
+    async with watch(guest) as run:
+        await until(lambda: guest.waiting == 3)
+        attempts = [weakref.ref(attempt) for attempt in run.live.attempts.values()]
+        gc.disable()
+        try:
+            guest.gate.set()
+            await run.over.wait()
+            assert [attempt() for attempt in attempts] == [None] * 3
+        finally:
+            gc.enable()

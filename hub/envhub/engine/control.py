@@ -103,6 +103,8 @@ class LiveRun:
         is_new = self.attempts.get(rollout_id) is not attempt
         if is_new:
             self.attempts[rollout_id] = attempt
+        if not self.watchers:
+            return
         for watcher in tuple(self.watchers):
             try:
                 (watcher.began if is_new else watcher.moved)(attempt)

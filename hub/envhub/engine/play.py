@@ -104,6 +104,7 @@ class Attempt:
             self._fail(error)
         except NotOffered as error:
             self._fail(TaskError(str(error), retryable=False))
+        self._all = None
         if self._is_cancelled:
             return self.cancelled()
         if hard.cancelled_caught:
@@ -196,6 +197,7 @@ class Attempt:
                     self._stop = await self._take_seats(names, episode)
         finally:
             self._acting = None
+            self._seats.clear()  # they hold this attempt: a circle would keep it until the garbage is collected
         if scope.cancelled_caught:
             seconds, is_limit = self._acting_seconds()
             if episode.is_sealed:
