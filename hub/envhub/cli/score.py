@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from envhub.cli.run import assignments
+from envhub.cli.options import assignments
 from envhub.cli.runs import RUNS
 from envhub.errors import ConfigError
 
