@@ -8,6 +8,7 @@ from envhub.environment import AnyEnvironment
 from envhub.hosting import InProcessHost
 from envhub_registry.check.thorough.attacks import shell
 from envhub_registry.check.thorough.campaign import make_attack
+from envhub_registry.check.thorough.report import Report
 from tests.registry.thorough import leaky
 from tests.registry.thorough.siege import BY_NAME, MakeHost, besieged, made, said
 from tests.registry.worlds import Whole
@@ -68,5 +69,7 @@ async def test_a_whole_environment_holds() -> None:
 async def test_what_has_no_time_left_is_not_tried() -> None:
     async with besieged(Whole, is_planted=False) as siege:
         verdict = await make_attack(siege, BY_NAME["discovery"], seconds=0)
-    assert (verdict.state, verdict.requests) == ("not_tried", 0)
+    assert (verdict.state, verdict.requests, verdict.is_cut) == ("not_tried", 0, True)
+    report = Report("world", planned=1, verdicts=[verdict])
+    assert not report.is_passed, "a gate that was not gone through is not passed"
     assert "--time-limit" in verdict.says

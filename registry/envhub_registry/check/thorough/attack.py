@@ -79,6 +79,8 @@ class Verdict:
     """A few of the exchanges that held."""
     requests: int = 0
     seconds: float = 0.0
+    is_cut: bool = False
+    """Whether it was for want of time that it was not tried."""
 
     def as_json(self, redact: Callable[[str], str]) -> dict[str, Any]:
         """The object `hub check --thorough --json` prints for it."""

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import anyio
 
@@ -34,22 +35,23 @@ async def make_attack(siege: Siege, attack: Attack, seconds: float = math.inf) -
     if seconds <= 0:
         return _not_tried(attack, "the time limit was reached before; give more with --time-limit")
     siege.new_attack()
-    began, says, state = time.monotonic(), "", None
+    began, says, state, is_cut = time.monotonic(), "", None, False
     try:
         with anyio.fail_after(min(seconds, attack.seconds)):
             says = await attack.run(siege)
     except NotTried as reason:
         state, says = "not_tried", str(reason)
     except TimeoutError:
-        state, says = "not_tried", f"not done after {min(seconds, attack.seconds):.0f} s"
+        state, is_cut, says = "not_tried", True, f"not done after {min(seconds, attack.seconds):.0f} s"
     except Exception as error:
         # Somebody's server: whatever it makes of an attack is what was found.
         siege.note(f"the attack could not be made to the end: {type(error).__name__}: {error}"[:1000])
-    return _verdict(siege, attack, state, says, time.monotonic() - began)
+    verdict = _verdict(siege, attack, state, says, time.monotonic() - began)
+    return replace(verdict, is_cut=is_cut and verdict.state == "not_tried")
 
 
 def _not_tried(attack: Attack, why: str) -> Verdict:
-    return Verdict(attack.name, attack.leak, attack.title, "not_tried", why)
+    return Verdict(attack.name, attack.leak, attack.title, "not_tried", why, is_cut=True)
 
 
 def _verdict(siege: Siege, attack: Attack, state: State | None, says: str, seconds: float) -> Verdict:

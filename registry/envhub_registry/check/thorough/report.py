@@ -46,6 +46,7 @@ class Report:
     def is_passed(self) -> bool:
         """Whether everything was gone through, and nothing broke."""
         is_whole = len(self.verdicts) == self.planned and not self.is_interrupted and self.error is None
+        is_whole = is_whole and not any(verdict.is_cut for verdict in self.verdicts)
         return is_whole and not self.is_broken and bool(self.counts["held"])
 
     @property
