@@ -36,7 +36,7 @@ STAND_INS = {
     "data=PATH": "data={data} --limit 2",
     "hosted_vllm/NAME": "hosted_vllm/mock/solver",
     ADDRESS: "{address}",
-    "hub bench overhead": "hub bench overhead --rollouts 10 -c 2 --no-memory",
+    "hub bench overhead": "hub bench overhead --rollouts 10 -c 2 --no-memory --lane floor --lane direct",
     "hub bench serving": "hub bench serving --rollouts 10 -c 2",
     "hub bench sandbox": "hub bench sandbox --quick",
 }

@@ -46,7 +46,9 @@ async def sandbox(request: pytest.FixtureRequest) -> str:
         pytest.skip(f"there are no sandboxes of {request.param} here: {error}")
 
 
-@pytest.mark.parametrize(("body", "reward"), [("canonical_solution", 1.0), (None, 0.0)])
+@pytest.mark.parametrize(
+    ("body", "reward"), [("canonical_solution", 1.0), pytest.param(None, 0.0, marks=pytest.mark.soak)]
+)
 async def test_humaneval_is_scored_as_it_should_be(
     real_data: Path, tmp_path: Path, sandbox: str, body: str | None, reward: float
 ) -> None:

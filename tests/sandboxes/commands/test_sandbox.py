@@ -83,7 +83,11 @@ async def test_a_shell_has_a_terminal_of_the_same_size(sandbox: Sandbox) -> None
 
         with anyio.fail_after(30):
             await read_until("$ ")
-            os.write(ours, b"test -t 0 && echo is a termi''nal; stty size; exit 5\n")
+            # The size comes right after the shell: it may be there a moment before it.
+            script = (
+                "test -t 0 && echo is a termi''nal; until stty size | grep -x '37 1''01'; do sleep 0.1; done; exit 5\n"
+            )
+            os.write(ours, script.encode())
             await read_until("is a terminal")
             await read_until("37 101")
             assert await process.wait() == 5

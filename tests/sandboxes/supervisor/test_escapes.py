@@ -159,6 +159,7 @@ def humble(program: Path, place: Path) -> Generator[Wire]:
         yield wire
 
 
+@pytest.mark.soak  # its intruder is compiled, which takes a minute
 def test_nothing_of_the_supervisor_or_a_keeper_can_be_read_or_traced(humble: Wire, intruder: Path) -> None:
     for pid in (str(humble.pid), "parent"):
         assert humble.out([str(intruder), "reach", pid]) == b"\n"
