@@ -9,8 +9,9 @@ import anyio
 import msgspec
 from mcp_types import AudioContent, CallToolResult, ContentBlock, ImageContent, TextContent, Tool
 
+from envhub.engine.pinning import is_of_the_agents_making, pinned
 from envhub.engine.recorder import OpenTurn, Recorder, sampling_fields
-from envhub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, ModelError, TaskError
+from envhub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, TaskError
 from envhub.hosting.toolbox import LOOP_TOOLS, REPLY
 from envhub.limits import Limits
 from envhub.messages import Media, Message, Part, Text, ToolRequest
@@ -19,8 +20,6 @@ from envhub.rollout import Stop, ToolCall
 from envhub.streaming import ReplyStream
 from envhub.tools import text_result
 
-_REFUSED = (400, 413, 422)
-"""Statuses by which a model's server says that the request is wrong."""
 DEEPEST = 64
 """Levels of nesting in a call's arguments; a record that nests deeper would not be read back."""
 TOO_DEEP = f"the arguments nest deeper than {DEEPEST} levels"
@@ -151,7 +150,7 @@ class EpisodeSeat:
             await anyio.lowlevel.checkpoint()  # an agent that never lets it pass must not hold up the rest
             raise
         if asked_for is not None:
-            sampling = _pinned(sampling, asked_for)
+            sampling = pinned(sampling, asked_for)
         self._on_state("model")
         recorder = self.recorder
         started = recorder.now()
@@ -173,7 +172,7 @@ class EpisodeSeat:
                 recorder.output_tokens += stream.pieces  # who leaves before the end has read the answer all the same
             elif not has_left:  # an agent outside that hangs up has used what its call cost
                 self._turns -= 1
-            if asked_for is None or not _is_of_the_agents_making(error, stream):
+            if asked_for is None or not is_of_the_agents_making(error, stream):
                 self._note_failed_call(error)
             if isinstance(error, ContextLimitError):
                 raise EpisodeStop(Stop.CONTEXT_LIMIT) from error
@@ -358,25 +357,6 @@ class EpisodeSeat:
         except EpisodeError as error:
             self._world_fault = error
             raise
-
-
-def _is_of_the_agents_making(error: BaseException, stream: ReplyStream | None) -> bool:
-    """Whether a call of an agent outside failed for what the agent sent, or did not read: no fault of the model."""
-    if not isinstance(error, ModelError) or isinstance(error, ContextLimitError) or error.retryable:
-        return False
-    return error.status in _REFUSED or (stream is not None and stream.has_begun)
-
-
-def _pinned(ours: Sampling, asked_for: Sampling) -> Sampling:
-    """The run's sampling, with what it leaves to the agent."""
-    update: dict[str, Any] = {}
-    if asked_for.max_tokens is not None and (ours.max_tokens is None or asked_for.max_tokens < ours.max_tokens):
-        update["max_tokens"] = asked_for.max_tokens
-    if ours.stop is None and asked_for.stop:
-        update["stop"] = asked_for.stop
-    if more := {key: value for key, value in asked_for.extra.items() if key not in ours.extra}:
-        update["extra"] = {**more, **ours.extra}
-    return ours.model_copy(update=update) if update else ours
 
 
 def _decoded(block: ImageContent | AudioContent) -> bytes:

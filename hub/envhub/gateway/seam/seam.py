@@ -38,6 +38,8 @@ UNAUTHORIZED = Problem("unauthorized", 401, "no episode has this key; it may be 
 CLOSED = Problem("closed", 403, "the episode is closed", "episode_closed")
 _FAILED = "the hub could not get an answer from the model"
 _Read = TypeVar("_Read")
+_NOTHING = Sampling()
+"""What most agents ask for beyond messages and tools."""
 _LIMITS = {
     "turn_limit": "the episode's limit of model responses is reached",
     "token_limit": "the episode's limit of output tokens is reached",
@@ -216,9 +218,6 @@ def _take_media(known: dict[str, bytes], media: Mapping[str, bytes]) -> None:
         most = f"at most {MOST_MEDIA_BYTES >> 20} MiB of media in one episode"
         raise Refused(Problem("too_large", 413, most))
     known.update(new)
-
-
-_NOTHING = Sampling()
 
 
 def _asked_for(asked: Asked) -> Sampling:
