@@ -149,7 +149,8 @@ def check_config(config_type: type[BaseModel], values: dict[str, JsonValue], own
             elif problem["type"] == "missing":
                 lines.append(f"{owner} needs the setting {key!r}; give it as {option} {key}=VALUE")
             else:
-                lines.append(f"{owner}: {key} = {problem.get('input')!r}: {problem['msg']}")
+                said = problem["msg"].removeprefix("Value error, ")
+                lines.append(f"{owner}: {key} = {problem.get('input')!r}: {said}" if key else f"{owner}: {said}")
         raise ConfigError("\n".join(lines)) from None
 
 

@@ -17,8 +17,8 @@ PROFILES = ("claude-code", "codex", "langchain", "mini-swe-agent", "openai-agent
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({}, "give either a command .* or a profile"),
-        ({"command": "a", "profile": "codex"}, "give either a command .* or a profile"),
+        ({}, "^agent 'external': give either a command .* or a profile"),
+        ({"command": "a", "profile": "codex"}, "^agent 'external': give either a command .* or a profile"),
         (
             {"command": "a {agent_ulr}"},
             r"no placeholder \{agent_ulr\}; did you mean \{agent_url\}\? .* double the braces",
