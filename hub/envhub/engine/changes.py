@@ -22,6 +22,14 @@ HARMLESS = frozenset(
         "requests_per_minute",
         "tokens_per_minute",
         "budget",
+        "servers",
+        "pool",
+        "workers",
+        "ray",
+        "run_limits",
+        "track",
+        "metrics",
+        "traces",
         "hub_version",
     }
 )

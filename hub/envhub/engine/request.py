@@ -3,10 +3,11 @@
 import json
 import tomllib
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, Field, JsonValue, ValidationError, field_validator
 
+from envhub.engine.pool_options import PoolName, RayOptions, RunLimits
 from envhub.errors import ConfigError, UnknownNameError, UsageError
 from envhub.frozen import Frozen
 from envhub.limits import Deadlines, Limits
@@ -66,6 +67,20 @@ class RunRequest(Frozen):
     """Host installed third-party environments in this process."""
     served: bool = False
     """Give every environment a process of its own, the hub's included."""
+    servers: int = Field(default=1, ge=1, le=64)
+    """Processes of each served environment; an episode goes to the least busy."""
+    pool: PoolName = "local"
+    """Where episodes are played: in this process, or by the workers of a Ray cluster."""
+    workers: Annotated[int, Field(ge=1, le=4096)] | Literal["auto"] | None = None
+    """Processes that play, where the pool has such; `auto` follows the work there is. None is one a core."""
+    ray: RayOptions = RayOptions()
+    run_limits: RunLimits = RunLimits()
+    track: tuple[str, ...] = ("tensorboard",)
+    """Where curves of the run are drawn: `tensorboard`, `wandb`, `mlflow`; empty for none."""
+    metrics: str | None = None
+    """`[HOST:]PORT` where Prometheus finds the run's metrics while it plays."""
+    traces: str | None = None
+    """The OTLP endpoint that takes traces of hub, environment and model."""
     max_tries: int = Field(default=4, ge=1, le=100)
     """Tries of one model call."""
     price_prompt: float | None = Field(default=None, ge=0)
