@@ -8,8 +8,9 @@ import pytest
 from envhub import ModelError, Outcome, Rollout
 from envhub.engine.item import Item
 from envhub.engine.play import Attempt
-from envhub.engine.pool import LocalPool, StopSignal
+from envhub.engine.pool import LocalPool
 from envhub.engine.request import Retries
+from envhub.engine.stop import StopSignal
 from envhub.errors import BudgetError, VerifierError
 from envhub_agents.null import Null
 from envhub_agents.oracle import Oracle

@@ -10,9 +10,9 @@ import pytest
 
 from envhub import Outcome, Rollout
 from envhub.engine.plan import make_plan
-from envhub.engine.pool import StopSignal
 from envhub.engine.request import RunRequest, build_request, request_from_file
 from envhub.engine.run import collect
+from envhub.engine.stop import StopSignal
 from envhub.engine.summary import RunSummary, summarise
 from envhub.errors import RunDirectoryError
 from envhub.models.credentials import Credentials

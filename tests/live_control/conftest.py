@@ -15,9 +15,9 @@ from pydantic import JsonValue
 from envhub import Message, Rollout, Seat, Stop, ToolRequest
 from envhub.engine.control import LiveRun
 from envhub.engine.plan import make_plan
-from envhub.engine.pool import StopSignal
 from envhub.engine.request import RunRequest
 from envhub.engine.run import collect
+from envhub.engine.stop import StopSignal
 from envhub.live.client import LiveClient, knock
 from envhub.live.door import live_door
 from envhub.live.folder import find_sockets, socket_folders

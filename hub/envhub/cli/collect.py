@@ -19,9 +19,9 @@ from envhub.cli.logs import log_to_run
 from envhub.cli.report import print_summary
 from envhub.engine.control import LiveRun
 from envhub.engine.plan import Plan, make_plan
-from envhub.engine.pool import StopSignal
 from envhub.engine.request import RunRequest, build_request, request_from_file
 from envhub.engine.run import collect
+from envhub.engine.stop import StopSignal
 from envhub.engine.summary import RunSummary, summarise
 from envhub.errors import ConfigError, RunDirectoryError, StoreError, first_error
 from envhub.live.door import live_door

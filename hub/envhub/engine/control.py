@@ -9,7 +9,8 @@ from typing import Literal, Protocol
 import anyio
 
 from envhub.engine.play import Attempt
-from envhub.engine.pool import LocalPool, StopSignal
+from envhub.engine.pool import Pool
+from envhub.engine.stop import StopSignal
 from envhub.rollout import Rollout
 
 logger = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ class LiveRun:
         self.ending: RunEnding | None = None
         """None while it plays."""
         self._stop, self._ender = stop, ender
-        self._pool: LocalPool | None = None
+        self._pool: Pool | None = None
         self._is_cancelled = False
 
     @property
@@ -87,7 +88,7 @@ class LiveRun:
         """Episodes played at a time; None where something else than a pool of this process decides that."""
         return None if self._pool is None else self._pool.concurrency
 
-    def begin(self, facts: RunFacts, pool: LocalPool | None) -> None:
+    def begin(self, facts: RunFacts, pool: Pool | None) -> None:
         """The run is about to play."""
         self.facts, self._pool = facts, pool
         self.began_at = time.time()

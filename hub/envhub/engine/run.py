@@ -11,7 +11,8 @@ from envhub.engine.item import Item
 from envhub.engine.open_plan import OpenPlan, open_plan
 from envhub.engine.plan import Plan, check_roles
 from envhub.engine.play import Attempt
-from envhub.engine.pool import LocalPool, StopSignal
+from envhub.engine.pool import LocalPool
+from envhub.engine.stop import StopSignal
 from envhub.errors import first_error
 from envhub.models.credentials import Credentials
 from envhub.rollout import Rollout

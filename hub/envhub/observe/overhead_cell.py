@@ -16,9 +16,9 @@ from pydantic import BaseModel
 from envhub.engine.item import Item
 from envhub.engine.open_plan import OpenPlan, open_plan
 from envhub.engine.plan import Plan, make_plan
-from envhub.engine.pool import StopSignal
 from envhub.engine.request import RunRequest
 from envhub.engine.run import collect
+from envhub.engine.stop import StopSignal
 from envhub.loop import run_async
 from envhub.messages import Message, assistant, user
 from envhub.models.credentials import Credentials

@@ -12,9 +12,9 @@ from envhub.engine.changes import changed_settings, refuse_changes
 from envhub.engine.control import LiveRun, RunFacts
 from envhub.engine.open_plan import OpenPlan, open_plan
 from envhub.engine.plan import Plan, check_roles, make_plan
-from envhub.engine.pool import StopSignal
 from envhub.engine.request import RunRequest
 from envhub.engine.run import RunSink, count_spent
+from envhub.engine.stop import StopSignal
 from envhub.errors import ConfigError, first_error
 from envhub.gateway.gateway import Gateway, open_gateway
 from envhub.gateway.service.dealer import Dealer

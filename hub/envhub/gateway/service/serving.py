@@ -10,7 +10,7 @@ import anyio
 
 from envhub.engine.control import LiveRun
 from envhub.engine.plan import Plan
-from envhub.engine.pool import StopSignal
+from envhub.engine.stop import StopSignal
 from envhub.frozen import Frozen
 from envhub.gateway.service.control import ServiceControl
 from envhub.gateway.service.opening import STOP_SECONDS, open_service

@@ -1,0 +1,101 @@
+"""Feeds players: reads samples as there is room for them, and waits for what is to be tried again."""
+
+from collections.abc import AsyncIterator, Callable
+
+import anyio
+
+from envhub.engine.item import Item
+from envhub.engine.schedule import Schedule, Work
+from envhub.engine.stop import StopSignal
+from envhub.errors import ServerGone
+from envhub.rollout import Rollout
+
+MOST_READ_AHEAD = 4096
+"""Samples of other environments that are held while one's is looked for."""
+
+
+class Feed:
+    """A schedule over an iterator of samples. What is handed out comes back through `ended`, `lost` or `give_back`."""
+
+    def __init__(self, items: AsyncIterator[Item], schedule: Schedule, stop: StopSignal) -> None:
+        self.schedule = schedule
+        self._items, self._stop = items, stop
+        self._is_exhausted = False
+        # Tasks may come over a wire, and one reader at a time may wait for them.
+        self._turn = anyio.Lock(fast_acquire=True)
+        self._changed: anyio.Event | None = None
+        stop.on_set(self.wake)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing more to play, now or later."""
+        return self._stop.is_set or (self._is_exhausted and self.schedule.is_idle)
+
+    async def next(self, environment: str = "", *, wanted: Callable[[], bool] = lambda: True) -> Work | None:
+        """The next attempt, waited for as long as there may be one; None where there is none, or it is not wanted."""
+        while wanted() and not self.is_over:
+            work = await self.at_once(environment, wanted=wanted)
+            if work is not None:
+                return work
+            if self.is_over or not wanted():
+                break
+            await self.wait(environment)
+        return None
+
+    async def at_once(self, environment: str = "", *, wanted: Callable[[], bool] = lambda: True) -> Work | None:
+        """The next attempt, where there is one by now."""
+        while not self._stop.is_set:
+            work = self.schedule.take(anyio.current_time(), environment)
+            if work is not None or self._is_exhausted:
+                return work
+            async with self._turn:
+                if not wanted():
+                    return None
+                if self.schedule.read(environment) or self.schedule.waiting > MOST_READ_AHEAD:
+                    if self.schedule.read(environment):
+                        continue
+                    return None
+                await self._read()
+        return None
+
+    async def wait(self, environment: str = "") -> None:
+        """Until something changed, or what is to be tried again is due."""
+        changed = self._changed = self._changed or anyio.Event()
+        with anyio.move_on_after(self.schedule.due_in(anyio.current_time(), environment)):
+            await changed.wait()
+
+    def ended(self, work: Work, rollout: Rollout) -> None:
+        """An attempt is over."""
+        reason = self.schedule.ended(work, rollout, anyio.current_time())
+        if reason is not None and not self._stop.is_set:
+            self._stop.set(reason)
+        self.wake()
+
+    def lost(self, work: Work) -> bool:
+        """Whoever played it is gone; whether it is tried again."""
+        is_again = self.schedule.lost(work, anyio.current_time()) and not self._stop.is_set
+        self.wake()
+        return is_again
+
+    def give_back(self, work: Work) -> None:
+        """It was handed out, and nobody began to play it."""
+        self.schedule.give_back(work)
+        self.wake()
+
+    def wake(self) -> None:
+        """Let those who wait look again."""
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
+
+    async def _read(self) -> None:
+        try:
+            item = await anext(self._items, None)
+        except ServerGone as error:
+            self._stop.set(str(error))
+            return
+        if item is None:
+            self._is_exhausted = True
+            self.wake()
+        else:
+            self.schedule.add(item)

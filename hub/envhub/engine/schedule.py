@@ -1,0 +1,184 @@
+"""Which attempt is next: new samples, and those whose attempt broke, each a finite number of times.
+
+Pure and synchronous: the clock is given with each call, so that the same code runs in a pool and in virtual time.
+"""
+
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from envhub.engine.item import Item
+from envhub.engine.request import Retries
+from envhub.errors import BudgetError, ServerGone
+from envhub.rollout import Rollout
+
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 10.0
+_HOPELESS = frozenset({BudgetError.__name__, ServerGone.__name__})
+"""Faults that every later sample would meet, too."""
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """One attempt at a sample, to be played."""
+
+    item: Item
+    attempt: int
+    queued: float = 0.0
+    """Seconds since the attempt before it ended."""
+    is_alone: bool = False
+    """To be played with nothing beside it: whoever played it before was lost, and this is its last try."""
+    retries: int = 0
+    broken: tuple[int, int] = (0, 0)
+    """Attempts that ended in an infrastructure fault, and in a verifier's."""
+    losses: int = 0
+    """Those among the first whose player was lost with them."""
+    ended_at: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Names the attempt in its run."""
+        return self.item.rollout_id, self.attempt
+
+
+class Schedule:
+    """Samples on their way: read, in flight, waiting for another attempt. A few steps each, however many there are."""
+
+    def __init__(
+        self,
+        attempts: Callable[[str], int],
+        retries: Retries,
+        *,
+        by_environment: bool = False,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        """`attempts` says how many of a sample are kept from before; `by_environment` lets players ask for one's."""
+        self._attempts, self._retries, self._jitter = attempts, retries, jitter
+        self._by_environment = by_environment
+        self._new: dict[str, deque[Item]] = {}
+        self._again: dict[str, list[tuple[float, int, Work]]] = {}
+        self._alone: deque[Work] = deque()
+        self._count = 0
+        self.in_flight = 0
+        self.waiting = 0
+        """Samples that are read, or to be tried again, and not in flight."""
+        self.retried = 0
+        """Attempts that were followed by another."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is in flight or waiting."""
+        return not self.in_flight and not self.waiting
+
+    @property
+    def has_alone(self) -> bool:
+        """Whether something waits that must be played alone."""
+        return bool(self._alone)
+
+    def add(self, item: Item) -> None:
+        """A sample that is to be played."""
+        self._new.setdefault(self._lane(item), deque()).append(item)
+        self.waiting += 1
+
+    def read(self, environment: str = "") -> int:
+        """How many new samples wait: those of an environment, where they are kept apart."""
+        return len(self._new.get(environment, ()))
+
+    def take(self, now: float, environment: str = "") -> Work | None:
+        """The next attempt: what broke before and has waited, else a new sample; None where there is neither yet."""
+        again = self._again.get(environment)
+        if again and again[0][0] <= now:
+            work = heapq.heappop(again)[2]
+            work.queued = now - work.ended_at
+        elif new := self._new.get(environment):
+            item = new.popleft()
+            work = Work(item, self._attempts(item.rollout_id))
+        else:
+            return None
+        return self._begin(work)
+
+    def take_alone(self, now: float) -> Work | None:
+        """The next attempt that must be played with nothing beside it."""
+        if not self._alone:
+            return None
+        work = self._alone.popleft()
+        work.queued = now - work.ended_at
+        return self._begin(work)
+
+    def due_in(self, now: float, environment: str = "") -> float | None:
+        """Seconds until something that broke may be tried again; None where nothing waits for that."""
+        again = self._again.get(environment)
+        return max(0.0, again[0][0] - now) if again else None
+
+    def give_back(self, work: Work) -> None:
+        """It was taken, and nobody began to play it."""
+        self.in_flight -= 1
+        self.waiting += 1
+        if work.is_alone:
+            self._alone.appendleft(work)
+        elif work.retries:
+            self._wait(work, work.ended_at)
+        else:
+            self._new.setdefault(self._lane(work.item), deque()).appendleft(work.item)
+
+    def ended(self, work: Work, rollout: Rollout, now: float) -> str | None:
+        """An attempt is over, and perhaps another follows; why the whole run had better stop, where that is so."""
+        self.in_flight -= 1
+        infrastructure, verifier = work.broken
+        match rollout.outcome.kind:
+            case "infrastructure_fault":
+                infrastructure += 1
+            case "verifier_fault":
+                verifier += 1
+            case _:
+                return None
+        hopeless = next((fault for fault in rollout.faults if fault.type in _HOPELESS), None)
+        if hopeless is not None:
+            # With more money, or a server that works, `--resume` tries the rest.
+            return hopeless.message
+        work.broken = infrastructure, verifier
+        # What went wrong in closing says nothing of another attempt.
+        if self._may_go_on(work) and all(fault.retryable for fault in rollout.faults if fault.phase != "close"):
+            pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**work.retries) * (0.5 + 0.5 * self._jitter())
+            self._again_later(work, now)
+            self._wait(work, now + pause)
+        return None
+
+    def lost(self, work: Work, now: float) -> bool:
+        """Whoever played it is gone, perhaps because of it; whether it is tried again.
+
+        Its last try is played alone: who dies of it then shows it to be the cause, and everyone else goes free.
+        """
+        self.in_flight -= 1
+        infrastructure, verifier = work.broken
+        work.broken, work.losses = (infrastructure + 1, verifier), work.losses + 1
+        if not self._may_go_on(work):
+            return False
+        self._again_later(work, now)
+        if work.losses > 1 or work.broken[0] == self._retries.infrastructure:
+            work.is_alone = True
+            self._alone.append(work)
+        else:
+            self._wait(work, now)
+        return True
+
+    def _may_go_on(self, work: Work) -> bool:
+        return work.broken[0] <= self._retries.infrastructure and work.broken[1] <= self._retries.verifier
+
+    def _again_later(self, work: Work, now: float) -> None:
+        work.attempt, work.retries, work.ended_at = work.attempt + 1, work.retries + 1, now
+        self.retried += 1
+        self.waiting += 1
+
+    def _wait(self, work: Work, until: float) -> None:
+        self._count += 1
+        heapq.heappush(self._again.setdefault(self._lane(work.item), []), (until, self._count, work))
+
+    def _begin(self, work: Work) -> Work:
+        self.in_flight += 1
+        self.waiting -= 1
+        return work
+
+    def _lane(self, item: Item) -> str:
+        return item.cast.environment.name if self._by_environment else ""
