@@ -16,6 +16,7 @@ from envhub.serving.episodes import Episodes
 from envhub.serving.event_stream import STREAM, EventStream
 from envhub.serving.http import Guard, Receive, Scope, Send, answer, header
 from envhub.serving.mcp_server import SEAT, SESSION_HEADER, EnvironmentServer
+from envhub.serving.plain_call import PlainCalls
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +83,7 @@ class AgentPlane:
             security_settings=security,
             max_request_body_size=MAX_BODY_BYTES,
         )
+        self._plain = PlainCalls(server, security.allowed_hosts, MAX_BODY_BYTES)
         self._own_host = guard.hosts[0].encode()
 
     @asynccontextmanager
@@ -125,7 +127,12 @@ class AgentPlane:
                 await self.retire(seat.episode)
 
     async def _serve(self, seat: ServedSeat, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a request to the SDK: with the seat and its user, without the token."""
+        """Answer a plain call; hand any other request to the SDK: with the seat and its user, without the token."""
+        if not seat.episode.is_sealed:
+            remaining = await self._plain.serve(seat, scope, receive, send)
+            if remaining is None:
+                return
+            receive = remaining
         send = stream = EventStream(send)
         inner: dict[str, Any] = {
             **scope,

@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 SEAT = "envhub.seat"
 """Where a request's scope holds the seat its token opened."""
+MADE = "envhub.made"
+"""Where it holds what came of a call that was made already: a result, or an exception."""
 SESSION_HEADER = "mcp-session-id"
 
 Context = ServerRequestContext[Any, Any]
@@ -52,11 +54,13 @@ class EnvironmentServer(Server[Any]):
 
     def __init__(self, info: EnvironmentInfo) -> None:
         # Asked for at every call, and looked through; only what such a schema says of headers matters.
-        schemas = {tool.name: tool.input_schema for tool in info.tools if _NAMES_HEADERS in to_json(tool.input_schema)}
+        self.header_schemas = {
+            tool.name: tool.input_schema for tool in info.tools if _NAMES_HEADERS in to_json(tool.input_schema)
+        }
         super().__init__(
             info.name,
             version=info.version,
-            get_tool_input_schema=schemas.get,
+            get_tool_input_schema=self.header_schemas.get,
             cache_hints={
                 "tools/list": _HINT,
                 "prompts/list": _HINT,
@@ -104,17 +108,31 @@ async def _list_tools(context: Context, params: PaginatedRequestParams | None) -
 
 
 async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
-    call = Call(_call_key(context, context.request_id))
-    connection = connection_of(scope_of(context))
+    scope = scope_of(context)
+    made: CallToolResult | Exception | None = scope.get(MADE)
+    if isinstance(made, Exception):
+        raise made
+    if made is not None:
+        return made
     listener = _listener(context, params)
-    if connection is not None:
-        connection.watch(call.scope)
+    key = _call_key(context, context.request_id)
+    with nullcontext() if listener is None else heard_by(listener):
+        return await make_call(scope[SEAT], scope, key, params.name, params.arguments or {})
+
+
+async def make_call(
+    seat: ServedSeat, scope: Scope, key: object, name: str, arguments: Mapping[str, Any]
+) -> CallToolResult:
+    """Call a tool for as long as the client of a request is there."""
+    call = Call(key)
+    connection = connection_of(scope)
+    if connection is None:
+        return await seat.call(name, arguments, call)
+    connection.watch(call.scope)
     try:
-        with nullcontext() if listener is None else heard_by(listener):
-            return await _seat(context).call(params.name, params.arguments or {}, call)
+        return await seat.call(name, arguments, call)
     finally:
-        if connection is not None:
-            connection.forget(call.scope)
+        connection.forget(call.scope)
 
 
 def _listener(context: Context, params: CallToolRequestParams) -> Listener | None:
