@@ -30,6 +30,7 @@ from envhub.models.credentials import Credentials, load_credentials
 from envhub.observe.cpu import cpu_seconds
 from envhub.protocols import AttendedAgent
 from envhub.store import open_run
+from envhub.track.tracking import Tracking, tracked
 
 SECOND_SIGNAL = 2
 TIDYING_SECONDS = 2.0
@@ -71,7 +72,11 @@ def collect_command(
     _show(summary, as_json, failure)
     if request.model is None and request.agent is None:
         (remarks() if as_json else results()).print(NO_MODEL)
-    return _exit_code(summary, failure, run.is_interrupted)
+    code = _exit_code(summary, failure, run.is_interrupted)
+    if run.is_held_up:
+        sys.stdout.flush()
+        os._exit(code)
+    return code
 
 
 class TerminalRun:
@@ -85,7 +90,13 @@ class TerminalRun:
         self._stop = StopSignal()
         self._patience: asyncio.TimerHandle | None = None
         self._everything: anyio.CancelScope | None = None
+        self._tracking: Tracking | None = None
         self.is_interrupted = False
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether a tracker's thread would hold up the end of this process."""
+        return self._tracking is not None and self._tracking.is_stuck
 
     async def play(self) -> None:
         """Collect, until done or interrupted twice."""
@@ -104,16 +115,24 @@ class TerminalRun:
                 self._everything = watchers.cancel_scope
                 watchers.start_soon(self._watch_signals)
                 watchers.start_soon(self._view.refresh)
-                await collect(
-                    self._plan,
+                async with tracked(
+                    self._plan.request.track,
                     self._directory,
-                    given=self._given,
-                    resume=self._resume,
-                    credentials=self._credentials,
-                    observer=self._view,
-                    stop=self._stop,
-                    live=live,
-                )
+                    self._view,
+                    is_resumed=self._resume,
+                    note=self._view.note,
+                    redact=self._credentials.redact,
+                ) as self._tracking:
+                    await collect(
+                        self._plan,
+                        self._directory,
+                        given=self._given,
+                        resume=self._resume,
+                        credentials=self._credentials,
+                        observer=self._tracking,
+                        stop=self._stop,
+                        live=live,
+                    )
                 watchers.cancel_scope.cancel()
             if self._patience is not None:
                 self._patience.cancel()  # all is tidied up; only those who follow have yet to hear of it

@@ -104,6 +104,24 @@ ServedOption = Annotated[
         rich_help_panel="Robustness",
     ),
 ]
+ServersOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=64,
+        help="Processes of each served environment; an episode goes to the least busy.",
+        rich_help_panel="Robustness",
+    ),
+]
+TrackOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="Where curves are drawn: tensorboard (the default, in RUN/tensorboard), wandb, mlflow; repeatable.",
+        rich_help_panel="Output",
+    ),
+]
+NoTrackOption = Annotated[bool, typer.Option("--no-track", help="Draw no curves.", rich_help_panel="Output")]
 
 
 def run_settings(**given: Any) -> dict[str, Any]:
@@ -132,6 +150,17 @@ def roles_of(pairs: list[str]) -> dict[str, Any] | None:
             raise ConfigError(f"--role {pair!r} is not ROLE=MODEL, for example --role judge=mock/say?text=yes")
         found[name] = model
     return found or None
+
+
+def trackers_of(names: list[str] | None, is_off: bool) -> list[str] | tuple[()] | None:
+    """Trackers as a setting; None leaves them as they are.
+
+    Raises:
+        ConfigError: there are to be some and none.
+    """
+    if names and is_off:
+        raise ConfigError(f"--track {names[0]} and --no-track contradict each other; give one of them")
+    return () if is_off else names or None
 
 
 def some(**values: Any) -> dict[str, Any] | None:

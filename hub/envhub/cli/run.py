@@ -20,17 +20,21 @@ from envhub.cli.options import (
     MaxTotalTokensOption,
     MaxTurnsOption,
     ModelOption,
+    NoTrackOption,
     RequestsPerMinuteOption,
     ResumeOption,
     RoleOption,
     SeedOption,
     ServedOption,
+    ServersOption,
     SetOption,
     TemperatureOption,
     TokensPerMinuteOption,
     TopPOption,
+    TrackOption,
     run_settings,
     some,
+    trackers_of,
 )
 
 
@@ -95,6 +99,9 @@ def run(
     ] = False,
     in_process: InProcessOption = False,
     served: ServedOption = False,
+    servers: ServersOption = None,
+    track: TrackOption = None,
+    no_track: NoTrackOption = False,
     quiet: Annotated[
         bool, typer.Option("-q", "--quiet", help="No progress, only the result.", rich_help_panel="Output")
     ] = False,
@@ -131,6 +138,8 @@ def run(
         skip_bad=skip_bad,
         in_process=in_process,
         served=served,
+        servers=servers,
+        track=trackers_of(track, no_track),
     )
     code = collect_command(given, config, output, resume, as_json, quiet)
     raise typer.Exit(code)

@@ -1,0 +1,1 @@
+"""Curves of a run where people look at curves: TensorBoard, W&B, MLflow, and a trainer's own read back beside them."""
