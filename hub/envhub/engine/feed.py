@@ -1,6 +1,7 @@
 """Feeds players: reads samples as there is room for them, and waits for what is to be tried again."""
 
 from collections.abc import AsyncIterator, Callable
+from typing import Protocol, runtime_checkable
 
 import anyio
 
@@ -14,17 +15,41 @@ MOST_READ_AHEAD = 4096
 """Samples of other environments that are held while one's is looked for."""
 
 
+@runtime_checkable
+class OnDemand(Protocol):
+    """An iterator of samples that come on demand: now there may be none, and later some.
+
+    It is read only while it has a next one, so that nobody waits in it while something else is to be tried again.
+    """
+
+    @property
+    def has_next(self) -> bool:
+        """Whether reading gives a sample, or the end, at once."""
+        ...
+
+    def on_change(self, told: Callable[[], None]) -> None:
+        """Tell this one whenever that becomes true."""
+        ...
+
+    def settled(self, item: Item) -> None:
+        """No further attempt at a sample follows; its last record was handed to the sink."""
+        ...
+
+
 class Feed:
     """A schedule over an iterator of samples. What is handed out comes back through `ended`, `lost` or `give_back`."""
 
     def __init__(self, items: AsyncIterator[Item], schedule: Schedule, stop: StopSignal) -> None:
         self.schedule = schedule
         self._items, self._stop = items, stop
+        self._on_demand = items if isinstance(items, OnDemand) else None
         self._is_exhausted = False
         # Tasks may come over a wire, and one reader at a time may wait for them.
         self._turn = anyio.Lock(fast_acquire=True)
         self._changed: anyio.Event | None = None
         stop.on_set(self.wake)
+        if self._on_demand is not None:
+            self._on_demand.on_change(self.wake)
 
     @property
     def is_over(self) -> bool:
@@ -55,6 +80,8 @@ class Feed:
                     if self.schedule.read(environment):
                         continue
                     return None
+                if self._on_demand is not None and not self._on_demand.has_next:
+                    return None
                 await self._read()
         return None
 
@@ -66,14 +93,19 @@ class Feed:
 
     def ended(self, work: Work, rollout: Rollout) -> None:
         """An attempt is over."""
+        retried = self.schedule.retried
         reason = self.schedule.ended(work, rollout, anyio.current_time())
         if reason is not None and not self._stop.is_set:
             self._stop.set(reason)
+        if self._on_demand is not None and self.schedule.retried == retried:
+            self._on_demand.settled(work.item)
         self.wake()
 
     def lost(self, work: Work) -> bool:
         """Whoever played it is gone; whether it is tried again."""
         is_again = self.schedule.lost(work, anyio.current_time()) and not self._stop.is_set
+        if self._on_demand is not None and not is_again:
+            self._on_demand.settled(work.item)
         self.wake()
         return is_again
 
