@@ -1,0 +1,1 @@
+"""Model servers on a Ray cluster: `hub model up`, `ls` and `down`."""
