@@ -101,6 +101,10 @@ class ServerGone(TaskError):
         super().__init__(message, retryable=False)
 
 
+class WorkerLost(TaskError):
+    """Whoever played the episode is gone, with all that was in flight there."""
+
+
 class SandboxError(EpisodeError):
     """The place where an environment's tools run failed."""
 

@@ -17,12 +17,12 @@ _COLLECT_AFTER = (50_000, 10, 10)
 def run_async(function: Callable[[*Arguments], Awaitable[Result]], *arguments: *Arguments) -> Result:
     """Run an async function to its end."""
     fast = importlib.util.find_spec("uvloop") is not None
-    with _quiet_collector():
+    with quiet_collector():
         return anyio.run(function, *arguments, backend="asyncio", backend_options={"use_uvloop": fast})
 
 
 @contextmanager
-def _quiet_collector() -> Generator[None]:
+def quiet_collector() -> Generator[None]:
     """Collect garbage seldom, and leave what is loaded by now out of it.
 
     A run makes thousands of short-lived objects at a time and few cycles; with thousands of episodes in flight Python's

@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from envhub import ModelError, Outcome, Rollout
+from envhub.engine.in_flight import InFlight
 from envhub.engine.item import Item
-from envhub.engine.play import Attempt
 from envhub.engine.pool import LocalPool
 from envhub.engine.request import Retries
 from envhub.engine.stop import StopSignal
@@ -33,7 +33,7 @@ class Kept:
     async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
         self.rollouts.append(rollout)
 
-    def track(self, attempt: Attempt) -> None:
+    def track(self, attempt: InFlight) -> None:
         self.states.append(attempt.where().state)
 
 

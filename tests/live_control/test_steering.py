@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from envhub import Outcome, Rollout, Stop
+from envhub.engine.in_flight import InFlight
 from envhub.engine.play import Attempt
 from envhub.errors import DoorError, UnknownNameError, UsageError
 
@@ -63,14 +64,15 @@ class InState:
         self._state, self._act = state, act
         self.said: list[bool] = []
 
-    def began(self, attempt: Attempt) -> None:
+    def began(self, attempt: InFlight) -> None:
         self.moved(attempt)
 
-    def moved(self, attempt: Attempt) -> None:
+    def moved(self, attempt: InFlight) -> None:
         if attempt.state == self._state:
+            assert isinstance(attempt, Attempt)
             self.said.append(self._act(attempt))
 
-    def ended(self, attempt: Attempt, rollout: Rollout) -> None: ...
+    def ended(self, attempt: InFlight, rollout: Rollout) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -107,6 +109,7 @@ async def test_what_is_over_is_too_late_or_unknown(watch: Watch) -> None:
         with pytest.raises(UnknownNameError, match=f"did you mean '{one}'"):
             await client.cancel(one[:-3] + "9-0")
         attempt = run.live.attempts[one]
+        assert isinstance(attempt, Attempt)
         attempt.state, attempt._phase = "close", "close"  # pyright: ignore[reportPrivateUsage]  # a moment too short
         with pytest.raises(DoorError, match="only closing"):
             await client.cancel(one)

@@ -73,6 +73,8 @@ class Attempt:
         self._acting: anyio.CancelScope | None = None
         self._acting_since = 0.0
         self._is_interrupted = self._is_cancelled = False
+        tracer = item.cast.tracer
+        self._trace = None if tracer is None else tracer.begin(item.cast.tool_names)
 
     def where(self) -> LiveState:
         """Where the attempt is now."""
@@ -117,6 +119,11 @@ class Attempt:
         self._decisive, self._score = Outcome.CANCELLED, None
         return self._record()
 
+    def broken(self, error: EpisodeError) -> Rollout:
+        """The record of an attempt that could not be played, or whose player is gone."""
+        self._fail(error)
+        return self._record()
+
     def cancel(self) -> bool:
         """End it now, unscored and recorded as cancelled; False where there is a verdict already."""
         if self._all is None or self._phase == "close":
@@ -146,13 +153,16 @@ class Attempt:
         item = self.item
         cast = item.cast
         self._on_state("setup")
+        if self._trace is not None:
+            TRACEPARENT.set(self._trace.parent)
         clock = _Clock(self._stages)
         async with cast.host.open(item.task, seed=item.seed, deadlines=cast.deadlines) as episode:
             self._role_calls, self._sandboxes = episode.role_calls, episode.sandboxes
             clock.end("setup")
             self._phase = "agent"
             try:
-                await self._act(episode)
+                with _UNTRACED if self._trace is None else untraced():
+                    await self._act(episode)
             except EpisodeError:
                 # The agent may have tripped over what the environment broke: that counts before its own failure.
                 with contextlib.suppress(EpisodeError):
@@ -245,6 +255,7 @@ class Attempt:
             cast.deadlines.model_call,
             item.rollout_id,
             self._on_state,
+            self._trace,
         )
         self._seats.append(seat)
         try:

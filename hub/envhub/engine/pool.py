@@ -8,6 +8,7 @@ from typing import Protocol
 import anyio
 
 from envhub.engine.feed import Feed
+from envhub.engine.in_flight import InFlight
 from envhub.engine.item import Item
 from envhub.engine.play import Attempt
 from envhub.engine.request import Retries
@@ -33,7 +34,7 @@ class Sink(Protocol):
         """Keep a record."""
         ...
 
-    def track(self, attempt: Attempt) -> None:
+    def track(self, attempt: InFlight) -> None:
         """Show that an attempt has moved on."""
         ...
 

@@ -100,6 +100,11 @@ class Recorder:
         """Seconds since the attempt started."""
         return time.perf_counter() - self._zero
 
+    @property
+    def turn_count(self) -> int:
+        """Responses so far."""
+        return len(self.turns)
+
     def add_turn(
         self,
         seat: str,

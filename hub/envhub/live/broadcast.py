@@ -5,7 +5,7 @@ from collections import deque
 import anyio
 
 from envhub.engine.control import LiveRun, RunEnding
-from envhub.engine.play import Attempt
+from envhub.engine.in_flight import InFlight
 from envhub.live.describe import asked, finish_reason, turn_tokens
 from envhub.live.plain import plain_name
 from envhub.live.protocol import (
@@ -68,7 +68,7 @@ class Follower:
 class _Seen:
     """What has been told of an attempt."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: InFlight) -> None:
         turns = attempt.recorder.turns
         self.calls = [len(turn.tool_calls) for turn in turns]
         """Of every turn told."""
@@ -109,7 +109,7 @@ class Broadcast:
             self._live.watchers.remove(self)
             self._seen = {}
 
-    def began(self, attempt: Attempt) -> None:
+    def began(self, attempt: InFlight) -> None:
         """An attempt is set up."""
         item = attempt.item
         self._seen[item.rollout_id] = _Seen(attempt)
@@ -123,7 +123,7 @@ class Broadcast:
             )
         )
 
-    def moved(self, attempt: Attempt) -> None:
+    def moved(self, attempt: InFlight) -> None:
         """An attempt is in another state; what it did before comes first."""
         self._tell_turns(attempt, since=_OPEN_TURNS)
         recorder = attempt.recorder
@@ -131,12 +131,12 @@ class Broadcast:
             StateEvent(
                 rollout_id=attempt.item.rollout_id,
                 state=attempt.state,
-                turn=len(recorder.turns),
+                turn=recorder.turn_count,
                 output_tokens=recorder.output_tokens,
             )
         )
 
-    def ended(self, attempt: Attempt, rollout: Rollout) -> None:
+    def ended(self, attempt: InFlight, rollout: Rollout) -> None:
         """An attempt is over."""
         self._tell_turns(attempt, since=len(attempt.recorder.turns))
         self._seen.pop(rollout.rollout_id, None)
@@ -159,7 +159,7 @@ class Broadcast:
         """Nothing more will happen."""
         self._tell(RunEndedEvent(run_id=run_id, ending=ending), is_last=True)
 
-    def _tell_turns(self, attempt: Attempt, since: int) -> None:
+    def _tell_turns(self, attempt: InFlight, since: int) -> None:
         """Tell of the turns that are new, and of tool calls that have ended in the latest ones."""
         rollout_id, turns = attempt.item.rollout_id, attempt.recorder.turns
         seen = self._seen[rollout_id].calls

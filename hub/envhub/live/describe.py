@@ -2,7 +2,7 @@
 
 import json
 
-from envhub.engine.play import Attempt
+from envhub.engine.in_flight import InFlight
 from envhub.engine.recorder import OpenTurn
 from envhub.live.plain import plain, plain_name
 from envhub.live.protocol import CallView, RolloutView, SaidView, ShownRollout, TurnView
@@ -19,7 +19,7 @@ CONTENT_CHARACTERS = 1_000_000
 """Of all content in one answer."""
 
 
-def rollout_view(attempt: Attempt) -> RolloutView:
+def rollout_view(attempt: InFlight) -> RolloutView:
     """A line of a list."""
     item, recorder = attempt.item, attempt.recorder
     return RolloutView(
@@ -29,13 +29,13 @@ def rollout_view(attempt: Attempt) -> RolloutView:
         sample=item.sample,
         attempt=attempt.number,
         state=attempt.state,
-        turn=len(recorder.turns),
+        turn=recorder.turn_count,
         output_tokens=recorder.output_tokens,
         seconds=round(recorder.now(), 3),
     )
 
 
-def shown_rollout(attempt: Attempt, *, with_content: bool) -> ShownRollout:
+def shown_rollout(attempt: InFlight, *, with_content: bool) -> ShownRollout:
     """One rollout; its content only where asked for, and the latest of it where there is too much."""
     cast, recorder = attempt.item.cast, attempt.recorder
     left = CONTENT_CHARACTERS
@@ -58,7 +58,7 @@ def shown_rollout(attempt: Attempt, *, with_content: bool) -> ShownRollout:
         model_seconds=round(recorder.model_seconds, 3),
         tool_seconds=round(recorder.tool_seconds, 3),
         turns=tuple(shown),
-        turns_left_out=len(recorder.turns) - len(shown),
+        turns_left_out=recorder.turn_count - len(shown),
     )
 
 

@@ -9,7 +9,7 @@ import anyio
 import anyio.to_thread
 
 from envhub.engine.control import LiveRun
-from envhub.engine.play import Attempt
+from envhub.engine.in_flight import InFlight
 from envhub.errors import HubError
 from envhub.limits import Limits
 from envhub.live.broadcast import Broadcast
@@ -131,7 +131,7 @@ class Desk:
         limits = ", ".join(f"{name} {value:g}" for name, value in attempt.limits if value is not None)
         return Done(message=f"{request.rollout} goes on with {limits or 'no limits'}; its record says so")
 
-    def _find(self, rollout_id: str) -> Attempt:
+    def _find(self, rollout_id: str) -> InFlight:
         attempt = self._live.attempts.get(rollout_id)
         if attempt is None:
             directory = self._live.facts.directory if self._live.facts is not None else "RUN"

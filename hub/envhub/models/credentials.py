@@ -27,19 +27,25 @@ _MIN_SECRET = 6
 class Credentials:
     """Named values, secret among them. Its repr, text and pickle hold none."""
 
-    __slots__ = ("_secrets", "_values")
+    __slots__ = ("_asked", "_secrets", "_values")
 
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
         self._values = dict(values or {})
         secrets = (value for name, value in self._values.items() if _SECRET_NAME.search(name))
         self._secrets = _longest_first(secrets)
+        self._asked: set[str] = set()
 
     def get(self, *names: str) -> str | None:
         """The first of these that is set and not empty."""
+        self._asked.update(names)
         for name in names:
             if value := self._values.get(name, "").strip():
                 return value
         return None
+
+    def asked_for(self) -> dict[str, str]:
+        """What somebody has asked for and is set: all that another process needs to do the same. Secrets are in it."""
+        return {name: self._values[name] for name in sorted(self._asked) if self._values.get(name)}
 
     def key(self, name: str) -> str | None:
         """A key, fit to be sent in a header.

@@ -20,7 +20,7 @@ from envhub.messages import user
 from envhub.models.config import ModelConfig
 from envhub.models.credentials import Credentials
 from envhub.models.resolve import open_model
-from envhub.observe.overhead_cell import resident_bytes
+from envhub.observe.memory import resident_bytes
 from envhub.plugins import find_environment
 from envhub.protocols import EnvironmentHost, Model, ModelRequest, Sampling, Seat, SeatAddress, TaskCard
 from envhub.rollout import AgentRef, EnvironmentRef, Stop, TaskRef

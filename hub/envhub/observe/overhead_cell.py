@@ -23,6 +23,7 @@ from envhub.loop import run_async
 from envhub.messages import Message, assistant, user
 from envhub.models.credentials import Credentials
 from envhub.observe.cpu import cpu_seconds
+from envhub.observe.memory import resident_bytes
 from envhub.protocols import ModelRequest
 from envhub.rollout import Rollout
 from envhub.store import open_writer
@@ -73,10 +74,8 @@ class Count:
     def stopped(self, reason: str) -> None:
         """A benchmark has no budget."""
 
-
-def resident_bytes() -> int:
-    """This process's resident memory."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+    def warned(self, text: str) -> None:
+        """Nor other limits."""
 
 
 async def run_once(url: str, concurrency: int, rollouts: int, count: Count, **more: Any) -> None:

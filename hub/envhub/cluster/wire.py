@@ -1,0 +1,119 @@
+"""What driver and worker tell each other: one order and one report at a time, each a blob of MessagePack."""
+
+from typing import Literal
+
+import msgspec
+
+Phase = Literal["queued", "setup", "model", "tool", "verify", "close"]
+
+
+class WorkOrder(msgspec.Struct, frozen=True):
+    """One attempt to be played, by names: the worker's own host knows the task."""
+
+    environment: str
+    split: str
+    task_id: str
+    digest: str
+    group_id: str
+    rollout_id: str
+    sample: int
+    seed: int
+    policy_seed: int | None
+    attempt: int
+    queued: float
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Names the attempt in its run."""
+        return self.rollout_id, self.attempt
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Something asked of one attempt in flight."""
+
+    rollout_id: str
+    what: Literal["cancel", "interrupt", "retune"]
+    limits: bytes = b""
+    """JSON of the limits to go on with."""
+
+
+class Order(msgspec.Struct, frozen=True):
+    """From the driver."""
+
+    works: list[WorkOrder] = []
+    concurrency: int = 1
+    """Episodes to be played at a time from now on."""
+    give_back: bool = False
+    """Return what has not begun."""
+    cancel: bool = False
+    """End what is in flight, too."""
+    changes: list[Change] = []
+    allowances: dict[str, float] = {}
+    """Role → US dollars this worker may have spent in all; the policy's role is empty."""
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """An attempt is over."""
+
+    rollout_id: str
+    attempt: int
+    record: bytes
+    """The rollout, as JSON."""
+    media: dict[str, bytes]
+
+
+class State(msgspec.Struct, frozen=True):
+    """Where an attempt is."""
+
+    rollout_id: str
+    attempt: int
+    state: Phase
+    turn: int
+    output_tokens: int
+    seconds: float
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A line of the worker's log."""
+
+    level: int
+    logger: str
+    text: str
+
+
+class Report(msgspec.Struct, frozen=True):
+    """From a worker."""
+
+    ended: list[Ended] = []
+    states: list[State] = []
+    returned: list[tuple[str, int]] = []
+    """Attempts that were not begun, and are the driver's again."""
+    notes: list[Note] = []
+    allowances: dict[str, float] = {}
+    """What it holds itself to by now."""
+    spent: dict[str, float] = {}
+    cpu_seconds: float = 0.0
+    """Of the worker and what it started, since its start."""
+    resident_bytes: int = 0
+    figures: bytes = b""
+    """What its monitor counted, for whoever merges it."""
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """A worker is up, or says why not."""
+
+    pid: int
+    node_id: str
+    address: str
+    environments: dict[str, str] = {}
+    """Name → digest of the code that plays it."""
+    problem: str | None = None
+    """Why it cannot play."""
+    is_usage: bool = False
+    """Whether every other worker would say the same."""
+
+
+encode = msgspec.msgpack.Encoder().encode
+decode_order = msgspec.msgpack.Decoder(Order).decode
+decode_report = msgspec.msgpack.Decoder(Report).decode
+decode_hello = msgspec.msgpack.Decoder(Hello).decode

@@ -1,0 +1,283 @@
+"""One worker: its own models and environments, and hundreds of episodes as coroutines of one process."""
+
+import logging
+import os
+import time
+from collections import deque
+
+import anyio
+import anyio.abc
+from pydantic_core import PydanticSerializationError
+
+from envhub.cluster.wire import (
+    Change,
+    Ended,
+    Hello,
+    Note,
+    Report,
+    State,
+    WorkOrder,
+    decode_order,
+    encode,
+)
+from envhub.engine.item import Cast, Item
+from envhub.engine.open_plan import OpenPlan, open_plan
+from envhub.engine.plan import make_plan
+from envhub.engine.play import Attempt
+from envhub.engine.request import RunRequest
+from envhub.errors import EpisodeError, HubError, TaskError, UsageError, first_error
+from envhub.limits import Limits
+from envhub.loop import quiet_collector
+from envhub.models.credentials import Credentials
+from envhub.observe.cpu import cpu_seconds
+from envhub.observe.memory import resident_bytes
+from envhub.protocols import TaskCard
+from envhub.rollout import Rollout, TaskRef
+from envhub.store.rows import mended
+
+logger = logging.getLogger(__name__)
+
+GATHER_SECONDS = 0.05
+"""How long a record waits for company before a report leaves."""
+FULL_REPORT = 64
+"""Records that leave at once."""
+IDLE_SECONDS = 1.0
+"""The longest a report is waited for: it is also the sign of life."""
+STATES_SECONDS = 0.5
+MOST_WAITING_BYTES = 64 * 2**20
+"""Records not yet fetched; past it nothing new begins."""
+MOST_NOTES = 200
+
+
+class Worker:
+    """What a Ray actor runs. `run` lives as long as the actor; `exchange` is called meanwhile, one call at a time."""
+
+    def __init__(self, request: bytes, run_id: str, credentials: dict[str, str]) -> None:
+        self._request, self._run_id = request, run_id
+        self._credentials = Credentials(credentials)
+        self._hello = anyio.Event()
+        self._problem: tuple[str, bool] | None = None
+        self._opened: OpenPlan | None = None
+        self._casts: dict[str, Cast] = {}
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._over = anyio.Event()
+        self._queue: deque[WorkOrder] = deque()
+        self._concurrency = 1
+        self._at_play = 0
+        self._attempts: dict[str, Attempt] = {}
+        self._moved: dict[str, Attempt] = {}
+        self._states_at = 0.0
+        self._ended: list[Ended] = []
+        self._waiting_bytes = 0
+        self._news = anyio.Event()
+        self._notes = _Notes()
+
+    async def run(self) -> None:
+        """Bring up what the plan needs, and play until `leave` is called."""
+        logging.getLogger("envhub").addHandler(self._notes)
+        try:
+            with quiet_collector():
+                await self._run()
+        except BaseExceptionGroup as group:
+            self._refuse(first_error(group))
+        except Exception as error:
+            self._refuse(error)
+        finally:
+            logging.getLogger("envhub").removeHandler(self._notes)
+
+    def _refuse(self, error: BaseException) -> None:
+        said = str(error) if isinstance(error, HubError) else f"{type(error).__name__}: {error}"
+        self._problem = said, isinstance(error, UsageError)
+        self._hello.set()
+
+    async def _run(self) -> None:
+        plan = make_plan(RunRequest.model_validate_json(self._request))
+        async with open_plan(plan, self._credentials) as self._opened:
+            self._casts = {cast.environment.name: cast for _, cast in self._opened.casts(self._run_id)}
+            async with anyio.create_task_group() as self._tasks:
+                self._hello.set()
+                await self._over.wait()
+                self._tasks.cancel_scope.cancel()
+
+    async def hello(self) -> bytes:
+        """Who this is, once it is up."""
+        await self._hello.wait()
+        import ray  # this process is Ray's own
+
+        context = ray.get_runtime_context()
+        problem, is_usage = self._problem or (None, False)
+        return encode(
+            Hello(
+                pid=os.getpid(),
+                node_id=context.get_node_id(),
+                address=str(ray.util.get_node_ip_address()),  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+                environments={name: cast.environment.digest for name, cast in self._casts.items()},
+                problem=problem,
+                is_usage=is_usage,
+            )
+        )
+
+    async def leave(self) -> None:
+        """Close everything; what is in flight is cut short."""
+        self._over.set()
+
+    async def exchange(self, order: bytes) -> bytes:
+        """Take an order; tell what happened since the last report, at once where there is much of it."""
+        given = decode_order(order)
+        self._concurrency = given.concurrency
+        self._queue.extend(given.works)
+        for change in given.changes:
+            self._change(change)
+        returned: list[tuple[str, int]] = []
+        if given.give_back:
+            returned = [work.key for work in self._queue]
+            self._queue.clear()
+        if given.cancel:
+            for attempt in tuple(self._attempts.values()):
+                attempt.cancel()
+        self._start()
+        if not returned:
+            await self._gather()
+        return encode(self._report(returned))
+
+    async def _gather(self) -> None:
+        if not self._ended:
+            with anyio.move_on_after(IDLE_SECONDS):
+                await self._news.wait()
+        if len(self._ended) < FULL_REPORT and self._ended:
+            with anyio.move_on_after(GATHER_SECONDS):
+                while len(self._ended) < FULL_REPORT and self._at_play:
+                    self._news = anyio.Event()
+                    await self._news.wait()
+        self._news = anyio.Event()
+
+    def _report(self, returned: list[tuple[str, int]]) -> Report:
+        ended, self._ended, self._waiting_bytes = self._ended, [], 0
+        now = time.monotonic()
+        states: list[State] = []
+        if self._moved and now >= self._states_at + STATES_SECONDS:
+            states = [_state(attempt) for attempt in self._moved.values()]
+            self._moved.clear()
+            self._states_at = now
+        self._start()
+        return Report(
+            ended=ended,
+            states=states,
+            returned=returned,
+            notes=self._notes.taken(),
+            cpu_seconds=cpu_seconds(),
+            resident_bytes=resident_bytes(),
+        )
+
+    def _start(self) -> None:
+        """Begin what there is room for."""
+        assert self._tasks is not None, "a worker says hello before it is given orders"
+        while self._queue and self._at_play < self._concurrency and self._waiting_bytes < MOST_WAITING_BYTES:
+            self._at_play += 1
+            self._tasks.start_soon(self._play, self._queue.popleft())
+
+    async def _play(self, order: WorkOrder) -> None:
+        """One attempt; its record waits for the next report."""
+        attempt = await self._found(order)
+        try:
+            rollout = await attempt.play() if isinstance(attempt, Attempt) else attempt
+        finally:
+            self._at_play -= 1
+            self._attempts.pop(order.rollout_id, None)
+            self._moved.pop(order.rollout_id, None)
+        media = dict(attempt.media) if isinstance(attempt, Attempt) else {}
+        record = _as_json(rollout)
+        self._waiting_bytes += len(record) + sum(map(len, media.values()))
+        self._ended.append(Ended(order.rollout_id, order.attempt, record, media))
+        self._news.set()
+        self._start()
+
+    async def _found(self, order: WorkOrder) -> Attempt | Rollout:
+        """The attempt at a task as this worker's own host knows it; or its record, where there is no such task."""
+        cast = self._casts[order.environment]
+        assert self._opened is not None
+        try:
+            card = await cast.host.find_task(order.split, order.task_id, self._opened.plan.seed)
+            if card.digest != order.digest:
+                raise TaskError(
+                    f"task {order.task_id!r} of {order.environment} is another one here than where the run was "
+                    f"started ({card.digest} for {order.digest}): install the same version and data on every node",
+                    retryable=False,
+                )
+        except HubError as error:
+            broken = error if isinstance(error, EpisodeError) else TaskError(str(error), retryable=False)
+            return Attempt(_item(order, cast, None), order.attempt, order.queued, self._track).broken(broken)
+        attempt = Attempt(_item(order, cast, card), order.attempt, order.queued, self._track)
+        self._attempts[order.rollout_id] = attempt
+        return attempt
+
+    def _track(self, attempt: Attempt) -> None:
+        self._moved[attempt.item.rollout_id] = attempt
+
+    def _change(self, change: Change) -> None:
+        """Do what is asked of one attempt; it may be over by now."""
+        attempt = self._attempts.get(change.rollout_id)
+        if attempt is None:
+            return
+        match change.what:
+            case "cancel":
+                attempt.cancel()
+            case "interrupt":
+                attempt.interrupt()
+            case "retune":
+                attempt.retune(Limits.model_validate_json(change.limits))
+
+
+class _Untold:
+    """Stands for a task the worker's host does not know: its record needs only the names it was ordered by."""
+
+
+def _item(order: WorkOrder, cast: Cast, card: TaskCard | None) -> Item:
+    source = None if card is None else card.public.source
+    return Item(
+        cast,
+        _Untold() if card is None else card,  # pyright: ignore[reportArgumentType]  # never played
+        TaskRef(split=order.split, id=order.task_id, digest=order.digest, source=source),
+        order.group_id,
+        order.rollout_id,
+        order.sample,
+        order.seed,
+        order.policy_seed,
+    )
+
+
+def _as_json(rollout: Rollout) -> bytes:
+    try:
+        return rollout.__pydantic_serializer__.to_json(rollout)
+    except (PydanticSerializationError, UnicodeEncodeError):
+        return mended(rollout).model_dump_json().encode()
+
+
+def _state(attempt: Attempt) -> State:
+    recorder = attempt.recorder
+    return State(
+        attempt.item.rollout_id,
+        attempt.number,
+        attempt.state,
+        len(recorder.turns),
+        recorder.output_tokens,
+        recorder.now(),
+    )
+
+
+class _Notes(logging.Handler):
+    """Keeps what the worker's log says for the driver's; of a flood, the latest."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._notes: deque[Note] = deque(maxlen=MOST_NOTES)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a line."""
+        self._notes.append(Note(record.levelno, record.name, record.getMessage()))
+
+    def taken(self) -> list[Note]:
+        """What was said since the last time."""
+        notes = list(self._notes)
+        self._notes.clear()
+        return notes

@@ -1,0 +1,63 @@
+"""An attempt in flight, as those see it who watch or steer it: played in this process, or by a worker elsewhere."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from envhub.engine.item import Item
+from envhub.engine.recorder import OpenTurn
+from envhub.limits import Limits
+from envhub.store import LiveState
+from envhub.store.facts import State
+
+
+class Notes(Protocol):
+    """What is known of an episode so far."""
+
+    @property
+    def turns(self) -> Sequence[OpenTurn]:
+        """The turns themselves; none where they are made elsewhere and only counted here."""
+        ...
+
+    @property
+    def turn_count(self) -> int: ...
+    @property
+    def output_tokens(self) -> int: ...
+    @property
+    def cost(self) -> float: ...
+    @property
+    def model_seconds(self) -> float: ...
+    @property
+    def tool_seconds(self) -> float: ...
+    def now(self) -> float:
+        """Seconds since the attempt started."""
+        ...
+
+
+class InFlight(Protocol):
+    """One attempt while it runs."""
+
+    @property
+    def item(self) -> Item: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def state(self) -> State: ...
+    @property
+    def limits(self) -> Limits:
+        """Those in force."""
+        ...
+
+    @property
+    def recorder(self) -> Notes: ...
+    def where(self) -> LiveState: ...
+    def cancel(self) -> bool:
+        """End it now, unscored and recorded as cancelled; False where there is a verdict already."""
+        ...
+
+    def interrupt(self) -> bool:
+        """End the agent's time now; what it has done is verified. False where its time is over already."""
+        ...
+
+    def retune(self, limits: Limits) -> None:
+        """Go on under other limits."""
+        ...
