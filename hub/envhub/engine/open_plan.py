@@ -24,6 +24,7 @@ from envhub.models.serving import serve_roles
 from envhub.protocols import Agent, EnvironmentHost, ExposedAgent, HeldAgent, Model, Sampling, TaskCard
 from envhub.rollout import AgentRef, EnvironmentRef, TaskRef
 from envhub.task import BadRow
+from envhub.tracing import Tracer
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class OpenPlan:
     agent: Agent
     """The plan's, ready to play."""
     gateway: Exposing | None = None
+    tracer: Tracer | None = None
+    """None where the run is not traced."""
     is_priced: bool = True
     """Whether a limit of cost can be kept: the model has a price, or there is none."""
 
@@ -109,6 +112,8 @@ class OpenPlan:
                     limits=opened.limits,
                     deadlines=opened.deadlines,
                     gateway=self.gateway,
+                    tracer=self.tracer,
+                    tool_names=frozenset(tool.name for tool in info.tools),
                 ),
             )
 
@@ -191,6 +196,11 @@ async def open_plan(plan: Plan, credentials: Credentials) -> AsyncGenerator[Open
         UsageError: a model cannot be reached, an environment cannot be hosted, a split or a limit does not hold.
     """
     async with AsyncExitStack() as stack:
+        tracer: Tracer | None = None
+        if plan.request.traces is not None:
+            from envhub.monitor.tracer import open_tracer  # OpenTelemetry's protocol, and only where it is spoken
+
+            tracer = await stack.enter_async_context(open_tracer(plan.request.traces, credentials))
         model = None
         if plan.model is not None:
             model = await stack.enter_async_context(open_model(plan.model, credentials))
@@ -200,7 +210,8 @@ async def open_plan(plan: Plan, credentials: Credentials) -> AsyncGenerator[Open
             roles[role] = await stack.enter_async_context(open_model(config, credentials))
             await preflight(roles[role], sampling=Sampling())
         environments = [
-            await stack.enter_async_context(_host(planned, roles, credentials)) for planned in plan.environments
+            await stack.enter_async_context(_host(planned, plan.request.servers, roles, credentials))
+            for planned in plan.environments
         ]
         names = [host.info.name for host in environments]
         if len(set(names)) != len(names):
@@ -225,7 +236,7 @@ async def _gateway() -> AsyncGenerator[Exposing]:
 
 @asynccontextmanager
 async def _host(
-    planned: PlannedEnvironment, roles: Mapping[str, Model], credentials: Credentials
+    planned: PlannedEnvironment, servers: int, roles: Mapping[str, Model], credentials: Credentials
 ) -> AsyncGenerator[EnvironmentHost]:
     if planned.is_attached:
         async with open_attached(planned.target, credentials.key(TOKEN_VARIABLE)) as host:
@@ -240,7 +251,10 @@ async def _host(
     if planned.local is not None:
         found, config = planned.local
         roles = {role: roles[role] for role in found.environment.roles(config) if role in roles}
-    async with serve_roles(roles) as endpoints, open_served(planned.target, planned.settings, endpoints) as host:
+    async with (
+        serve_roles(roles) as endpoints,
+        open_served(planned.target, planned.settings, endpoints, servers) as host,
+    ):
         yield host
 
 

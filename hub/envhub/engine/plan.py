@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from envhub.engine.request import RunRequest
 from envhub.environment import EnvironmentConfig
 from envhub.errors import ConfigError
-from envhub.hosting.launch import is_address
+from envhub.hosting.launch import addresses, is_address
 from envhub.hosting.opening import configured
 from envhub.models.config import ModelConfig
 from envhub.plugins import ENVIRONMENTS, FoundEnvironment, find_agent, find_environment, plugins
@@ -85,6 +85,10 @@ def make_plan(request: RunRequest) -> Plan:
         _planned(name, target, environment, settings.get(name, {}), request)
         for target, (name, environment) in zip(request.environments, found, strict=True)
     )
+    if request.servers > 1 and not any(planned.is_served and not planned.is_attached for planned in environments):
+        raise ConfigError(
+            f"servers = {request.servers}, but no environment gets a process of its own here; ask for it with --served"
+        )
     _check_model(request)
     agent_name = request.agent or ("tool_loop" if request.model else "oracle")
     agent = find_agent(agent_name, request.agent_set)
@@ -97,7 +101,8 @@ def make_plan(request: RunRequest) -> Plan:
 def _find(target: str, request: RunRequest) -> tuple[str, FoundEnvironment | None]:
     """The environment's name, and its class where that may be loaded here: others' code gets a process of its own."""
     if is_address(target):
-        return urlsplit(target).netloc.rpartition("@")[2] or Path(target.removeprefix("unix:")).stem, None
+        first = addresses(target)[0]
+        return urlsplit(first).netloc.rpartition("@")[2] or Path(first.removeprefix("unix:")).stem, None
     plugin = plugins(ENVIRONMENTS).get(target)
     if plugin is not None and not plugin.is_shipped and not request.in_process:
         return target, None

@@ -5,6 +5,8 @@ the server to leave, also where the hub was killed. The server answers on stdout
 `Failure` line and exit code 2. Nothing secret stands on a command line.
 """
 
+import re
+
 from pydantic import Field, JsonValue
 
 from envhub.frozen import Frozen
@@ -16,6 +18,11 @@ TOKEN_VARIABLE = "ENVHUB_CONTROL_TOKEN"
 def is_address(target: str) -> bool:
     """Whether an environment is named by where its server is."""
     return target.startswith(("http://", "https://", "unix:"))
+
+
+def addresses(target: str) -> list[str]:
+    """The addresses of an environment's servers: `http://a:8700,http://b:8700` are two of one environment."""
+    return re.split(r",(?=https?://|unix:)", target)
 
 
 class RoleEndpoint(Frozen):

@@ -9,7 +9,7 @@ from envhub.environment import AnyEnvironment, EnvironmentConfig
 from envhub.errors import ConfigError, HubError
 from envhub.hosting.faults import describe
 from envhub.hosting.host import InProcessHost
-from envhub.hosting.launch import RoleEndpoint
+from envhub.hosting.launch import RoleEndpoint, addresses
 from envhub.hosting.sandboxes import open_sandboxes
 from envhub.plugins import FoundEnvironment, check_config
 from envhub.protocols import EnvironmentHost, Model
@@ -48,17 +48,18 @@ async def open_in_process(
 
 @asynccontextmanager
 async def open_served(
-    name: str, settings: Mapping[str, JsonValue], roles: Mapping[str, RoleEndpoint] | None = None
+    name: str, settings: Mapping[str, JsonValue], roles: Mapping[str, RoleEndpoint] | None = None, servers: int = 1
 ) -> AsyncGenerator[EnvironmentHost]:
-    """Host an environment in a process of its own, which is started here and ends with the context.
+    """Host an environment in a process of its own, or several, which are started here and end with the context.
 
     Raises:
         ConfigError: the server refuses the environment or its configuration.
         TaskError: it does not come up.
     """
-    from envhub.hosting.remote import serve  # aiohttp, and only where there is a server
+    from envhub.hosting.remote import serve, serve_replicas  # aiohttp, and only where there is a server
 
-    async with serve(name, settings, roles or {}) as host:
+    given = (name, settings, roles or {})
+    async with serve(*given) if servers == 1 else serve_replicas(*given, servers) as host:
         yield host
 
 
@@ -66,10 +67,12 @@ async def open_served(
 async def open_attached(address: str, token: str | None) -> AsyncGenerator[EnvironmentHost]:
     """Use an environment that somebody else serves, in whatever language, at `http://HOST:PORT` or `unix:PATH`.
 
+    Several addresses, with commas between them, are servers of one environment.
+
     Raises:
         UsageError: nothing is there, the credential is missing or refused, or it speaks another contract.
     """
     from envhub.hosting.remote import attach  # as above
 
-    async with attach(address, token) as host:
+    async with attach(addresses(address), token) as host:
         yield host

@@ -22,7 +22,7 @@ async def only_task(host: EnvironmentHost) -> TaskCard:
 
 
 async def test_a_running_server_is_met_at_its_address() -> None:
-    async with stub_server() as server, attach(server.url + "/", TOKEN) as host:
+    async with stub_server() as server, attach([server.url + "/"], TOKEN) as host:
         assert host.info.name == "stub"
         async with host.open(await only_task(host), seed=0, deadlines=QUICK) as episode:
             assert list(episode.seats) == ["agent"]
@@ -31,20 +31,20 @@ async def test_a_running_server_is_met_at_its_address() -> None:
 
 async def test_nothing_there_is_said_with_the_address() -> None:
     with pytest.raises(ConfigError, match=r"no environment is served at http://127\.0\.0\.1:9:.*"):
-        async with attach("http://127.0.0.1:9", TOKEN):
+        async with attach(["http://127.0.0.1:9"], TOKEN):
             raise AssertionError
     with pytest.raises(ConfigError, match=r"unix:/nonexistent\.sock"):
-        async with attach("unix:/nonexistent.sock", TOKEN):
+        async with attach(["unix:/nonexistent.sock"], TOKEN):
             raise AssertionError
 
 
 async def test_a_credential_that_is_missing_or_refused_is_named() -> None:
     async with stub_server() as server:
         with pytest.raises(CredentialError, match="set ENVHUB_CONTROL_TOKEN"):
-            async with attach(server.url, None):
+            async with attach([server.url], None):
                 raise AssertionError
         with pytest.raises(CredentialError, match="refuses the credential in ENVHUB_CONTROL_TOKEN") as caught:
-            async with attach(server.url, "a-wrong-token"):
+            async with attach([server.url], "a-wrong-token"):
                 raise AssertionError
         assert "a-wrong-token" not in str(caught.value)
 
@@ -56,7 +56,7 @@ async def test_a_refusal_in_other_words_than_the_contracts_is_understood() -> No
     async with stub_server() as server:
         server.misbehave = {"environment": forbidden}
         with pytest.raises(CredentialError, match="HTTP 403"):
-            async with attach(server.url, TOKEN):
+            async with attach([server.url], TOKEN):
                 raise AssertionError
 
 
@@ -64,7 +64,7 @@ async def test_another_contract_version_is_told_whatever_else_it_says() -> None:
     async with stub_server() as server:
         server.info = {"name": "stub", "contract": 7, "novel": True}
         with pytest.raises(ConfigError, match="contract version 7, this hub speaks version 1"):
-            async with attach(server.url, TOKEN):
+            async with attach([server.url], TOKEN):
                 raise AssertionError
 
 
@@ -72,12 +72,12 @@ async def test_a_web_server_of_another_kind_is_no_environment() -> None:
     async with stub_server() as server:
         server.misbehave = {"environment": misbehaviour.garbage}
         with pytest.raises(ConfigError, match="no environment is served at"):
-            async with attach(server.url, TOKEN):
+            async with attach([server.url], TOKEN):
                 raise AssertionError
 
 
 async def test_a_server_that_stays_away_ends_the_wait_for_good() -> None:
-    async with stub_server() as server, attach(server.url, TOKEN, patience_seconds=0.3) as host:
+    async with stub_server() as server, attach([server.url], TOKEN, patience_seconds=0.3) as host:
         card = await only_task(host)
         await server.leave()
         with pytest.raises(Exception, match=r"cannot be reached .*Connection refused"):
@@ -89,7 +89,7 @@ async def test_a_server_that_stays_away_ends_the_wait_for_good() -> None:
 
 
 async def test_a_server_that_comes_back_as_another_environment_is_not_played_on() -> None:
-    async with stub_server() as server, attach(server.url, TOKEN) as host:
+    async with stub_server() as server, attach([server.url], TOKEN) as host:
         card = await only_task(host)
         server.misbehave, server.times = {"open": misbehaviour.hang_up}, 1
         with pytest.raises(Exception, match="is gone"):

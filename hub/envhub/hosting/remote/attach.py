@@ -1,15 +1,16 @@
 """Using an environment server that somebody else runs, at its address: in any language, for as long as it is there."""
 
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 
-from envhub.errors import ConfigError, CredentialError, HubError, ServerGone
+from envhub.errors import ConfigError, CredentialError, HubError, ServerGone, first_error
 from envhub.hosting.launch import TOKEN_VARIABLE
 from envhub.hosting.remote.connection import Connection, ServerFault, connect
 from envhub.hosting.remote.host import RemoteHost
+from envhub.hosting.remote.replicas import ReplicatedHost
 from envhub.models.address import is_loopback, normal_base_url
 from envhub.protocols import EnvironmentHost, EnvironmentInfo
 
@@ -18,6 +19,8 @@ logger = logging.getLogger(__name__)
 HEALTH_SECONDS = 5.0
 PATIENCE_SECONDS = 30.0
 """How long a server that was lost may take to come back."""
+PROBE_SECONDS = 5.0
+"""Between two looks at each of several servers."""
 _PAUSE_SECONDS = 0.5
 
 
@@ -51,6 +54,23 @@ class Attached:
             raise ConfigError(f"{self._address}: {error}") from error
         self._connection, self._is_suspect = connection, False
         return self._info
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it can be used now, as far as is known."""
+        return not self._is_suspect
+
+    async def watch(self) -> None:
+        """Look at the server time and again, so that one of several is missed, and found again, in time."""
+        assert self._connection is not None
+        while True:
+            try:
+                await self.connection()
+            except ServerGone as error:
+                logger.warning("%s; others are asked until it is", error)
+            await anyio.sleep(PROBE_SECONDS)
+            if not self._is_suspect and not await self._connection.is_healthy(HEALTH_SECONDS):
+                self._is_suspect = True
 
     async def connection(self) -> Connection:
         """The server, when it answers.
@@ -88,12 +108,41 @@ class Attached:
 
 @asynccontextmanager
 async def attach(
-    address: str, token: str | None, patience_seconds: float = PATIENCE_SECONDS
+    addresses: Sequence[str], token: str | None, patience_seconds: float = PATIENCE_SECONDS
 ) -> AsyncGenerator[EnvironmentHost]:
-    """Be the client of the server at `http://HOST:PORT` or `unix:PATH`.
+    """Be the client of the server at `http://HOST:PORT` or `unix:PATH`, or of several that serve one environment.
 
     Raises:
-        UsageError: nothing is there, the credential is missing or refused, or it speaks another contract.
+        UsageError: nothing is there, the credential is missing or refused, it speaks another contract, or two of them
+            serve different environments.
+    """
+    async with AsyncExitStack() as stack:
+        servers = {address: Attached(address, patience_seconds) for address in addresses}
+        infos = {
+            address: await server.meet(await stack.enter_async_context(_reach(address, token, server)))
+            for address, server in servers.items()
+        }
+        if len(servers) == 1:
+            (server,), (info,) = servers.values(), infos.values()
+            yield RemoteHost(info, server)
+            return
+        host = ReplicatedHost(infos, list(servers.values()))
+        try:
+            async with anyio.create_task_group() as tasks:
+                for server in servers.values():
+                    tasks.start_soon(server.watch)
+                yield host
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise first_error(group) from None
+
+
+@asynccontextmanager
+async def _reach(address: str, token: str | None, server: Attached) -> AsyncGenerator[Connection]:
+    """A connection to what is served at an address, if anything is.
+
+    Raises:
+        CredentialError: there is no credential, or the address would show it.
     """
     if token is None:
         raise CredentialError(
@@ -104,6 +153,5 @@ async def attach(
         address = normal_base_url(address, is_wire=False)
         if address.startswith("http:") and not is_loopback(address):
             logger.warning("the credential in %s is sent unencrypted to %s", TOKEN_VARIABLE, address)
-    server = Attached(address, patience_seconds)
     async with connect(address, token, on_fault=server.suspect) as connection:
-        yield RemoteHost(await server.meet(connection), server)
+        yield connection

@@ -16,6 +16,8 @@ from envhub.errors import AgentError, ConfigError, CredentialError, EpisodeError
 from envhub.hosting.control import Failure, error_of
 from envhub.hosting.host import CONTRACT_VERSION
 from envhub.protocols import EnvironmentInfo
+from envhub.tracing import HEADER as TRACE_HEADER
+from envhub.tracing import TRACEPARENT
 
 MAX_ANSWER_BYTES = 64 * 2**20
 """A larger answer is refused: no page of tasks, snapshot or tool result comes near."""
@@ -68,7 +70,10 @@ class Connection:
             raise AgentError(f"what was said cannot be sent ({what}): {error}") from None
         url = URL(self._base + path, encoded=True)
         limit = seconds + self._grace_seconds
-        status, raw = await self._exchange(self._control, method, url, data, self._headers, limit, what)
+        headers = self._headers
+        if (parent := TRACEPARENT.get()) is not None:
+            headers = {**headers, TRACE_HEADER: parent}
+        status, raw = await self._exchange(self._control, method, url, data, headers, limit, what)
         try:
             if status < 400:
                 return answer.model_validate_json(raw)
@@ -171,13 +176,14 @@ class Connection:
         return await self.call("GET", path, EnvironmentInfo, seconds=INFO_SECONDS)
 
     async def is_healthy(self, seconds: float) -> bool:
-        """Whether the server answers at all."""
-        url = URL(self._base + "/health")
-        try:
-            status, _ = await self._exchange(self._control, "GET", url, None, {}, seconds, "GET /health")
-        except ServerFault:
+        """Whether the server answers at all. To ask is not yet to suspect: `on_fault` hears nothing of it."""
+        if self._control.closed:
             return False
-        return status == 200
+        try:
+            async with asyncio.timeout(seconds), self._control.get(URL(self._base + "/health")) as response:
+                return response.status == 200
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            return False
 
 
 class _Spoken(BaseModel):

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import anyio
 from anyio.abc import ByteReceiveStream, Process
@@ -68,6 +69,14 @@ class ServerProcess:
     def is_alive(self) -> bool:
         """Whether it still runs."""
         return self._process.returncode is None
+
+    def cpu_seconds(self) -> float | None:
+        """What it has used so far, all its threads together; None where the system does not say."""
+        try:
+            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return None
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # proc(5): utime, stime
 
     async def greet(self, order: ServeOrder, start_seconds: float = START_SECONDS) -> ServerReady:
         """Say what to serve; wait until it is served.

@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 import anyio
 from anyio.abc import TaskStatus
@@ -19,7 +20,6 @@ from envhub.protocols import EnvironmentHost, EnvironmentInfo
 
 logger = logging.getLogger(__name__)
 
-HEALTH_SECONDS = 5.0
 LAST_HEALTH_SECONDS = 2.0
 """A server that has nothing more to do and does not answer within this is not asked to leave, but ended."""
 MOST_FAILED_STARTS = 3
@@ -31,6 +31,18 @@ SETTLED_SECONDS = 10.0
 LONGEST_PAUSE_SECONDS = 2.0
 LONGEST_EPISODE_SECONDS = 30 * 86400.0
 """The server leaves with the hub, which says for each episode how long it may live."""
+
+
+@dataclass(frozen=True)
+class Probing:
+    """How a server is looked at while nobody complains of it."""
+
+    every_seconds: float = 5.0
+    answer_seconds: float = 5.0
+    """What an answer may take. One that takes longer is late: others are asked first, where there are others."""
+    silent_seconds: float = 60.0
+    """A server that answers nothing and uses no CPU for so long is frozen, and ended. A busy one has its calls' own
+    deadlines: it may be reading its tasks."""
 
 
 class _Flag:
@@ -56,13 +68,14 @@ class _Flag:
 class Supervisor:
     """Keeps one environment server up: a task of its owner's starts it, and again when it is gone."""
 
-    def __init__(self, order: ServeOrder) -> None:
-        self._order = order
+    def __init__(self, order: ServeOrder, probing: Probing = Probing()) -> None:  # it is frozen
+        self._order, self._probing = order, probing
         self._name = order.environment
         self._info: EnvironmentInfo | None = None
         self._connection: Connection | None = None
         self._changed = anyio.Event()
         self._suspicion = _Flag()
+        self._is_late = False
         self._gone: ServerGone | None = None
         self._scope = anyio.CancelScope()
 
@@ -148,22 +161,37 @@ class Supervisor:
     async def _watch(self, process: ServerProcess, connection: Connection, suspicion: _Flag) -> None:
         """Let the server be used until it ends; one that is suspected and does not answer is ended."""
         self._suspicion = suspicion
+        quiet = _Silence(process)
         try:
             while process.is_alive:
                 self._announce(connection)
-                await suspicion.wait()
-                if process.is_alive and not await connection.is_healthy(HEALTH_SECONDS):
+                with anyio.move_on_after(self._probing.every_seconds):
+                    await suspicion.wait()
+                is_suspect = suspicion.is_raised
+                if not process.is_alive:
+                    break
+                if await connection.is_healthy(self._probing.answer_seconds):
+                    self._is_late = False
+                    quiet.end()
+                    suspicion.lower()
+                elif is_suspect or quiet.seconds() >= self._probing.silent_seconds:
                     logger.warning("the server of %r does not answer; ending it", self._name)
                     await process.end(at_once=True)
-                elif process.is_alive:
-                    suspicion.lower()
+                else:
+                    self._is_late = True
         finally:
+            self._is_late = False
             self._announce(None)
 
     def _announce(self, connection: Connection | None) -> None:
         self._connection = connection
         self._changed.set()
         self._changed = anyio.Event()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it can be used now, as far as is known."""
+        return self._connection is not None and not self._suspicion.is_raised and not self._is_late
 
     async def connection(self) -> Connection:
         """The server as it is now, started again if it was gone.
@@ -182,9 +210,39 @@ class Supervisor:
         self._scope.cancel()
 
 
+class _Silence:
+    """For how long a process has neither answered nor worked."""
+
+    def __init__(self, process: ServerProcess) -> None:
+        self._process = process
+        self.end()
+
+    def end(self) -> None:
+        """It has answered."""
+        self._since, self._cpu_seconds = time.monotonic(), self._process.cpu_seconds()
+
+    def seconds(self) -> float:
+        """Since its last sign of life."""
+        used = self._process.cpu_seconds()
+        if used is None or used != self._cpu_seconds:
+            self._since, self._cpu_seconds = time.monotonic(), used
+        return time.monotonic() - self._since
+
+
 async def _raise_at_end(suspicion: _Flag, process: ServerProcess) -> None:
     await process.wait()
     suspicion.raise_()
+
+
+def new_order(name: str, settings: Mapping[str, JsonValue], roles: Mapping[str, RoleEndpoint]) -> ServeOrder:
+    """An order for one server, with a credential that no other has."""
+    return ServeOrder(
+        environment=name,
+        config=dict(settings),
+        roles=dict(roles),
+        control_token=secrets.token_urlsafe(32),
+        ttl_seconds=LONGEST_EPISODE_SECONDS,
+    )
 
 
 @asynccontextmanager
@@ -197,14 +255,7 @@ async def serve(
         UsageError: the environment or its configuration is refused.
         TaskError: the server does not come up.
     """
-    order = ServeOrder(
-        environment=name,
-        config=dict(settings),
-        roles=dict(roles),
-        control_token=secrets.token_urlsafe(32),
-        ttl_seconds=LONGEST_EPISODE_SECONDS,
-    )
-    supervisor = Supervisor(order)
+    supervisor = Supervisor(new_order(name, settings, roles))
     try:
         async with anyio.create_task_group() as tasks:
             info = await tasks.start(supervisor.run)
