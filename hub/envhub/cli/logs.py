@@ -11,8 +11,8 @@ from envhub.serving.redaction import RedactingFormatter
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _EPISODES = ("envhub.hosting", "envhub.engine")
 """What breaks in episodes is counted on the screen and kept in the run's log; a traceback each would bury the rest."""
-_CHOICE = "envhub.hosting.sandboxes"
-"""Says once a run that its walls are weaker than those that would have been taken first."""
+_FOR_EVERYONE = {"envhub.hosting.sandboxes", "envhub.engine.run_limits"}
+"""Say once a run that its walls are weaker than those that would have been taken first, that a limit is near."""
 
 
 def log_to_terminal(verbosity: int) -> None:
@@ -28,7 +28,7 @@ def log_to_terminal(verbosity: int) -> None:
 
 def _is_for_everyone(record: logging.LogRecord) -> bool:
     """The hub's own words; a library's retries and deprecations are for those who ask with `-v`."""
-    return record.name == _CHOICE or (record.name.startswith("envhub") and not record.name.startswith(_EPISODES))
+    return record.name in _FOR_EVERYONE or (record.name.startswith("envhub") and not record.name.startswith(_EPISODES))
 
 
 @contextmanager

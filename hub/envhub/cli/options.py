@@ -1,6 +1,7 @@
 """Options that several commands take and mean the same by, and what becomes of their values."""
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,6 +72,14 @@ TokensPerMinuteOption = Annotated[
 BudgetOption = Annotated[
     float | None, typer.Option(min=0.0, help="US dollars the run's model may cost.", rich_help_panel="Models")
 ]
+PricePromptOption = Annotated[
+    float | None,
+    typer.Option(min=0.0, help="US dollars per million prompt tokens; litellm's list else.", rich_help_panel="Models"),
+]
+PriceOutputOption = Annotated[
+    float | None,
+    typer.Option(min=0.0, help="US dollars per million output tokens; litellm's list else.", rich_help_panel="Models"),
+]
 TemperatureOption = Annotated[float | None, typer.Option(help="Sampling temperature.", rich_help_panel="Sampling")]
 TopPOption = Annotated[float | None, typer.Option(help="Nucleus sampling.", rich_help_panel="Sampling")]
 MaxTokensOption = Annotated[
@@ -87,6 +96,26 @@ MaxSecondsOption = Annotated[
 ]
 MaxCostOption = Annotated[
     float | None, typer.Option(min=0.0, help="Limit: US dollars of an episode.", rich_help_panel="Limits")
+]
+RunCostOption = Annotated[
+    float | None,
+    typer.Option(min=0.0, help="Ends the run: US dollars of all its models, judges too.", rich_help_panel="Limits"),
+]
+RunTokensOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Ends the run: prompt and output tokens of all calls.", rich_help_panel="Limits"),
+]
+RunSecondsOption = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Ends the run: so long after it began; 90s, 15m, 2h.", rich_help_panel="Limits"),
+]
+AtLimitOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="finish|cancel",
+        help="Where the run ends so, let episodes in flight finish (the default), or cut them short.",
+        rich_help_panel="Limits",
+    ),
 ]
 InProcessOption = Annotated[
     bool,
@@ -166,6 +195,20 @@ def trackers_of(names: list[str] | None, is_off: bool) -> list[str] | tuple[()] 
 def some(**values: Any) -> dict[str, Any] | None:
     """What was given of these; None where nothing was."""
     return {key: value for key, value in values.items() if value is not None} or None
+
+
+def seconds_of(option: str, given: str | None) -> float | None:
+    """A time as a person gives it: `90`, `90s`, `15m`, `1.5h`.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if given is None:
+        return None
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*(s|m|min|h|d)?", given.strip())
+    if found is None or not float(found[1]):
+        raise ConfigError(f"{option} {given!r} is no time above 0; say it as 90s, 15m or 2h")
+    return float(found[1]) * {"m": 60, "min": 60, "h": 3600, "d": 86400}.get(found[2], 1)
 
 
 def assignments(pairs: list[str], option: str) -> dict[str, Any]:

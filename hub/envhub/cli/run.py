@@ -1,11 +1,13 @@
 """`hub run`: play an environment's tasks and keep the scored rollouts."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from envhub.cli.options import (
+    AtLimitOption,
     BaseUrlOption,
     BudgetOption,
     ConfigOption,
@@ -21,9 +23,14 @@ from envhub.cli.options import (
     MaxTurnsOption,
     ModelOption,
     NoTrackOption,
+    PriceOutputOption,
+    PricePromptOption,
     RequestsPerMinuteOption,
     ResumeOption,
     RoleOption,
+    RunCostOption,
+    RunSecondsOption,
+    RunTokensOption,
     SeedOption,
     ServedOption,
     ServersOption,
@@ -33,9 +40,33 @@ from envhub.cli.options import (
     TopPOption,
     TrackOption,
     run_settings,
+    seconds_of,
     some,
     trackers_of,
 )
+
+AS_NAMED = (
+    "environments",
+    "model",
+    "agent",
+    "base_url",
+    "lane",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "budget",
+    "price_prompt",
+    "price_output",
+    "split",
+    "limit",
+    "repeats",
+    "concurrency",
+    "seed",
+    "skip_bad",
+    "in_process",
+    "served",
+    "servers",
+)
+"""Options that are called as the settings are."""
 
 
 def run(
@@ -78,6 +109,8 @@ def run(
     requests_per_minute: RequestsPerMinuteOption = None,
     tokens_per_minute: TokensPerMinuteOption = None,
     budget: BudgetOption = None,
+    price_prompt: PricePromptOption = None,
+    price_output: PriceOutputOption = None,
     temperature: TemperatureOption = None,
     top_p: TopPOption = None,
     max_tokens: MaxTokensOption = None,
@@ -85,6 +118,10 @@ def run(
     max_total_tokens: MaxTotalTokensOption = None,
     max_seconds: MaxSecondsOption = None,
     max_cost: MaxCostOption = None,
+    run_cost: RunCostOption = None,
+    run_tokens: RunTokensOption = None,
+    run_seconds: RunSecondsOption = None,
+    at_limit: AtLimitOption = None,
     retries: Annotated[
         int | None,
         typer.Option(
@@ -110,36 +147,41 @@ def run(
 
     Without -m and -a the oracle plays the reference solutions: a check of the environment, no model needed.
 
-    Exit codes: 0 every rollout scored, 1 some unscored, 2 usage, 130 interrupted.
+    Exit codes: 0 every rollout scored, 1 some unscored or not played, 2 usage, 130 interrupted.
     """
+    given = settings_of(locals())
     from envhub.cli.collect import collect_command
 
-    given = run_settings(
-        environments=environments,
-        model=model,
-        agent=agent,
-        base_url=base_url,
-        lane=lane,
-        fallbacks=fallback,
-        requests_per_minute=requests_per_minute,
-        tokens_per_minute=tokens_per_minute,
-        budget=budget,
-        roles=role,
-        split=split,
-        limit=limit,
-        repeats=repeats,
-        concurrency=concurrency,
-        seed=seed,
-        set=settings,
-        agent_set=agent_settings,
-        sampling=some(temperature=temperature, top_p=top_p, max_tokens=max_tokens),
-        limits=some(max_turns=max_turns, max_tokens=max_total_tokens, max_seconds=max_seconds, max_cost=max_cost),
-        retries=some(infrastructure=retries),
-        skip_bad=skip_bad,
-        in_process=in_process,
-        served=served,
-        servers=servers,
-        track=trackers_of(track, no_track),
-    )
     code = collect_command(given, config, output, resume, as_json, quiet)
     raise typer.Exit(code)
+
+
+def settings_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What options set, by the names of `run`'s parameters; those that say how to run and not what are not among them.
+
+    Raises:
+        ConfigError: a value does not hold.
+    """
+    same = {name: options[name] for name in AS_NAMED}
+    return run_settings(
+        **same,
+        fallbacks=options["fallback"],
+        roles=options["role"],
+        set=options["settings"],
+        agent_set=options["agent_settings"],
+        sampling=some(**{name: options[name] for name in ("temperature", "top_p", "max_tokens")}),
+        limits=some(
+            max_turns=options["max_turns"],
+            max_tokens=options["max_total_tokens"],
+            max_seconds=options["max_seconds"],
+            max_cost=options["max_cost"],
+        ),
+        run_limits=some(
+            max_cost=options["run_cost"],
+            max_tokens=options["run_tokens"],
+            max_seconds=seconds_of("--run-seconds", options["run_seconds"]),
+            ending=options["at_limit"],
+        ),
+        retries=some(infrastructure=options["retries"]),
+        track=trackers_of(options["track"], options["no_track"]),
+    )

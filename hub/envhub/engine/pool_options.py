@@ -1,8 +1,8 @@
 """Where a run's episodes are played, and what ends a run early: settings that change nothing a rollout means."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
 from envhub.frozen import Frozen
 
@@ -41,3 +41,14 @@ class RunLimits(Frozen):
     """From the first episode of this start to the last that begins."""
     ending: Literal["finish", "cancel"] = "finish"
     """What becomes of episodes in flight: played to their end, or cut short and recorded as cancelled."""
+
+    @property
+    def are_any(self) -> bool:
+        """Whether there is anything to hold a run to."""
+        return not (self.max_cost is None and self.max_tokens is None and self.max_seconds is None)
+
+    @model_validator(mode="after")
+    def _check_ending(self) -> Self:
+        if self.ending != "finish" and not self.are_any:
+            raise ValueError("an ending needs a limit at which to end: max_cost, max_tokens or max_seconds")
+        return self

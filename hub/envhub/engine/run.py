@@ -1,22 +1,23 @@
 """One run from plan to committed rollouts."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from pathlib import Path
 from typing import Protocol
 
-from envhub.engine.changes import changed_settings, refuse_changes
 from envhub.engine.control import LiveRun, RunFacts
+from envhub.engine.in_flight import InFlight
 from envhub.engine.item import Item
 from envhub.engine.open_plan import OpenPlan, open_plan
 from envhub.engine.plan import Plan, check_roles
-from envhub.engine.play import Attempt
 from envhub.engine.pool import LocalPool
+from envhub.engine.resumption import accept_changes, count_planned, is_complete, used_so_far
+from envhub.engine.run_limits import RunBounds, Used
 from envhub.engine.stop import StopSignal
 from envhub.errors import first_error
 from envhub.models.credentials import Credentials
 from envhub.rollout import Rollout
-from envhub.store import RunWriter, open_run, open_writer
+from envhub.store import RunWriter, open_writer
 
 
 class Observer(Protocol):
@@ -50,7 +51,7 @@ class RunSink:
         self._live.ended(rollout)
         await self._writer.add(rollout, media)
 
-    def track(self, attempt: Attempt) -> None:
+    def track(self, attempt: InFlight) -> None:
         """Show that an attempt has moved on."""
         self._writer.set_live(attempt.item.rollout_id, attempt.where)
         self._live.moved(attempt)
@@ -80,31 +81,58 @@ async def collect(
     try:
         async with open_plan(plan, credentials) as opened:
             planned, bad_rows = await opened.count()
-            resolved = opened.resolved
+            bounds = _bounds(plan, stop, live)
+
+            def committed(rollouts: Sequence[Rollout]) -> None:
+                if bounds is not None:
+                    bounds.count(rollouts)
+                observer.committed(rollouts)
+
             async with open_writer(
-                directory, resolved=resolved, given=given, resume=resume, on_commit=observer.committed
+                directory, resolved=opened.resolved, given=given, resume=resume, on_commit=committed
             ) as writer:
                 if writer.resumed:
-                    refuse_changes(directory, changed_settings(writer.stored_resolved, resolved))
-                    writer.set_resolved(resolved)
-                    count_spent(directory, opened)
-                    # A resumed run may hold samples that are not asked for now; what is there counts.
-                    planned = writer.kept_count
-                    async for _, item in opened.items(writer.run_id):
-                        planned += not writer.is_kept(item.rollout_id)
+                    accept_changes(directory, writer, opened)
+                    planned = await count_planned(directory, writer, opened)
+                    if bounds is not None:
+                        bounds.used = used_so_far(directory)
                 writer.set_plan(planned, bad_rows)
                 observer.started(writer.run_id, planned, writer.done_count, bad_rows)
                 pool = LocalPool(plan.request.concurrency, plan.request.retries, stop)
                 live.begin(_facts(plan, opened, directory, writer.run_id, planned), pool)
-                async with aclosing(_remaining(opened, writer)) as items:
+                async with bounds.kept() if bounds else nullcontext(), aclosing(_remaining(opened, writer)) as items:
                     await pool.collect(items, RunSink(writer, live))
-                if stop.is_set:
-                    writer.set_status("interrupted")
-                if stop.reason is not None:
-                    observer.stopped(stop.reason)
+                await _say_how_it_ended(directory, writer, stop, planned, observer)
         live.end("interrupted" if stop.is_set else "finished")
     except BaseExceptionGroup as group:
         raise first_error(group) from group
+
+
+def _bounds(plan: Plan, stop: StopSignal, live: LiveRun) -> RunBounds | None:
+    """What holds the run to its limits; None where it has none."""
+    limits = plan.request.run_limits
+    if not limits.are_any:
+        return None
+
+    def cancel() -> None:
+        for attempt in tuple(live.attempts.values()):
+            attempt.cancel()
+
+    return RunBounds(limits, Used(), stop, cancel)
+
+
+async def _say_how_it_ended(
+    directory: Path, writer: RunWriter, stop: StopSignal, planned: int, observer: Observer
+) -> None:
+    if not stop.is_set:
+        return
+    if stop.reason is not None:
+        await writer.flush()
+        if is_complete(directory, planned):
+            return  # what was in flight was all there was left
+        writer.set_stopped(stop.reason)
+        observer.stopped(stop.reason)
+    writer.set_status("interrupted")
 
 
 def _facts(plan: Plan, opened: OpenPlan, directory: Path, run_id: str, planned: int) -> RunFacts:
@@ -125,11 +153,3 @@ async def _remaining(opened: OpenPlan, writer: RunWriter) -> AsyncGenerator[Item
         writer.add_tools(info.tools_digest, info.tools)
         if not writer.is_done(item.rollout_id):
             yield item
-
-
-def count_spent(directory: Path, opened: OpenPlan) -> None:
-    """A budget is the run's, however often it is resumed."""
-    models = (opened.plan.model, *opened.plan.request.roles.values())
-    if any(model is not None and model.budget is not None for model in models):
-        with open_run(directory) as reader:
-            opened.count_spent(reader.spent())

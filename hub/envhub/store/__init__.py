@@ -1,7 +1,7 @@
 """The run store: one directory and one `run.db` a run, one writer, any number of readers, live or later."""
 
 from envhub.store.export import export_jsonl
-from envhub.store.facts import BrokenRun, LiveState, RunInfo, Summary, Totals
+from envhub.store.facts import BrokenRun, LiveState, Resumption, RoleUsage, RunInfo, Summary, Totals
 from envhub.store.find import find_runs
 from envhub.store.reader import RunReader, open_run
 from envhub.store.writer import RunWriter, open_writer
@@ -9,6 +9,8 @@ from envhub.store.writer import RunWriter, open_writer
 __all__ = [
     "BrokenRun",
     "LiveState",
+    "Resumption",
+    "RoleUsage",
     "RunInfo",
     "RunReader",
     "RunWriter",

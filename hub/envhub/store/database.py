@@ -2,6 +2,7 @@
 
 import errno
 import json
+import platform
 import secrets
 import sqlite3
 import time
@@ -59,6 +60,8 @@ class Batch:
     live: dict[str, LiveState] = field(default_factory=dict[str, LiveState])
     resolved: dict[str, JsonValue] | None = None
     """What the run is resumed with."""
+    changes: Sequence[str] = ()
+    """What of that is not as it was before."""
 
 
 class RunDatabase:
@@ -71,6 +74,8 @@ class RunDatabase:
         self.run_id: str = meta["run_id"]
         self.resolved: dict[str, JsonValue] = json.loads(meta.get("created_with", meta["resolved"]))
         """What the run was created with."""
+        self.latest_resolved: dict[str, JsonValue] = json.loads(meta["resolved"])
+        """What it was last played with."""
         self._row_id, self._seq = connection.execute(
             "SELECT coalesce(max(id), 0), coalesce(max(seq), 0) FROM rollouts"
         ).fetchone()
@@ -138,6 +143,7 @@ class RunDatabase:
                 "INSERT OR IGNORE INTO meta SELECT 'created_with', value FROM meta WHERE key = 'resolved'"
             )
             connection.execute("UPDATE meta SET value = ? WHERE key = 'resolved'", (to_json(batch.resolved).decode(),))
+            self._note_resumption(batch.changes)
         if batch.meta:
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(batch.meta.items()))
         if self._live:
@@ -146,6 +152,12 @@ class RunDatabase:
         if batch.live:
             connection.executemany(UPSERT_LIVE, [live_row(state) for state in batch.live.values()])
         return added
+
+    def _note_resumption(self, changes: Sequence[str]) -> None:
+        row = self._connection.execute("SELECT value FROM meta WHERE key = 'resumptions'").fetchone()
+        entry = {"at": time.time(), "host": platform.node(), "hub_version": version("envhub"), "changes": list(changes)}
+        entries = [*(json.loads(row[0]) if row else ()), entry]
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('resumptions', ?)", (json.dumps(entries),))
 
     def _rows(self, rollout: Rollout) -> tuple[list[Any], list[Row]]:
         row = rollout_row(rollout, self._row_id + 1, self._seq + 1, 1)
@@ -215,7 +227,7 @@ def open_database(directory: Path, *, resolved: dict[str, JsonValue], given: str
         try:
             if resumed:
                 connection.execute("DELETE FROM live")
-                connection.execute("DELETE FROM meta WHERE key = 'finished_at'")
+                connection.execute("DELETE FROM meta WHERE key IN ('finished_at', 'stopped')")
                 clear_partial_media(directory / MEDIA)
             return RunDatabase(directory, connection, lock, resumed=resumed)
         except BaseException:
@@ -269,6 +281,7 @@ def _create(directory: Path, resolved: dict[str, JsonValue], given: str) -> None
         "status": "running",
         "created_at": json.dumps(now),
         "hub_version": version("envhub"),
+        "host": platform.node(),
         "resolved": to_json(resolved).decode(),
     }
     with closing(sqlite3.connect(draft, isolation_level=None)) as connection:

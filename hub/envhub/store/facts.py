@@ -73,6 +73,19 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Resumption:
+    """One time that a run was taken up again."""
+
+    at: float
+    """Seconds since the epoch."""
+    host: str
+    """The machine that did."""
+    hub_version: str
+    changes: tuple[str, ...]
+    """What was set otherwise than before, a line each."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunInfo:
     """Facts about a run."""
 
@@ -89,6 +102,12 @@ class RunInfo:
     schema: int
     hub_version: str
     resolved: dict[str, JsonValue]
+    host: str | None = None
+    """The machine that made it; None in runs of versions that did not say."""
+    stopped: str | None = None
+    """Why the run ended before everything planned was played, where it did so by itself."""
+    resumptions: tuple[Resumption, ...] = ()
+    """Every time it was taken up again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +116,26 @@ class BrokenRun:
 
     directory: Path
     problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoleUsage:
+    """What the calls of one role have used."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    """US dollars; None where no call has a price."""
+
+    def __add__(self, other: "RoleUsage") -> "RoleUsage":
+        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
+        return RoleUsage(
+            self.calls + other.calls,
+            self.prompt_tokens + other.prompt_tokens,
+            self.output_tokens + other.output_tokens,
+            sum(costs) if costs else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from envhub.errors import RunDirectoryError, UnknownNameError, UsageError
 from envhub.rollout import Outcome, Rollout
 from envhub.statistics import GroupCounts
-from envhub.store.facts import LiveState, RunInfo, Summary, Totals
+from envhub.store.facts import LiveState, Resumption, RoleUsage, RunInfo, Summary, Totals
 from envhub.store.media import media_name
 from envhub.store.rows import SELECT_LIVE, SELECT_SUMMARY, SELECT_TURNS, rollout_from, summary_from
 from envhub.store.schema import MEDIA, SUMMARY_COLUMNS, TURN_BITS
@@ -23,6 +23,7 @@ from envhub.store.source import Source
 STAGES = ("queue", "setup", "agent", "model", "tool", "verify", "close", "total")
 _SUGGESTIONS = 250
 _tool_list = TypeAdapter(list[Tool])
+_resumptions = TypeAdapter(list[Resumption])
 
 
 class RunReader:
@@ -52,6 +53,9 @@ class RunReader:
             schema=schema,
             hub_version=meta["hub_version"],
             resolved=json.loads(meta["resolved"]),
+            host=meta.get("host"),
+            stopped=meta.get("stopped"),
+            resumptions=tuple(_resumptions.validate_json(meta.get("resumptions", "[]"))),
         )
 
     def _status_once_more(self) -> str:
@@ -229,15 +233,23 @@ class RunReader:
         """US dollars each role has cost, over all attempts; the model that plays is the role of no name."""
         with self._source.connect() as connection:
             (played,) = connection.execute("SELECT total(json_extract(body, '$.cost')) FROM turns").fetchone()
-            asked: dict[str, float] = {}
+        return {"": played, **{role: usage.cost or 0.0 for role, usage in self.role_usage().items()}}
+
+    def role_usage(self) -> dict[str, RoleUsage]:
+        """What the calls that environments made themselves have used, by role, over all attempts."""
+        used: dict[str, RoleUsage] = {}
+        with self._source.connect() as connection:
             for path in ("$.role_calls", "$.score.judge_calls"):
-                for role, cost in connection.execute(
-                    "SELECT json_extract(call.value, '$.role'), total(json_extract(call.value, '$.cost')) "
+                for role, *usage in connection.execute(
+                    "SELECT json_extract(call.value, '$.role'), count(*), "
+                    "coalesce(sum(json_extract(call.value, '$.prompt_tokens')), 0), "
+                    "coalesce(sum(json_extract(call.value, '$.output_tokens')), 0), "
+                    "sum(json_extract(call.value, '$.cost')) "
                     "FROM rollouts, json_each(rollouts.body, ?) AS call GROUP BY 1",
                     (path,),
                 ):
-                    asked[role] = asked.get(role, 0.0) + cost
-        return {"": played, **asked}
+                    used[role] = used.get(role, RoleUsage()) + RoleUsage(*usage)
+        return used
 
     def stage_quantiles(self, qs: Sequence[float] = (0.5, 0.95, 0.99)) -> dict[str, tuple[float, ...]]:
         """Seconds in each stage at these quantiles (nearest rank), over effective attempts; empty without any."""
@@ -248,6 +260,16 @@ class RunReader:
                 for column, seconds in zip(values, row, strict=True):
                     column.append(seconds)
         return {stage: _quantiles(column, qs) for stage, column in zip(STAGES, values, strict=True) if column}
+
+    def task_digests(self) -> dict[str, str]:
+        """The digest of each group's task, as it was when its first sample was played."""
+        with self._source.connect() as connection:
+            return dict(
+                connection.execute(
+                    "SELECT group_id, json_extract(body, '$.task.digest') FROM rollouts WHERE id IN "
+                    "(SELECT min(id) FROM rollouts GROUP BY group_id)"
+                )
+            )
 
     def group_counts(self) -> Iterator[GroupCounts]:
         """Each task's samples, counted by their effective attempts."""

@@ -6,6 +6,7 @@ import sqlite3
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -33,6 +34,23 @@ _NO_MEDIA: Mapping[str, bytes] = MappingProxyType({})
 _Waiting = tuple[Rollout, Mapping[str, bytes], int]
 
 
+@dataclass
+class Commits:
+    """What committing has taken so far."""
+
+    count: int = 0
+    records: int = 0
+    seconds: float = 0.0
+    longest_seconds: float = 0.0
+
+    def add(self, records: int, seconds: float) -> None:
+        """One more."""
+        self.count += 1
+        self.records += records
+        self.seconds += seconds
+        self.longest_seconds = max(self.longest_seconds, seconds)
+
+
 class RunWriter:
     """Takes the records of a run while it is collected."""
 
@@ -42,11 +60,14 @@ class RunWriter:
         """Whether the run was there before."""
         self.stored_resolved = database.resolved
         """What the run was created with."""
+        self.latest_resolved = database.latest_resolved
+        """What it was played with before: the same, or what it was last resumed with."""
         self._done, self._following = database.done, database.following
         self.done_count = len(self._done)
         """Samples that were decided when the run was opened."""
         self.kept_count = self.done_count + sum(name not in self._done for name in self._following)
         """Samples that had a record then, decided or not."""
+        self.commits = Commits()
         self._database, self._on_commit = database, on_commit
         self._queue: deque[_Waiting] = deque()
         self._bytes = 0
@@ -107,6 +128,11 @@ class RunWriter:
         if failure is not None:
             raise failure
 
+    @property
+    def waiting(self) -> int:
+        """Records that no commit has begun with."""
+        return len(self._queue)
+
     def is_done(self, rollout_id: str) -> bool:
         """Whether a sample was decided (scored, or failed by its agent) when the run was opened."""
         return rollout_id in self._done
@@ -162,9 +188,15 @@ class RunWriter:
         self._facts_asked += 1
         self._work.set()
 
-    def set_resolved(self, resolved: dict[str, JsonValue]) -> None:
-        """Say what the run is resumed with; what it was created with stays known."""
-        self._next.resolved = resolved
+    def set_resolved(self, resolved: dict[str, JsonValue], changes: Sequence[str] = ()) -> None:
+        """Say what the run is resumed with, and how that differs; what it was created with stays known."""
+        self._next.resolved, self._next.changes = resolved, changes
+        self._facts_asked += 1
+        self._work.set()
+
+    def set_stopped(self, reason: str) -> None:
+        """Say why the run ends before everything planned was played."""
+        self._next.meta["stopped"] = reason
         self._facts_asked += 1
         self._work.set()
 
@@ -240,6 +272,7 @@ class RunWriter:
 
     async def _commit(self, taken: tuple[Batch, int]) -> None:
         batch, facts = taken
+        started = anyio.current_time()
         try:
             added = await anyio.to_thread.run_sync(self._database.commit, batch, limiter=self._thread)
         except (sqlite3.Error, OSError) as error:
@@ -249,6 +282,7 @@ class RunWriter:
             self._facts_kept = self._facts_asked
             self._is_closing = True
         else:
+            self.commits.add(len(batch.rollouts), anyio.current_time() - started)
             self._records_kept += len(batch.rollouts)
             self._facts_kept = facts
             if added and self._on_commit is not None:

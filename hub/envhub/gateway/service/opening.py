@@ -8,12 +8,12 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from envhub.engine.changes import changed_settings, refuse_changes
 from envhub.engine.control import LiveRun, RunFacts
 from envhub.engine.open_plan import OpenPlan, open_plan
 from envhub.engine.plan import Plan, check_roles, make_plan
 from envhub.engine.request import RunRequest
-from envhub.engine.run import RunSink, count_spent
+from envhub.engine.resumption import accept_changes
+from envhub.engine.run import RunSink
 from envhub.engine.stop import StopSignal
 from envhub.errors import ConfigError, first_error
 from envhub.gateway.gateway import Gateway, open_gateway
@@ -83,9 +83,7 @@ async def open_service(
                 open_writer(directory, resolved=resolved, given=given, resume=resume)
             )
             if writer.resumed:
-                refuse_changes(directory, changed_settings(writer.stored_resolved, resolved))
-                writer.set_resolved(resolved)
-                count_spent(directory, opened)
+                accept_changes(directory, writer, opened)
             writer.set_plan(None)
             journal = await stack.enter_async_context(Journal.open(directory))
             tasks = await stack.enter_async_context(anyio.create_task_group())
