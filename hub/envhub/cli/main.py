@@ -17,6 +17,7 @@ from envhub.cli import (
     importing,
     live_control,
     mock_server,
+    model,
     play,
     run,
     runs,
@@ -49,6 +50,7 @@ app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 app.command("mock-server")(mock_server.mock_server)
 app.add_typer(live_control.live, name="live")
+app.add_typer(model.model, name="model")
 for _entry in entry_points(group="envhub.commands"):
     if _entry.dist is not None and _entry.dist.name == "envhub":  # the sibling packages' own, and nobody else's
         _command = _entry.load()

@@ -63,6 +63,8 @@ class Registration(Frozen):
     """What the server was told to load."""
     cluster: str
     """The address of its Ray cluster."""
+    is_ours: bool = False
+    """Whether that cluster is there for models alone, on this machine."""
     needs_key: bool = False
     """Whether its servers ask for a key."""
     servers: tuple[ServerRow, ...] = ()

@@ -70,6 +70,8 @@ class ModelSpec(Frozen):
     """Where the registration goes, on the node `hub model up` ran on; and the logs, on each node."""
     cluster: str
     """The address of the Ray cluster."""
+    is_ours: bool = False
+    """Whether the cluster is there for models alone, and ends with the last of them."""
 
 
 class Secrets:
@@ -83,6 +85,11 @@ class Secrets:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Secrets, (self.values,)  # to the actor that starts the server, and nowhere else
+
+    @property
+    def has_key(self) -> bool:
+        """Whether servers ask for a key."""
+        return SERVER_KEY_VARIABLE in self.values
 
     def mask(self, text: str) -> str:
         """The text without them."""

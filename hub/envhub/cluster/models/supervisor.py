@@ -32,13 +32,7 @@ class Supervisor:
     """Starts a server, watches it, and starts it again when it is dead or silent, so often and no more."""
 
     def __init__(
-        self,
-        spec: ModelSpec,
-        number: int,
-        secrets: Secrets,
-        *,
-        address: str,
-        on_change: Callable[[], None] = lambda: None,
+        self, spec: ModelSpec, number: int, secrets: Secrets, address: str, on_change: Callable[[], None]
     ) -> None:
         """`address` is this node's, for those who come from others; `on_change` hears of every change of state."""
         self._spec, self._number, self._secrets = spec, number, secrets
