@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -20,12 +21,25 @@ LEAVE_SECONDS = 15.0
 """To close its environments once told to go."""
 
 
+@dataclass(frozen=True)
+class WorkerStatus:
+    """One worker as it stands."""
+
+    name: str
+    node: str
+    pid: int
+    in_flight: int
+    cpu_seconds: float
+    resident_bytes: int
+
+
 class Member:
     """One worker, from the driver's side."""
 
     def __init__(self, actor: Any, running: Any, hello: Hello, name: str) -> None:
         self._actor, self._running = actor, running
         self.hello, self.name = hello, name
+        self._pending: Any = None
 
     async def exchange(self, order: Order) -> Report:
         """Hand over an order and wait for the report.
@@ -33,14 +47,25 @@ class Member:
         Raises:
             WorkerLost: it is gone, or silent.
         """
+        self._pending = self._actor.exchange.remote(encode(order))
+        return await self.last_report()
+
+    @property
+    def is_talking(self) -> bool:
+        """Whether a report is on its way that nobody has waited out."""
+        return self._pending is not None
+
+    async def last_report(self) -> Report:
+        """The report to the last order: what it tells is told only once, so that it must not go unheard."""
         report: bytes | None = None
         try:
             with anyio.move_on_after(SILENCE_SECONDS):
-                report = await self._actor.exchange.remote(encode(order))
+                report = await self._pending
         except Exception as error:
             raise WorkerLost(f"{self.name} is gone: {_said(error)}") from error
         if report is None:
             raise WorkerLost(f"{self.name} has said nothing for {SILENCE_SECONDS:g} s")
+        self._pending = None
         return decode_report(report)
 
     async def dismiss(self, ray: Any) -> None:

@@ -70,7 +70,9 @@ class State(msgspec.Struct, frozen=True):
     state: Phase
     turn: int
     output_tokens: int
-    seconds: float
+    cost: float
+    model_seconds: float
+    tool_seconds: float
 
 
 class Note(msgspec.Struct, frozen=True):

@@ -261,7 +261,9 @@ def _state(attempt: Attempt) -> State:
         attempt.state,
         len(recorder.turns),
         recorder.output_tokens,
-        recorder.now(),
+        recorder.cost,
+        recorder.model_seconds,
+        recorder.tool_seconds,
     )
 
 

@@ -91,6 +91,12 @@ class Feed:
         with anyio.move_on_after(self.schedule.due_in(anyio.current_time(), environment)):
             await changed.wait()
 
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Until something is so, asked whenever anything changed."""
+        while not condition():
+            changed = self._changed = self._changed or anyio.Event()
+            await changed.wait()
+
     def ended(self, work: Work, rollout: Rollout) -> None:
         """An attempt is over."""
         retried = self.schedule.retried

@@ -5,12 +5,12 @@ from contextlib import aclosing, nullcontext
 from pathlib import Path
 from typing import Protocol
 
-from envhub.engine.control import LiveRun, RunFacts
+from envhub.engine.control import LiveRun, RunFacts, RunParts
 from envhub.engine.in_flight import InFlight
 from envhub.engine.item import Item
 from envhub.engine.open_plan import OpenPlan, open_plan
 from envhub.engine.plan import Plan, check_roles
-from envhub.engine.pool import LocalPool
+from envhub.engine.pool import LocalPool, Pool, Pool
 from envhub.engine.resumption import accept_changes, count_planned, is_complete, used_so_far
 from envhub.engine.run_limits import RunBounds, Used
 from envhub.engine.stop import StopSignal
@@ -98,7 +98,8 @@ async def collect(
                         bounds.used = used_so_far(directory)
                 writer.set_plan(planned, bad_rows)
                 observer.started(writer.run_id, planned, writer.done_count, bad_rows)
-                pool = LocalPool(plan.request.concurrency, plan.request.retries, stop)
+                pool = _pool(plan, writer.run_id, credentials, stop)
+                live.parts = run_parts(opened, writer, pool)
                 live.begin(_facts(plan, opened, directory, writer.run_id, planned), pool)
                 async with bounds.kept() if bounds else nullcontext(), aclosing(_remaining(opened, writer)) as items:
                     await pool.collect(items, RunSink(writer, live))
@@ -106,6 +107,15 @@ async def collect(
         live.end("interrupted" if stop.is_set else "finished")
     except BaseExceptionGroup as group:
         raise first_error(group) from group
+
+
+def _pool(plan: Plan, run_id: str, credentials: Credentials, stop: StopSignal) -> Pool:
+    """Where the plan wants its episodes played."""
+    if plan.request.pool == "local":
+        return LocalPool(plan.request.concurrency, plan.request.retries, stop)
+    from envhub.cluster.pool import RayPool  # Ray, and only where it is asked for
+
+    return RayPool(plan, run_id, credentials.asked_for(), stop)
 
 
 def _bounds(plan: Plan, stop: StopSignal, live: LiveRun) -> RunBounds | None:
@@ -133,6 +143,13 @@ async def _say_how_it_ended(
         writer.set_stopped(stop.reason)
         observer.stopped(stop.reason)
     writer.set_status("interrupted")
+
+
+def run_parts(opened: OpenPlan, writer: RunWriter, pool: Pool | None) -> RunParts:
+    """What a run is made of in this process."""
+    models = dict(opened.roles) if opened.model is None else {"policy": opened.model, **opened.roles}
+    hosts = tuple(environment.host for environment in opened.environments)
+    return RunParts(models, hosts, writer, pool, opened.tracer)
 
 
 def _facts(plan: Plan, opened: OpenPlan, directory: Path, run_id: str, planned: int) -> RunFacts:

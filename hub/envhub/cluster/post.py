@@ -1,0 +1,191 @@
+"""One place on the cluster: what its worker has in hand, and the loop of orders and reports."""
+
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from envhub.cluster.crew import Member, WorkerStatus
+from envhub.cluster.distant import Distant
+from envhub.cluster.wire import Change, Order, Report, WorkOrder
+from envhub.engine.feed import Feed
+from envhub.engine.play import Attempt
+from envhub.engine.pool import LAST_RECORD_SECONDS, Sink
+from envhub.engine.schedule import Work
+from envhub.engine.stop import StopSignal
+from envhub.errors import EpisodeError, StoreError, WorkerLost
+from envhub.rollout import Rollout
+
+logger = logging.getLogger(__name__)
+
+MOST_AHEAD = 256
+"""Attempts a worker is given beyond those it plays: as many as end while a report travels, and no more than this."""
+
+
+class Post:
+    """Gives a worker what it can play, and takes what it has played."""
+
+    def __init__(
+        self, place: int, feed: Feed, sink: Sink, stop: StopSignal, lane: str = "", *, is_alone: bool = False
+    ) -> None:
+        """`lane`: the only environment that is played here; `is_alone`: one attempt at a time, of those suspected."""
+        self.place, self.lane, self.is_alone = place, lane, is_alone
+        self.concurrency = 1
+        self.starting = anyio.CancelScope()
+        self.member: Member | None = None
+        self.has_played = False
+        """Whether anything was played to its end here."""
+        self._feed, self._sink, self._stop = feed, sink, stop
+        self._in_hand: dict[tuple[str, int], Work] = {}
+        self._distant: dict[tuple[str, int], Distant] = {}
+        self._changes: list[Change] = []
+        self._ahead = 0
+        self._report = Report()
+
+    def status(self) -> WorkerStatus:
+        """The worker as it stands."""
+        assert self.member is not None
+        hello, report = self.member.hello, self._report
+        return WorkerStatus(
+            name=self.member.name,
+            node=hello.address,
+            pid=hello.pid,
+            in_flight=len(self._in_hand),
+            cpu_seconds=report.cpu_seconds,
+            resident_bytes=report.resident_bytes,
+        )
+
+    async def play(self, member: Member, is_wanted: Callable[[], bool]) -> None:
+        """Play with a worker until there is nothing more, or it is not wanted any more and has nothing in hand.
+
+        Raises:
+            WorkerLost: it is gone; `lose` takes care of what it had in hand.
+        """
+        self.member = member
+        try:
+            while True:
+                works = await self._works() if is_wanted() else []
+                if not self._in_hand:
+                    if self._feed.is_over or not is_wanted() or (self.is_alone and not works):
+                        return
+                    await self._feed.wait(self.lane)
+                    continue
+                is_ending = self._stop.is_set or not is_wanted()
+                await self._exchange(works, give_back=is_ending)
+        except anyio.get_cancelled_exc_class():
+            await self._cut_short(member)
+            raise
+
+    async def _works(self) -> list[Work]:
+        """What the worker has room for, as far as there is any by now."""
+        works: list[Work] = []
+        room = (1 if self.is_alone else self.concurrency + self._ahead) - len(self._in_hand)
+        while len(works) < room:
+            if self.is_alone:
+                work = self._feed.schedule.take_alone(anyio.current_time())
+            else:
+                work = await self._feed.at_once(self.lane)
+            if work is None:
+                break
+            works.append(work)
+            self._in_hand[work.key] = work
+        return works
+
+    async def _exchange(self, works: list[Work], *, give_back: bool = False, cancel: bool = False) -> None:
+        """One order, one report."""
+        assert self.member is not None
+        for work in works:
+            distant = self._distant[work.key] = Distant(work, self._changes.append)
+            self._sink.track(distant)
+        changes = self._changes.copy()
+        self._changes.clear()
+        order = Order(
+            works=[_order(work) for work in works],
+            concurrency=self.concurrency,
+            give_back=give_back,
+            cancel=cancel,
+            changes=changes,
+        )
+        await self._take(await self.member.exchange(order))
+
+    async def _take(self, report: Report) -> None:
+        """Keep what ended, take back what did not begin, show where the rest is."""
+        assert self.member is not None
+        for note in report.notes:
+            logging.getLogger(note.logger).log(note.level, "%s: %s", self.member.name, note.text)
+        for ended in report.ended:
+            key = ended.rollout_id, ended.attempt
+            work = self._in_hand.get(key)
+            if work is None:
+                continue  # said before; what is kept is kept once
+            rollout = Rollout.model_validate_json(ended.record)
+            await self._sink.add(rollout, ended.media)
+            del self._in_hand[key], self._distant[key]
+            self.has_played = True
+            self._feed.ended(work, rollout)
+        for rollout_id, attempt in report.returned:
+            self._distant.pop((rollout_id, attempt), None)
+            self._feed.give_back(self._in_hand.pop((rollout_id, attempt)))
+        for state in report.states:
+            distant = self._distant.get((state.rollout_id, state.attempt))
+            if distant is not None:
+                distant.told(state)
+                self._sink.track(distant)
+        self._ahead = min(MOST_AHEAD, self.concurrency, len(report.ended))
+        self._report = report
+
+    async def lose(self, ray: Any, error: EpisodeError) -> None:
+        """The worker is gone: what it had in hand is recorded as broken, and played again where that may help."""
+        if self.member is not None:
+            self.member.kill(ray)
+        lost = list(self._in_hand.values())
+        for work in lost:
+            said = f"{error}; {len(lost)} episodes were in flight there"
+            if self.is_alone:
+                self.has_played = True
+                said = (
+                    f"set aside: its worker was lost {work.losses + 1} times with it in flight, "
+                    f"the last time with nothing else beside it ({error})"
+                )
+            broken = WorkerLost(said, retryable=not self.is_alone)
+            await self._sink.add(_unplayed(work).broken(broken), {})
+            self._feed.lost(work)
+        self._in_hand.clear()
+        self._distant.clear()
+
+    async def _cut_short(self, member: Member) -> None:
+        """The run is ended now: have the worker cut short what it plays, and keep the records of that."""
+        with anyio.CancelScope(shield=True, deadline=anyio.current_time() + LAST_RECORD_SECONDS):
+            with contextlib.suppress(WorkerLost, StoreError):
+                for key in self._in_hand.keys() - self._distant.keys():
+                    del self._in_hand[key]  # taken, and never handed over
+                if member.is_talking:
+                    await self._take(await member.last_report())
+                while self._in_hand:
+                    await self._exchange([], give_back=True, cancel=True)
+            with contextlib.suppress(StoreError):
+                for work in self._in_hand.values():
+                    await self._sink.add(_unplayed(work).cancelled(), {})
+
+
+def _unplayed(work: Work) -> Attempt:
+    return Attempt(work.item, work.attempt, work.queued, lambda attempt: None)
+
+
+def _order(work: Work) -> WorkOrder:
+    item = work.item
+    return WorkOrder(
+        environment=item.cast.environment.name,
+        split=item.task_ref.split,
+        task_id=item.task_ref.id,
+        digest=item.task_ref.digest,
+        group_id=item.group_id,
+        rollout_id=item.rollout_id,
+        sample=item.sample,
+        seed=item.seed,
+        policy_seed=item.policy_seed,
+        attempt=work.attempt,
+        queued=work.queued,
+    )
