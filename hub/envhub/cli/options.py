@@ -151,6 +151,22 @@ TrackOption = Annotated[
     ),
 ]
 NoTrackOption = Annotated[bool, typer.Option("--no-track", help="Draw no curves.", rich_help_panel="Output")]
+MetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[HOST:]PORT",
+        help="Where Prometheus finds metrics meanwhile; on this machine alone without HOST, 0 picks a free port.",
+        rich_help_panel="Output",
+    ),
+]
+TracesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="An OTLP collector that takes traces, such as http://127.0.0.1:4318.",
+        rich_help_panel="Output",
+    ),
+]
 
 
 def run_settings(**given: Any) -> dict[str, Any]:

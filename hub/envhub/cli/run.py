@@ -21,6 +21,7 @@ from envhub.cli.options import (
     MaxTokensOption,
     MaxTotalTokensOption,
     MaxTurnsOption,
+    MetricsOption,
     ModelOption,
     NoTrackOption,
     PriceOutputOption,
@@ -38,6 +39,7 @@ from envhub.cli.options import (
     TemperatureOption,
     TokensPerMinuteOption,
     TopPOption,
+    TracesOption,
     TrackOption,
     run_settings,
     seconds_of,
@@ -65,6 +67,8 @@ AS_NAMED = (
     "in_process",
     "served",
     "servers",
+    "metrics",
+    "traces",
 )
 """Options that are called as the settings are."""
 
@@ -137,6 +141,8 @@ def run(
     in_process: InProcessOption = False,
     served: ServedOption = False,
     servers: ServersOption = None,
+    metrics: MetricsOption = None,
+    traces: TracesOption = None,
     track: TrackOption = None,
     no_track: NoTrackOption = False,
     quiet: Annotated[

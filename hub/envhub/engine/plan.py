@@ -1,5 +1,6 @@
 """From what was asked to what will be done: every name and setting checked before anything starts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -48,6 +49,16 @@ class PlannedEnvironment:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A part of a plan that is played by itself, before the rest or in its place."""
+
+    tasks: Mapping[str, tuple[str, ...]]
+    """Ids, by environment."""
+    repeats: int
+    """Samples of each."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """A run, resolved: everything named exists, every setting that can be checked from here holds."""
 
@@ -56,6 +67,13 @@ class Plan:
     agent: Agent
     agent_name: str
     model: ModelConfig | None
+    part: Part | None = None
+    """What of it is played; None is all."""
+
+    @property
+    def repeats(self) -> int:
+        """Samples of each task that are played."""
+        return self.request.repeats if self.part is None else self.part.repeats
 
     @property
     def seed(self) -> int:
