@@ -142,6 +142,30 @@ ServersOption = Annotated[
         rich_help_panel="Robustness",
     ),
 ]
+PoolOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="local|ray",
+        help="Where episodes are played: in this process (the default), or by workers on a Ray cluster.",
+        rich_help_panel="Pool",
+    ),
+]
+WorkersOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|auto",
+        help="Of the Ray pool: processes that play; one a core by default, auto follows the work there is.",
+        rich_help_panel="Pool",
+    ),
+]
+RayAddressOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="A Ray cluster that runs (auto, HOST:PORT, ray://HOST:PORT); else one is started here.",
+        rich_help_panel="Pool",
+    ),
+]
 TrackOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -206,6 +230,19 @@ def trackers_of(names: list[str] | None, is_off: bool) -> list[str] | tuple[()] 
     if names and is_off:
         raise ConfigError(f"--track {names[0]} and --no-track contradict each other; give one of them")
     return () if is_off else names or None
+
+
+def workers_of(given: str | None) -> int | str | None:
+    """A count of workers, or `auto`.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if given is None or given == "auto":
+        return given
+    if not given.isdecimal() or not int(given):
+        raise ConfigError(f"--workers {given!r} is neither a number above 0 nor auto")
+    return int(given)
 
 
 def some(**values: Any) -> dict[str, Any] | None:

@@ -143,6 +143,9 @@ def run(
     servers: ServersOption = None,
     metrics: MetricsOption = None,
     traces: TracesOption = None,
+    pool: PoolOption = None,
+    workers: WorkersOption = None,
+    ray_address: RayAddressOption = None,
     track: TrackOption = None,
     no_track: NoTrackOption = False,
     quiet: Annotated[
