@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ from envhub.cli.report import print_summary
 from envhub.engine.control import LiveRun
 from envhub.engine.plan import Plan, make_plan
 from envhub.engine.request import RunRequest, build_request, request_from_file
-from envhub.engine.run import collect
+from envhub.engine.run import Observer, collect
 from envhub.engine.stop import StopSignal
 from envhub.engine.summary import RunSummary, summarise
 from envhub.errors import ConfigError, RunDirectoryError, StoreError, first_error
@@ -115,27 +116,40 @@ class TerminalRun:
                 self._everything = watchers.cancel_scope
                 watchers.start_soon(self._watch_signals)
                 watchers.start_soon(self._view.refresh)
-                async with tracked(
-                    self._plan.request.track,
-                    self._directory,
-                    self._view,
-                    is_resumed=self._resume,
-                    note=self._view.note,
-                    redact=self._credentials.redact,
-                ) as self._tracking:
+                async with (
+                    tracked(
+                        self._plan.request.track,
+                        self._directory,
+                        self._view,
+                        is_resumed=self._resume,
+                        note=self._view.note,
+                        redact=self._credentials.redact,
+                    ) as self._tracking,
+                    self._monitored(live, self._tracking) as observer,
+                ):
                     await collect(
                         self._plan,
                         self._directory,
                         given=self._given,
                         resume=self._resume,
                         credentials=self._credentials,
-                        observer=self._tracking,
+                        observer=observer,
                         stop=self._stop,
                         live=live,
                     )
                 watchers.cancel_scope.cancel()
             if self._patience is not None:
                 self._patience.cancel()  # all is tidied up; only those who follow have yet to hear of it
+
+    def _monitored(self, live: LiveRun, observer: Observer) -> AbstractAsyncContextManager[Observer]:
+        """Expose metrics where they are asked for."""
+        address = self._plan.request.metrics
+        if address is None:
+            return nullcontext(observer)
+        from envhub.monitor.endpoint import TOKEN_VARIABLE, monitored  # prometheus_client and a server of HTTP
+
+        token = self._credentials.key(TOKEN_VARIABLE)
+        return monitored(address, live, observer, token=token, note=self._view.note)
 
     def interrupt(self) -> None:
         """Start nothing new; what is in flight finishes."""

@@ -19,6 +19,7 @@ from envhub.cli.options import (
     MaxTokensOption,
     MaxTotalTokensOption,
     MaxTurnsOption,
+    MetricsOption,
     ModelOption,
     RequestsPerMinuteOption,
     RoleOption,
@@ -28,6 +29,7 @@ from envhub.cli.options import (
     TemperatureOption,
     TokensPerMinuteOption,
     TopPOption,
+    TracesOption,
     run_settings,
     some,
 )
@@ -117,6 +119,8 @@ def serve(
     max_cost: MaxCostOption = None,
     in_process: InProcessOption = False,
     served: ServedOption = False,
+    metrics: MetricsOption = None,
+    traces: TracesOption = None,
 ) -> None:
     """Serve environments to agents of any make: an MCP URL and a model URL for each episode, all on record.
 
@@ -145,6 +149,8 @@ def serve(
         limits=some(max_turns=max_turns, max_tokens=max_total_tokens, max_seconds=max_seconds, max_cost=max_cost),
         in_process=in_process,
         served=served,
+        metrics=metrics,
+        traces=traces,
     )
     code = serve_command(
         given,

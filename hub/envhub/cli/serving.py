@@ -53,6 +53,7 @@ def serve_command(
             given=as_toml(request),
             resume=resume,
             door=os.environ,
+            metrics_token=os.environ.get("ENVHUB_METRICS_TOKEN") or None,
             rules=ServiceRules(
                 ttl_seconds=ttl_seconds,
                 most_open=most_open,
@@ -82,6 +83,7 @@ def _announce(ready: HubReady, credential: ControlCredential, as_json: bool) -> 
         f"  control:  {ready.control_url}",
         *([f"  control credential: {credential.file}"] if credential.file else []),
         *[f"  practice: {url}" for url in ready.practice],
+        *([f"  metrics:  {ready.metrics_url}"] if ready.metrics_url else []),
         "",
         "Open an episode, and give its agent_url, llm_url and api_key to an agent:",
         f"  {curl}/v1/episodes {shown} -d '{asked}'",

@@ -2,16 +2,20 @@
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
 import anyio
 
-from envhub.engine.play import Attempt
+from envhub.engine.in_flight import InFlight
 from envhub.engine.pool import Pool
 from envhub.engine.stop import StopSignal
+from envhub.protocols import EnvironmentHost, Model
 from envhub.rollout import Rollout
+from envhub.store import RunWriter
+from envhub.tracing import Tracer
 
 logger = logging.getLogger(__name__)
 
@@ -33,18 +37,31 @@ class RunFacts:
     """Rollouts; None where that is not known."""
 
 
+@dataclass(frozen=True)
+class RunParts:
+    """What a run is made of in this process, for those who measure it."""
+
+    models: Mapping[str, Model]
+    """By role; the run's own is `policy`."""
+    hosts: tuple[EnvironmentHost, ...]
+    writer: RunWriter
+    pool: Pool | None
+    """None where something else than a pool decides what is played."""
+    tracer: Tracer | None = None
+
+
 class Watcher(Protocol):
     """Who hears of every attempt, from inside the event loop: must return at once."""
 
-    def began(self, attempt: Attempt) -> None:
+    def began(self, attempt: InFlight) -> None:
         """An attempt is set up."""
         ...
 
-    def moved(self, attempt: Attempt) -> None:
+    def moved(self, attempt: InFlight) -> None:
         """An attempt is in another state."""
         ...
 
-    def ended(self, attempt: Attempt, rollout: Rollout) -> None:
+    def ended(self, attempt: InFlight, rollout: Rollout) -> None:
         """An attempt is over, and this is its record."""
         ...
 
@@ -65,11 +82,13 @@ class LiveRun:
     """A run in flight. Costs a look into a dictionary for every change of an attempt's state while nobody watches."""
 
     def __init__(self, stop: StopSignal, ender: RunEnder | None = None) -> None:
-        self.attempts: dict[str, Attempt] = {}
+        self.attempts: dict[str, InFlight] = {}
         """Rollout id → the attempt in flight, oldest first."""
         self.watchers: list[Watcher] = []
         self.begun = anyio.Event()
         self.facts: RunFacts | None = None
+        """None before the run plays."""
+        self.parts: RunParts | None = None
         """None before the run plays."""
         self.began_at = time.time()
         self.ending: RunEnding | None = None
@@ -98,7 +117,7 @@ class LiveRun:
         """The run plays no more; the first ending stands."""
         self.ending = self.ending or ending
 
-    def moved(self, attempt: Attempt) -> None:
+    def moved(self, attempt: InFlight) -> None:
         """An attempt has moved on."""
         rollout_id = attempt.item.rollout_id
         is_new = self.attempts.get(rollout_id) is not attempt

@@ -8,6 +8,7 @@ from envhub.engine.seat import EpisodeSeat
 from envhub.limits import Deadlines, Limits
 from envhub.protocols import Agent, EnvironmentHost, EnvironmentInfo, Model, Sampling, SeatAddress, TaskCard
 from envhub.rollout import AgentRef, EnvironmentRef, TaskRef
+from envhub.tracing import Tracer
 
 
 class Exposing(Protocol):
@@ -33,6 +34,10 @@ class Cast:
     deadlines: Deadlines
     gateway: Exposing | None = None
     """Opens seats to agents outside; None where the run's agent is inside."""
+    tracer: Tracer | None = None
+    """None where the run is not traced."""
+    tool_names: frozenset[str] = frozenset()
+    """Of the environment, for traces."""
 
 
 @dataclass(frozen=True, slots=True)

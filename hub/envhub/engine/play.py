@@ -43,8 +43,11 @@ from envhub.score import ModelCall, Score
 from envhub.store import LiveState
 from envhub.store.facts import State
 from envhub.submission import Submission
+from envhub.tracing import TRACEPARENT, untraced
 
 logger = logging.getLogger(__name__)
+
+_AS_IT_IS = contextlib.nullcontext()
 
 
 class Attempt:
@@ -161,7 +164,7 @@ class Attempt:
             clock.end("setup")
             self._phase = "agent"
             try:
-                with _UNTRACED if self._trace is None else untraced():
+                with _AS_IT_IS if self._trace is None else untraced():
                     await self._act(episode)
             except EpisodeError:
                 # The agent may have tripped over what the environment broke: that counts before its own failure.
@@ -337,7 +340,7 @@ class Attempt:
         versions = [turn.policy_version for turn in turns if turn.policy_version is not None]
         reason = why_not_trainable(outcome, turns, self._is_privileged)
         stages = self._stages
-        return Rollout(
+        rollout = Rollout(
             run_id=cast.run_id,
             rollout_id=item.rollout_id,
             group_id=item.group_id,
@@ -376,6 +379,9 @@ class Attempt:
             trainable_reason=reason,
             gaps=(*missing_arrays(turns), *sorted(self.recorder.lost)),
         )
+        if self._trace is not None:
+            self._trace.end(rollout)
+        return rollout
 
     @property
     def media(self) -> Mapping[str, bytes]:

@@ -19,6 +19,7 @@ from envhub.protocols import AgentPlane, Episode, Model, ModelReply, ModelReques
 from envhub.rollout import Stop, ToolCall
 from envhub.streaming import ReplyStream
 from envhub.tools import text_result
+from envhub.tracing import Trace
 
 DEEPEST = 64
 """Levels of nesting in a call's arguments; a record that nests deeper would not be read back."""
@@ -39,6 +40,7 @@ class EpisodeSeat:
         model_timeout: float,
         session: str,
         on_state: Callable[[Literal["model", "tool"]], None],
+        trace: Trace | None = None,
     ) -> None:
         plane = episode.seats[name]
         self.name = name
@@ -55,6 +57,7 @@ class EpisodeSeat:
         self.recorder = recorder
         self._episode, self._model = episode, model
         self._limits, self._timeout, self._session, self._on_state = limits, model_timeout, session, on_state
+        self._trace = trace
         self._turns = 0
         self._over: anyio.Event | None = None
         cap = limits.max_response_tokens
@@ -165,7 +168,8 @@ class EpisodeSeat:
         )
         self._turns += 1
         try:
-            reply = await model.generate(request)
+            trace = self._trace
+            reply = await (model.generate(request) if trace is None else trace.generate(model, request))
         except BaseException as error:
             has_left = asked_for is not None and not isinstance(error, Exception)
             if stream is not None and stream.has_begun:

@@ -92,6 +92,11 @@ class InProcessHost:
         )
         self._verifier = VerifierRef(name=name, version=environment.version, digest=self.info.digest)
 
+    @property
+    def sandboxes(self) -> SandboxProvider | None:
+        """Where its sandboxes come from; None where it takes none."""
+        return self._sandboxes
+
     def cards(self, split: str, seed: int) -> Iterator[TaskCard | BadRow]:
         """The cards of a split, lazily.
 

@@ -31,7 +31,7 @@ async def open_sandboxes(
         return
     async with open_provider(config.sandbox) as provider:
         await _make_ready(provider, environment.specs(config))
-        yield provider
+        yield CountedSandboxes(provider)
 
 
 @asynccontextmanager
@@ -75,6 +75,42 @@ def _provider(name: str) -> AbstractAsyncContextManager[SandboxProvider]:
     except Exception as error:
         raise ConfigError(f"sandbox provider {name!r} cannot be loaded: {type(error).__name__}: {error}") from error
     return factory()
+
+
+class CountedSandboxes:
+    """A provider as one environment sees it: how many it has opened, for those who watch a run."""
+
+    def __init__(self, provider: SandboxProvider) -> None:
+        self.provider = provider
+        self.live = self.opened = self.failed = self.died = 0
+        """Held now; ever had; could not be had; broke while they were held."""
+
+    @property
+    def name(self) -> str:
+        """The provider's name."""
+        return self.provider.name
+
+    async def prepare(self, spec: SandboxSpec) -> None:
+        """As the provider does."""
+        await self.provider.prepare(spec)
+
+    @asynccontextmanager
+    async def open(self, spec: SandboxSpec, *, snapshot: Snapshot | None = None) -> AsyncGenerator[Sandbox]:
+        """As the provider does."""
+        is_open = False
+        try:
+            async with self.provider.open(spec, snapshot=snapshot) as sandbox:
+                is_open = True
+                self.live += 1
+                self.opened += 1
+                try:
+                    yield sandbox
+                finally:
+                    self.live -= 1
+                    self.died += not sandbox.is_alive
+        except (ConfigError, SandboxError):
+            self.failed += not is_open
+            raise
 
 
 class NotedSandboxes:

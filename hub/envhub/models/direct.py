@@ -28,6 +28,8 @@ from envhub.models.retry import Backoff, TryFailed, final
 from envhub.models.sockets import most_connections, probed_socket
 from envhub.models.wire import ToolSchemas, check_extra, to_wire, write_sampling
 from envhub.protocols import ModelReply, ModelRequest, Sampling
+from envhub.tracing import HEADER as TRACE_HEADER
+from envhub.tracing import TRACEPARENT
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +86,8 @@ class DirectModel:
         """
         body = self._body(request)
         headers = {"X-Session-ID": request.session} if request.session and self.endpoint.is_vllm else None
+        if (parent := TRACEPARENT.get()) is not None:
+            headers = {**(headers or {}), TRACE_HEADER: parent}
         deadline = anyio.current_time() + request.timeout_seconds
         failures = 0
         while True:

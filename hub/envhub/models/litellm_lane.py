@@ -26,6 +26,8 @@ from envhub.models.prices import find_price, is_own_service
 from envhub.models.retry import Backoff, TryFailed
 from envhub.models.wire import ToolSchemas, check_extra, to_wire, write_sampling
 from envhub.protocols import ModelReply, ModelRequest, Sampling
+from envhub.tracing import HEADER as TRACE_HEADER
+from envhub.tracing import TRACEPARENT
 
 logger = logging.getLogger(__name__)
 
@@ -134,6 +136,8 @@ class LitellmModel:
             asked["tools"] = msgspec.json.decode(self._tools.encoded(request.tools))
         if request.session and self._is_vllm:
             asked["extra_headers"] = {"X-Session-ID": request.session}
+        if (parent := TRACEPARENT.get()) is not None and self._endpoint is not None:
+            asked["extra_headers"] = {**asked.get("extra_headers", {}), TRACE_HEADER: parent}
         write_sampling(asked, request.sampling, self._taken)
         return asked
 

@@ -1,6 +1,6 @@
 """Opening a service: environments, models, a gateway, and the run that keeps what is played."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from envhub.engine.open_plan import OpenPlan, open_plan
 from envhub.engine.plan import Plan, check_roles, make_plan
 from envhub.engine.request import RunRequest
 from envhub.engine.resumption import accept_changes
-from envhub.engine.run import RunSink
+from envhub.engine.run import RunSink, run_parts
 from envhub.engine.stop import StopSignal
 from envhub.errors import ConfigError, first_error
 from envhub.gateway.gateway import Gateway, open_gateway
@@ -24,6 +24,7 @@ from envhub.gateway.service.rules import GatewayPlace, ServiceRules
 from envhub.gateway.service.service import HubService, Served, practice_seed
 from envhub.gateway.service.visitor import VISITOR, Absent
 from envhub.models.credentials import Credentials
+from envhub.rollout import Rollout
 from envhub.store import RunWriter, open_writer
 
 STOP_SECONDS = 6.0
@@ -53,11 +54,13 @@ async def open_service(
     rules: ServiceRules = _RULES,
     place: GatewayPlace = _PLACE,
     live: LiveRun | None = None,
+    on_commit: Callable[[Sequence[Rollout]], None] | None = None,
     give_up: Callable[[], None] = lambda: None,
 ) -> AsyncGenerator[HubService]:
     """Open a service, without a control plane: for who serves, and for who plays one episode.
 
-    On the way out every open episode is ended, unscored; `give_up` is called where that takes too long. Example:
+    On the way out every open episode is ended, unscored; `give_up` is called where that takes too long, and `on_commit`
+    hears of durable records. Example:
 
         async with open_service(visitors_plan(RunRequest(environments=("arithmetic",))), Path("runs/one"), keys) as hub:
             visit = await hub.open(EpisodeRequest())
@@ -80,7 +83,7 @@ async def open_service(
             opened = await stack.enter_async_context(open_plan(plan, credentials))
             resolved = opened.resolved
             writer = await stack.enter_async_context(
-                open_writer(directory, resolved=resolved, given=given, resume=resume)
+                open_writer(directory, resolved=resolved, given=given, resume=resume, on_commit=on_commit)
             )
             if writer.resumed:
                 accept_changes(directory, writer, opened)
@@ -92,6 +95,7 @@ async def open_service(
             served = _served(opened, writer, gateway, rules)
             service = HubService(opened, served, gateway, directory, rules, player, writer)
             await _recover(service, writer, directory)
+            live.parts = run_parts(opened, writer, None)
             live.begin(_facts(plan, opened, directory, writer.run_id), None)
             tasks.start_soon(service.reaper.run)
             try:

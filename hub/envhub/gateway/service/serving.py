@@ -38,6 +38,8 @@ class HubOrder:
     resume: bool = False
     rules: ServiceRules = field(default_factory=ServiceRules)
     place: GatewayPlace = field(default_factory=GatewayPlace)
+    metrics_token: str | None = field(default=None, repr=False)
+    """What a scraper of the plan's metrics must give; None where it need not."""
     door: Mapping[str, str] | None = None
     """The environment variables that say where live control may be had; None opens none."""
 
@@ -56,6 +58,8 @@ class HubReady(Frozen):
     pid: int
     practice: tuple[str, ...] = ()
     """Fixed URLs for trying an environment, unscored."""
+    metrics_url: str | None = None
+    """Where Prometheus finds its metrics; None where they are not asked for."""
 
 
 class _Leaving:
@@ -115,6 +119,11 @@ async def serve_hub(
         bound, control_url = stack.enter_context(control_socket(order.control))
         if order.door is not None:
             await stack.enter_async_context(live_door(live, order.door))
+        monitor = None
+        if (metrics := order.plan.request.metrics) is not None:
+            from envhub.monitor.endpoint import monitored  # prometheus_client, and only where it is asked for
+
+            monitor = await stack.enter_async_context(monitored(metrics, live, None, token=order.metrics_token))
         service = await stack.enter_async_context(
             open_service(
                 order.plan,
@@ -125,6 +134,7 @@ async def serve_hub(
                 rules=order.rules,
                 place=order.place,
                 live=live,
+                on_commit=None if monitor is None else monitor.committed,
                 give_up=give_up,
             )
         )
@@ -141,6 +151,7 @@ async def serve_hub(
                 run_id=service.run_id,
                 pid=os.getpid(),
                 practice=practice.urls if practice is not None else (),
+                metrics_url=None if monitor is None else monitor.url,
             )
         )
         await leaving.wait(stopped, service)

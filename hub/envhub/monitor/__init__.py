@@ -1,0 +1,1 @@
+"""Watching a run from outside: Prometheus metrics, and OpenTelemetry traces."""

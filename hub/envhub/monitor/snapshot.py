@@ -1,0 +1,140 @@
+"""Taking a snapshot of this process: called by whoever plays, in a run's own process or in a worker of a pool."""
+
+import socket
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Protocol, runtime_checkable
+from urllib.parse import urlsplit
+
+from envhub.models.router.replica import ReplicaStatus
+from envhub.monitor.figures import Backend, Gpu, ModelLoad, SandboxLoad, Snapshot
+from envhub.monitor.histogram import Histogram
+from envhub.monitor.usage import usage
+from envhub.protocols import EnvironmentHost, Model
+from envhub.sandbox import SandboxProvider
+
+
+class Stateful(Protocol):
+    """An attempt in flight."""
+
+    @property
+    def state(self) -> str: ...
+
+
+@runtime_checkable
+class RoutedModel(Protocol):
+    """A model that is several servers behind limits."""
+
+    name: str
+
+    @property
+    def waiting(self) -> int: ...
+    @property
+    def in_flight(self) -> int: ...
+    @property
+    def limit(self) -> int: ...
+    def status(self) -> tuple[ReplicaStatus, ...]: ...
+
+
+@runtime_checkable
+class SandboxedHost(Protocol):
+    """A host whose environment's sandboxes are opened in this process."""
+
+    @property
+    def sandboxes(self) -> SandboxProvider | None: ...
+
+
+@runtime_checkable
+class CountedProvider(Protocol):
+    """A provider that knows what it has opened."""
+
+    live: int
+    opened: int
+    failed: int
+    died: int
+
+
+class PoolStatistics(Protocol):
+    """What a warm pool says of itself."""
+
+    @property
+    def warm(self) -> int: ...
+    @property
+    def making(self) -> int: ...
+    @property
+    def ending(self) -> int: ...
+
+
+@runtime_checkable
+class WarmProvider(Protocol):
+    """A provider that starts sandboxes ahead."""
+
+    @property
+    def statistics(self) -> PoolStatistics: ...
+
+
+def take_snapshot(
+    process: str,
+    *,
+    attempts: Iterable[Stateful] = (),
+    models: Mapping[str, Model] | None = None,
+    hosts: Iterable[EnvironmentHost] = (),
+    lag: Histogram | None = None,
+    spans_dropped: int = 0,
+    gpus: Iterable[Gpu] = (),
+) -> Snapshot:
+    """This process as it stands; `models` are those it calls, by role, and `hosts` the environments it plays."""
+    routed = [model for model in (models or {}).values() if isinstance(model, RoutedModel)]
+    snapshot = Snapshot(
+        process=process,
+        usage=usage(),
+        states=dict(Counter(attempt.state for attempt in attempts)),
+        backends=[_backend(status) for model in routed for status in model.status()],
+        models=[ModelLoad(model.name, model.waiting, model.in_flight, model.limit) for model in routed],
+        sandboxes=[load for host in hosts if (load := _sandboxes(host)) is not None],
+        spans_dropped=spans_dropped,
+        gpus=list(gpus),
+        machine=socket.gethostname(),
+    )
+    if lag is not None:
+        snapshot.lag.add(lag)
+    return snapshot
+
+
+def _backend(status: ReplicaStatus) -> Backend:
+    return Backend(
+        model=status.model,
+        place=_public(status.place),
+        in_flight=status.in_flight,
+        calls=status.calls,
+        errors=status.errors,
+        is_up=not status.is_cooling,
+        latency_seconds=status.latency_seconds,
+        limit=getattr(status, "limit", None),
+    )
+
+
+def _public(place: str) -> str:
+    """An address without a user, a password or a query."""
+    parts = urlsplit(place)
+    if not parts.scheme or not parts.netloc:
+        return place
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _sandboxes(host: EnvironmentHost) -> SandboxLoad | None:
+    provider = host.sandboxes if isinstance(host, SandboxedHost) else None
+    if provider is None or not isinstance(provider, CountedProvider):
+        return None
+    pool = provider.statistics if isinstance(provider, WarmProvider) else None
+    return SandboxLoad(
+        environment=host.info.name,
+        provider=provider.name,
+        live=provider.live,
+        opened=provider.opened,
+        failed=provider.failed,
+        died=provider.died,
+        warm=None if pool is None else pool.warm,
+        starting=None if pool is None else pool.making,
+        ending=None if pool is None else pool.ending,
+    )
