@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from envhub.engine.item import Cast, Exposing, Item
 from envhub.engine.plan import Plan, PlannedEnvironment
 from envhub.engine.request import RunRequest
+from envhub.engine.setting_files import setting_files
 from envhub.errors import ConfigError, UnknownNameError
 from envhub.hosting.launch import TOKEN_VARIABLE
 from envhub.hosting.opening import open_attached, open_in_process, open_served
@@ -25,6 +26,11 @@ from envhub.protocols import Agent, EnvironmentHost, ExposedAgent, HeldAgent, Mo
 from envhub.rollout import AgentRef, EnvironmentRef, TaskRef
 from envhub.task import BadRow
 from envhub.tracing import Tracer
+
+GIVE_PRICES = (
+    "give --price-prompt and --price-output (US dollars per million tokens); of other models than the one that plays, "
+    "in a --config file"
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,11 @@ class OpenPlan:
     def resolved(self) -> dict[str, JsonValue]:
         """The complete, re-runnable description (`hub run --config resolved.json`); secrets are not in it."""
         plan = self.plan
+        files: list[dict[str, JsonValue]] = [
+            # Of a server that others started, they are elsewhere.
+            {} if planned.is_attached else {**setting_files(opened.host.info.config)}
+            for planned, opened in zip(plan.environments, self.environments, strict=True)
+        ]
         settings = {
             f"{opened.host.info.name}.{key}": value
             for planned, opened in zip(plan.environments, self.environments, strict=True)
@@ -87,8 +98,9 @@ class OpenPlan:
                     "split": opened.split,
                     "limits": opened.limits.model_dump(mode="json"),
                     "deadlines": opened.deadlines.model_dump(mode="json"),
+                    "files": named,
                 }
-                for opened in self.environments
+                for opened, named in zip(self.environments, files, strict=True)
             ],
             "agent_version": plan.agent.version,
         }
@@ -143,13 +155,15 @@ class OpenPlan:
         if not good:
             names = ", ".join(f"{opened.host.info.name} ({opened.split})" for opened in self.environments)
             raise ConfigError(f"there is no task to run in {names}" + (f"; {bad} rows are bad" if bad else ""))
-        return good * self.plan.request.repeats, bad
+        return good * self.plan.repeats, bad
 
     async def tasks(self, opened: OpenEnvironment) -> AsyncIterator[TaskCard | BadRow]:
         """The tasks of one environment, up to the limit; bad rows among them do not count towards it."""
-        for task_id in self.plan.request.tasks[: self.plan.request.limit]:
+        request, part = self.plan.request, self.plan.part
+        named = request.tasks[: request.limit] if part is None else part.tasks[opened.host.info.name]
+        for task_id in named:
             yield await opened.host.find_task(opened.split, task_id, self.plan.seed)
-        if self.plan.request.tasks:
+        if request.tasks or part is not None:
             return
         count = 0
         async for card in opened.host.tasks(opened.split, self.plan.seed):
@@ -173,7 +187,7 @@ class OpenPlan:
 
     def samples(self, cast: Cast, card: TaskCard) -> Iterator[Item]:
         """The samples of one task. They share the environment's seed and differ in the policy's."""
-        for number in range(self.plan.request.repeats):
+        for number in range(self.plan.repeats):
             yield self.sample(cast, card, number)
 
     def sample(self, cast: Cast, card: TaskCard, number: int, seed: int | None = None) -> Item:
@@ -201,6 +215,7 @@ async def open_plan(plan: Plan, credentials: Credentials) -> AsyncGenerator[Open
             from envhub.monitor.tracer import open_tracer  # OpenTelemetry's protocol, and only where it is spoken
 
             tracer = await stack.enter_async_context(open_tracer(plan.request.traces, credentials))
+        _check_run_cost(plan, credentials)
         model = None
         if plan.model is not None:
             model = await stack.enter_async_context(open_model(plan.model, credentials))
@@ -222,7 +237,7 @@ async def open_plan(plan: Plan, credentials: Credentials) -> AsyncGenerator[Open
         if isinstance(agent, HeldAgent):
             agent = await stack.enter_async_context(agent.held())
         gateway = await stack.enter_async_context(_gateway()) if isinstance(agent, ExposedAgent) else None
-        yield OpenPlan(plan, opened, model, roles, agent, gateway, is_priced)
+        yield OpenPlan(plan, opened, model, roles, agent, gateway, tracer, is_priced)
 
 
 @asynccontextmanager
@@ -293,10 +308,21 @@ def check_limits(limits: Limits, deadlines: Deadlines, is_priced: bool) -> None:
             f"deadlines.episode = {deadlines.episode:g}), which would count as a fault; raise those in a --config file"
         )
     if limits.max_cost is not None and not is_priced:
-        raise ConfigError(
-            f"max_cost = {limits.max_cost:g} cannot be kept without a price: "
-            "give price_prompt and price_output (US dollars per million tokens) in a --config file"
-        )
+        raise ConfigError(f"max_cost = {limits.max_cost:g} cannot be kept without a price: {GIVE_PRICES}")
+
+
+def _check_run_cost(plan: Plan, credentials: Credentials) -> None:
+    """Refuse a limit of what the run may cost where that is not known of all its models; mock models alone are free."""
+    dollars = plan.request.run_limits.max_cost
+    if dollars is None:
+        return
+    models = [plan.model] if plan.model is not None else []
+    models += [*(fallback for model in models for fallback in model.fallbacks), *plan.request.roles.values()]
+    priced = {model.name: find_price(*_priced(model, credentials)) is not None for model in models}
+    unknown = [name for name, is_known in priced.items() if not is_known and not name.startswith("mock/")]
+    if unknown or not any(priced.values()):
+        what = f"the price of {', '.join(unknown or priced)}" if priced else "a model that has a price"
+        raise ConfigError(f"the run's limit of ${dollars:g} cannot be kept without {what}: {GIVE_PRICES}")
 
 
 def _short_hash(text: str) -> str:
