@@ -24,8 +24,10 @@ from envhub.cli.options import (
     MetricsOption,
     ModelOption,
     NoTrackOption,
+    PoolOption,
     PriceOutputOption,
     PricePromptOption,
+    RayAddressOption,
     RequestsPerMinuteOption,
     ResumeOption,
     RoleOption,
@@ -41,10 +43,12 @@ from envhub.cli.options import (
     TopPOption,
     TracesOption,
     TrackOption,
+    WorkersOption,
     run_settings,
     seconds_of,
     some,
     trackers_of,
+    workers_of,
 )
 
 AS_NAMED = (
@@ -68,6 +72,7 @@ AS_NAMED = (
     "served",
     "servers",
     "metrics",
+    "pool",
     "traces",
 )
 """Options that are called as the settings are."""
@@ -191,6 +196,8 @@ def settings_of(options: Mapping[str, Any]) -> dict[str, Any]:
             max_seconds=seconds_of("--run-seconds", options["run_seconds"]),
             ending=options["at_limit"],
         ),
+        workers=workers_of(options["workers"]),
+        ray=some(address=options["ray_address"]),
         retries=some(infrastructure=options["retries"]),
         track=trackers_of(options["track"], options["no_track"]),
     )

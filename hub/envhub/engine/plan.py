@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
+from envhub.engine.pool_options import RayOptions
 from envhub.engine.request import RunRequest
 from envhub.environment import EnvironmentConfig
 from envhub.errors import ConfigError
@@ -14,7 +15,7 @@ from envhub.hosting.launch import addresses, is_address
 from envhub.hosting.opening import configured
 from envhub.models.config import ModelConfig
 from envhub.plugins import ENVIRONMENTS, FoundEnvironment, find_agent, find_environment, plugins
-from envhub.protocols import Agent
+from envhub.protocols import Agent, AttendedAgent
 
 _OF_THE_MODEL = (
     "base_url",
@@ -107,12 +108,15 @@ def make_plan(request: RunRequest) -> Plan:
         raise ConfigError(
             f"servers = {request.servers}, but no environment gets a process of its own here; ask for it with --served"
         )
+    _check_pool(request)
     _check_model(request)
     agent_name = request.agent or ("tool_loop" if request.model else "oracle")
     agent = find_agent(agent_name, request.agent_set)
     needs_model = agent_name in ("tool_loop", "react", "single_turn") or getattr(agent, "needs_model", False)
     if needs_model and request.model is None:
         raise ConfigError(f"agent {agent_name!r} needs a model; name one with -m, for example -m mock/solver")
+    if request.pool == "ray" and isinstance(agent, AttendedAgent):
+        raise ConfigError(f"agent {agent_name!r} plays at this terminal, not on a cluster; leave --pool ray out")
     return Plan(request, environments, agent, agent_name, policy_model(request))
 
 
@@ -157,6 +161,15 @@ def _check_attached(request: RunRequest) -> None:
                 f"{option} are given ({', '.join(given)}), but the environment's server is already running; "
                 "give them to whoever starts it"
             )
+
+
+def _check_pool(request: RunRequest) -> None:
+    """Refuse what only a cluster would use, where none is asked for."""
+    if request.pool == "ray":
+        return
+    if request.workers is not None or request.ray != RayOptions():
+        given = "workers" if request.workers is not None else "ray"
+        raise ConfigError(f"{given} is given, but the pool is this process alone; add --pool ray, or leave it out")
 
 
 def _check_model(request: RunRequest) -> None:
