@@ -50,6 +50,11 @@ class Gate:
         self._line = Line()
 
     @property
+    def limit(self) -> int:
+        """How many tries may be in flight at once."""
+        return self._connections
+
+    @property
     def waiting(self) -> int:
         """How many tries are waiting to begin."""
         return len(self._line)
@@ -60,11 +65,18 @@ class Gate:
             return None
         return self._begin(tokens)
 
-    async def enter(self, tokens: int) -> Begun:
-        """Begin as soon as it is our turn and every limit allows it. `tokens` must not exceed their limit."""
+    async def enter(self, tokens: int, has_room: Callable[[], bool] = lambda: True) -> Begun:
+        """Begin as soon as it is our turn, every limit allows it, and there is room where it is to go.
+
+        `tokens` must not exceed their limit; `has_room` is asked again whenever `changed` is called.
+        """
         assert self._tokens_limit is None or tokens <= self._tokens_limit
-        await self._line.wait(lambda: self._seconds_left(tokens))
+        await self._line.wait(lambda: self._seconds_left(tokens) if has_room() else math.inf)
         return self._begin(tokens)
+
+    def changed(self) -> None:
+        """Let the first in line look again whether there is room."""
+        self._line.changed()
 
     def leave(self, begun: Begun, tokens: int | None) -> None:
         """The try is over, and took so many tokens; None leaves what was reserved."""

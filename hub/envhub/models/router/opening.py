@@ -17,6 +17,7 @@ from envhub.models.router.gate import Gate
 from envhub.models.router.health import watch
 from envhub.models.router.replicas import Replicas
 from envhub.models.router.router import Router
+from envhub.models.router.steering import steer
 from envhub.models.sockets import most_connections
 from envhub.protocols import Model
 
@@ -49,7 +50,9 @@ async def open_router(
         router = await opening.open(config, None)
         try:
             async with anyio.create_task_group() as checks:
-                for each in _all(router):
+                routers = list(_all(router))
+                checks.start_soon(steer, routers, now)
+                for each in routers:
                     checks.start_soon(watch, each.replicas)
                 try:
                     yield router
@@ -98,12 +101,11 @@ class _Opening:
             (await self.lanes.enter_async_context(self._open_lane(single, url, self._credentials)), url or config.name)
             for url in urls
         ]
-        gate = Gate(
-            most_connections(config.max_connections), config.requests_per_minute, config.tokens_per_minute, self._now
-        )
+        most = most_connections(config.max_connections)
+        gate = Gate(most, config.requests_per_minute, config.tokens_per_minute, self._now)
         return Router(
             config,
-            Replicas(lanes, self._cooling, self._now),
+            Replicas(lanes, self._cooling, self._now, most),
             gate,
             budget,
             price,

@@ -1,6 +1,7 @@
 """One of the servers of a model: how busy it is, and whether it is up, down or on trial."""
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Literal
 from envhub.errors import ModelError
 from envhub.models.retry import StreamCut
 from envhub.models.router.cooling import Cooling
+from envhub.models.router.limiter import Limiter
 from envhub.protocols import Model
 
 logger = logging.getLogger(__name__)
@@ -19,7 +21,14 @@ Health = Literal["up", "down", "trial"]
 MISFIT_STATUSES = frozenset({401, 403, 404})
 """A server that refuses the key or does not know the model, where another of the same model takes the call."""
 
+UNBOUNDED = 2**31
+"""Calls at a time, where nothing bounds them."""
+
 _LATENCIES = 64
+_PRESSURE = frozenset({429, 529})
+"""Statuses that say a server has too much to do: the usual one, and Anthropic's own."""
+_TOLD_AGAIN_SECONDS = 60.0
+"""How often, at most, it is said that a server gets fewer calls."""
 _REST_SECONDS = 1.0
 """How long a server that answers 429 is avoided where it does not say."""
 
@@ -32,6 +41,8 @@ class ReplicaStatus:
     place: str
     """Its base URL, or the model's name where it has none of its own."""
     in_flight: int
+    limit: int
+    """How many calls it gets at a time, as it stands; 0 while all are held back."""
     calls: int
     """Tries begun."""
     errors: int
@@ -59,6 +70,7 @@ class Replica:
         now: Callable[[], float],
         on_change: Callable[[], None],
         *,
+        most_calls: int = UNBOUNDED,
         is_alone: bool = False,
     ) -> None:
         """`on_change` is told when its health changes; `is_alone`: no other server tells its faults from ours."""
@@ -74,6 +86,9 @@ class Replica:
         self.down_since = 0.0
         self.problem: ModelError | None = None
         self._cooling, self._now, self._on_change, self._is_alone = cooling, now, on_change, is_alone
+        self.limiter = Limiter(most_calls, now())
+        self._is_reduced = False
+        self._told_at = -math.inf
         self._failures = 0
         self._times_taken_out = 0
         # Calls begun before the last change of health say nothing about it if they fail.
@@ -91,8 +106,15 @@ class Replica:
         return bool(self._latencies)
 
     @property
+    def has_room(self) -> bool:
+        """Whether it takes another call right now."""
+        if self.health == "up":
+            return self.in_flight < self.limiter.admits
+        return self.is_open  # what is in flight from before its outage may be lost
+
+    @property
     def is_open(self) -> bool:
-        """Whether it takes another call."""
+        """Whether it takes calls, though perhaps not right now."""
         return self.health == "up" or (self.health == "trial" and self._trial_calls < self._allowance()[0])
 
     @property
@@ -112,24 +134,34 @@ class Replica:
         """A call is about to be sent; what to hand back when it ends."""
         self.in_flight += 1
         self.calls += 1
+        if self.in_flight > self.limiter.peak:
+            self.limiter.peak = self.in_flight
         if self.health == "trial":
             self._trial_calls += 1
             if self._trial_since is None:
                 self._trial_since = self._now()
         return self._epoch
 
-    def end_answered(self, seconds: float) -> None:
-        """A call was answered."""
+    def end_answered(self, seconds: float, tokens: int = 0) -> None:
+        """A call was answered, with so many tokens."""
         self.in_flight -= 1
         self._latencies.append(seconds)
+        self.limiter.answered(seconds, tokens)
         self._lives()
 
-    def end_failed(self, epoch: int, error: ModelError, *, is_fair: bool = True) -> None:
-        """A call failed; the error says whose fault that is. `is_fair`: it had the time it needs."""
+    def end_failed(self, epoch: int, error: ModelError, *, is_fair: bool = True, is_late: bool = False) -> None:
+        """A call failed; the error says whose fault that is. `is_fair`: it had the time it needs; `is_late`: all."""
         self.in_flight -= 1
         status = error.status
-        if error.retry_after_seconds is not None or status == 429:
-            self.rest_until = self._now() + (error.retry_after_seconds or _REST_SECONDS)
+        if error.retry_after_seconds is not None or status in _PRESSURE:
+            now = self._now()
+            self.rest_until = now + (error.retry_after_seconds or _REST_SECONDS)
+            if error.retryable:
+                self.limiter.refused(now, self.in_flight, error.retry_after_seconds)
+        elif status is None and error.retryable and is_late:
+            self.limiter.overdue()
+        else:
+            self.limiter.failed()
         if status in MISFIT_STATUSES and not self._is_alone:
             # Its own fault or the caller's: what another server says decides (`take_out`).
             if self.health == "trial" and epoch == self._epoch:
@@ -180,7 +212,21 @@ class Replica:
             return
         logger.warning("%s takes calls again, after %.3g s", self.place, self._now() - self.down_since)
         self._times_taken_out, self.problem = 0, None
+        self.limiter.begin_again(self._now(), self.in_flight)
         self._change("up")
+
+    def tick(self, lag_seconds: float) -> bool:
+        """Adjust the limit; whether it takes another call now. `lag_seconds`: how late the event loop is."""
+        limiter, now = self.limiter, self._now()
+        limiter.tick(now, self.in_flight, lag_seconds)
+        if limiter.is_open:
+            if self._is_reduced:
+                self._is_reduced = False
+                logger.info("%s gets as many calls at a time as there are", self.place)
+        elif self.health == "up" and not self._is_reduced and now >= self._told_at + _TOLD_AGAIN_SECONDS:
+            self._is_reduced, self._told_at = True, now
+            logger.warning("%s gets %d calls at a time for now: %s", self.place, limiter.limit, limiter.reason)
+        return self.has_room
 
     def _change(self, health: Health) -> None:
         self.health = health
@@ -194,6 +240,7 @@ class Replica:
             model=model,
             place=self.place,
             in_flight=self.in_flight,
+            limit=self.limiter.admits and self.limiter.limit,
             calls=self.calls,
             errors=self.errors,
             is_cooling=self.health != "up",

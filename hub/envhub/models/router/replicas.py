@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 import anyio
 
 from envhub.models.router.cooling import Cooling
-from envhub.models.router.replica import Replica
+from envhub.models.router.replica import UNBOUNDED, Replica
 from envhub.protocols import Model
 
 MAX_SESSIONS = 32_768
@@ -25,13 +25,23 @@ class Replicas:
     call's time. The eight keep small differences from scattering sessions.
     """
 
-    def __init__(self, lanes: Sequence[tuple[Model, str]], cooling: Cooling, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        lanes: Sequence[tuple[Model, str]],
+        cooling: Cooling,
+        now: Callable[[], float],
+        most_calls: int = UNBOUNDED,
+    ) -> None:
+        """`most_calls`: how many there may be in flight."""
         self.cooling = cooling
         self.now = now
         self._changed = anyio.Event()
         self.all = tuple(
-            Replica(lane, place, cooling, now, self._on_change, is_alone=len(lanes) == 1) for lane, place in lanes
+            Replica(lane, place, cooling, now, self._on_change, most_calls=most_calls, is_alone=len(lanes) == 1)
+            for lane, place in lanes
         )
+        self.on_change: Callable[[], None] = _nobody
+        """Told whenever a server goes down or comes back."""
         self._homes: OrderedDict[str, Replica] = OrderedDict()
         self._turn = 0
 
@@ -39,30 +49,34 @@ class Replicas:
         return len(self.all)
 
     def pick(self, session: str, failed: Collection[Replica] = ()) -> Replica | None:
-        """The server to send a call to, but for those that have failed it; None where none of the others is open."""
+        """The server to send a call to, but for those that have failed it; None where none of the others has room."""
         if len(self.all) == 1:
             only = self.all[0]
-            return only if only not in failed and only.is_open else None
+            return only if only.has_room and only not in failed else None
         count = len(self.all)
         self._turn = start = (self._turn + 1) % count
         now = self.now()
         best: Replica | None = None
         for offset in range(count):
             replica = self.all[start + offset - count]
-            if replica in failed or not replica.is_open:
+            if replica in failed or not replica.has_room:
                 continue
             if replica.health == "trial":
                 return replica  # else it would stay on trial for ever, being nobody's home
             if best is None or (replica.rest_until > now, replica.in_flight) < (best.rest_until > now, best.in_flight):
                 best = replica
         home = self._homes.get(session) if session else None
-        if best is None or home is None or home is best or home.health != "up" or home in failed:
+        if best is None or home is None or home is best or home.health != "up" or not home.has_room or home in failed:
             return best
         is_busier = home.in_flight > _BUSIER_FACTOR * best.in_flight + _BUSIER_CALLS
         return best if is_busier or home.rest_until > now else home
 
+    def has_room(self, failed: Collection[Replica] = ()) -> bool:
+        """Whether a server takes a call right now, but for those that have failed this one."""
+        return any(replica.has_room and replica not in failed for replica in self.all)
+
     def is_any_open(self, failed: Collection[Replica] = ()) -> bool:
-        """Whether a server takes calls, but for those that have failed this one."""
+        """Whether a server takes calls, now or soon, but for those that have failed this one."""
         return any(replica.is_open and replica not in failed for replica in self.all)
 
     def remember(self, session: str, replica: Replica) -> None:
@@ -104,3 +118,8 @@ class Replicas:
     def _on_change(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
+        self.on_change()
+
+
+def _nobody() -> None:
+    """Nobody wants to know."""

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import anyio
@@ -45,6 +46,7 @@ class Router:
         self.replicas, self.fallbacks = replicas, tuple(fallbacks)
         self._config, self._gate, self._budget, self._price, self._backoff = config, gate, budget, price, backoff
         self._now = replicas.now
+        replicas.on_change = gate.changed
         self._tokens_limit = config.tokens_per_minute
         self._is_budgeted = budget.is_limited
         self._estimator = Estimator(config) if self._is_budgeted or self._tokens_limit is not None else None
@@ -58,10 +60,26 @@ class Router:
         """US dollars of the answers so far, those of fallbacks included, as far as prices are known."""
         return self._budget.spent
 
+    def tick(self, lag_seconds: float) -> None:
+        """Adjust how many calls each server gets, and let in who may begin now."""
+        room = [replica.tick(lag_seconds) for replica in self.replicas.all]
+        if any(room) and self._gate.waiting:
+            self._gate.changed()
+
     @property
     def waiting(self) -> int:
         """Calls that wait for a connection or a limit."""
         return self._gate.waiting
+
+    @property
+    def in_flight(self) -> int:
+        """Tries of calls that are on their way."""
+        return self._gate.in_flight
+
+    @property
+    def limit(self) -> int:
+        """How many of them there may be at once."""
+        return self._gate.limit
 
     def count_spent(self, dollars: float) -> None:
         """Count what this model has cost before, such as in a run that is resumed."""
@@ -210,11 +228,16 @@ class Router:
                 await self._wait_for_server(deadline)
                 if not self.replicas.is_any_open(failed):
                     failed = ()  # only such as failed it before have come back
-            begun = await self._within(deadline, self._gate.enter(tokens), "the limits of the model")
+            room = partial(self._has_room, failed)
+            begun = await self._within(deadline, self._gate.enter(tokens, room), "the limits of the model")
             replica = self.replicas.pick(request.session, failed)
             if replica is not None:
                 return replica, begun
             self._gate.withdraw(begun)
+
+    def _has_room(self, failed: Sequence[Replica]) -> bool:
+        """Whether a call may go on: to a server, or back to where outages are waited for."""
+        return self.replicas.has_room(failed) or not self.replicas.is_any_open(failed)
 
     async def _wait_for_server(self, deadline: float) -> None:
         """Until any server takes calls.
@@ -252,7 +275,7 @@ class Router:
         except ModelError as error:
             seconds = self._now() - started
             is_fair = seconds < request.timeout_seconds or seconds >= self.replicas.cooling.fair_seconds
-            replica.end_failed(epoch, error, is_fair=is_fair)
+            replica.end_failed(epoch, error, is_fair=is_fair, is_late=is_fair and seconds >= request.timeout_seconds)
             if error.status is not None and error.status < 500 and not isinstance(error, StreamCut):
                 took = 0
             raise
@@ -260,8 +283,9 @@ class Router:
             replica.end_cancelled(epoch)
             raise
         else:
-            replica.end_answered(self._now() - started)
-            took = (reply.usage.prompt_tokens + reply.usage.output_tokens) or None
+            usage = reply.usage
+            replica.end_answered(self._now() - started, usage.output_tokens)
+            took = (usage.prompt_tokens + usage.output_tokens) or None
             return reply
         finally:
             self._gate.leave(begun, took)

@@ -43,9 +43,9 @@ class Tries:
         now = replicas.now()
         if self._count >= self._most or now >= deadline:
             self._give_up(error)
-        if replicas.is_any_open(self.failed):
+        if replicas.has_room(self.failed):
             return None
-        if len(self._misfits) == len(self._places):
+        if len(self._misfits) == len(self._places) and not replicas.is_any_open(self.failed):
             raise next(iter(self._misfits.values()))  # every server says so: it is the caller's to mend
         if gives_up_outages and not replicas.is_any_open():
             self._give_up(error)
