@@ -1,5 +1,7 @@
 """The final tables of a run on the terminal."""
 
+import time
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -26,8 +28,21 @@ def print_summary(console: Console, summary: RunSummary, *, is_served: bool = Fa
         console.print(problems)
         for fault, message in sorted(summary.fault_examples.items()):
             console.print(Text(f"{fault}, for example: {_one_line(message)}", style="dim"))
+    if not summary.seconds:  # whoever plays it has just said so
+        _print_resumptions(console, summary)
     console.print()
     console.print(_closing(summary, is_served))
+
+
+def _print_resumptions(console: Console, summary: RunSummary) -> None:
+    """When the run was taken up again, where, and what was set otherwise from then on."""
+    if summary.resumptions:
+        console.print()
+    for resumption in summary.resumptions:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(resumption.at))
+        console.print(Text(f"resumed {when} on {resumption.host}, hub {resumption.hub_version}", style="dim"))
+        for change in resumption.changes:
+            console.print(Text(f"  {_one_line(change)}"))
 
 
 def _environments(summary: RunSummary) -> Table:
@@ -112,6 +127,8 @@ def _closing(summary: RunSummary, is_served: bool) -> Text:
     if summary.bad_rows:
         facts.append(f"{summary.bad_rows} bad rows left out")
     lines = Text(" · ".join(facts) + "\n" * bool(facts))
+    if summary.stopped:
+        lines.append(f"stopped: {_one_line(summary.stopped)}\n", style="yellow")
     lines.append(summary.directory, style="bold")
     # Whoever has this table from `hub show` wants a single rollout next.
     which = "" if summary.seconds else " ROLLOUT"
@@ -121,7 +138,7 @@ def _closing(summary: RunSummary, is_served: bool) -> Text:
     elif is_served:
         if summary.status != "finished":
             lines.append(f"\nGo on with: hub serve … -o {summary.directory} --resume", style="yellow")
-    elif summary.is_interrupted or summary.missing:
+    elif summary.is_interrupted or summary.missing or summary.stopped:
         lines.append(f"\nGo on with: hub run --resume -o {summary.directory}", style="yellow")
     return lines
 

@@ -177,11 +177,12 @@ def _file(environment: dict[str, Any], key: str) -> str | None:
 
 
 def _changes(before: dict[str, JsonValue], now: dict[str, JsonValue]) -> Iterator[Change]:
-    return _differences({**before, "request": _completed(before.get("request"))}, now, ())
+    one, other = ({**resolved, "request": _completed(resolved.get("request"))} for resolved in (before, now))
+    return _differences(one, other, ())
 
 
 def _completed(request: JsonValue) -> JsonValue:
-    """A stored request with the defaults of settings that its version of the hub did not know."""
+    """A recorded request with the defaults of settings that its version of the hub did not know."""
     try:
         completed = RunRequest.model_validate(request)
     except ValidationError:

@@ -318,10 +318,10 @@ def _check_run_cost(plan: Plan, credentials: Credentials) -> None:
         return
     models = [plan.model] if plan.model is not None else []
     models += [*(fallback for model in models for fallback in model.fallbacks), *plan.request.roles.values()]
-    priced = {model.name: find_price(*_priced(model, credentials)) is not None for model in models}
-    unknown = [name for name, is_known in priced.items() if not is_known and not name.startswith("mock/")]
-    if unknown or not any(priced.values()):
-        what = f"the price of {', '.join(unknown or priced)}" if priced else "a model that has a price"
+    unpriced = [model.name for model in models if find_price(*_priced(model, credentials)) is None]
+    unknown = [name for name in unpriced if not name.startswith("mock/")]
+    if unknown or len(unpriced) == len(models):
+        what = f"the price of {', '.join(unknown or unpriced)}" if models else "a model that has a price"
         raise ConfigError(f"the run's limit of ${dollars:g} cannot be kept without {what}: {GIVE_PRICES}")
 
 

@@ -10,9 +10,9 @@ from envhub.engine.in_flight import InFlight
 from envhub.engine.item import Item
 from envhub.engine.open_plan import OpenPlan, open_plan
 from envhub.engine.plan import Plan, check_roles
-from envhub.engine.pool import LocalPool, Pool, Pool
+from envhub.engine.pool import LocalPool, Pool
 from envhub.engine.resumption import accept_changes, count_planned, is_complete, used_so_far
-from envhub.engine.run_limits import RunBounds, Used
+from envhub.engine.run_limits import RunBounds
 from envhub.engine.stop import StopSignal
 from envhub.errors import first_error
 from envhub.models.credentials import Credentials
@@ -39,8 +39,8 @@ class Observer(Protocol):
 class RunSink:
     """Hands records to the run's writer, and shows live states."""
 
-    def __init__(self, writer: RunWriter, live: LiveRun) -> None:
-        self._writer, self._live = writer, live
+    def __init__(self, writer: RunWriter, live: LiveRun, bounds: RunBounds | None = None) -> None:
+        self._writer, self._live, self._bounds = writer, live, bounds
 
     def attempts(self, rollout_id: str) -> int:
         """How many attempts at a sample were kept when the run was opened."""
@@ -49,6 +49,8 @@ class RunSink:
     async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
         """Keep a record."""
         self._live.ended(rollout)
+        if self._bounds is not None:
+            self._bounds.came_in(rollout)
         await self._writer.add(rollout, media)
 
     def track(self, attempt: InFlight) -> None:
@@ -85,7 +87,7 @@ async def collect(
 
             def committed(rollouts: Sequence[Rollout]) -> None:
                 if bounds is not None:
-                    bounds.count(rollouts)
+                    bounds.committed(rollouts)
                 observer.committed(rollouts)
 
             async with open_writer(
@@ -102,7 +104,7 @@ async def collect(
                 live.parts = run_parts(opened, writer, pool)
                 live.begin(_facts(plan, opened, directory, writer.run_id, planned), pool)
                 async with bounds.kept() if bounds else nullcontext(), aclosing(_remaining(opened, writer)) as items:
-                    await pool.collect(items, RunSink(writer, live))
+                    await pool.collect(items, RunSink(writer, live, bounds))
                 await _say_how_it_ended(directory, writer, stop, planned, observer)
         live.end("interrupted" if stop.is_set else "finished")
     except BaseExceptionGroup as group:
@@ -128,7 +130,7 @@ def _bounds(plan: Plan, stop: StopSignal, live: LiveRun) -> RunBounds | None:
         for attempt in tuple(live.attempts.values()):
             attempt.cancel()
 
-    return RunBounds(limits, Used(), stop, cancel)
+    return RunBounds(limits, stop, cancel)
 
 
 async def _say_how_it_ended(

@@ -45,19 +45,21 @@ class Used:
 class RunBounds:
     """Sets a run's stop signal when one of its limits is reached, and warns before that.
 
-    Knows nothing of how episodes are played: it is told of records once they are durable, each once, and may be given a
-    way to cut short what is in flight.
+    Knows nothing of how episodes are played: it hears of records as they come in, and again once they are durable, and
+    is given a way to cut short what is in flight.
     """
 
     def __init__(
         self,
         limits: RunLimits,
-        used: Used,
         stop: StopSignal,
         cancel: Callable[[], None],
     ) -> None:
-        """`used` is what the run had used before it was resumed; `cancel` ends the episodes in flight."""
-        self.used = used
+        """`cancel` ends the episodes in flight."""
+        self.used = Used()
+        """What counts so far."""
+        self._on_their_way: set[tuple[str, int]] = set()
+        """Attempts whose records are counted, and not durable yet."""
         self._limits, self._stop, self._cancel = limits, stop, cancel
         self._warned: dict[str, float] = {}
         self._is_over = False
@@ -80,11 +82,18 @@ class RunBounds:
                 self._is_over = True
                 watching.cancel_scope.cancel()
 
-    def count(self, rollouts: Iterable[Rollout]) -> None:
+    def came_in(self, rollout: Rollout) -> None:
+        """A record is on its way into the store, and counts from now on; one that comes again meanwhile counts once."""
+        key = rollout.rollout_id, rollout.attempt
+        if key not in self._on_their_way:
+            self._on_their_way.add(key)
+            self.used.add(rollout)
+            self._look()
+
+    def committed(self, rollouts: Iterable[Rollout]) -> None:
         """These records are durable, and were not before."""
         for rollout in rollouts:
-            self.used.add(rollout)
-        self._look()
+            self._on_their_way.discard((rollout.rollout_id, rollout.attempt))
 
     def _look(self) -> None:
         limits, used = self._limits, self.used

@@ -1,11 +1,11 @@
 """What a run came to, read back from its store: the same figures for a live end, a resume, and `hub show`."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from envhub.rollout import Outcome
 from envhub.statistics import RunningMeans, Summary, summarise_groups
-from envhub.store import RunReader, Totals
+from envhub.store import Resumption, RunReader, Totals
 
 QUANTILES = (0.5, 0.95, 0.99)
 
@@ -32,6 +32,9 @@ class RunSummary:
     seconds: float
     cpu_seconds: float
     is_interrupted: bool
+    stopped: str | None = None
+    """Why the run ended by itself before everything planned was played."""
+    resumptions: tuple[Resumption, ...] = ()
 
     @property
     def scored(self) -> int:
@@ -50,6 +53,7 @@ class RunSummary:
             "run": self.directory,
             "run_id": self.run_id,
             "status": self.status,
+            "stopped": self.stopped,
             "rollouts": self.rollouts,
             **{key: means[key] for key in ("scored", "coverage", "mean_reward", "mean_reward_strict", "pass_rate")},
             "outcomes": means["outcomes"],
@@ -73,6 +77,7 @@ class RunSummary:
             },
             "seconds": round(self.seconds, 4) if self.seconds else None,
             "cpu_seconds": round(self.cpu_seconds, 4) if self.seconds else None,
+            "resumptions": [asdict(resumption) for resumption in self.resumptions],
         }
 
 
@@ -111,4 +116,6 @@ def summarise(
         seconds=seconds,
         cpu_seconds=cpu_seconds,
         is_interrupted=is_interrupted,
+        stopped=info.stopped,
+        resumptions=info.resumptions,
     )
