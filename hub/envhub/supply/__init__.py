@@ -1,0 +1,20 @@
+"""Streaming supply for asynchronous training: scored rollouts, handed out as they come to a trainer that pulls."""
+
+from envhub.supply.collecting import collect
+from envhub.supply.control import GenerationControl, InFlight
+from envhub.supply.error import SupplyError
+from envhub.supply.group import RolloutGroup
+from envhub.supply.rules import SupplyRules
+from envhub.supply.stats import SupplyStats
+from envhub.supply.supply import Supply
+
+__all__ = [
+    "GenerationControl",
+    "InFlight",
+    "RolloutGroup",
+    "Supply",
+    "SupplyError",
+    "SupplyRules",
+    "SupplyStats",
+    "collect",
+]

@@ -1,0 +1,306 @@
+"""Opening a supply: a run whose rollouts are handed out while it plays."""
+
+import logging
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import anyio
+import tomli_w
+
+from envhub.engine.control import LiveRun, RunFacts
+from envhub.engine.open_plan import OpenPlan, open_plan
+from envhub.engine.plan import Plan, check_roles, make_plan
+from envhub.engine.pool import LocalPool, Pool
+from envhub.engine.request import RunRequest, build_request
+from envhub.engine.resumption import accept_changes, used_so_far
+from envhub.engine.run import RunSink, run_parts
+from envhub.engine.run_limits import RunBounds
+from envhub.engine.stop import StopSignal
+from envhub.errors import ConfigError, RunDirectoryError, first_error
+from envhub.models.credentials import Credentials, load_credentials
+from envhub.rollout import Rollout
+from envhub.store import RunWriter, open_writer
+from envhub.supply.control import GenerationControl
+from envhub.supply.desk import Desk
+from envhub.supply.error import SupplyError
+from envhub.supply.gate import Gate, GatedModel
+from envhub.supply.group import RolloutGroup
+from envhub.supply.ledger import Ledger
+from envhub.supply.policy import Policy, stamped
+from envhub.supply.rules import Bounds, SupplyRules, bounds_of
+from envhub.supply.source import Feeder, Source
+from envhub.supply.supply import POLICY_VERSION, Supply
+
+logger = logging.getLogger(__name__)
+
+GROUPS = "groups"
+
+
+@overload
+def collect(
+    request: RunRequest | None = None,
+    *,
+    directory: Path | str,
+    groups: Literal[True] = True,
+    control: GenerationControl | None = None,
+    policy_version: int | None = None,
+    resume: bool = False,
+    credentials: Credentials | None = None,
+    **settings: Any,
+) -> AbstractAsyncContextManager[Supply[RolloutGroup]]: ...
+
+
+@overload
+def collect(
+    request: RunRequest | None = None,
+    *,
+    directory: Path | str,
+    groups: Literal[False],
+    control: GenerationControl | None = None,
+    policy_version: int | None = None,
+    resume: bool = False,
+    credentials: Credentials | None = None,
+    **settings: Any,
+) -> AbstractAsyncContextManager[Supply[Rollout]]: ...
+
+
+def collect(
+    request: RunRequest | None = None,
+    *,
+    directory: Path | str,
+    groups: bool = True,
+    control: GenerationControl | None = None,
+    policy_version: int | None = None,
+    resume: bool = False,
+    credentials: Credentials | None = None,
+    **settings: Any,
+) -> Any:
+    """Supply a trainer with scored rollouts while they are played.
+
+        async with envhub.collect(environments=("arithmetic",), model="mock/solver", directory="runs/a") as supply:
+            async for group in supply:
+                ...
+
+    `settings` are those of a run (`RunRequest`: environments, model, repeats …) on top of `request`, and those of the
+    supply (`SupplyRules`: batch, max_staleness, epochs, drop_constant …). `resume` goes on with the directory's run:
+    finished groups that were not handed out come first. `policy_version` is that of the weights which generate at the
+    start; a resumed supply that is given an earlier one than it had reached, such as a checkpoint's, hands out again
+    what was handed out since. `credentials` are the process's own by default. What is in flight when the block is left
+    is cancelled.
+
+    Raises (on entry):
+        UsageError: a setting does not hold, a model cannot be reached, the directory cannot be used.
+    """
+    rules, request = _sorted_out(request, settings, groups)
+    return _opened(
+        make_plan(request),
+        rules,
+        bounds_of(rules, request),
+        Path(directory),
+        control,
+        policy_version,
+        resume,
+        credentials or load_credentials(os.environ, Path.cwd()),
+    )
+
+
+def _sorted_out(
+    request: RunRequest | None, settings: Mapping[str, Any], groups: bool
+) -> tuple[SupplyRules, RunRequest]:
+    """Which settings are the supply's, and which the run's.
+
+    Raises:
+        ConfigError: one is unknown, or does not hold.
+    """
+    ours = {name: value for name, value in settings.items() if name in SupplyRules.model_fields}
+    theirs = {name: value for name, value in settings.items() if name not in ours}
+    base = {} if request is None else request.model_dump(exclude_unset=True)
+    try:
+        rules = SupplyRules(groups=groups, **ours)
+    except ValueError as error:
+        raise ConfigError(f"collect(): {error}") from None
+    return rules, build_request({**base, **theirs}, "collect()")
+
+
+class _Sink(RunSink):
+    """Stamps records, and tells the desk of them."""
+
+    def __init__(self, writer: RunWriter, live: LiveRun, limits: RunBounds | None, desk: Desk, gate: Gate) -> None:
+        super().__init__(writer, live, limits)
+        self._desk, self._gate = desk, gate
+
+    async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
+        """Keep a record."""
+        rollout = stamped(rollout, self._desk.policy, self._gate.span_of(rollout.rollout_id))
+        self._desk.added(rollout)
+        await super().add(rollout, media)
+
+
+@asynccontextmanager
+async def _opened(
+    plan: Plan,
+    rules: SupplyRules,
+    bounds: Bounds,
+    directory: Path,
+    control: GenerationControl | None,
+    policy_version: int | None,
+    resume: bool,
+    credentials: Credentials,
+) -> AsyncGenerator[Supply[Any]]:
+    check_roles(plan)
+    problem: Exception | None = None
+    try:
+        async with open_plan(plan, credentials) as opened:
+            await opened.count()
+            stop = StopSignal()
+            live = LiveRun(stop)
+            limits = _limits(plan, stop, live)
+            desks = list[Desk]()
+
+            def committed(rollouts: Sequence[Rollout]) -> None:
+                if limits is not None:
+                    limits.committed(rollouts)
+                for desk in desks:
+                    desk.committed(rollouts)
+
+            given = tomli_w.dumps(plan.request.model_dump(mode="json", exclude_defaults=True, exclude_none=True))
+            async with (
+                open_writer(
+                    directory, resolved=opened.resolved, given=given, resume=resume, on_commit=committed
+                ) as writer,
+                Ledger.open(directory, resume=writer.resumed) as ledger,
+            ):
+                if writer.resumed:
+                    accept_changes(directory, writer, opened)
+                    if limits is not None:
+                        limits.used = used_so_far(directory)
+                writer.set_plan(None)
+                policy = Policy(await _version(ledger, directory, rules, policy_version))
+                desk = Desk(rules, bounds, policy, ledger.note)
+                desks.append(desk)
+                gate = Gate(policy)
+                if opened.model is not None:
+                    opened = replace(opened, model=GatedModel(opened.model, gate))
+                source = Source(desk, stop)
+                feeder = Feeder(source, desk, opened, writer, ledger, directory)
+                pool = _pool(plan, bounds, writer.run_id, credentials, stop)
+                live.parts = run_parts(opened, writer, pool)
+                live.begin(_facts(plan, opened, directory, writer.run_id), pool)
+                sink = _Sink(writer, live, limits, desk, gate)
+                player = _Player(desk, source, feeder, pool, sink, writer, stop, limits)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(player.run)
+                    try:
+                        yield Supply(desk, feeder, gate, ledger, directory, control)
+                    except Exception as error:
+                        problem = error  # raised below: the run is only interrupted by it, and it arrives as it is
+                    finally:
+                        writer.set_status("finished" if desk.is_finished else "interrupted")
+                        tasks.cancel_scope.cancel()
+                live.end("finished" if desk.is_finished else "interrupted")
+                if player.bug is not None:
+                    raise player.bug
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+    if problem is not None:
+        raise problem
+
+
+class _Player:
+    """Plays what the source gives, and tells the desk how that ended."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        source: Source,
+        feeder: Feeder,
+        pool: Pool,
+        sink: RunSink,
+        writer: RunWriter,
+        stop: StopSignal,
+        limits: RunBounds | None,
+    ) -> None:
+        self._limits = limits
+        self._desk, self._source, self._feeder, self._pool = desk, source, feeder, pool
+        self._sink, self._writer, self._stop = sink, writer, stop
+        self.bug: Exception | None = None
+        """What ended it, and is nothing that a run ends with."""
+
+    async def run(self) -> None:
+        """Play to the end; what goes wrong is the consumer's to hear when it asks for more."""
+        try:
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._feeder.run)
+                    async with self._limits.kept() if self._limits is not None else nullcontext():
+                        await self._pool.collect(self._source, self._sink)
+                    tasks.cancel_scope.cancel()
+                await self._writer.flush()
+            except BaseExceptionGroup as group:
+                raise first_error(group) from group
+        except SupplyError as error:
+            self._desk.fail(error)
+        except Exception as error:
+            self.bug = error
+            self._desk.fail(error)
+        else:
+            if self._stop.reason is not None:
+                self._desk.fail(SupplyError(f"the run has ended: {self._stop.reason}"))
+        self._desk.abandon()
+
+
+async def _version(ledger: Ledger, directory: Path, rules: SupplyRules, given: int | None) -> int:
+    """The policy's version to start with; what was handed out since an earlier one is to be handed out again."""
+    groups = await ledger.recall(GROUPS)
+    if groups is not None and bool(groups) != rules.groups:
+        raise RunDirectoryError(
+            f"{directory} supplied {'groups' if groups else 'single rollouts'} before; "
+            f"resume it with groups = {bool(groups)}"
+        )
+    ledger.remember(GROUPS, rules.groups)
+    stored = await ledger.recall(POLICY_VERSION)
+    if stored is not None and given is not None and given < stored:
+        again = await ledger.rewind(given)
+        logger.info("back to policy version %d: %d units handed out since are handed out again", given, again)
+    version = given if given is not None else stored or 0
+    ledger.remember(POLICY_VERSION, version)
+    return version
+
+
+def _pool(plan: Plan, bounds: Bounds, run_id: str, credentials: Credentials, stop: StopSignal) -> Pool:
+    # More players than there may be samples would only wake each other.
+    request = plan.request
+    concurrency = min(request.concurrency, bounds.outstanding * bounds.samples)
+    if request.pool == "local":
+        return LocalPool(concurrency, request.retries, stop)
+    from envhub.cluster.pool import RayPool  # Ray, and only where it is asked for
+
+    plan = replace(plan, request=request.model_copy(update={"concurrency": concurrency}))
+    return RayPool(plan, run_id, credentials.asked_for(), stop)
+
+
+def _limits(plan: Plan, stop: StopSignal, live: LiveRun) -> RunBounds | None:
+    """What holds the run to its limits; None where it has none."""
+    if not plan.request.run_limits.are_any:
+        return None
+
+    def cancel() -> None:
+        for attempt in tuple(live.attempts.values()):
+            attempt.cancel()
+
+    return RunBounds(plan.request.run_limits, stop, cancel)
+
+
+def _facts(plan: Plan, opened: OpenPlan, directory: Path, run_id: str) -> RunFacts:
+    return RunFacts(
+        run_id=run_id,
+        directory=directory.absolute(),
+        environments=tuple(planned.name for planned in plan.environments),
+        agent=plan.agent_name,
+        model=None if opened.model is None else opened.model.name,
+        planned=None,
+    )

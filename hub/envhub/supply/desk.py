@@ -1,0 +1,298 @@
+"""Where units are judged and handed out: whole or dropped, fresh or stale, constant or worth learning from."""
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from itertools import count
+
+import anyio
+
+from envhub.errors import StoreError
+from envhub.rewards import is_constant
+from envhub.rollout import Outcome, Rollout
+from envhub.supply.error import SupplyError
+from envhub.supply.group import RolloutGroup
+from envhub.supply.ledger import Entry, Fate
+from envhub.supply.policy import Policy
+from envhub.supply.room import Room
+from envhub.supply.rules import Bounds, SupplyRules
+from envhub.supply.stats import SupplyStats
+from envhub.supply.unit import Ticket, Unit
+
+MOST_VISITS = 3
+"""Times a task whose rollouts become stale is played in one epoch; it is too slow for the bound then."""
+MOST_STRIKES = 2
+"""Visits in which every sample broke, before a task is set aside."""
+_BROKEN = ("infrastructure_fault", "verifier_fault")
+
+
+class Desk:
+    """The units of a supply, from the first sample in flight to the consumer."""
+
+    def __init__(
+        self,
+        rules: SupplyRules,
+        bounds: Bounds,
+        policy: Policy,
+        note: Callable[[Entry], None],
+    ) -> None:
+        """`note` keeps what becomes of a unit."""
+        self.rules, self.bounds, self.policy = rules, bounds, policy
+        self.room = Room(bounds.batch, rules.max_staleness, bounds.outstanding)
+        self.stats = SupplyStats(policy_version=policy.version)
+        self.again: deque[Ticket] = deque()
+        """To be played once more, before any other."""
+        self.is_over = False
+        """Whether nothing more will be begun."""
+        self.failure: Exception | None = None
+        """Why nothing more is played."""
+        self.strikes: Counter[tuple[str, str, str]] = Counter()
+        self._note = note
+        self._units: dict[str, Unit] = {}
+        self._open: Counter[int] = Counter()
+        """First visits under way, by epoch."""
+        self._ready: list[tuple[int, int, Unit]] = []
+        self._numbers = count()
+        self._dropped = 0
+        self._is_abandoned = False
+        self._changed = anyio.Event()
+
+    # --- from the players ---------------------------------------------------------------------------------------------
+
+    def begin(self, unit: Unit) -> None:
+        """A unit is about to be played."""
+        for rollout_id in unit.rollout_ids:
+            self._units[rollout_id] = unit
+        self.room.outstanding += 1
+        if not unit.ticket.visit:
+            self._open[unit.ticket.epoch] += 1
+        self.stats.begun += 1
+        self.stats.in_flight += 1
+
+    def added(self, rollout: Rollout) -> None:
+        """A record was handed to the store."""
+        if (unit := self._units.get(rollout.rollout_id)) is not None:
+            unit.added(rollout.rollout_id, rollout.attempt)
+
+    def committed(self, rollouts: Sequence[Rollout]) -> None:
+        """Records are durable."""
+        self.stats.rollouts += len(rollouts)
+        for rollout in rollouts:
+            if (unit := self._units.get(rollout.rollout_id)) is not None:
+                unit.committed(rollout)
+                self.look_at(unit)
+
+    def settled(self, rollout_id: str) -> None:
+        """No further attempt at a sample follows."""
+        if (unit := self._units.get(rollout_id)) is not None:
+            unit.settled(rollout_id)
+            self.look_at(unit)
+
+    def lowest_open(self, epoch: int) -> int:
+        """The first epoch of which something is under way, or the one given."""
+        self._open += Counter()  # drops zeros
+        return min(self._open, default=epoch)
+
+    def look_at(self, unit: Unit) -> None:
+        """Judge a unit, where it is finished."""
+        if not unit.is_finished or unit.rollout_ids[0] not in self._units:
+            return
+        for rollout_id in unit.rollout_ids:
+            del self._units[rollout_id]
+        self.stats.in_flight -= 1
+        self._judge(unit)
+        self.change()
+
+    # --- to the consumer ----------------------------------------------------------------------------------------------
+
+    async def take(self) -> RolloutGroup | None:
+        """The next unit, waited for; None where there will be none.
+
+        Raises:
+            SupplyError: it cannot go on.
+            StoreError: what becomes of units cannot be kept.
+        """
+        while True:
+            self.sweep()
+            if self._ready:
+                return self._hand_out()
+            if self.failure is not None:
+                raise self.failure
+            if self.is_over and not self.room.outstanding:
+                return None
+            if not self.is_over and self.room.lend():
+                self.change()
+            await self.wait()
+
+    def sweep(self) -> None:
+        """Let go of what has become stale while it waited."""
+        if self.rules.max_staleness is None or not self._ready:
+            return
+        oldest = self.policy.version - self.rules.max_staleness
+        if self._ready[0][0] >= oldest:
+            return
+        waiting, self._ready = self._ready, []
+        for _, _, unit in sorted(waiting, key=lambda each: each[:2]):
+            self._judge(unit)
+        self.change()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all there was to play was played and handed out."""
+        return self.is_over and self.failure is None and not self._is_abandoned and not self.room.outstanding
+
+    def fail(self, error: Exception) -> None:
+        """Nothing more is played; the first reason stands."""
+        self.failure = self.failure or error
+        self.end()
+
+    def end(self) -> None:
+        """Nothing more is begun."""
+        self.is_over = True
+        self.change()
+
+    def abandon(self) -> None:
+        """Nothing in flight comes to an end any more."""
+        self._is_abandoned = bool(self._units)
+        self._units.clear()
+        self.stats.in_flight = 0
+        self.room.outstanding = len(self._ready)
+        self.end()
+
+    def change(self) -> None:
+        """Let those who wait look again."""
+        self.stats.ready = len(self._ready)
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    async def wait(self) -> None:
+        """Until something changes."""
+        await self._changed.wait()
+
+    # --- judging ------------------------------------------------------------------------------------------------------
+
+    def _judge(self, unit: Unit) -> None:
+        """Put a finished unit where it belongs: ready, or dropped."""
+        scored = [record for record in unit.records if record.outcome is Outcome.SCORED]
+        fresh = [record for record in scored if self._is_fresh(record)]
+        if len(scored) < self.bounds.least_scored:
+            self._strike(unit, scored)
+            self._drop(unit, "short", scored)
+        elif len(fresh) < self.bounds.least_scored:
+            self.stats.stale_rollouts += len(scored) - len(fresh)
+            self._drop(unit, "stale", scored)
+            self._play_again(unit)
+        elif self.rules.drop_constant and self._is_useless(fresh):
+            self._drop(unit, "constant", scored)
+        else:
+            oldest = min((_oldest(record, self.policy.version) for record in fresh), default=self.policy.version)
+            heapq.heappush(self._ready, (oldest, next(self._numbers), unit))
+
+    def _is_fresh(self, rollout: Rollout) -> bool:
+        newest = rollout.policy_version_max
+        if newest is not None and newest > self.policy.version:
+            return False  # of a policy that was lost with the trainer that had made it
+        bound = self.rules.max_staleness
+        return bound is None or self.policy.version - _oldest(rollout, self.policy.version) <= bound
+
+    def _is_useless(self, rollouts: list[Rollout]) -> bool:
+        if not is_constant([rollout.reward for rollout in rollouts]):
+            return False
+        return self.rules.when_dropped == "raise" or self._dropped < self.bounds.max_dropped
+
+    def _strike(self, unit: Unit, scored: list[Rollout]) -> None:
+        """Count against a task of which nothing but faults came."""
+        if scored or not all(record.outcome.kind in _BROKEN for record in unit.records):
+            return
+        task = unit.ticket.task
+        self.strikes[task] += 1
+        if self.strikes[task] == MOST_STRIKES:
+            self.stats.set_aside += 1
+
+    def is_set_aside(self, ticket: Ticket) -> bool:
+        """Whether a task is not to be played any more."""
+        return self.strikes[ticket.task] >= MOST_STRIKES if self.strikes else False
+
+    def _play_again(self, unit: Unit) -> None:
+        if unit.ticket.visit + 1 < MOST_VISITS:
+            self.again.append(unit.ticket.again(unit.sample))
+            self.stats.requeued += 1
+
+    def _drop(self, unit: Unit, fate: Fate, scored: list[Rollout]) -> None:
+        match fate:
+            case "constant":
+                self.stats.constant += 1
+            case "stale":
+                self.stats.stale += 1
+            case _:
+                self.stats.short += 1
+        self._conclude(unit, fate, scored)
+        self._dropped += 1
+        is_let_through = fate == "constant" and self.rules.when_dropped == "yield"
+        if self._dropped >= self.bounds.max_dropped and not is_let_through and self.failure is None:
+            self.fail(SupplyError(self._explained()))
+
+    def _explained(self) -> str:
+        stats = self.stats
+        return (
+            f"{self._dropped} groups were dropped while one batch of {self.bounds.batch} was to be filled: of all so "
+            f"far {stats.constant} had equal rewards, {stats.short} too few scored members, {stats.stale} were stale. "
+            "Give other tasks or a higher max_dropped (when_dropped='yield' lets constant groups through); "
+            "`hub report` on the run's directory says what broke"
+        )
+
+    def _hand_out(self) -> RolloutGroup:
+        unit = heapq.heappop(self._ready)[2]
+        records = unit.records
+        fresh = tuple(each for each in records if each.outcome is Outcome.SCORED and self._is_fresh(each))
+        kept = {record.rollout_id for record in fresh}
+        self.stats.stale_rollouts += sum(each.outcome is Outcome.SCORED for each in records) - len(fresh)
+        self.stats.partial += len(fresh) < len(unit.rollout_ids)
+        self.room.handed_out += 1
+        self.stats.handed_out += 1
+        if self.stats.handed_out % self.bounds.batch == 0:
+            self._dropped = 0
+        self._conclude(unit, "handed", list(fresh))
+        self.change()
+        return RolloutGroup(
+            group_id=unit.group_id,
+            environment=unit.environment,
+            task=unit.task,
+            rollouts=fresh,
+            lost=tuple(record for record in records if record.rollout_id not in kept),
+            policy_version=self.policy.version,
+        )
+
+    def _conclude(self, unit: Unit, fate: Fate, scored: list[Rollout]) -> None:
+        """It is out of the way."""
+        self.room.outstanding -= 1
+        ticket = unit.ticket
+        if not ticket.visit:
+            self._open[ticket.epoch] -= 1
+        environment, split, task_id = ticket.task
+        oldest = [each.policy_version_min for each in scored if each.policy_version_min is not None]
+        newest = [each.policy_version_max for each in scored if each.policy_version_max is not None]
+        entry = Entry(
+            unit_id=unit.unit_id,
+            group_id=unit.group_id,
+            environment=environment,
+            split=split,
+            task_id=task_id,
+            sample=unit.sample,
+            epoch=ticket.epoch,
+            visit=ticket.visit,
+            fate=fate,
+            version=self.policy.version,
+            scored=len(scored),
+            policy_min=min(oldest, default=None),
+            policy_max=max(newest, default=None),
+        )
+        try:
+            self._note(entry)
+        except StoreError as error:
+            self.fail(error)
+
+
+def _oldest(rollout: Rollout, now: int) -> int:
+    """The version of a rollout's oldest token; where no policy spoke, nothing is old."""
+    return now if rollout.policy_version_min is None else rollout.policy_version_min
