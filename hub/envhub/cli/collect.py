@@ -28,6 +28,7 @@ from envhub.errors import ConfigError, RunDirectoryError, StoreError, first_erro
 from envhub.live.door import live_door
 from envhub.loop import run_async
 from envhub.models.credentials import Credentials, load_credentials
+from envhub.models.registered import found_servers
 from envhub.observe.cpu import cpu_seconds
 from envhub.protocols import AttendedAgent
 from envhub.store import open_run
@@ -53,6 +54,9 @@ def collect_command(
     credentials = load_credentials(os.environ, Path.cwd())
     view = LiveView(remarks(), plan, is_quiet=quiet)
     run = TerminalRun(plan, directory, as_toml(request), resume, credentials, view)
+    models = [model for model in (plan.model, *request.roles.values()) if model is not None]
+    for line in found_servers(models, credentials.get):
+        view.note(line)
     failure: StoreError | None = None
     try:
         with view, log_to_run(directory):

@@ -5,7 +5,7 @@ A file a model, in a folder that is its user's alone, written by whoever keeps t
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -173,6 +173,20 @@ def find_registered(config: ModelConfig, variable: Callable[[str], str | None]) 
 
 
 def at_registered(config: ModelConfig, found: Registration) -> ModelConfig:
-    """The configuration with the servers' addresses in it."""
-    first, *others = found.urls
+    """The configuration with the servers' addresses in it: those that take calls first, then those that may soon."""
+    later = [server.base_url for server in found.servers if server.state in ("unhealthy", "restarting")]
+    first, *others = (*found.urls, *(url for url in later if url))
     return config.model_copy(update={"base_url": first, "replicas": tuple(others)})
+
+
+def found_servers(configs: Iterable[ModelConfig], variable: Callable[[str], str | None]) -> Iterator[str]:
+    """What to tell a user of models that are asked where `hub model up` keeps them."""
+    for config in configs:
+        with suppress(ConfigError):  # whoever opens the model says it
+            if (found := find_registered(config, variable)) is not None:
+                count = len(found.servers)
+                yield (
+                    f"{config.name} is asked at the {count} servers that `hub model up` keeps"
+                    if count > 1
+                    else f"{config.name} is asked at the server that `hub model up` keeps, {found.urls[0]}"
+                )

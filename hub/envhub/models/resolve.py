@@ -11,6 +11,7 @@ from envhub.models.direct import open_direct
 from envhub.models.endpoint import Endpoint
 from envhub.models.mock import MockModel
 from envhub.models.naming import OPENAI_BASE_URL, WIRE, Identity, identify, split_name
+from envhub.models.registered import at_registered, find_registered
 from envhub.protocols import Model
 
 
@@ -26,14 +27,24 @@ async def open_model(config: ModelConfig, credentials: Credentials) -> AsyncGene
         async with open_lane(config, None, credentials) as model:
             yield model
         return
-    from envhub.models.router import open_router  # a bare mock needs none of it
+    from envhub.models.following import following  # a bare mock needs none of it
+    from envhub.models.router import open_router
 
-    async with open_router(addressed(config, credentials), credentials, open_lane) as model:
+    async with open_router(addressed(config, credentials), credentials, following(open_lane)) as model:
         yield model
 
 
 def addressed(config: ModelConfig, credentials: Credentials) -> ModelConfig:
-    """The configuration, and its fallbacks, with the address the environment gives: prices depend on it."""
+    """The configuration, and its fallbacks, with the address the environment gives: prices depend on it.
+
+    Where none is given, the servers that `hub model up` keeps are taken.
+
+    Raises:
+        ConfigError: it keeps some, and none of them takes calls.
+    """
+    registered = find_registered(config, credentials.get)
+    if registered is not None:
+        config = at_registered(config, registered)
     wire = WIRE.get(split_name(config.name)[0])
     given = config.base_url or (credentials.get(*wire.base_urls) if wire is not None else None)
     return config.model_copy(
