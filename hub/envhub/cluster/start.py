@@ -1,5 +1,6 @@
 """A Ray cluster to use: one that runs already, or one on this machine for as long as it is needed."""
 
+import importlib.util
 import logging
 import os
 import signal
@@ -7,12 +8,17 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 from pydantic import JsonValue
 
 from envhub.engine.pool_options import RayOptions
 from envhub.errors import ConfigError, UsageError
 
 logger = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 5.0
+_NO_RAY = "the Ray pool needs Ray: pip install 'envhub[ray]'"
+_START_ONE = "start one (`ray start --head`), or leave the address out"
 
 # Ray reads these when it is imported or started; what the user has set stands.
 _SETTINGS = {
@@ -43,13 +49,35 @@ async def open_cluster(options: RayOptions, *, cpus: int | None = None) -> Async
             ray.shutdown()
 
 
+async def check_cluster(options: RayOptions) -> None:
+    """Look whether there is anything to connect to, before a run begins: Ray itself would wait for two minutes.
+
+    Raises:
+        ConfigError: Ray is not installed.
+        UsageError: nothing listens at the address.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise ConfigError(_NO_RAY)
+    place = (options.address or "").removeprefix("ray://")
+    host, colon, port = place.rpartition(":")
+    if not colon or not port.isdecimal():
+        return
+    try:
+        with anyio.fail_after(CONNECT_SECONDS):
+            stream = await anyio.connect_tcp(host.strip("[]"), int(port))
+    except (OSError, TimeoutError) as error:
+        said = str(error) or f"no answer within {CONNECT_SECONDS:g} s"
+        raise UsageError(f"no Ray cluster answers at {options.address}: {said}; {_START_ONE}") from None
+    await stream.aclose()
+
+
 def _import_ray() -> Any:
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     try:
         import ray
     except ImportError:
-        raise ConfigError("the Ray pool needs Ray: pip install 'envhub[ray]'") from None
+        raise ConfigError(_NO_RAY) from None
     return ray
 
 
@@ -69,8 +97,7 @@ def _connect(ray: Any, options: RayOptions, cpus: int | None) -> None:
         where = "on this machine" if options.address is None else f"at {options.address}"
         said = str(error).strip().partition("\n")[0]
         raise UsageError(
-            f"no Ray cluster could be used {where}: {said}"
-            + ("" if options.address is None else "; start one (`ray start --head`), or leave the address out")
+            f"no Ray cluster could be used {where}: {said}" + ("" if options.address is None else f"; {_START_ONE}")
         ) from error
     finally:
         if before is not None:

@@ -79,6 +79,10 @@ async def collect(
         StoreError: the store failed in mid-run; what it had committed stays.
     """
     check_roles(plan)
+    if plan.request.pool == "ray":
+        from envhub.cluster.start import check_cluster
+
+        await check_cluster(plan.request.ray)
     live = live or LiveRun(stop)
     try:
         async with open_plan(plan, credentials) as opened:
