@@ -225,7 +225,7 @@ async def open_plan(plan: Plan, credentials: Credentials) -> AsyncGenerator[Open
             roles[role] = await stack.enter_async_context(open_model(config, credentials))
             await preflight(roles[role], sampling=Sampling())
         environments = [
-            await stack.enter_async_context(_host(planned, plan.request.servers, roles, credentials))
+            await stack.enter_async_context(_host(planned, plan.request, roles, credentials))
             for planned in plan.environments
         ]
         names = [host.info.name for host in environments]
@@ -251,7 +251,7 @@ async def _gateway() -> AsyncGenerator[Exposing]:
 
 @asynccontextmanager
 async def _host(
-    planned: PlannedEnvironment, servers: int, roles: Mapping[str, Model], credentials: Credentials
+    planned: PlannedEnvironment, request: RunRequest, roles: Mapping[str, Model], credentials: Credentials
 ) -> AsyncGenerator[EnvironmentHost]:
     if planned.is_attached:
         async with open_attached(planned.target, credentials.key(TOKEN_VARIABLE)) as host:
@@ -268,7 +268,7 @@ async def _host(
         roles = {role: roles[role] for role in found.environment.roles(config) if role in roles}
     async with (
         serve_roles(roles) as endpoints,
-        open_served(planned.target, planned.settings, endpoints, servers) as host,
+        open_served(planned.target, planned.settings, endpoints, request.servers, traces=request.traces) as host,
     ):
         yield host
 

@@ -50,6 +50,8 @@ class ServeOrder(Frozen):
     """0 picks a free port."""
     ttl_seconds: float = Field(default=7200.0, gt=0)
     """Episodes older than this are closed by the server itself."""
+    traces: str | None = None
+    """The OTLP collector its spans go to; None where nobody traces."""
 
 
 class ServerReady(Frozen):

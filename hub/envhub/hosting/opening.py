@@ -48,7 +48,12 @@ async def open_in_process(
 
 @asynccontextmanager
 async def open_served(
-    name: str, settings: Mapping[str, JsonValue], roles: Mapping[str, RoleEndpoint] | None = None, servers: int = 1
+    name: str,
+    settings: Mapping[str, JsonValue],
+    roles: Mapping[str, RoleEndpoint] | None = None,
+    servers: int = 1,
+    *,
+    traces: str | None = None,
 ) -> AsyncGenerator[EnvironmentHost]:
     """Host an environment in a process of its own, or several, which are started here and end with the context.
 
@@ -59,7 +64,8 @@ async def open_served(
     from envhub.hosting.remote import serve, serve_replicas  # aiohttp, and only where there is a server
 
     given = (name, settings, roles or {})
-    async with serve(*given) if servers == 1 else serve_replicas(*given, servers) as host:
+    one = serve(*given, traces=traces) if servers == 1 else serve_replicas(*given, servers, traces=traces)
+    async with one as host:
         yield host
 
 

@@ -79,6 +79,8 @@ METRICS = (
     Metric("envhub_sandboxes_warm", "gauge", "Ready ahead, where the provider has a pool.", _SANDBOX),
     Metric("envhub_sandboxes_starting", "gauge", "Being started there.", _SANDBOX),
     Metric("envhub_sandboxes_ending", "gauge", "Being ended there.", _SANDBOX),
+    Metric("envhub_environment_servers", "gauge", "Servers of an environment played over a wire.", _ENVIRONMENT),
+    Metric("envhub_environment_servers_up", "gauge", "Those of them that can be used now.", _ENVIRONMENT),
     Metric("envhub_store_waiting", "gauge", "Records that are not committed yet."),
     Metric("envhub_store_commits_total", "counter", "Commits of the run's store."),
     Metric("envhub_store_records_total", "counter", "Records committed."),

@@ -70,6 +70,7 @@ def families(figures: RunFigures) -> list[Metric]:
     _expose_pool(book, figures)
     _expose_models(book, figures.processes)
     _expose_sandboxes(book, figures.processes)
+    _expose_servers(book, figures.processes)
     if figures.store is not None:
         _expose_store(book, figures.store)
     for process in figures.processes:
@@ -202,6 +203,12 @@ def _expose_sandboxes(book: _Book, processes: Sequence[Snapshot]) -> None:
         book.put("envhub_sandboxes_died_total", sum(load.died for load in loads), *labels)
         for name in ("warm", "starting", "ending"):
             book.put(f"envhub_sandboxes_{name}", _sum(loads, name), *labels)
+
+
+def _expose_servers(book: _Book, processes: Sequence[Snapshot]) -> None:
+    for environment, loads in _grouped((load.environment, load) for each in processes for load in each.servers).items():
+        book.put("envhub_environment_servers", sum(load.servers for load in loads), environment)
+        book.put("envhub_environment_servers_up", sum(load.up for load in loads), environment)
 
 
 def _sum(loads: Sequence[SandboxLoad], name: str) -> int | None:

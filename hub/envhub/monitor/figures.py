@@ -54,6 +54,14 @@ class SandboxLoad(msgspec.Struct, frozen=True):
     ending: int | None = None
 
 
+class ServerLoad(msgspec.Struct, frozen=True):
+    """The servers of one environment that is played over a wire."""
+
+    environment: str
+    servers: int
+    up: int
+
+
 class StoreLoad(msgspec.Struct, frozen=True):
     """The writer of a run's records."""
 
@@ -116,6 +124,7 @@ class Snapshot(msgspec.Struct):
     backends: list[Backend] = []
     models: list[ModelLoad] = []
     sandboxes: list[SandboxLoad] = []
+    servers: list[ServerLoad] = []
     spans_dropped: int = 0
     gpus: list[Gpu] = []
     machine: str = ""

@@ -2,12 +2,12 @@
 
 import socket
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from envhub.models.router.replica import ReplicaStatus
-from envhub.monitor.figures import Backend, Gpu, ModelLoad, SandboxLoad, Snapshot
+from envhub.monitor.figures import Backend, Gpu, ModelLoad, SandboxLoad, ServerLoad, Snapshot
 from envhub.monitor.histogram import Histogram
 from envhub.monitor.usage import usage
 from envhub.protocols import EnvironmentHost, Model
@@ -45,8 +45,18 @@ class SandboxedHost(Protocol):
 
 
 @runtime_checkable
+class ServedHost(Protocol):
+    """A host whose environment lives in other processes."""
+
+    @property
+    def servers_up(self) -> Sequence[bool]: ...
+
+
+@runtime_checkable
 class CountedProvider(Protocol):
     """A provider that knows what it has opened."""
+
+    provider: SandboxProvider
 
     live: int
     opened: int
@@ -84,6 +94,7 @@ def take_snapshot(
     gpus: Iterable[Gpu] = (),
 ) -> Snapshot:
     """This process as it stands; `models` are those it calls, by role, and `hosts` the environments it plays."""
+    hosts = tuple(hosts)
     routed = [model for model in (models or {}).values() if isinstance(model, RoutedModel)]
     snapshot = Snapshot(
         process=process,
@@ -92,6 +103,11 @@ def take_snapshot(
         backends=[_backend(status) for model in routed for status in model.status()],
         models=[ModelLoad(model.name, model.waiting, model.in_flight, model.limit) for model in routed],
         sandboxes=[load for host in hosts if (load := _sandboxes(host)) is not None],
+        servers=[
+            ServerLoad(host.info.name, len(up), sum(up))
+            for host in hosts
+            if isinstance(host, ServedHost) and (up := host.servers_up)
+        ],
         spans_dropped=spans_dropped,
         gpus=list(gpus),
         machine=socket.gethostname(),
@@ -126,7 +142,7 @@ def _sandboxes(host: EnvironmentHost) -> SandboxLoad | None:
     provider = host.sandboxes if isinstance(host, SandboxedHost) else None
     if provider is None or not isinstance(provider, CountedProvider):
         return None
-    pool = provider.statistics if isinstance(provider, WarmProvider) else None
+    pool = provider.provider.statistics if isinstance(provider.provider, WarmProvider) else None
     return SandboxLoad(
         environment=host.info.name,
         provider=provider.name,

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.options import TracesOption
+
 
 def serve_env(
     name: Annotated[str | None, typer.Argument(metavar="ENV", help="A name, or a file: ./dice.py")] = None,
@@ -23,6 +25,7 @@ def serve_env(
         list[str] | None, typer.Option("--role", metavar="ROLE=MODEL", help="A model the environment asks itself.")
     ] = None,
     ttl: Annotated[float, typer.Option(min=1, help="Seconds after which an episode is closed.")] = 7200.0,
+    traces: TracesOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False,
     from_stdin: Annotated[
         bool, typer.Option("--from-stdin", help="Take the order from stdin and leave at its end, as the hub does.")
@@ -49,6 +52,7 @@ def serve_env(
         agent_port=port,
         public_url=public_url,
         ttl_seconds=ttl,
+        traces=traces,
         as_json=as_json,
     )
     raise typer.Exit(code)

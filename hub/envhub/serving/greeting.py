@@ -41,6 +41,7 @@ def serve_ordered() -> int:
             agent_host=order.agent_host,
             agent_port=order.agent_port,
             ttl_seconds=order.ttl_seconds,
+            traces=order.traces,
         )
         return serve_to_the_end(partial(serve, service), say, partial(_end_of, stdin))
     except UsageError as error:
@@ -91,6 +92,7 @@ def serve_for_people(
     agent_port: int,
     public_url: str | None,
     ttl_seconds: float,
+    traces: str | None,
     as_json: bool,
 ) -> int:
     """Serve what the command line says; the exit code.
@@ -109,6 +111,7 @@ def serve_for_people(
             agent_port=agent_port,
             public_url=public_url.rstrip("/") if public_url else None,
             ttl_seconds=ttl_seconds,
+            traces=traces,
         )
         return serve_to_the_end(partial(serve, service), lambda ready: _announce(ready, credential, as_json))
 

@@ -24,7 +24,7 @@ from envhub.serving.agent_plane import AgentPlane, new_user
 from envhub.serving.control_plane import ControlPlane
 from envhub.serving.control_socket import LOOPBACK, authority, control_guard, control_socket
 from envhub.serving.episodes import Episodes
-from envhub.serving.http import Guard
+from envhub.serving.http import Application, Guard
 from envhub.serving.listener import bind_tcp, listening
 from envhub.serving.metrics import Metrics
 
@@ -51,6 +51,8 @@ class Service:
     public_url: str | None = None
     """The agent plane as agents reach it, where that is not what it listens on."""
     ttl_seconds: float = 7200.0
+    traces: str | None = None
+    """The OTLP collector that spans go to; None makes none."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +96,10 @@ async def serving_host(
         control, control_url = stack.enter_context(control_socket(service.control))
         agent_url = service.public_url or f"http://{authority(service.agent_host, agents)}"
         metrics = Metrics()
+        played, adopting = await _traced(host, service, stack)
         plane = AgentPlane(host.info, Guard(_hosts(service, agent_url)))
         episodes = Episodes(
-            host,
+            played,
             await stack.enter_async_context(anyio.create_task_group()),
             metrics,
             base_url=agent_url,
@@ -107,7 +110,7 @@ async def serving_host(
         controls = ControlPlane(host, episodes, metrics, service.control_token, control_guard(control_url))
         await stack.enter_async_context(plane.serving(episodes))
         await stack.enter_async_context(listening(plane, agents))
-        await stack.enter_async_context(listening(controls, control))
+        await stack.enter_async_context(listening(adopting(controls), control))
         ready = ServerReady(name=host.info.name, control_url=control_url, agent_url=agent_url, pid=os.getpid())
         try:
             yield Serving(ready, episodes)
@@ -116,6 +119,20 @@ async def serving_host(
                 if not await episodes.stop(STOP_SECONDS):
                     logger.warning("some episodes were not closed within %g s; leaving them", STOP_SECONDS)
                     give_up()
+
+
+async def _traced(
+    host: EnvironmentHost, service: Service, stack: AsyncExitStack
+) -> tuple[EnvironmentHost, Callable[[Application], Application]]:
+    """The host whose episodes make spans, and what makes a control plane say which trace they belong to."""
+    if service.traces is None:
+        return host, lambda application: application
+    from envhub.monitor.serving import AdoptingTraces, TracedHost  # OpenTelemetry's protocol, only where it is spoken
+    from envhub.monitor.tracer import open_tracer
+
+    credentials = Credentials(os.environ)
+    tracer = await stack.enter_async_context(open_tracer(service.traces, credentials, f"envhub-{host.info.name}"))
+    return TracedHost(host, tracer), AdoptingTraces
 
 
 async def _host(service: Service, stack: AsyncExitStack) -> EnvironmentHost:

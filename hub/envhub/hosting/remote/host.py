@@ -1,7 +1,7 @@
 """The control plane of an environment that another process hosts."""
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -79,6 +79,12 @@ class RemoteHost:
         self.info = info.model_copy(update={"isolation": "process"})
         self._tools = {tool.name: tool for tool in info.tools}
         self._server = server
+
+    @property
+    def servers_up(self) -> Sequence[bool]:
+        """Of each server, whether it can be used now, as far as is known."""
+        is_up: bool | None = getattr(self._server, "is_up", None)
+        return [] if is_up is None else [is_up]
 
     async def tasks(self, split: str, seed: int) -> AsyncIterator[TaskCard | BadRow]:
         """The cards of a split, a page at a time.

@@ -113,6 +113,11 @@ class ReplicatedHost(RemoteHost):
         self._any = _AnyOf(self.replicas)
         super().__init__(info, self._any)
 
+    @property
+    def servers_up(self) -> Sequence[bool]:
+        """Of each server, whether it can be used now."""
+        return [replica.server.is_up for replica in self.replicas]
+
     @asynccontextmanager
     async def open(
         self, task: TaskCard, *, seed: int, deadlines: Deadlines, state: JsonValue = None
@@ -154,7 +159,12 @@ def _check_same(first: str, info: EnvironmentInfo, name: str, other: Environment
 
 @asynccontextmanager
 async def serve_replicas(
-    name: str, settings: Mapping[str, JsonValue], roles: Mapping[str, RoleEndpoint], count: int
+    name: str,
+    settings: Mapping[str, JsonValue],
+    roles: Mapping[str, RoleEndpoint],
+    count: int,
+    *,
+    traces: str | None = None,
 ) -> AsyncGenerator[EnvironmentHost]:
     """Start several servers of an environment and be the client of all; they end with the context.
 
@@ -162,7 +172,7 @@ async def serve_replicas(
         UsageError: the environment or its configuration is refused.
         TaskError: a server does not come up.
     """
-    supervisors = [Supervisor(new_order(name, settings, roles)) for _ in range(count)]
+    supervisors = [Supervisor(new_order(name, settings, roles, traces)) for _ in range(count)]
     infos: dict[str, EnvironmentInfo] = {}
     try:
         async with anyio.create_task_group() as tasks:

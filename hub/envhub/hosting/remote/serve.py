@@ -234,7 +234,9 @@ async def _raise_at_end(suspicion: _Flag, process: ServerProcess) -> None:
     suspicion.raise_()
 
 
-def new_order(name: str, settings: Mapping[str, JsonValue], roles: Mapping[str, RoleEndpoint]) -> ServeOrder:
+def new_order(
+    name: str, settings: Mapping[str, JsonValue], roles: Mapping[str, RoleEndpoint], traces: str | None = None
+) -> ServeOrder:
     """An order for one server, with a credential that no other has."""
     return ServeOrder(
         environment=name,
@@ -242,12 +244,17 @@ def new_order(name: str, settings: Mapping[str, JsonValue], roles: Mapping[str, 
         roles=dict(roles),
         control_token=secrets.token_urlsafe(32),
         ttl_seconds=LONGEST_EPISODE_SECONDS,
+        traces=traces,
     )
 
 
 @asynccontextmanager
 async def serve(
-    name: str, settings: Mapping[str, JsonValue], roles: Mapping[str, RoleEndpoint]
+    name: str,
+    settings: Mapping[str, JsonValue],
+    roles: Mapping[str, RoleEndpoint],
+    *,
+    traces: str | None = None,
 ) -> AsyncGenerator[EnvironmentHost]:
     """Start an environment's server and be its client; it ends with the context, after whoever played.
 
@@ -255,7 +262,7 @@ async def serve(
         UsageError: the environment or its configuration is refused.
         TaskError: the server does not come up.
     """
-    supervisor = Supervisor(new_order(name, settings, roles))
+    supervisor = Supervisor(new_order(name, settings, roles, traces))
     try:
         async with anyio.create_task_group() as tasks:
             info = await tasks.start(supervisor.run)
