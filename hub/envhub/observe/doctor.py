@@ -14,8 +14,11 @@ from typing import Any
 
 from envhub.errors import HubError
 from envhub.models.credentials import load_credentials
+from envhub.observe.checkup.machine import machine_findings
+from envhub.observe.checkup.ray import ray_findings
 from envhub.observe.finding import Finding
 from envhub.plugins import AGENTS, ENVIRONMENTS, find_environment, plugins
+from envhub.track.tracker import tracker_packages
 
 EXTRAS = {
     "data": ("pyarrow", "Parquet and Hugging Face data sets"),
@@ -30,7 +33,19 @@ LEAST_OPEN_FILES = 4096
 
 def examine() -> list[Finding]:
     """Look at everything."""
-    return [_python(), _sqlite(), _disk(), _open_files(), *_extras(), *_plugins(), *_siblings(), *_keys()]
+    return [
+        _python(),
+        *machine_findings(),
+        _sqlite(),
+        _disk(),
+        _open_files(),
+        *_extras(),
+        *ray_findings(None),
+        *_trackers(),
+        *_plugins(),
+        *_siblings(),
+        *_keys(),
+    ]
 
 
 def _python() -> Finding:
@@ -73,6 +88,14 @@ def _extras() -> Iterator[Finding]:
             yield Finding(f"extra {extra}", "missing", purpose, f"pip install 'envhub[{extra}]'")
         else:
             yield Finding(f"extra {extra}", "ok", purpose)
+
+
+def _trackers() -> Iterator[Finding]:
+    for name, is_there in tracker_packages().items():
+        if is_there:
+            yield Finding(f"tracker {name}", "ok", "can draw a run's curves")
+        else:
+            yield Finding(f"tracker {name}", "missing", f"curves in {name}", f"pip install 'envhub[{name}]'")
 
 
 def _plugins() -> Iterator[Finding]:

@@ -6,10 +6,10 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `broken` must be mended; `missing` is only needed for what `says` names."""
+    """One thing looked at. `broken` must be mended; `poor` works, badly; `missing` is only needed for what it says."""
 
     name: str
-    state: Literal["ok", "missing", "broken"]
+    state: Literal["ok", "missing", "poor", "broken"]
     says: str
     mend: str = ""
 

@@ -1,0 +1,1 @@
+"""What is wrong or strange in a run, and why: `hub doctor RUN`."""

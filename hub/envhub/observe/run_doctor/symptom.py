@@ -1,0 +1,54 @@
+"""One thing that is wrong or strange in a run."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Weight = Literal["problem", "remark", "fact"]
+"""`problem` must be looked into; `remark` is strange, or costs something; `fact` is worth knowing."""
+Field = Literal["connection", "performance", "data", "agent", "verifier", "run"]
+EXAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """What was seen, what causes it, and what to do."""
+
+    name: str
+    weight: Weight
+    field: Field
+    says: str
+    cause: str = ""
+    mend: str = ""
+    count: int = 0
+    """Rollouts (or attempts) it was seen in."""
+    examples: tuple[str, ...] = ()
+    """Ids of rollouts to look at."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain fields."""
+        return {
+            "name": self.name,
+            "weight": self.weight,
+            "field": self.field,
+            "says": self.says,
+            "cause": self.cause,
+            "mend": self.mend,
+            "count": self.count,
+            "examples": list(self.examples),
+        }
+
+
+def some_ids(ids: Iterable[str]) -> tuple[str, ...]:
+    """A few of them, each once, in their order."""
+    found: dict[str, None] = {}
+    for name in ids:
+        found[name] = None
+        if len(found) == EXAMPLES:
+            break
+    return tuple(found)
+
+
+def share(count: int, whole: int) -> str:
+    """`3 of 40 (7.5 %)`."""
+    return f"{count:,} of {whole:,}" + (f" ({count / whole:.1%})" if whole else "")
