@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         HubError,
         ModelError,
         SandboxError,
+        SupplyError,
         TaskError,
         ToolError,
         UsageError,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from envhub.score import Component, ModelCall, Score
     from envhub.segment import Segment, segments
     from envhub.submission import Artifact, Submission
+    from envhub.supply import RolloutGroup, Supply, collect
     from envhub.task import BadRow, Public, Secret, Task
     from envhub.tools import tool
 
@@ -36,6 +38,7 @@ _HOME = {
         "HubError",
         "ModelError",
         "SandboxError",
+        "SupplyError",
         "TaskError",
         "ToolError",
         "UsageError",
@@ -49,6 +52,7 @@ _HOME = {
     "score": ("Component", "ModelCall", "Score"),
     "segment": ("Segment", "segments"),
     "submission": ("Artifact", "Submission"),
+    "supply": ("RolloutGroup", "Supply", "collect"),
     "task": ("BadRow", "Public", "Secret", "Task"),
     "tools": ("tool",),
 }
@@ -78,6 +82,7 @@ __all__ = [
     "Public",
     "Resources",
     "Rollout",
+    "RolloutGroup",
     "Sampling",
     "Sandbox",
     "SandboxError",
@@ -90,6 +95,8 @@ __all__ = [
     "Segment",
     "Stop",
     "Submission",
+    "Supply",
+    "SupplyError",
     "Task",
     "TaskError",
     "Text",
@@ -99,6 +106,7 @@ __all__ = [
     "Turn",
     "UsageError",
     "VerifierError",
+    "collect",
     "segments",
     "tool",
 ]

@@ -9,9 +9,11 @@ HubError
 │   └── RunDirectoryError     a run directory that cannot be used as asked
 ├── StoreError                the run store could not write or read (disk full …)
 ├── DoorError                 the socket of a running hub: cannot be opened, reached, or refuses
+├── SupplyError               a supply of rollouts cannot go on, or weights could not be exchanged
 ├── EpisodeError              an episode's boundary broke; becomes the rollout's outcome
 │   ├── TaskError             the environment's own code: setup, a tool, a user turn
-│   │   └── ServerGone        its server does not come back
+│   │   ├── ServerGone        its server does not come back
+│   │   └── WorkerLost        whoever played it is gone
 │   ├── SandboxError          where its tools run
 │   ├── ModelError            who generates
 │   │   ├── ContextLimitError the conversation no longer fits: a stop
@@ -77,6 +79,10 @@ class StoreError(HubError):
 
 class DoorError(HubError):
     """The socket through which a running hub is watched and steered could not be opened or reached, or it refused."""
+
+
+class SupplyError(HubError):
+    """A trainer gets no more rollouts, or its weights could not be exchanged; what is committed stays."""
 
 
 class EpisodeError(HubError):

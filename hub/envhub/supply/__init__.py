@@ -1,8 +1,8 @@
 """Streaming supply for asynchronous training: scored rollouts, handed out as they come to a trainer that pulls."""
 
+from envhub.errors import SupplyError
 from envhub.supply.collecting import collect
 from envhub.supply.control import GenerationControl, InFlight
-from envhub.supply.error import SupplyError
 from envhub.supply.group import RolloutGroup
 from envhub.supply.rules import SupplyRules
 from envhub.supply.stats import SupplyStats

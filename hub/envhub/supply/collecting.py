@@ -20,13 +20,12 @@ from envhub.engine.resumption import accept_changes, used_so_far
 from envhub.engine.run import RunSink, run_parts
 from envhub.engine.run_limits import RunBounds
 from envhub.engine.stop import StopSignal
-from envhub.errors import ConfigError, RunDirectoryError, first_error
+from envhub.errors import ConfigError, RunDirectoryError, SupplyError, first_error
 from envhub.models.credentials import Credentials, load_credentials
 from envhub.rollout import Rollout
 from envhub.store import RunWriter, open_writer
 from envhub.supply.control import GenerationControl
 from envhub.supply.desk import Desk
-from envhub.supply.error import SupplyError
 from envhub.supply.gate import Gate, GatedModel
 from envhub.supply.group import RolloutGroup
 from envhub.supply.ledger import Ledger
@@ -182,11 +181,10 @@ async def _opened(
                 policy = Policy(await _version(ledger, directory, rules, policy_version))
                 desk = Desk(rules, bounds, policy, ledger.note)
                 desks.append(desk)
-                gate = Gate(policy)
-                if opened.model is not None:
-                    opened = replace(opened, model=GatedModel(opened.model, gate))
+                gate, model = Gate(policy), opened.model
+                gated = opened if model is None else replace(opened, model=GatedModel(model, gate))
                 source = Source(desk, stop)
-                feeder = Feeder(source, desk, opened, writer, ledger, directory)
+                feeder = Feeder(source, desk, gated, writer, ledger, directory)
                 pool = _pool(plan, bounds, writer.run_id, credentials, stop)
                 live.parts = run_parts(opened, writer, pool)
                 live.begin(_facts(plan, opened, directory, writer.run_id), pool)

@@ -7,10 +7,9 @@ from itertools import count
 
 import anyio
 
-from envhub.errors import StoreError
+from envhub.errors import StoreError, SupplyError
 from envhub.rewards import is_constant
 from envhub.rollout import Outcome, Rollout
-from envhub.supply.error import SupplyError
 from envhub.supply.group import RolloutGroup
 from envhub.supply.ledger import Entry, Fate
 from envhub.supply.policy import Policy

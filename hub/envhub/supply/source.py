@@ -11,10 +11,10 @@ import anyio.to_thread
 from envhub.engine.item import Cast, Item
 from envhub.engine.open_plan import OpenEnvironment, OpenPlan
 from envhub.engine.stop import StopSignal
+from envhub.errors import SupplyError
 from envhub.rollout import Rollout
 from envhub.store import RunWriter, open_run
 from envhub.supply.desk import MOST_VISITS, Desk
-from envhub.supply.error import SupplyError
 from envhub.supply.ledger import Ledger
 from envhub.supply.order import tickets
 from envhub.supply.unit import Ticket, Unit
