@@ -30,6 +30,7 @@ class WorkerStatus:
     pid: int
     in_flight: int
     cpu_seconds: float
+    """Since it was up; the processes it started count."""
     resident_bytes: int
 
 

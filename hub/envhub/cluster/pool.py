@@ -41,6 +41,8 @@ class RayPool:
         self._places: set[int] = set()
         self._tasks: Any = None
         self._given_up = 0
+        self.gone: list[WorkerStatus] = []
+        """Workers that have left or were lost, as they last stood."""
         self.lost_workers = 0
         """Workers that were lost so far, those that never came up among them."""
 
@@ -146,6 +148,9 @@ class RayPool:
             logger.warning("%s", error)
             await post.lose(self._ray, error)
             return False
+        finally:
+            if post.member is not None:
+                self.gone.append(post.status())
         await member.dismiss(self._ray)
         return True
 

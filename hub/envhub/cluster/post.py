@@ -53,7 +53,7 @@ class Post:
             node=hello.address,
             pid=hello.pid,
             in_flight=len(self._in_hand),
-            cpu_seconds=report.cpu_seconds,
+            cpu_seconds=max(0.0, report.cpu_seconds - hello.cpu_seconds),
             resident_bytes=report.resident_bytes,
         )
 

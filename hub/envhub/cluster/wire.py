@@ -109,6 +109,8 @@ class Hello(msgspec.Struct, frozen=True):
     address: str
     environments: dict[str, str] = {}
     """Name → digest of the code that plays it."""
+    cpu_seconds: float = 0.0
+    """What coming up took."""
     problem: str | None = None
     """Why it cannot play."""
     is_usage: bool = False

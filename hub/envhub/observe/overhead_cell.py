@@ -13,6 +13,7 @@ import aiohttp
 import anyio
 from pydantic import BaseModel
 
+from envhub.engine.control import LiveRun
 from envhub.engine.item import Item
 from envhub.engine.open_plan import OpenPlan, open_plan
 from envhub.engine.plan import Plan, make_plan
@@ -74,11 +75,10 @@ class Count:
     def stopped(self, reason: str) -> None:
         """A benchmark has no budget."""
 
-    def warned(self, text: str) -> None:
-        """Nor other limits."""
 
-
-async def run_once(url: str, concurrency: int, rollouts: int, count: Count, **more: Any) -> None:
+async def run_once(
+    url: str, concurrency: int, rollouts: int, count: Count, *, live: LiveRun | None = None, **more: Any
+) -> None:
     """One durable run into a directory that goes away."""
     with tempfile.TemporaryDirectory() as folder:
         await collect(
@@ -89,6 +89,7 @@ async def run_once(url: str, concurrency: int, rollouts: int, count: Count, **mo
             credentials=Credentials({}),
             observer=count,
             stop=StopSignal(),
+            live=live,
         )
     if count.scored != rollouts:
         raise SystemExit(f"{count.scored} of {rollouts} rollouts were scored")
