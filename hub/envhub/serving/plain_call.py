@@ -1,14 +1,14 @@
-"""A plain tool call of the sessionless era, answered without most of the MCP SDK: nearly all that agents ask.
+"""A plain tool call of the sessionless era, answered without the MCP SDK: nearly all that agents ask.
 
-The SDK spends three times what the call itself costs on sessions, contexts and streams that such a request has no use
-for. Taken here is only what can be answered at once, by the SDK's own checks and in its own bytes; everything else,
-every refusal among it, stays the SDK's.
+The SDK spends more than the call itself on contexts, streams and models that such a request has no use for. Taken here
+is only what is understood whole and can be answered at once; everything else, every refusal too, stays the SDK's.
 """
 
-import json
 from collections.abc import Iterable, MutableMapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, Literal
 
+import msgspec
 from mcp.shared.inbound import decode_header_value
 from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
@@ -16,20 +16,40 @@ from mcp_types import (
     PROTOCOL_VERSION_META_KEY,
     SERVER_INFO_META_KEY,
     CallToolResult,
-    JSONRPCRequest,
-    RequestId,
+    ContentBlock,
+    TextContent,
 )
 from mcp_types.methods import serialize_server_result, validate_client_request
+from pydantic_core import to_json
 
 from envhub.serving.episode import ServedSeat
 from envhub.serving.http import JSON, Receive, Scope, Send, answer
 from envhub.serving.mcp_server import MADE, SESSION_HEADER, EnvironmentServer, make_call
 
-_VERSION, _METHOD = "2026-07-28", "tools/call"
+_VERSION = "2026-07-28"
+_CALL = "tools/call"
 _SESSION = SESSION_HEADER.encode()
-_PARAMS = {"name", "arguments", "_meta"}
 _META = {PROTOCOL_VERSION_META_KEY, CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY}
 """No `progressToken` among them: who sends one may want events."""
+_LONGEST_META = 4096
+
+
+class _Params(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    meta: msgspec.Raw = msgspec.field(name="_meta")
+    arguments: dict[str, Any] | None = None
+
+
+class _Request(msgspec.Struct, forbid_unknown_fields=True):
+    """What the SDK's own models cost is most of what they would check."""
+
+    jsonrpc: Literal["2.0"]
+    id: int | str
+    method: Literal["tools/call"]
+    params: _Params
+
+
+_decode = msgspec.json.Decoder(_Request).decode
 
 
 class PlainCalls:
@@ -59,8 +79,8 @@ class PlainCalls:
         """Whether the headers announce a plain call, each of them said once."""
         length, host = headers.get(b"content-length", b""), headers.get(b"host", b"")
         return (
-            headers.get(b"mcp-method") == _METHOD.encode()
-            and headers.get(b"mcp-protocol-version") == _VERSION.encode()
+            headers.get(b"mcp-method") == b"tools/call"
+            and headers.get(b"mcp-protocol-version") == b"2026-07-28"
             and scope["method"] == "POST"
             and len(headers) == len(scope["headers"])
             and b"mcp-name" in headers
@@ -73,32 +93,27 @@ class PlainCalls:
             and any(kind.partition(b";")[0].strip().lower() == JSON for kind in headers.get(b"accept", b"").split(b","))
         )
 
-    def _read(self, headers: dict[bytes, bytes], body: bytes) -> JSONRPCRequest | None:
+    def _read(self, headers: dict[bytes, bytes], body: bytes) -> _Request | None:
         """The request, if it is whole, agrees with its headers, and asks for nothing but the call."""
         try:
-            request = JSONRPCRequest.model_validate(json.loads(body))
-            validate_client_request(_METHOD, _VERSION, request.params)
+            request = _decode(body)
         except (ValueError, RecursionError):
             return None
-        params = request.params or {}
-        name, meta = params["name"], params["_meta"]
+        name, meta = request.params.name, bytes(request.params.meta)
         is_plain = (
-            request.method == _METHOD
-            and meta[PROTOCOL_VERSION_META_KEY] == _VERSION
-            and decode_header_value(headers[b"mcp-name"].decode("latin-1")) == name
-            and params.keys() <= _PARAMS
-            and meta.keys() <= _META
+            decode_header_value(headers[b"mcp-name"].decode("latin-1")) == name
+            and len(meta) <= _LONGEST_META
+            and _is_plain_meta(meta)
             # A tool may want arguments repeated in headers, which the SDK compares.
             and name not in self._server.header_schemas
         )
         return request if is_plain else None
 
-    async def _make(self, request: JSONRPCRequest, seat: ServedSeat, scope: Scope) -> bytes | None:
+    async def _make(self, request: _Request, seat: ServedSeat, scope: Scope) -> bytes | None:
         """Make the call; None where the SDK is to say what came of it, which the scope holds then."""
-        params = request.params or {}
-        arguments: dict[str, Any] = params.get("arguments") or {}
+        params = request.params
         try:
-            made = await make_call(seat, scope, (None, str(request.id)), params["name"], arguments)
+            made = await make_call(seat, scope, (None, str(request.id)), params.name, params.arguments or {})
         except Exception as error:
             scope[MADE] = error
             return None
@@ -108,7 +123,7 @@ class PlainCalls:
             scope[MADE] = made
             return None
 
-    def _written(self, request_id: RequestId, result: CallToolResult) -> bytes:
+    def _written(self, request_id: int | str, result: CallToolResult) -> bytes:
         """The response, as the SDK would write it.
 
         Raises:
@@ -116,9 +131,31 @@ class PlainCalls:
         """
         if result.meta is not None or result.result_type != "complete":
             raise ValueError("a result that says more than a tool's does")
-        dumped = result.model_dump(by_alias=True, mode="json", exclude_none=True)
-        wire = serialize_server_result(_METHOD, _VERSION, dumped) | self._stamp
-        return json.dumps({"jsonrpc": "2.0", "id": request_id, "result": wire}, separators=(",", ":")).encode()
+        words = [_words(block) for block in result.content]
+        if result.structured_content is None and None not in words:
+            wire: dict[str, Any] = {"content": words, "isError": result.is_error, "resultType": "complete"}
+        else:
+            dumped = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+            wire = serialize_server_result(_CALL, _VERSION, dumped)
+        return to_json({"jsonrpc": "2.0", "id": request_id, "result": wire | self._stamp})
+
+
+@lru_cache(maxsize=256)
+def _is_plain_meta(raw: bytes) -> bool:
+    """Whether a request's `_meta` says who asks, rightly, and no more; a client says the same each time."""
+    try:
+        meta = msgspec.json.decode(raw, type=dict[str, Any])
+        validate_client_request(_CALL, _VERSION, {"name": "", "_meta": meta})
+    except (ValueError, RecursionError):
+        return False
+    return meta.keys() <= _META and meta[PROTOCOL_VERSION_META_KEY] == _VERSION
+
+
+def _words(block: ContentBlock) -> dict[str, str] | None:
+    """A block that is nothing but text, as the wire has it; most are."""
+    if type(block) is not TextContent or block.annotations is not None or block.meta is not None:
+        return None
+    return {"text": block.text, "type": "text"}
 
 
 def _again(message: MutableMapping[str, Any], receive: Receive) -> Receive:
