@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
 import anyio
+import anyio.lowlevel
 
 from envhub.engine.feed import Feed
 from envhub.engine.in_flight import InFlight
@@ -19,6 +20,8 @@ from envhub.rollout import Rollout
 
 logger = logging.getLogger(__name__)
 
+HIRING_SECONDS = 0.005
+"""How long new players are hired before others get as much of the loop's time."""
 LAST_RECORD_SECONDS = 10.0
 """How long the record of an attempt cut short may wait for the sink."""
 
@@ -63,6 +66,7 @@ class LocalPool:
         self._concurrency, self._retries, self._stop = concurrency, retries, stop
         self._at_work = 0
         self._hire: Callable[[], None] | None = None
+        self._is_hiring = False
 
     @property
     def concurrency(self) -> int:
@@ -81,11 +85,24 @@ class LocalPool:
         try:
             async with anyio.create_task_group() as workers:
 
+                async def fill() -> None:
+                    """Hire for half of the loop's time: thousands at once would keep everyone else waiting."""
+                    try:
+                        while self._at_work < self._concurrency and not feed.is_over:
+                            began = anyio.current_time()
+                            while self._at_work < self._concurrency and anyio.current_time() < began + HIRING_SECONDS:
+                                self._at_work += 1
+                                workers.start_soon(self._work, feed, sink)
+                                await anyio.lowlevel.checkpoint()
+                            await anyio.sleep(anyio.current_time() - began)
+                    finally:
+                        self._is_hiring = False
+
                 def hire() -> None:
                     feed.wake()  # some may have to go
-                    while self._at_work < self._concurrency:
-                        self._at_work += 1
-                        workers.start_soon(self._work, feed, sink)
+                    if not self._is_hiring:
+                        self._is_hiring = True
+                        workers.start_soon(fill)
 
                 self._hire = hire
                 hire()
