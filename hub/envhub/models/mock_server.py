@@ -1,7 +1,7 @@
 """A server of the OpenAI chat-completions wire in vLLM's shape, around any model: a mock, or one of the hub's own."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import count
@@ -19,6 +19,7 @@ from envhub.models.config import ModelConfig, split_name
 from envhub.models.events import EVENT_STREAM
 from envhub.models.mock import MockModel, SimulatedRateLimit
 from envhub.models.mock_answer import LAST_EVENT, AnswerEvents, completion, stream_events
+from envhub.models.mock_control import MockControl
 from envhub.models.mock_pieces import pieces
 from envhub.models.wire import WireMessage, WireTool, decode_tools, from_wire
 from envhub.protocols import Model, ModelRequest, Sampling
@@ -102,6 +103,8 @@ class ModelServer:
         model every field is passed on.
         """
         self._is_mock = is_mock
+        self.control = MockControl() if is_mock else None
+        """How its generation can be steered; a model that only passes through here is nobody's to steer."""
         self._model, self._served = model, tuple(dict.fromkeys(served))
         self._authorization = None if api_key is None else f"Bearer {api_key}"
         self._tools: dict[bytes, tuple[Tool, ...]] = {}
@@ -114,6 +117,8 @@ class ModelServer:
         app.router.add_post("/v1/chat/completions", self.chat)
         app.router.add_get("/v1/models", self.models)
         app.router.add_get("/health", self.health)
+        if self.control is not None:
+            self.control.add_to(app.router)
         return app
 
     async def health(self, request: web.Request) -> web.Response:
@@ -138,7 +143,10 @@ class ModelServer:
             asked, ours = self._parse(await request.read())
             if asked.stream and not self._is_mock:
                 return await self._pass_on(request, asked, ours)
-            reply = await self._model.generate(ours)
+            if self.control is not None:
+                reply = await self.control.generate(self._model, ours)
+            else:
+                reply = await self._model.generate(ours)
         except Refused as error:
             return _refusal(error.status, error.kind, str(error))
         except ContextLimitError as error:
@@ -152,7 +160,8 @@ class ModelServer:
         with_ids = self._is_mock and bool(asked.return_token_ids)
         with_logprobs = self._is_mock and bool(asked.logprobs)
         if not asked.stream:
-            return _json(completion(reply, number, self._started, asked.model, with_ids, with_logprobs))
+            body = completion(reply, number, self._started, asked.model, with_ids, with_logprobs)
+            return _json(body, None if self.control is None else self.control.headers)
         response = _event_stream()
         await response.prepare(request)
         for event in stream_events(
@@ -239,8 +248,8 @@ def _event_stream() -> web.StreamResponse:
     return web.StreamResponse(headers={"Content-Type": EVENT_STREAM, "Cache-Control": "no-cache"})
 
 
-def _json(body: bytes) -> web.Response:
-    return web.Response(body=body, content_type="application/json")
+def _json(body: bytes, headers: Mapping[str, str] | None = None) -> web.Response:
+    return web.Response(body=body, content_type="application/json", headers=headers)
 
 
 def _failure(error: ModelError) -> web.Response:
