@@ -11,8 +11,10 @@ import typer
 from envhub.cli import (
     bench,
     catalog,
+    compare,
     connect,
     doctor,
+    estimate,
     export,
     importing,
     live_control,
@@ -37,6 +39,7 @@ app = typer.Typer(
 )
 
 app.command("run", no_args_is_help=False)(run.run)
+app.command("estimate", no_args_is_help=False)(estimate.estimate)
 app.command("play")(play.play)
 app.command("connect")(connect.connect)
 app.command("serve", no_args_is_help=False)(serve.serve)
@@ -44,6 +47,7 @@ app.command("runs")(runs.runs)
 app.command("show")(runs.show)
 app.command("score")(score.score)
 app.command("export")(export.export)
+app.command("compare")(compare.compare)
 app.command("list")(catalog.list_environments)
 app.command("import")(importing.import_tasks)
 app.command("bench")(bench.bench)

@@ -27,7 +27,7 @@ def print_summary(console: Console, summary: RunSummary, *, is_served: bool = Fa
         console.print()
         console.print(problems)
         for fault, message in sorted(summary.fault_examples.items()):
-            console.print(Text(f"{fault}, for example: {_one_line(message)}", style="dim"))
+            console.print(Text(f"{fault}, for example: {one_line(message)}", style="dim"))
     if not summary.seconds:  # whoever plays it has just said so
         _print_resumptions(console, summary)
     console.print()
@@ -42,7 +42,7 @@ def _print_resumptions(console: Console, summary: RunSummary) -> None:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(resumption.at))
         console.print(Text(f"resumed {when} on {resumption.host}, hub {resumption.hub_version}", style="dim"))
         for change in resumption.changes:
-            console.print(Text(f"  {_one_line(change)}"))
+            console.print(Text(f"  {one_line(change)}"))
 
 
 def _environments(summary: RunSummary) -> Table:
@@ -108,7 +108,7 @@ def _problems(summary: RunSummary) -> Table | None:
     return table if table.row_count else None
 
 
-def _one_line(message: str) -> str:
+def one_line(message: str) -> str:
     """A message that others may have worded, in a line that drives no terminal."""
     words = "".join(character if character.isprintable() else " " for character in message).split()
     text = " ".join(words)
@@ -128,7 +128,7 @@ def _closing(summary: RunSummary, is_served: bool) -> Text:
         facts.append(f"{summary.bad_rows} bad rows left out")
     lines = Text(" · ".join(facts) + "\n" * bool(facts))
     if summary.stopped:
-        lines.append(f"stopped: {_one_line(summary.stopped)}\n", style="yellow")
+        lines.append(f"stopped: {one_line(summary.stopped)}\n", style="yellow")
     lines.append(summary.directory, style="bold")
     # Whoever has this table from `hub show` wants a single rollout next.
     which = "" if summary.seconds else " ROLLOUT"

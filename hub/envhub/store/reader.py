@@ -235,8 +235,8 @@ class RunReader:
             (played,) = connection.execute("SELECT total(json_extract(body, '$.cost')) FROM turns").fetchone()
         return {"": played, **{role: usage.cost or 0.0 for role, usage in self.role_usage().items()}}
 
-    def role_usage(self) -> dict[str, RoleUsage]:
-        """What the calls that environments made themselves have used, by role, over all attempts."""
+    def role_usage(self, environment: str | None = None) -> dict[str, RoleUsage]:
+        """What the calls that environments, or one of them, made themselves have used, by role, over all attempts."""
         used: dict[str, RoleUsage] = {}
         with self._source.connect() as connection:
             for path in ("$.role_calls", "$.score.judge_calls"):
@@ -245,11 +245,21 @@ class RunReader:
                     "coalesce(sum(json_extract(call.value, '$.prompt_tokens')), 0), "
                     "coalesce(sum(json_extract(call.value, '$.output_tokens')), 0), "
                     "sum(json_extract(call.value, '$.cost')) "
-                    "FROM rollouts, json_each(rollouts.body, ?) AS call GROUP BY 1",
-                    (path,),
+                    "FROM rollouts, json_each(rollouts.body, ?1) AS call "
+                    "WHERE ?2 IS NULL OR rollouts.environment = ?2 GROUP BY 1",
+                    (path, environment),
                 ):
                     used[role] = used.get(role, RoleUsage()) + RoleUsage(*usage)
         return used
+
+    def content_bytes(self) -> int:
+        """Bytes of the records and turns themselves, without the columns and indexes beside them, and without media."""
+        arrays = ("prompt_token_ids", "output_token_ids", "output_logprobs", "output_mask", "policy_versions")
+        turn = " + ".join(f"coalesce(length({name}), 0)" for name in arrays)
+        with self._source.connect() as connection:
+            (records,) = connection.execute("SELECT total(length(CAST(body AS BLOB))) FROM rollouts").fetchone()
+            (turns,) = connection.execute(f"SELECT total(length(CAST(body AS BLOB)) + {turn}) FROM turns").fetchone()
+        return int(records + turns)
 
     def stage_quantiles(self, qs: Sequence[float] = (0.5, 0.95, 0.99)) -> dict[str, tuple[float, ...]]:
         """Seconds in each stage at these quantiles (nearest rank), over effective attempts; empty without any."""
