@@ -27,8 +27,10 @@ _BOUNDS = {
 
 def print_estimate(console: Console, estimate: RunEstimate, request: RunRequest, output: Path | None) -> None:
     """Print the projection, what it takes of limits, and what to know before trusting it."""
-    sample = f"{estimate.sampled:,} of {estimate.sampled_tasks:,} tasks were played, {estimate.scored:,} scored"
-    console.print(f"{estimate.rollouts:,} rollouts are planned; as a sample {sample}")
+    console.print(
+        f"{estimate.rollouts:,} rollouts of {estimate.tasks:,} tasks are planned. The sample: {estimate.sampled:,} of "
+        f"{estimate.sampled_tasks:,} tasks, {estimate.scored:,} scored"
+    )
     if estimate.scored:
         console.print()
         console.print(_amounts(estimate, request))

@@ -55,6 +55,7 @@ class RunEstimate:
     """What a run would use."""
 
     rollouts: int
+    tasks: int
     sampled: int
     """Rollouts it is projected from."""
     sampled_tasks: int
@@ -96,6 +97,7 @@ def estimate_run(
     cost = amounts["cost"] if is_priced else None
     estimate = RunEstimate(
         rollouts=rollouts,
+        tasks=sum(plan.tasks for plan in planned.values()),
         sampled=sum(sample.rollouts for sample, _ in parts),
         sampled_tasks=sum(sample.tasks for sample, _ in parts),
         scored=sum(sample.scored for sample, _ in parts),
@@ -171,11 +173,12 @@ def _wall(
 
 def _held_back(amount: Projection, per_minute: int) -> Projection:
     """Seconds under a limit that any 60 seconds keep: the first minute's worth may go at once."""
-    value, low, high = (
-        None if end is None else max(0.0, 60 * (end / per_minute - 1))
-        for end in (amount.value, amount.low, amount.high)
-    )
-    return Projection(value or 0.0, low, high)
+
+    def seconds(amount: float) -> float:
+        return max(0.0, 60 * (amount / per_minute - 1))
+
+    low, high = (None if end is None else seconds(end) for end in (amount.low, amount.high))
+    return Projection(seconds(amount.value), low, high)
 
 
 def _sum(one: Projection, other: Projection, more: float = 0.0) -> Projection:
