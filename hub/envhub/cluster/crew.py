@@ -63,11 +63,15 @@ class Member:
             with anyio.move_on_after(SILENCE_SECONDS):
                 report = await self._pending
         except Exception as error:
-            raise WorkerLost(f"{self.name} is gone: {_said(error)}") from error
+            raise WorkerLost(f"{self._whereabouts} is gone: {_said(error)}") from error
         if report is None:
-            raise WorkerLost(f"{self.name} has said nothing for {SILENCE_SECONDS:g} s")
+            raise WorkerLost(f"{self._whereabouts} has said nothing for {SILENCE_SECONDS:g} s")
         self._pending = None
         return decode_report(report)
+
+    @property
+    def _whereabouts(self) -> str:
+        return f"{self.name} (process {self.hello.pid} on {self.hello.address})"
 
     async def dismiss(self, ray: Any) -> None:
         """Let it tidy up and go."""
@@ -183,7 +187,18 @@ def _refusal(hello: Hello | None, name: str) -> HubError:
     return TaskError(f"{name} on {hello.address} cannot play: {hello.problem}")
 
 
+_DEATHS = {
+    "ActorDiedError": "its process died",
+    "ActorUnavailableError": "its node does not answer",
+    "NodeDiedError": "its node is gone",
+    "OutOfMemoryError": "its node ran out of memory",
+}
+
+
 def _said(error: Exception) -> str:
-    """The first lines of a Ray error that tell something."""
+    """A Ray error in a few words."""
+    known = _DEATHS.get(type(error).__name__)
+    if known is not None:
+        return known
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {' '.join(lines[:2])[:300]}"

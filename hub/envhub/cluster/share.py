@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from envhub.engine.plan import Plan
-from envhub.engine.pool_options import RunLimits
+from envhub.engine.pool_options import RayOptions, RunLimits
 from envhub.errors import ConfigError
 from envhub.models.config import ModelConfig
 
@@ -32,6 +32,7 @@ def worker_request(plan: Plan, workers: int, environment: str = "") -> bytes:
         "agent": plan.agent_name,
         "pool": "local",
         "workers": None,
+        "ray": RayOptions(),
         # What the whole run is held to is counted where its records come together.
         "run_limits": RunLimits(),
         "track": (),

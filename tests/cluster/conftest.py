@@ -1,0 +1,106 @@
+"""A small Ray cluster that the tests of one worker process share, and runs on it."""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from envhub import Rollout
+from envhub.cluster.pool import RayPool
+from envhub.engine.control import LiveRun
+from envhub.engine.plan import make_plan
+from envhub.engine.pool_options import RayOptions
+from envhub.engine.request import RunRequest
+from envhub.engine.run import collect
+from envhub.engine.stop import StopSignal
+from envhub.models.credentials import Credentials
+from envhub.store import open_run
+
+PATIENCE_SECONDS = 120
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Generator[Any]:
+    """Ray, connected to a cluster of this process with four slots."""
+    from envhub.cluster.start import _connect, _import_ray  # pyright: ignore[reportPrivateUsage]  # open all session
+
+    ray = _import_ray()
+    _connect(ray, RayOptions(), 4)
+    yield ray
+    ray.shutdown()
+
+
+@dataclass
+class Watched:
+    """A run as its driver saw it."""
+
+    directory: Path
+    live: LiveRun
+    stop: StopSignal
+    committed_count: int = 0
+    reasons: list[str] = field(default_factory=list[str])
+    on_commit: Callable[["Watched"], None] = lambda run: None
+
+    @property
+    def pool(self) -> RayPool:
+        """The run's pool."""
+        assert self.live.parts is not None
+        assert isinstance(self.live.parts.pool, RayPool)
+        return self.live.parts.pool
+
+    def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
+        """Nothing to note."""
+
+    def committed(self, rollouts: Sequence[Rollout]) -> None:
+        """Count, and do what the test wants at this moment."""
+        self.committed_count += len(rollouts)
+        self.on_commit(self)
+
+    def stopped(self, reason: str) -> None:
+        """Note why."""
+        self.reasons.append(reason)
+
+    def warned(self, text: str) -> None:
+        """Nothing to note."""
+
+    def records(self, *, effective: bool = True) -> list[Rollout]:
+        """What is kept."""
+        with open_run(self.directory) as reader:
+            return list(reader.rollouts(effective=effective))
+
+
+class Play(Protocol):
+    """Plays a run on the cluster."""
+
+    async def __call__(self, on_commit: Callable[[Watched], None] = ..., **settings: Any) -> Watched: ...
+
+
+@pytest.fixture
+def play(cluster: Any, tmp_path: Path) -> Play:
+    """Play a run; with `pool="local"`, in this process."""
+
+    async def run(on_commit: Callable[[Watched], None] = lambda run: None, **settings: Any) -> Watched:
+        resume = settings.pop("resume", False)
+        given: dict[str, Any] = {"pool": "ray", "workers": 2, "track": (), **settings}
+        if given["pool"] == "local":
+            given.pop("workers")
+        stop = StopSignal()
+        watched = Watched(tmp_path / settings.get("pool", "ray"), LiveRun(stop), stop, on_commit=on_commit)
+        with anyio.fail_after(PATIENCE_SECONDS):
+            await collect(
+                make_plan(RunRequest.model_validate(given)),
+                watched.directory,
+                given="",
+                resume=resume,
+                credentials=Credentials({}),
+                observer=watched,
+                stop=stop,
+                live=watched.live,
+            )
+        return watched
+
+    return run
