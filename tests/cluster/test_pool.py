@@ -82,9 +82,11 @@ async def test_every_worker_plays(play: Play) -> None:
     assert os.getpid() not in pids
     assert len(run.records()) == 200
     assert [status.in_flight for status in run.pool.gone] == [0, 0]
-    with anyio.fail_after(10):
-        while any(map(alive, pids)):
-            await anyio.sleep(0.05)
+    for _ in range(200):
+        if not any(map(alive, pids)):
+            break
+        await anyio.sleep(0.05)
+    assert not any(map(alive, pids))
 
 
 async def test_a_killed_worker_costs_what_it_played_one_retry(play: Play) -> None:
@@ -132,12 +134,18 @@ async def test_a_run_stopped_with_work_in_hand_finishes_what_was_begun(play: Pla
         if run.committed_count >= 20:
             run.stop.set("enough")
 
-    settings: dict[str, Any] = {"environments": ("arithmetic",), "model": "mock/solver?latency=0.1", "limit": 400}
-    run = await play(stop, **settings, concurrency=16)
+    run = await play(stop, environments=("arithmetic",), model="mock/solver?latency=0.1", limit=400, concurrency=16)
     first = {record.rollout_id for record in run.records()}
     assert 20 <= len(first) < 400
     assert all(record.outcome is Outcome.SCORED for record in run.records())
-    resumed = await play(**{**settings, "model": "mock/solver?latency=0.1"}, resume=True, pool="ray", workers=1)
+    resumed = await play(
+        resume=True,
+        workers=1,
+        environments=("arithmetic",),
+        model="mock/solver?latency=0.1",
+        limit=400,
+        concurrency=128,
+    )
     assert len(resumed.records(effective=False)) == 400
 
 
@@ -156,8 +164,7 @@ async def test_what_a_worker_refuses_ends_the_run_with_its_words(play: Play) -> 
     with pytest.raises(UsageError, match="leaves each of 2 workers 5, and one answer may take 8"):
         await play(
             environments=("arithmetic",),
-            model="hosted_vllm/mock/solver",
-            base_url=("http://127.0.0.1:9/v1",),
+            model="mock/solver",
             tokens_per_minute=10,
             sampling={"max_tokens": 8},
         )

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from envhub.models.registered import (
 
 Note = Callable[[str], None]
 Seen = Callable[[Registration], None]
+Resources = Mapping[str, float]
+"""Ray's: name → amount."""
 
 _LOOK_SECONDS = 0.5
 _ANSWER_SECONDS = 60.0
@@ -111,13 +113,18 @@ class Fleet:
                 "their registration is for a machine in it; run `hub model up --address auto` there"
             )
         ray = await cluster.enter_async_context(open_cluster(RayOptions(address=address)))
-        spec = _placed(ray, spec, is_ours)
+        nodes = [node for node in ray.nodes() if node["Alive"]]
+        spec = placed(
+            spec.model_copy(update={"cluster": ray.get_runtime_context().gcs_address, "is_ours": is_ours}),
+            {f"{node['NodeManagerAddress']} ({node['NodeID'][:6]})": node["Resources"] for node in nodes},
+            ray.available_resources(),
+            may_use_gpus=not (is_ours and spec.command is not None and is_cpu_build(Path(spec.command))),
+        )
         from envhub.cluster.models import actors  # which imports Ray
 
         if actors.find_keeper(spec.name) is not None:
             raise UsageError(f"the cluster at {address} serves {spec.name!r} already, for somebody else")
-        is_alone = sum(bool(node["Alive"]) for node in ray.nodes()) == 1
-        return RunningModel(self, spec, actors.start_keeper(spec, secrets, is_alone=is_alone))
+        return RunningModel(self, spec, actors.start_keeper(spec, secrets, is_alone=len(nodes) == 1))
 
     async def down(self, registration: Registration) -> None:
         """Take a model down: off the list first, then its servers, then the cluster where it was there for it."""
@@ -249,40 +256,32 @@ def _join(head: Head) -> str:
     return head.address
 
 
-def _placed(ray: Any, spec: ModelSpec, is_ours: bool) -> ModelSpec:
-    """The spec with what each replica takes of the cluster.
+def placed(spec: ModelSpec, nodes: Mapping[str, Resources], free: Resources, *, may_use_gpus: bool = True) -> ModelSpec:
+    """The spec with what each replica takes of the cluster: GPUs where any node has them, CPUs alone elsewhere.
 
     Raises:
         UsageError: the cluster has no place for them all.
     """
-    nodes: list[dict[str, Any]] = [node for node in ray.nodes() if node["Alive"]]
-    has_gpus = any(node["Resources"].get("GPU", 0) > 0 for node in nodes)
-    if has_gpus and is_ours and spec.command is not None and is_cpu_build(Path(spec.command)):
-        has_gpus = False
     size = spec.tensor_parallel
+    has_gpus = may_use_gpus and any(has.get("GPU", 0) > 0 for has in nodes.values())
     gpus, cpus = (size, spec.cpus) if has_gpus else (0, spec.cpus * size)
     share = {"GPU": float(gpus), "CPU": cpus}
-    places = sum(_places(node["Resources"], share) for node in nodes)
-    free: dict[str, float] = ray.available_resources()
-    free_places = _places(free, share)
-    if min(places, free_places) < spec.replicas:
+    if min(sum(_places(has, share) for has in nodes.values()), _places(free, share)) < spec.replicas:
         each = f"{gpus} GPUs and {cpus:g} CPUs" if gpus else f"{cpus:g} CPUs"
-        have = "; ".join(f"{node['NodeManagerAddress']}: {_amounts(node['Resources'])}" for node in nodes)
+        have = "; ".join(f"{address}: {_amounts(has)}" for address, has in nodes.items())
         raise UsageError(
-            f"{spec.replicas} replicas of {each} each do not fit into the cluster: "
-            f"it has {have}, of which free: {_amounts(free)}. "
-            "Take fewer --replicas, " + ("a smaller --tensor-parallel, " if gpus else "fewer --cpus, ") + "or add nodes"
+            f"{spec.replicas} replicas of {each} each, a replica on one node, do not fit into the cluster: "
+            f"it has {have}; free in all: {_amounts(free)}. "
+            f"Take fewer --replicas, {'a smaller --tensor-parallel' if gpus else 'fewer --cpus'}, or add nodes"
         )
-    return spec.model_copy(
-        update={"gpus": gpus, "cpus": cpus, "cluster": ray.get_runtime_context().gcs_address, "is_ours": is_ours}
-    )
+    return spec.model_copy(update={"gpus": gpus, "cpus": cpus})
 
 
-def _places(resources: dict[str, float], share: dict[str, float]) -> int:
+def _places(resources: Resources, share: Resources) -> int:
     """How many shares fit into so much."""
     most = [int(resources.get(name, 0.0) / amount) for name, amount in share.items() if amount]
     return min(most) if most else 10**6
 
 
-def _amounts(resources: dict[str, float]) -> str:
+def _amounts(resources: Resources) -> str:
     return f"{resources.get('GPU', 0):g} GPUs, {resources.get('CPU', 0):g} CPUs"

@@ -1,6 +1,7 @@
 """One server process, from its start to its end: kept by a guard, heard, asked whether it is well."""
 
 import logging
+import signal
 import subprocess
 import sys
 from collections import deque
@@ -18,6 +19,10 @@ from envhub.cluster.models.command import Command
 from envhub.cluster.models.counters import Counts, read_counts
 
 TAIL_LINES = 30
+"""Of its last words, so many are told."""
+_KEPT_LINES = 300
+_CHATTER = (" INFO ", " DEBUG ")
+"""Marks lines that are told only where there are no others: a server lists its routes, and how busy it is."""
 _MAX_LINE = 2000
 _LOG_BYTES = 8 * 2**20
 _LAST_WORDS_SECONDS = 2.0
@@ -30,7 +35,7 @@ class Server:
     def __init__(self, process: Process, base_url: str, session: aiohttp.ClientSession, mask: Callable[[str], str]):
         self.base_url = base_url
         self._process, self._session, self._mask = process, session, mask
-        self._said: deque[str] = deque(maxlen=TAIL_LINES)
+        self._said: deque[str] = deque(maxlen=_KEPT_LINES)
         self._has_said_all = anyio.Event()
 
     @property
@@ -55,13 +60,13 @@ class Server:
         """How it ended and what it wrote last, without secrets."""
         with anyio.move_on_after(_LAST_WORDS_SECONDS):
             await self._has_said_all.wait()
-        said = self._mask("\n".join(self._said).strip())
-        return f"exit code {self.exit_code}" + (f"; its last words:\n{said}" if said else "; it wrote nothing")
+        return f"{_ending(self.exit_code)}" + (f"; its last words:\n{self.said}" if self.said else "; it wrote nothing")
 
     @property
     def said(self) -> str:
         """Its latest lines, without secrets."""
-        return self._mask("\n".join(self._said).strip())
+        lines = [line for line in self._said if not any(mark in line for mark in _CHATTER)] or list(self._said)
+        return self._mask("\n".join(lines[-TAIL_LINES:]).strip())
 
     async def is_well(self, seconds: float) -> bool:
         """Whether it answers that it is."""
@@ -111,6 +116,16 @@ class Server:
                 await self._process.wait()
                 return
             self._process.kill()
+
+
+def _ending(code: int | None) -> str:
+    """How a server ended, as its guard says it."""
+    if code is None:
+        return "it still runs"
+    try:
+        return f"exit code {code} ({signal.Signals(code - 128).name})" if code > 128 else f"exit code {code}"
+    except ValueError:
+        return f"exit code {code}"
 
 
 def _log(path: Path) -> RotatingFileHandler:
