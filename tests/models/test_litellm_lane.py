@@ -22,6 +22,7 @@ from envhub.models.preflight import preflight
 from envhub.models.resolve import open_lane
 from envhub.protocols import ModelReply
 from envhub.rollout import Usage
+from envhub.tracing import TRACEPARENT
 from tests.models.listening import hear
 from tests.models.servers import Handler, Script, ask, body, chunk, mock_server, say, serving, streaming
 
@@ -102,6 +103,16 @@ async def test_what_litellm_makes_of_a_cut_stream_stays_known() -> None:
         chunks = [each async for each in stream]
     assert [each.choices[0].finish_reason for each in chunks] == [None, "stop", None]
     assert chunks[-1].usage.completion_tokens > 0
+
+
+async def test_a_server_learns_which_trace_a_call_belongs_to() -> None:
+    script, parent = Script(say()), f"00-{'a' * 32}-{'b' * 16}-01"
+    async with script.serve() as url, lane_to(url, "openai/x") as model:
+        before = TRACEPARENT.set(parent)
+        await model.generate(ask())
+        TRACEPARENT.reset(before)
+        await model.generate(ask())
+    assert [headers.get("traceparent") for headers in script.headers] == [parent, None]
 
 
 # --- another wire -----------------------------------------------------------------------------------------------

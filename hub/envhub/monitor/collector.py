@@ -30,11 +30,22 @@ _PATH = "/v1/traces"
 class Delivery:
     """Takes notes at once, and delivers them when it can."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], resource: Mapping[str, str], version: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        resource: Mapping[str, str],
+        version: str,
+        *,
+        gather_seconds: float = GATHER_SECONDS,
+        farewell_seconds: float = FAREWELL_SECONDS,
+    ) -> None:
+        """A note waits `gather_seconds` for company; the end waits `farewell_seconds` for the last."""
         self.dropped = 0
         """Spans that were not delivered and never will be."""
         self.delivered = 0
         self._url, self._headers, self._resource, self._version = url, dict(headers), resource, version
+        self._gather_seconds, self._farewell_seconds = gather_seconds, farewell_seconds
         self._waiting: deque[AttemptNote | Span] = deque()
         self._work = anyio.Event()
         self._has_warned = False
@@ -56,13 +67,13 @@ class Delivery:
             if not self._waiting:
                 self._work = anyio.Event()
                 await self._work.wait()
-            await anyio.sleep(pause or GATHER_SECONDS)
+            await anyio.sleep(pause or self._gather_seconds)
             problem = await self._deliver_all(session)
-            pause = 0.0 if problem is None else min(LONGEST_PAUSE_SECONDS, max(1.0, 2 * pause))
+            pause = 0.0 if problem is None else min(LONGEST_PAUSE_SECONDS, max(self._gather_seconds, 2 * pause))
 
     async def end(self, session: aiohttp.ClientSession) -> None:
         """Deliver what waits, once, and not for long; the rest is dropped."""
-        with anyio.move_on_after(FAREWELL_SECONDS, shield=True):
+        with anyio.move_on_after(self._farewell_seconds, shield=True):
             await self._deliver_all(session)
         self.dropped += sum(map(_count, self._waiting))
         self._waiting.clear()
