@@ -187,7 +187,8 @@ def show_models(as_json: bool) -> None:
             )
         for server in each.servers:
             if server.problem and server.state != "healthy":
-                _note(f"{each.model} replica {server.number}: {server.problem}")
+                said = server.problem if server.state == "failed" else server.problem.partition("; its last words")[0]
+                _note(f"{each.model} replica {server.number}: {said} (log: {server.log})")
 
 
 async def take_down(names: tuple[str, ...], every: bool) -> None:
