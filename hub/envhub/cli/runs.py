@@ -64,6 +64,10 @@ def show(
     attempt: Annotated[int | None, typer.Option(min=0, help="Which attempt; the effective one by default.")] = None,
     limit: Annotated[int, typer.Option(min=0, help="Rollouts to list; 0 lists all.")] = 20,
     failed: Annotated[bool, typer.Option("--failed", help="List only what was not scored or did not pass.")] = False,
+    trainer_logs: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Put a trainer's loss and KL, logged there, beside the run's rewards."),
+    ] = None,
     root: RootOption = RUNS,
     as_json: JsonOption = False,
 ) -> None:
@@ -76,6 +80,11 @@ def show(
     from envhub.store import open_run
 
     console = results()
+    if trainer_logs is not None:
+        from envhub.cli.trainer_view import show_beside
+
+        show_beside(console, find_run(run, root), trainer_logs, limit=limit, as_json=as_json)
+        return
     with open_run(find_run(run, root)) as reader:
         if rollout is not None:
             record = find_rollout(reader, rollout, attempt)
