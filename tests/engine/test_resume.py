@@ -1,97 +1,20 @@
 """Taking a run up again: what counts as planned, what is remembered, what is tried again."""
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import anyio
 import pytest
 
-from envhub import Outcome, Rollout
-from envhub.engine.plan import make_plan
-from envhub.engine.request import RunRequest, build_request, request_from_file
-from envhub.engine.run import collect
-from envhub.engine.stop import StopSignal
-from envhub.engine.summary import RunSummary, summarise
+from envhub import Outcome
+from envhub.engine.request import build_request, request_from_file
 from envhub.errors import RunDirectoryError
-from envhub.models.credentials import Credentials
 from envhub.store import RunReader, open_run
-
-HALF_BROKEN = '''
-from pathlib import Path
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
-
-class HalfBroken(Environment[EnvironmentConfig]):
-    """Odd tasks break while the file `broken` is there."""
-
-    @classmethod
-    def tasks(cls, config, split, seed):
-        for index in range(100):
-            yield Task(Public(id=f"test/{index}", prompt="?"), Secret())
-
-    async def setup(self):
-        if int(self.task.id.split("/")[1]) % 2 and Path(__file__).with_name("broken").exists():
-            raise RuntimeError("odd")
-
-    async def verify(self, submission):
-        return Score(reward=1.0, passed=True)
-'''
-
-
-class Watching:
-    """Hears how a run starts."""
-
-    planned = done = -1
-
-    def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
-        self.planned, self.done = planned, done
-
-    def committed(self, rollouts: Sequence[Rollout]) -> None:
-        """Nothing to note."""
-
-    def stopped(self, reason: str) -> None:
-        """Nothing to note."""
+from tests.engine.resuming import asked, half_broken, play, stored, summed_up
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Path:
     """The file of an environment that is half broken."""
-    (tmp_path / "broken").touch()
-    file = tmp_path / "half_broken.py"
-    file.write_text(HALF_BROKEN)
-    return file
-
-
-async def play(request: RunRequest, directory: Path, *, resume: bool = False) -> Watching:
-    watching = Watching()
-    with anyio.fail_after(20):
-        await collect(
-            make_plan(request),
-            directory,
-            given="",
-            resume=resume,
-            credentials=Credentials(),
-            observer=watching,
-            stop=StopSignal(),
-        )
-    return watching
-
-
-def asked(world: Path, **more: Any) -> RunRequest:
-    values = {"environments": [str(world)], "agent": "null", "retries": {"infrastructure": 0}, **more}
-    return build_request(values, "test")
-
-
-def summed_up(directory: Path) -> RunSummary:
-    with open_run(directory) as reader:
-        return summarise(reader)
-
-
-def stored(directory: Path) -> tuple[Any, Any]:
-    """The settings a run goes on with: for readers, and for a bare resume."""
-    with open_run(directory) as reader:
-        return reader.info.resolved["request"], json.loads((directory / "resolved.json").read_text())["request"]
+    return half_broken(tmp_path)
 
 
 @pytest.mark.parametrize(("limit", "planned"), [(10, 10), (4, 10), (16, 16)])
