@@ -84,7 +84,7 @@ def read_scalars(path: Path) -> Iterator[tuple[int, float, str, float]]:
 
     A file that ends in the middle of a record is one that is still written: it ends before that record.
     """
-    for event in _records(path):
+    for event in read_events(path):
         step, seconds = 0, 0.0
         summaries: list[bytes] = []
         try:
@@ -102,7 +102,8 @@ def read_scalars(path: Path) -> Iterator[tuple[int, float, str, float]]:
             yield step, seconds, tag, value
 
 
-def _records(path: Path) -> Iterator[bytes]:
+def read_events(path: Path) -> Iterator[bytes]:
+    """The messages in an event file, up to where it ends or is damaged."""
     with path.open("rb") as file:
         while True:
             head = file.read(12)
