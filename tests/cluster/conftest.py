@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import anyio
-import anyio.to_thread
 import pytest
 
 from envhub import Rollout
