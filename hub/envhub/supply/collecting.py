@@ -20,7 +20,7 @@ from envhub.engine.resumption import accept_changes, used_so_far
 from envhub.engine.run import RunSink, run_parts
 from envhub.engine.run_limits import RunBounds
 from envhub.engine.stop import StopSignal
-from envhub.errors import ConfigError, RunDirectoryError, SupplyError, first_error
+from envhub.errors import ConfigError, RunDirectoryError, SupplyError, UnknownNameError, first_error
 from envhub.models.credentials import Credentials, load_credentials
 from envhub.rollout import Rollout
 from envhub.store import RunWriter, open_writer
@@ -117,6 +117,9 @@ def _sorted_out(
     """
     ours = {name: value for name, value in settings.items() if name in SupplyRules.model_fields}
     theirs = {name: value for name, value in settings.items() if name not in ours}
+    known = (*SupplyRules.model_fields, *RunRequest.model_fields)
+    if unknown := next((name for name in theirs if name not in known), None):
+        raise UnknownNameError("setting", unknown, known)
     base = {} if request is None else request.model_dump(exclude_unset=True)
     try:
         rules = SupplyRules(groups=groups, **ours)

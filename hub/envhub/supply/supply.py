@@ -44,6 +44,8 @@ class Supply(Generic[Piece]):
         self._desk, self._feeder, self._gate, self._ledger = desk, feeder, gate, ledger
         self._control = control
         self._exchange = anyio.Lock()
+        self._is_half_done = False
+        """Whether generation is held because an exchange failed."""
         self.directory = directory
         """The run's: every rollout is there, handed out or not."""
 
@@ -154,7 +156,7 @@ class Supply(Generic[Piece]):
         if self._control is not None:
             await self._control.resume()
         self._gate.open()
-        self._feeder.is_held = False
+        self._feeder.is_held = self._is_half_done = False
         self._desk.change()
 
     @asynccontextmanager
@@ -164,7 +166,7 @@ class Supply(Generic[Piece]):
         """Exchange the weights within the block; what is generated after it has this version, one more by default.
 
         Where the block fails, the version stays and generation is held: who knows which weights are there. Another
-        `updating` may mend that, and `resume` says that the old ones are whole.
+        `updating` that succeeds goes on; or `resume`, where the old ones are known to be whole.
 
         Raises:
             UsageError: the version is not higher than the present one.
@@ -175,12 +177,14 @@ class Supply(Generic[Piece]):
             version = now + 1 if version is None else version
             if version <= now:
                 raise UsageError(f"policy version {version} is to follow {now}; versions only grow")
-            was_paused = self.is_paused
+            was_paused = self.is_paused and not self._is_half_done
+            self._is_half_done = not was_paused
             if not was_paused:
                 await self.pause(in_flight, patience_seconds=patience_seconds)
             yield version
             if self._control is not None:
                 await self._control.updated(version)
+            self._is_half_done = False
             self._desk.policy.advance(version)
             self._desk.room.versions += 1
             self._ledger.remember(POLICY_VERSION, version)
