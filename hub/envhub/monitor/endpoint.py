@@ -108,13 +108,12 @@ async def open_metrics(address: str, monitor: RunMonitor, *, token: str | None =
         guard = _OwnAddresses([*LOOPBACK, *_names()]) if host in _WILDCARDS else Guard([*LOOPBACK, host])
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(monitor.lag.watch)
-            try:
-                async with listening(MetricsPage(monitor.look, guard, token), bound):
+            async with listening(MetricsPage(monitor.look, guard, token), bound):
+                try:
                     yield f"http://{authority(host, bound)}/metrics"
-            except Exception as error:
-                problem = error  # raised below, outside the task group, so that it arrives as it is
-            finally:
-                tasks.cancel_scope.cancel()
+                except Exception as error:
+                    problem = error  # raised below, outside the task groups, so that it arrives as it is
+            tasks.cancel_scope.cancel()
     finally:
         bound.close()
     if problem is not None:
