@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -25,6 +26,7 @@ from envhub.engine.run import Observer, collect
 from envhub.engine.stop import StopSignal
 from envhub.engine.summary import RunSummary, summarise
 from envhub.errors import ConfigError, RunDirectoryError, StoreError, first_error
+from envhub.hosting.launch import is_address
 from envhub.live.door import live_door
 from envhub.loop import run_async
 from envhub.models.credentials import Credentials, load_credentials
@@ -215,8 +217,20 @@ def request_of(given: dict[str, Any], config: Path | None, output: Path | None, 
         if not stored.is_file():
             raise RunDirectoryError(f"{output} holds no run to resume; name an environment to start one there")
         values = request_from_file(stored)
+        _require_files(values, output, stored)
     values["set"] = _outspoken(values.get("set", {}), given.get("set", {}))
     return build_request(_merged(values, given), "command line" if not config else str(config))
+
+
+def _require_files(values: dict[str, Any], output: Path, stored: Path) -> None:
+    """Say what to do where a run was made with an environment's file that is not here, on another machine perhaps."""
+    named = (re.fullmatch(r"(.+\.(?:py|toml))(?::\w+)?", target) for target in values.get("environments", ()))
+    gone = [found[1] for found in named if found and not is_address(found[0]) and not Path(found[1]).exists()]
+    if gone:
+        raise RunDirectoryError(
+            f"{output} was made with {', '.join(map(repr, gone))}, which is not here; say where it is now: "
+            f"hub run FILE --config {stored} --resume -o {output}"
+        )
 
 
 def _outspoken(stored: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,63 @@
+"""The command line inside this process: as people type it, without a second for each start."""
+
+import json
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from envhub.cli.estimate import estimate
+from envhub.cli.run import run
+from envhub.cli.runs import show
+from envhub.errors import HubError, UsageError
+
+from .conftest import KEYS
+
+Inside = Callable[..., "Said"]
+
+
+class Said:
+    """How a command ended."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> Any:
+        """What it printed, which must be one JSON value and nothing else."""
+        return json.loads(self.out)
+
+    def refused(self) -> str:
+        """Its complaint."""
+        assert self.code == 2, (self.code, self.out, self.err)
+        return self.err
+
+
+@contextmanager
+def hub_inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Inside]:
+    """Runs `hub run`, `hub estimate` and `hub show` in a folder."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("XDG_DATA_HOME", os.devnull)
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command("run")(run)
+    app.command("estimate")(estimate)
+    app.command("show")(show)
+
+    def call(*arguments: str | Path) -> Said:
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        error = result.exception
+        if isinstance(error, HubError):
+            return Said(2 if isinstance(error, UsageError) else 1, result.stdout, str(error))
+        if error is not None and not isinstance(error, SystemExit):
+            raise error
+        return Said(result.exit_code, result.stdout, result.stderr)
+
+    yield call

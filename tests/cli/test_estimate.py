@@ -1,0 +1,80 @@
+"""`hub estimate`: projections from a sample that is played, kept, or taken from a run."""
+
+import inspect
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from envhub.cli.estimate import estimate
+from envhub.cli.run import run
+
+from .inside import Inside, hub_inside
+
+PLANNED = ("arithmetic", "-m", "mock/solver", "--set", "size=900", "--limit", "200", "--repeats", "2")
+PRICES = ("--price-prompt", "10", "--price-output", "10")
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Inside]:
+    """The command line, inside this process."""
+    with hub_inside(tmp_path, monkeypatch) as call:
+        yield call
+
+
+def test_everything_a_run_takes_can_be_estimated() -> None:
+    taken = inspect.signature(estimate).parameters
+    assert set(inspect.signature(run).parameters) - {"resume"} <= set(taken)
+
+
+def test_an_estimate_comes_close_to_the_run(hub: Inside, tmp_path: Path) -> None:
+    limits = ("--run-cost", "1", "--budget", "20")
+    guess = hub("estimate", *PLANNED, *PRICES, *limits, "--json", "-q").json
+    assert (guess["rollouts"], guess["tasks"], guess["sampled"], guess["scored"]) == (400, 200, 8, 8)
+    real = hub("run", *PLANNED, *PRICES, "-o", "run", "--json", "-q").json
+    for name in ("prompt_tokens", "output_tokens", "cost"):
+        low, high = guess[name]["low"], guess[name]["high"]
+        assert low * 0.98 <= real[name] <= high * 1.02, name
+        assert high - low < 0.2 * real[name]
+    assert guess["disk_bytes"] == pytest.approx((tmp_path / "run" / "run.db").stat().st_size, rel=0.3)  # pyright: ignore[reportUnknownMemberType]  # untyped there
+    share = guess["limits"]["run_limits.max_cost"]["share"]["value"]
+    assert share > 1
+    assert guess["limits"]["budget"]["share"]["value"] == pytest.approx(share / 20)  # pyright: ignore[reportUnknownMemberType]  # untyped there
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_kept_sample_is_the_beginning_of_the_run(hub: Inside) -> None:
+    done = hub("estimate", "arithmetic", "-m", "mock/solver", "--limit", "20", "--sample", "3", "-o", "run")
+    assert done.code == 0
+    assert "20 rollouts of 20 tasks are planned. The sample: 3 of 3 tasks, 3 scored" in done.out
+    assert "hub run --resume -o run" in done.out
+    resumed = hub("run", "--resume", "-o", "run", "--json")
+    assert "resuming: 3 of 20 rollouts are done" in resumed.err
+    assert resumed.json["scored"] == 20
+
+
+def test_a_run_is_projected_without_playing(hub: Inside) -> None:
+    hub("run", "arithmetic", "-m", "mock/solver", "--limit", "20", "-o", "runs/small")
+    guess = hub("estimate", "--from", "small", "--limit", "50", "--repeats", "4", *PRICES, "--rpm", "10", "--json").json
+    assert (guess["rollouts"], guess["sampled"]) == (200, 20)
+    tokens = guess["prompt_tokens"]["value"] + guess["output_tokens"]["value"]
+    assert guess["cost"]["value"] == pytest.approx(tokens * 10 / 1e6)  # pyright: ignore[reportUnknownMemberType]  # untyped there
+    assert guess["bound"] == "requests_per_minute"
+    assert guess["seconds"]["value"] == pytest.approx(60 * (400 / 10 - 1))  # pyright: ignore[reportUnknownMemberType]  # untyped there
+    assert "has no rollouts of customer_service" in hub("estimate", "customer_service", "--from", "small").refused()
+    assert "nothing to keep in -o" in hub("estimate", "--from", "small", "-o", "x").refused()
+
+
+def test_a_sample_of_which_nothing_is_scored_projects_nothing(hub: Inside) -> None:
+    done = hub("estimate", "arithmetic", "-m", "mock/solver?fail=1", "--limit", "2", "--retries", "0")
+    assert done.code == 1
+    assert "nothing of arithmetic was scored" in done.out
+    assert "simulated failure" in done.out
+    assert "the run" not in done.out
+
+
+def test_one_task_gives_no_interval_and_says_so(hub: Inside) -> None:
+    done = hub("estimate", "arithmetic", "-m", "mock/solver", "--limit", "9", "--sample", "1", "--json")
+    assert done.json["output_tokens"]["low"] is None
+    assert "1 tasks of arithmetic are few: a larger --sample says more" in done.json["remarks"]
+    assert any("the cost is not known" in remark for remark in done.json["remarks"])
