@@ -182,9 +182,8 @@ async def test_what_is_not_plain_is_the_sdks_to_answer() -> None:
 
 async def test_whatever_is_changed_in_a_body_both_answer_the_same() -> None:
     chance = random.Random(7)
-    whole = Asked(
-        arguments={"text": WORD, "often": -2.5e3}, _meta=more_meta(clientInfo={"name": "a", "version": "1"})
-    ).body
+    who = more_meta(clientInfo={"name": "a", "version": "1"})
+    whole = Asked(arguments={"text": WORD, "often": -2.5e3}, _meta=who).body
     async with counter() as agent:
         for _ in range(300):
             body = bytearray(whole)
