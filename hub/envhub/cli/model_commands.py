@@ -26,7 +26,7 @@ from envhub.cluster.models.spec import (
     Secrets,
     passed_on,
 )
-from envhub.errors import UnknownNameError, UsageError, first_error
+from envhub.errors import HubError, UnknownNameError, UsageError, first_error
 from envhub.models.address import is_loopback
 from envhub.models.credentials import Credentials, load_credentials
 from envhub.models.naming import WIRE
@@ -56,7 +56,7 @@ async def bring_up(
 ) -> int:
     """Bring a model up; the exit code."""
     credentials = load_credentials(os.environ, Path.cwd())
-    folder = registry_folder(credentials.get)
+    folder = registry_folder(os.environ.get)
     check_arguments(settings["arguments"])
     spec = ModelSpec(
         name=name or usual_name(source),
@@ -131,7 +131,7 @@ class _Bringing:
             found = await model.look()
             self._tell(found)
             if all(server.state == "failed" for server in found.servers):
-                raise UsageError(f"every server of {found.model!r} has died too often; see what it wrote above")
+                raise HubError(f"every server of {found.model!r} has died too often; see what it wrote above")
             await anyio.sleep(_WATCH_SECONDS)
 
     def _tell(self, found: Registration) -> None:
@@ -161,7 +161,7 @@ class _Bringing:
 
 def show_models(as_json: bool) -> None:
     """The models that are up."""
-    folder = registry_folder(lambda variable: os.environ.get(variable))
+    folder = registry_folder(os.environ.get)
     found = registrations(folder)
     head = find_head(folder)
     shown = [(each, is_lost(each, head) or each.silent_seconds > SILENT_SECONDS) for each in found]
@@ -197,7 +197,7 @@ async def take_down(names: tuple[str, ...], every: bool) -> None:
     Raises:
         UsageError: none is named, or one is not up.
     """
-    folder = registry_folder(lambda variable: os.environ.get(variable))
+    folder = registry_folder(os.environ.get)
     known = {each.model: each for each in registrations(folder)}
     if every == bool(names):
         raise UsageError("name the models to take down (`hub model ls` shows them), or say --all")

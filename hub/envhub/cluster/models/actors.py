@@ -123,7 +123,7 @@ class ModelKeeper:
             try:
                 version, row = await self._keepers[number].row.remote(version, BEAT_SECONDS)
                 self._rows[number] = ServerRow.model_validate_json(row)
-            except ray.exceptions.RayActorError as error:
+            except ray.exceptions.RayError as error:
                 before = self._rows[number]
                 problem = f"its keeper died: {str(error).partition(chr(10))[0]}"
                 row = before.model_copy(update={"state": "restarting", "pid": None, "problem": problem})

@@ -29,6 +29,8 @@ Resources = Mapping[str, float]
 """Ray's: name → amount."""
 
 _LOOK_SECONDS = 0.5
+_PLACE_SECONDS = 120.0
+"""For places in the cluster and the keepers there, beyond what a server may take to come up."""
 _ANSWER_SECONDS = 60.0
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 
@@ -225,18 +227,24 @@ class RunningModel:
         Raises:
             HubError: one will not.
         """
-        while True:
-            found = await self.look()
-            seen(found)
-            if all(server.state == "healthy" for server in found.servers):
-                return
-            failed = next((server for server in found.servers if server.state == "failed"), None)
-            if failed is not None:
-                raise HubError(
-                    f"replica {failed.number} of {self.spec.name!r} did not come up: {failed.problem}\n"
-                    f"All it wrote is in {failed.log}."
-                )
-            await anyio.sleep(_LOOK_SECONDS)
+        patience = self.spec.patience.start + _PLACE_SECONDS
+        with anyio.move_on_after(patience):
+            while True:
+                found = await self.look()
+                seen(found)
+                if all(server.state == "healthy" for server in found.servers):
+                    return
+                failed = next((server for server in found.servers if server.state == "failed"), None)
+                if failed is not None:
+                    raise HubError(
+                        f"replica {failed.number} of {self.spec.name!r} did not come up: {failed.problem}\n"
+                        f"All it wrote is in {failed.log}."
+                    )
+                await anyio.sleep(_LOOK_SECONDS)
+        raise HubError(
+            f"{self.spec.name!r} was not up after {patience:g} s, and nothing says why; "
+            "`ray status` shows whether the cluster has a place for it"
+        )
 
     async def end(self) -> None:
         """Take it down."""
@@ -270,7 +278,7 @@ def placed(spec: ModelSpec, nodes: Mapping[str, Resources], free: Resources, *, 
         each = f"{gpus} GPUs and {cpus:g} CPUs" if gpus else f"{cpus:g} CPUs"
         have = "; ".join(f"{address}: {_amounts(has)}" for address, has in nodes.items())
         raise UsageError(
-            f"{spec.replicas} replicas of {each} each, a replica on one node, do not fit into the cluster: "
+            f"{spec.replicas} x {each}, each on one node, do not fit into the cluster: "
             f"it has {have}; free in all: {_amounts(free)}. "
             f"Take fewer --replicas, {'a smaller --tensor-parallel' if gpus else 'fewer --cpus'}, or add nodes"
         )

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -86,7 +86,7 @@ async def ensure_head(folder: Path, note: Callable[[str], None]) -> Head:
             stderr=output,
             start_new_session=True,
             cwd=os.path.sep,
-            env=clean_environment(os.environ),
+            env=clean_environment(os.environ) | _rays_own(os.environ),
         )
     try:
         with anyio.move_on_after(START_SECONDS):
@@ -143,6 +143,11 @@ def _is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def _rays_own(environ: Mapping[str, str]) -> dict[str, str]:
+    """Secrets the cluster shares with those who join it."""
+    return {name: environ[name] for name in ("RAY_AUTH_TOKEN",) if name in environ}
 
 
 def _lock_path(folder: Path) -> Path:
