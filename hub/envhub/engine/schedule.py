@@ -15,6 +15,8 @@ from envhub.errors import BudgetError, ServerGone
 from envhub.rollout import Rollout
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 10.0
+MOST_LOSSES = 3
+"""Players that may be lost with a sample in flight; the last one played nothing else."""
 _HOPELESS = frozenset({BudgetError.__name__, ServerGone.__name__})
 """Faults that every later sample would meet, too."""
 
@@ -33,7 +35,7 @@ class Work:
     broken: tuple[int, int] = (0, 0)
     """Attempts that ended in an infrastructure fault, and in a verifier's."""
     losses: int = 0
-    """Those among the first whose player was lost with them."""
+    """Attempts whose player was lost with them; no faults of their own."""
     ended_at: float = 0.0
 
     @property
@@ -151,12 +153,11 @@ class Schedule:
         Its last try is played alone: who dies of it then shows it to be the cause, and everyone else goes free.
         """
         self.in_flight -= 1
-        infrastructure, verifier = work.broken
-        work.broken, work.losses = (infrastructure + 1, verifier), work.losses + 1
-        if not self._may_go_on(work):
+        work.losses += 1
+        if work.losses == MOST_LOSSES or not self._retries.infrastructure:
             return False
         self._again_later(work, now)
-        if work.losses > 1 or work.broken[0] == self._retries.infrastructure:
+        if work.losses == MOST_LOSSES - 1:
             work.is_alone = True
             self._alone.append(work)
         else:
