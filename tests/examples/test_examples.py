@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-RUN_HERE = {"dice.py"}
+RUN_HERE = {"async_training.py", "dice.py"}
 RUN_BY_CI = {"quickstart.sh"}
 """Sets up an environment from nothing, so it is CI's to run: the README's main job."""
 
@@ -47,3 +47,12 @@ def test_dice_gives_nothing_for_nothing(tmp_path: Path) -> None:
 def test_dice_takes_its_settings(tmp_path: Path, target: int) -> None:
     run = play("dice.py", tmp_path, "--set", f"target={target}", "--set", "size=5")
     assert (run["rollouts"], run["mean_reward"]) == (5, 1.0)
+
+
+def test_a_trainer_that_pulls_takes_its_steps(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", EXAMPLES / "async_training.py", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    steps = [line for line in done.stdout.splitlines() if line.startswith("step ")]
+    assert [line.partition(",")[0] for line in steps] == [f"step {number}: 4 groups" for number in range(5)]
+    assert "20 groups of" in done.stdout.splitlines()[-1]

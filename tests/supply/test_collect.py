@@ -182,6 +182,7 @@ async def test_a_run_that_reaches_its_limit_ends_the_supply_with_its_reason(tmp_
 async def test_a_wrong_setting_is_refused_before_anything_is_begun(
     tmp_path: Path, wrong: dict[str, Any], said: str
 ) -> None:
+    asked: dict[str, Any] = {"groups": True} | settings(tmp_path, **wrong)
     with pytest.raises(UsageError, match=said):
-        envhub.collect(**{"groups": True} | settings(tmp_path, **wrong))
+        envhub.collect(**asked)
     assert not (tmp_path / "run").exists()

@@ -112,9 +112,8 @@ class Desk:
             StoreError: what becomes of units cannot be kept.
         """
         while True:
-            self.sweep()
-            if self._ready:
-                return self._hand_out()
+            if (group := self.take_at_once()) is not None:
+                return group
             if self.failure is not None:
                 raise self.failure
             if self.is_over and not self.room.outstanding:
@@ -122,6 +121,11 @@ class Desk:
             if not self.is_over and self.room.lend():
                 self.change()
             await self.wait()
+
+    def take_at_once(self) -> RolloutGroup | None:
+        """The next unit, where one is ready."""
+        self.sweep()
+        return self._hand_out() if self._ready else None
 
     def sweep(self) -> None:
         """Let go of what has become stale while it waited."""

@@ -1,0 +1,61 @@
+"""A trainer that is killed at random, and goes on: nothing finished is lost, nothing is handed out twice at leisure."""
+
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from envhub.store import open_run
+
+from .trainer import EPOCHS, REPEATS, SIZE
+
+KILLS = 20
+AGAIN_AT_MOST = 8
+"""Groups of one life that may come again in the next: two batches, whose marks were not yet durable."""
+
+
+def live(folder: Path, seconds: float | None) -> list[tuple[str, int, int]]:
+    """Let it train for so long, or to its end; what it was handed: group, staleness, members."""
+    command = [sys.executable, Path(__file__).with_name("trainer.py"), folder]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        if seconds is not None:
+            time.sleep(seconds)  # a moment of no meaning is the point
+            process.kill()
+        said, _ = process.communicate(timeout=120)
+    lines = said[: said.rfind("\n") + 1].splitlines()
+    if seconds is None:
+        assert process.returncode == 0
+        assert lines.pop() == "over"
+    words = [line.split() for line in lines if line != "over"]
+    return [(group, int(staleness), int(members)) for group, staleness, members in words]
+
+
+@pytest.mark.soak
+def test_a_trainer_killed_at_random_loses_nothing(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    handed = Counter[str]()
+    kept: set[str] = set()
+    fruitful = 0
+    for number in range(KILLS + 1):
+        lines = live(tmp_path, draw.uniform(0.5, 2.5) if number < KILLS else None)
+        assert all(staleness <= 1 and members == REPEATS for _, staleness, members in lines)
+        assert sum(handed[group] > 0 for group, _, _ in lines) <= AGAIN_AT_MOST
+        fruitful += bool(lines)
+        handed.update(group for group, _, _ in lines)
+        if not (tmp_path / "run" / "run.db").exists():
+            continue
+        with open_run(tmp_path / "run") as run:
+            now = {row.rollout_id for row in run.summaries() if row.reward is not None}
+        assert kept <= now, "a finished rollout was lost"
+        kept = now
+    assert fruitful > 5, "it was over too soon to be killed"
+    assert len(kept) >= len(handed) * REPEATS
+    with open_run(tmp_path / "run") as run:
+        tasks = Counter(row.group_id for row in run.summaries() if row.group_id in handed)
+        played = Counter(row.task_id for row in run.summaries() if row.group_id in handed)
+    assert set(tasks.values()) == {REPEATS}
+    assert played == Counter({str(number): EPOCHS * REPEATS for number in range(SIZE)})
