@@ -99,10 +99,12 @@ def play_models(
             break
     if code == INTERRUPTED and not is_quiet:
         remarks().print(f"Go on with: hub compare --resume -o {directory}", style="yellow")
-    played = [entry for entry in asked.models if (directory / entry.folder / "run.db").exists()]
-    if len(played) < 2:
-        return None, code
-    comparison = _compared(directory, asked, full_tasks)
+    try:
+        comparison = _compared(directory, asked, full_tasks)
+    except ConfigError:
+        if code:
+            return None, code  # too little was played to compare, and what ended it has been said
+        raise
     unscored = any(standing.scored < standing.rollouts for standing in comparison.standings)
     return comparison, max(code, int(unscored))
 

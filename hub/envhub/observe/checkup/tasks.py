@@ -26,7 +26,7 @@ async def task_findings(request: RunRequest, credentials: Credentials) -> AsyncI
                 info = environment.host.info
                 yield Finding(f"environment {info.name}", "ok", f"version {info.version}, {len(info.tools)} tools")
                 ids: set[str] = set()
-                contents: dict[str, str] = {}
+                asked: dict[int, str] = {}
                 bad: list[str] = []
                 twice: list[str] = []
                 alike: list[str] = []
@@ -40,8 +40,10 @@ async def task_findings(request: RunRequest, credentials: Credentials) -> AsyncI
                     if name in ids:
                         twice.append(name)
                     ids.add(name)
-                    if contents.setdefault(card.digest, name) != name:
-                        alike.append(f"{contents[card.digest]} and {name}")
+                    # A hash of what is asked, not the words: there may be many, and long ones.
+                    words = hash(card.public.model_dump_json(exclude={"id"}))
+                    if asked.setdefault(words, name) != name:
+                        alike.append(f"{asked[words]} and {name}")
                 seconds = time.perf_counter() - started
                 yield _count(environment.split, info.splits, count, seconds)
                 if bad:

@@ -1,0 +1,52 @@
+"""`hub compare`: the same tasks by several models, in folders of their own, and what came of it."""
+
+import signal
+from pathlib import Path
+
+from .conftest import Hub, started
+
+TWO = ("-m", "mock/solver", "-m", "mock/solver?accuracy=0.5")
+
+
+def test_models_play_the_same_tasks_with_the_same_seeds(hub: Hub, tmp_path: Path) -> None:
+    done = hub("compare", "arithmetic", *TWO, "--limit", "12", "-o", "both", "--json", "-q")
+    first, second = done.json["standings"]
+    assert (done.code, done.json["common"], done.json["remarks"], done.json["full_tasks"]) == (0, 12, [], 1000)
+    assert (first["mean_reward"]["value"], second["difference"]["tasks"]) == (1.0, 12)
+    assert -1 < second["difference"]["value"] < 0
+    assert sorted(path.name for path in (tmp_path / "both").iterdir()) == [
+        "01-mock_solver",
+        "02-mock_solver_accuracy_0.5",
+        "compare.json",
+    ]
+    again = hub("compare", "both/01-mock_solver", "both/02-mock_solver_accuracy_0.5", "--json")
+    assert again.json["standings"][1]["difference"] == second["difference"]
+    assert "On 12 common tasks" in hub("compare", "both").out
+
+
+def test_one_model_is_no_comparison_and_a_wrong_one_is_met_before_any_plays(hub: Hub, tmp_path: Path) -> None:
+    assert "two models or more" in hub("compare", "arithmetic", "-m", "mock/solver").refused()
+    gone = ("-m", "hosted_vllm/m", "--base-url", "hosted_vllm/m=http://127.0.0.1:9/v1")
+    refused = hub("compare", "arithmetic", "-m", "mock/solver", *gone, "--limit", "2", "-o", "new").refused()
+    assert "cannot be reached" in refused
+    assert not (tmp_path / "new").exists()
+    other = hub("compare", "arithmetic", *TWO, "--base-url", "hosted_vllm/m=http://127.0.0.1:9/v1").refused()
+    assert "is for no model here" in other
+
+
+def test_runs_of_other_tasks_are_refused_with_the_count(hub: Hub) -> None:
+    for seed in ("1", "2"):
+        hub("run", "arithmetic", "--limit", "3", "--seed", seed, "-o", seed, "-q")
+    assert "0 tasks in common (1 has 3, 2 has 3): 3 have the same ids" in hub("compare", "1", "2").refused()
+
+
+def test_what_is_interrupted_is_kept_and_goes_on(hub: Hub, tmp_path: Path) -> None:
+    slow = ("-m", "mock/solver", "-m", "mock/solver?latency=1")
+    with started(tmp_path, "compare", "arithmetic", *slow, "--limit", "4", "-o", "both") as process:
+        assert process.stderr is not None
+        assert any(line.startswith("2/2 ") for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+    done = hub("compare", "--resume", "-o", "both", "--json", "-q")
+    assert (done.code, done.json["common"]) == (0, 4)
+    assert [standing["scored"] for standing in done.json["standings"]] == [4, 4]
