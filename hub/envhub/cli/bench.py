@@ -1,7 +1,5 @@
 """`hub bench`: what the hub itself costs."""
 
-import json
-from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Annotated
 
@@ -12,8 +10,12 @@ GROUP = "envhub.benches"
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="Which benchmark: overhead, serving, gateway or sandbox.")] = "overhead",
-    rollouts: Annotated[int, typer.Option(min=10, help="Rollouts at each level of concurrency.")] = 3000,
+    name: Annotated[
+        str, typer.Argument(help="Which benchmark: overhead, serving, gateway, ray, schedule or sandbox.")
+    ] = "overhead",
+    rollouts: Annotated[
+        int | None, typer.Option(min=10, help="Rollouts at each level: 3,000; of `ray` 20,000; of `schedule` samples.")
+    ] = None,
     concurrency: Annotated[
         list[int] | None, typer.Option("-c", "--concurrency", min=1, help="Levels to measure: 32, 256 and 2000.")
     ] = None,
@@ -25,6 +27,7 @@ def bench(
         ),
     ] = None,
     memory: Annotated[bool, typer.Option(help="Also measure how memory grows over 20,000 rollouts.")] = True,
+    workers: Annotated[int, typer.Option(min=1, help="Of `ray`: processes that play.")] = 2,
     provider: Annotated[
         str | None, typer.Option(help="Of `sandbox`: docker or process; docker where an engine answers.")
     ] = None,
@@ -40,65 +43,31 @@ def bench(
 
     `gateway`: CPU of the gateway per tool call and model call of agents outside, and memory of open episodes.
 
+    `ray`: CPU of the driver and of its workers on a Ray cluster, beside the same run in one process.
+
+    `schedule`: CPU of the schedule for each sample, with 64 workers in virtual time.
+
     `sandbox`: time of an exec and of a ready sandbox, and how fast the warm pool refills, beside the bare engine.
     """
-    from envhub.cli.bench_tables import print_overhead, print_serving
-    from envhub.cli.console import remarks, results
+    from envhub.cli.benches import BENCHES, Asked
+    from envhub.cli.console import remarks
     from envhub.errors import UnknownNameError
-    from envhub.observe.overhead import measure_overhead
 
     console = remarks()
-
-    def say(text: str) -> None:
-        console.print(text, style="dim")
-
-    if name == "serving":
-        from envhub.loop import run_async
-        from envhub.observe.serving import as_json as rows_as_json
-        from envhub.observe.serving import measure_serving
-
-        rows = run_async(measure_serving, rollouts, concurrency or [1, 100], say)
-        if as_json:
-            typer.echo(json.dumps(rows_as_json(rows)))
-        else:
-            print_serving(results(), rows)
-        return
-    if name == "gateway":
-        from envhub.cli.bench_tables import print_gateway
-        from envhub.loop import run_async
-        from envhub.observe.gateway import measure_gateway
-
-        measured = run_async(measure_gateway, rollouts, concurrency or [1, 32, 500], say)
-        if as_json:
-            typer.echo(json.dumps(measured.as_json()))
-        else:
-            print_gateway(results(), measured)
-        return
     others = {entry.name: entry for entry in entry_points(group=GROUP) if entry.dist and entry.dist.name == "envhub"}
     if name in others:
         others[name].load()(provider, quick, as_json)
         return
-    if name != "overhead":
-        raise UnknownNameError("benchmark", name, ["overhead", "serving", "gateway", *others])
-    report = measure_overhead(
-        concurrency or [32, 256, 2000],
-        rollouts,
-        lanes=lane or _lanes(say),
-        with_memory=memory,
-        say=say,
+    if name not in BENCHES:
+        raise UnknownNameError("benchmark", name, [*BENCHES, *others])
+    BENCHES[name](
+        Asked(
+            say=lambda text: console.print(text, style="dim"),
+            as_json=as_json,
+            rollouts=rollouts,
+            levels=concurrency or [],
+            lanes=lane or [],
+            with_memory=memory,
+            workers=workers,
+        )
     )
-    if as_json:
-        typer.echo(json.dumps(report.as_json()))
-    else:
-        print_overhead(results(), report)
-
-
-def _lanes(say: Callable[[str], None]) -> list[str]:
-    """Every lane that can be measured here."""
-    from envhub.models.litellm_package import find_litellm
-    from envhub.observe.overhead import LANES
-
-    if find_litellm() is not None:
-        return list(LANES)
-    say("without litellm's lane: pip install 'envhub[litellm]'")
-    return [lane for lane in LANES if "litellm" not in lane]

@@ -7,6 +7,8 @@ from rich.table import Table
 
 from envhub.observe.gateway import GatewayReport
 from envhub.observe.overhead import OverheadReport
+from envhub.observe.ray import RayReport
+from envhub.observe.schedule import Row as ScheduleRow
 from envhub.observe.serving import ServingRow
 
 
@@ -67,3 +69,41 @@ def print_gateway(console: Console, report: GatewayReport) -> None:
     )
     console.print(f"a stream's first words come {report.first_token_delay_ms:.1f} ms later", highlight=False)
     console.print(f"1,000 episodes that wait take {report.idle_episodes_mb:.1f} MB", highlight=False)
+
+
+def print_ray(console: Console, report: RayReport) -> None:
+    """The same run in one process and on a cluster."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("CPU ms per rollout")
+    for title in ("one process", f"Ray, {report.workers} workers"):
+        table.add_column(title, justify="right")
+    table.add_row("driver", f"{report.local_cpu_ms_per_rollout:.3f}", f"{report.driver_cpu_ms_per_rollout:.3f}")
+    table.add_row("workers", "", f"{report.worker_cpu_ms_per_rollout:.3f}")
+    table.add_row("rollouts/s", f"{report.local_per_second:,.0f}", f"{report.ray_per_second:,.0f}")
+    table.add_row("memory grew, MB", f"{report.local_growth_mb:.1f}", f"{report.driver_growth_mb:.1f}")
+    table.add_row("… of a worker", "", f"{report.worker_growth_mb:.1f}")
+    console.print(table)
+    console.print(
+        f"\nworkers take {report.worker_cpu_ratio:.2f} × one process's CPU; {report.wall_efficiency:.0%} of "
+        f"{report.workers} × its rate on {report.cores} cores"
+        + ("" if report.has_room else ", too few to show more: driver, workers and the model's server share them"),
+        highlight=False,
+    )
+
+
+def print_schedule(console: Console, rows: Sequence[ScheduleRow]) -> None:
+    """What the schedule costs, however much there is to play."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("samples", "CPU µs each", "memory grew, MB", "retried", "lost workers", "set aside", "efficiency"):
+        table.add_column(title, justify="right")
+    for row in rows:
+        table.add_row(
+            f"{row.items:,}",
+            f"{row.microseconds_per_item:.1f}",
+            f"{row.growth_mb:.1f}",
+            f"{row.retried:,}",
+            str(row.lost_workers),
+            str(row.set_aside),
+            f"{row.efficiency:.0%}",
+        )
+    console.print(table)

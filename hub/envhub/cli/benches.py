@@ -1,0 +1,98 @@
+"""The hub's own benchmarks by name: how each is measured and shown."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+from envhub.cli.console import results
+from envhub.loop import run_async
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line asks of a benchmark."""
+
+    say: Callable[[str], None]
+    as_json: bool
+    rollouts: int | None
+    levels: Sequence[int]
+    """Of concurrency; none are the benchmark's own."""
+    lanes: Sequence[str]
+    with_memory: bool
+    workers: int
+
+    def show(self, figures: Any, print_tables: Callable[[], None]) -> None:
+        """As JSON, or as tables."""
+        if self.as_json:
+            typer.echo(json.dumps(figures))
+        else:
+            print_tables()
+
+
+def _overhead(asked: Asked) -> None:
+    from envhub.cli.bench_tables import print_overhead
+    from envhub.observe.overhead import measure_overhead
+
+    report = measure_overhead(
+        asked.levels or [32, 256, 2000],
+        asked.rollouts or 3000,
+        lanes=asked.lanes or _lanes(asked.say),
+        with_memory=asked.with_memory,
+        say=asked.say,
+    )
+    asked.show(report.as_json(), lambda: print_overhead(results(), report))
+
+
+def _serving(asked: Asked) -> None:
+    from envhub.cli.bench_tables import print_serving
+    from envhub.observe.serving import as_json, measure_serving
+
+    rows = run_async(measure_serving, asked.rollouts or 3000, asked.levels or [1, 100], asked.say)
+    asked.show(as_json(rows), lambda: print_serving(results(), rows))
+
+
+def _gateway(asked: Asked) -> None:
+    from envhub.cli.bench_tables import print_gateway
+    from envhub.observe.gateway import measure_gateway
+
+    report = run_async(measure_gateway, asked.rollouts or 3000, asked.levels or [1, 32, 500], asked.say)
+    asked.show(report.as_json(), lambda: print_gateway(results(), report))
+
+
+def _ray(asked: Asked) -> None:
+    from envhub.cli.bench_tables import print_ray
+    from envhub.observe.ray import measure_ray
+
+    report = measure_ray(asked.rollouts or 20_000, (asked.levels or [256])[0], asked.workers, asked.say)
+    asked.show(report.as_json(), lambda: print_ray(results(), report))
+
+
+def _schedule(asked: Asked) -> None:
+    from envhub.cli.bench_tables import print_schedule
+    from envhub.observe.schedule import SIZES, as_json, measure_schedule
+
+    rows = measure_schedule([asked.rollouts] if asked.rollouts else SIZES, asked.say)
+    asked.show(as_json(rows), lambda: print_schedule(results(), rows))
+
+
+def _lanes(say: Callable[[str], None]) -> list[str]:
+    """Every lane that can be measured here."""
+    from envhub.models.litellm_package import find_litellm
+    from envhub.observe.overhead import LANES
+
+    if find_litellm() is not None:
+        return list(LANES)
+    say("without litellm's lane: pip install 'envhub[litellm]'")
+    return [lane for lane in LANES if "litellm" not in lane]
+
+
+BENCHES: Mapping[str, Callable[[Asked], None]] = {
+    "overhead": _overhead,
+    "serving": _serving,
+    "gateway": _gateway,
+    "ray": _ray,
+    "schedule": _schedule,
+}
