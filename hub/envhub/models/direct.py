@@ -23,6 +23,7 @@ from envhub.models.direct_stream import ListenerFailed, read_stream
 from envhub.models.endpoint import Endpoint, check_endpoint
 from envhub.models.events import EVENT_STREAM
 from envhub.models.prices import Price, find_price
+from envhub.models.quota import Quota, parse_quota
 from envhub.models.refusal import bad_answer, refusal
 from envhub.models.retry import Backoff, TryFailed, final
 from envhub.models.sockets import most_connections, probed_socket
@@ -73,6 +74,8 @@ class DirectModel:
         check_extra(config.sampling, _OURS)
         write_sampling(self._base, config.sampling, _OURS, self._max_tokens_field)
         self._told: set[str] = set()
+        self.quota: Quota | None = None
+        """What the last answer said of the provider's limits."""
 
     def __repr__(self) -> str:
         return f"DirectModel({self._owner!r})"
@@ -141,6 +144,7 @@ class DirectModel:
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=left, sock_connect=CONNECT_SECONDS),
             ) as response:
+                self.quota = parse_quota(response.headers)
                 if response.status != 200:
                     told = await response.content.read(_MAX_REFUSAL_BYTES)
                     endpoint = self.endpoint

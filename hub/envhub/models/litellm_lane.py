@@ -23,6 +23,7 @@ from envhub.models.litellm_clients import keep_clients
 from envhub.models.litellm_package import NOBODY, load_litellm, own_parameters, silence
 from envhub.models.naming import Identity
 from envhub.models.prices import find_price, is_own_service
+from envhub.models.quota import Quota, parse_quota
 from envhub.models.retry import Backoff, TryFailed
 from envhub.models.wire import ToolSchemas, check_extra, to_wire, write_sampling
 from envhub.protocols import ModelReply, ModelRequest, Sampling
@@ -71,6 +72,8 @@ class LitellmModel:
         self._litellm, self._config, self._identity, self._endpoint = litellm, config, identity, endpoint
         self._backoff, self._redact, self._failed_try, self._unsupported = backoff, redact, failed_try, unsupported
         self._owner = f"{config.name} at {base_url}" if base_url else config.name
+        self.quota: Quota | None = None
+        """What the last answer said of the provider's limits."""
         self._is_vllm = endpoint is not None and endpoint.is_vllm
         self._price = find_price(config, base_url)
         has_prices = config.price_prompt is not None or config.price_output is not None
@@ -167,6 +170,7 @@ class LitellmModel:
     def _reply(self, response: Any, turn: int, failures: int) -> ModelReply:
         hidden = cast(dict[str, Any], getattr(response, "_hidden_params", None) or {})
         headers = cast(Mapping[str, str], hidden.get("additional_headers") or {})
+        self.quota = parse_quota({name: str(value) for name, value in headers.items()})
         try:
             answer = _answer(response)
             reply, is_dropped = as_reply(

@@ -109,9 +109,9 @@ def measure_overhead(
 
 
 @contextmanager
-def mock_server() -> Generator[str]:
-    """The instant model server in its own process; its address."""
-    command = [sys.executable, "-c", "from envhub.cli.main import main; main()", "mock-server", "mock/solver"]
+def mock_server(model: str = "mock/solver") -> Generator[str]:
+    """A mock model's server in its own process, instant unless its name says otherwise; its address."""
+    command = [sys.executable, "-c", "from envhub.cli.main import main; main()", "mock-server", model]
     with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None

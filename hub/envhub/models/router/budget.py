@@ -4,6 +4,7 @@ import math
 
 from envhub.errors import BudgetError
 from envhub.models.router.line import Line
+from envhub.models.router.quota_watch import QuotaWatch
 
 
 class Budget:
@@ -15,6 +16,7 @@ class Budget:
         self._reserved = 0.0
         self._holders = 0
         self._line = Line()
+        self._watch = QuotaWatch(f"the budget of {owner} (${limit:.6g})") if limit else None
 
     @property
     def is_limited(self) -> bool:
@@ -65,6 +67,7 @@ class Budget:
         self.spent += cost
         if self._limit is None:
             return
+        self._look()
         self._holders -= 1
         # Sums of floats drift; nobody holding anything is a chance to start afresh.
         self._reserved = self._reserved - reserved if self._holders else 0.0
@@ -73,8 +76,13 @@ class Budget:
     def count(self, cost: float) -> None:
         """Count the cost of a call for which nothing was set aside."""
         self.spent += cost
+        self._look()
         if self._parent is not None:
             self._parent.count(cost)
+
+    def _look(self) -> None:
+        if self._watch is not None and self._limit:
+            self._watch.used(self.spent / self._limit)
 
     def _take(self, dollars: float) -> None:
         if self._limit is not None:

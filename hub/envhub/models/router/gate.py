@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from envhub.models.router.line import Line
+from envhub.models.router.quota_watch import QuotaWatch
 
 WINDOW_SECONDS = 60.0
 # What a wait is at least, so that a clock which rounds down does not make us ask it a thousand times.
@@ -39,6 +40,7 @@ class Gate:
         requests_per_minute: int | None,
         tokens_per_minute: int | None,
         now: Callable[[], float],
+        owner: str = "the model",
     ) -> None:
         self.in_flight = 0
         self._connections = connections
@@ -48,6 +50,8 @@ class Gate:
         self._begun: deque[Begun] = deque()
         self._tokens = 0
         self._line = Line()
+        self._requests_watch = QuotaWatch(f"{owner}: requests_per_minute = {requests_per_minute}")
+        self._tokens_watch = QuotaWatch(f"{owner}: tokens_per_minute = {tokens_per_minute}")
 
     @property
     def limit(self) -> int:
@@ -84,6 +88,8 @@ class Gate:
         if tokens is not None and begun.is_counted:
             self._tokens += tokens - begun.tokens
             begun.tokens = tokens
+            if self._tokens_limit is not None:
+                self._tokens_watch.used(self._tokens / self._tokens_limit)
         self._line.changed()
 
     def withdraw(self, begun: Begun) -> None:
@@ -102,6 +108,8 @@ class Gate:
         begun = Begun(self._now(), tokens)
         self._begun.append(begun)
         self._tokens += tokens
+        if self._requests_limit is not None:
+            self._requests_watch.used(len(self._begun) / self._requests_limit)
         return begun
 
     def _seconds_left(self, tokens: int) -> float:

@@ -45,6 +45,7 @@ _PROBING_SHARE = 16
 """After a pause, one call and this fraction of the limit find out whether it is over."""
 _BEGIN_AGAIN = 16
 """What a server gets that was down: it has to warm up."""
+_WAS_DOWN = "it was down"
 _WORK_GROWS = 1.1
 _SILENCE_SECONDS = 4.0
 """Three calls' time and this without an answer is no chance."""
@@ -85,6 +86,11 @@ class Limiter:
         """Whether only the connections bound it."""
         return self._level >= self._cap and not self._is_probing
 
+    @property
+    def is_warming_up(self) -> bool:
+        """Whether all that is wrong with it is that it was down."""
+        return self.reason == _WAS_DOWN
+
     # --- what calls tell ----------------------------------------------------------------------------------------
 
     def answered(self, seconds: float, tokens: int) -> None:
@@ -124,19 +130,19 @@ class Limiter:
         if calls <= 0:
             self.reason = "its quota is used up"
             self.paused_until = max(self.paused_until, now + seconds)
-        self._admit(now, 0)
+        self._admit(now)
 
     def begin_again(self, now: float, in_flight: int) -> None:
         """The server was down, and is back."""
         self._level = float(min(self._cap, _BEGIN_AGAIN))
         self._trouble = math.inf
-        self.reason = "it was down"
+        self.reason = _WAS_DOWN
         self._row = self._pauses = self._stalls = 0
         self._is_probing, self._silence = False, 0.0
         self._lost_age = 0.0
         self._give_up(in_flight)
         self._begin_window(in_flight)
-        self._admit(now, in_flight)
+        self._admit(now)
 
     # --- the law ------------------------------------------------------------------------------------------------
 
@@ -163,7 +169,7 @@ class Limiter:
             if answers or refusals:
                 self._judge(now, in_flight)
             self._begin_window(in_flight)
-        self._admit(now, in_flight)
+        self._admit(now)
 
     @property
     def _longest_window(self) -> float:
@@ -218,7 +224,7 @@ class Limiter:
             self._trouble = math.inf
         self._level = min(level, float(self._cap))
 
-    def _admit(self, now: float, in_flight: int) -> None:
+    def _admit(self, now: float) -> None:
         """How many there may be now."""
         if now < self.paused_until:
             self.admits = 0

@@ -102,7 +102,7 @@ class _Opening:
             for url in urls
         ]
         most = most_connections(config.max_connections)
-        gate = Gate(most, config.requests_per_minute, config.tokens_per_minute, self._now)
+        gate = Gate(most, config.requests_per_minute, config.tokens_per_minute, self._now, config.name)
         return Router(
             config,
             Replicas(lanes, self._cooling, self._now, most),

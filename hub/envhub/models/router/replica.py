@@ -9,9 +9,11 @@ from statistics import median
 from typing import Literal
 
 from envhub.errors import ModelError
+from envhub.models.quota import MeteredModel
 from envhub.models.retry import StreamCut
 from envhub.models.router.cooling import Cooling
 from envhub.models.router.limiter import Limiter
+from envhub.models.router.quota_watch import QuotaWatch
 from envhub.protocols import Model
 
 logger = logging.getLogger(__name__)
@@ -87,6 +89,9 @@ class Replica:
         self.problem: ModelError | None = None
         self._cooling, self._now, self._on_change, self._is_alone = cooling, now, on_change, is_alone
         self.limiter = Limiter(most_calls, now())
+        self._metered = lane if isinstance(lane, MeteredModel) else None
+        self._requests_watch = QuotaWatch(f"{place}: the provider's limit of requests")
+        self._tokens_watch = QuotaWatch(f"{place}: the provider's limit of tokens")
         self._is_reduced = False
         self._told_at = -math.inf
         self._failures = 0
@@ -147,12 +152,16 @@ class Replica:
         self.in_flight -= 1
         self._latencies.append(seconds)
         self.limiter.answered(seconds, tokens)
+        if self._metered is not None and self._metered.quota is not None:
+            self._read_quota(self._metered)
         self._lives()
 
     def end_failed(self, epoch: int, error: ModelError, *, is_fair: bool = True, is_late: bool = False) -> None:
         """A call failed; the error says whose fault that is. `is_fair`: it had the time it needs; `is_late`: all."""
         self.in_flight -= 1
         status = error.status
+        if self._metered is not None and self._metered.quota is not None:
+            self._read_quota(self._metered)
         if error.retry_after_seconds is not None or status in _PRESSURE:
             now = self._now()
             self.rest_until = now + (error.retry_after_seconds or _REST_SECONDS)
@@ -179,6 +188,18 @@ class Replica:
         self._failures += 1
         if self.health == "trial" or self._failures >= self._cooling.failures:
             self.take_out(error)
+
+    def _read_quota(self, lane: MeteredModel) -> None:
+        """Take notice of what the provider has left, once."""
+        quota, lane.quota = lane.quota, None
+        assert quota is not None
+        for allowance, watch in ((quota.requests, self._requests_watch), (quota.tokens, self._tokens_watch)):
+            if allowance is None:
+                continue
+            if allowance.used is not None:
+                watch.used(allowance.used)
+            if allowance is quota.requests or not allowance.left:
+                self.limiter.quota_left(self._now(), allowance.left, allowance.next_in_seconds)
 
     def end_cancelled(self, epoch: int) -> None:
         """A call was given up by its caller."""
@@ -225,7 +246,8 @@ class Replica:
                 logger.info("%s gets as many calls at a time as there are", self.place)
         elif self.health == "up" and not self._is_reduced and now >= self._told_at + _TOLD_AGAIN_SECONDS:
             self._is_reduced, self._told_at = True, now
-            logger.warning("%s gets %d calls at a time for now: %s", self.place, limiter.limit, limiter.reason)
+            level = logging.INFO if limiter.is_warming_up else logging.WARNING
+            logger.log(level, "%s gets %d calls at a time for now: %s", self.place, limiter.limit, limiter.reason)
         return self.has_room
 
     def _change(self, health: Health) -> None:
