@@ -11,7 +11,7 @@ GROUP = "envhub.benches"
 
 def bench(
     name: Annotated[
-        str, typer.Argument(help="Which benchmark: overhead, serving, gateway, ray, schedule or sandbox.")
+        str, typer.Argument(help="Which benchmark: overhead, serving, gateway, latency, ray, schedule or sandbox.")
     ] = "overhead",
     rollouts: Annotated[
         int | None, typer.Option(min=10, help="Rollouts at each level: 3,000; of `ray` 20,000; of `schedule` samples.")
@@ -28,6 +28,7 @@ def bench(
     ] = None,
     memory: Annotated[bool, typer.Option(help="Also measure how memory grows over 20,000 rollouts.")] = True,
     workers: Annotated[int, typer.Option(min=1, help="Of `ray`: processes that play.")] = 2,
+    latency: Annotated[float, typer.Option(min=0.01, help="Of `latency`: seconds a model call takes.")] = 5.0,
     provider: Annotated[
         str | None, typer.Option(help="Of `sandbox`: docker or process; docker where an engine answers.")
     ] = None,
@@ -42,6 +43,8 @@ def bench(
     `serving`: CPU of an environment server per tool call in both eras of MCP, and per episode.
 
     `gateway`: CPU of the gateway per tool call and model call of agents outside, and memory of open episodes.
+
+    `latency`: how near one process with 2,000 episodes in flight comes to the rate that a model of 5 s a call allows.
 
     `ray`: CPU of the driver and of its workers on a Ray cluster, beside the same run in one process.
 
@@ -69,5 +72,6 @@ def bench(
             lanes=lane or [],
             with_memory=memory,
             workers=workers,
+            latency=latency,
         )
     )

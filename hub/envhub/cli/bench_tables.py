@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from envhub.observe.gateway import GatewayReport
+from envhub.observe.latency import LatencyReport
 from envhub.observe.overhead import OverheadReport
 from envhub.observe.ray import RayReport
 from envhub.observe.schedule import Row as ScheduleRow
@@ -89,6 +90,23 @@ def print_ray(console: Console, report: RayReport) -> None:
         + ("" if report.has_room else ", too few to show more: driver, workers and the model's server share them"),
         highlight=False,
     )
+
+
+def print_latency(console: Console, report: LatencyReport) -> None:
+    """How near one process came to what the model allows."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("")
+    table.add_column("measured", justify="right")
+    table.add_row("rollouts/s", f"{report.rate:,.1f} of {report.possible_rate:,.1f}, {report.share:.1%}")
+    for name, wall, own in (
+        ("p50", report.lag_p50_ms, report.own_lag_p50_ms),
+        ("p99", report.lag_p99_ms, report.own_lag_p99_ms),
+        ("most", report.lag_max_ms, report.own_lag_max_ms),
+    ):
+        table.add_row(f"event loop late, {name}", f"{wall:.1f} ms, {own:.1f} of them its own work")
+    table.add_row("CPU", f"{report.cpu_ms_per_rollout:.2f} ms a rollout")
+    table.add_row("memory", f"{report.memory_mb:.0f} MB, {report.memory_kb_per_episode:.0f} KB an episode in flight")
+    console.print(table)
 
 
 def print_schedule(console: Console, rows: Sequence[ScheduleRow]) -> None:

@@ -23,6 +23,8 @@ class Asked:
     lanes: Sequence[str]
     with_memory: bool
     workers: int
+    latency: float = 5.0
+    """Seconds of a model call."""
 
     def show(self, figures: Any, print_tables: Callable[[], None]) -> None:
         """As JSON, or as tables."""
@@ -62,6 +64,14 @@ def _gateway(asked: Asked) -> None:
     asked.show(report.as_json(), lambda: print_gateway(results(), report))
 
 
+def _latency(asked: Asked) -> None:
+    from envhub.cli.bench_tables import print_latency
+    from envhub.observe.latency import measure_latency
+
+    report = measure_latency((asked.levels or [2000])[0], asked.latency, asked.rollouts or 1, asked.say)
+    asked.show(report.as_json(), lambda: print_latency(results(), report))
+
+
 def _ray(asked: Asked) -> None:
     from envhub.cli.bench_tables import print_ray
     from envhub.observe.ray import measure_ray
@@ -93,6 +103,7 @@ BENCHES: Mapping[str, Callable[[Asked], None]] = {
     "overhead": _overhead,
     "serving": _serving,
     "gateway": _gateway,
+    "latency": _latency,
     "ray": _ray,
     "schedule": _schedule,
 }

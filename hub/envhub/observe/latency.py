@@ -40,6 +40,10 @@ class LatencyReport:
     """How late the event loop was, half the time."""
     lag_p99_ms: float
     lag_max_ms: float
+    own_lag_p50_ms: float
+    """The part of it in which this thread was at work; the rest it waited for a core, or for another thread."""
+    own_lag_p99_ms: float
+    own_lag_max_ms: float
     cpu_ms_per_rollout: float
     memory_mb: float
     """The most the process was resident in."""
