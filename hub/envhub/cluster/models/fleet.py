@@ -12,7 +12,7 @@ import anyio
 from envhub.cluster.models.command import find_program, is_cpu_build
 from envhub.cluster.models.head import Head, changing, ensure_head, find_head, stop_head
 from envhub.cluster.models.spec import ModelSpec, Secrets
-from envhub.cluster.start import open_cluster
+from envhub.cluster.start import check_cluster, open_cluster
 from envhub.engine.pool_options import RayOptions
 from envhub.errors import HubError, UsageError
 from envhub.models.registered import (
@@ -114,6 +114,7 @@ class Fleet:
                 f"models cannot be brought up from outside a cluster ({address}): "
                 "their registration is for a machine in it; run `hub model up --address auto` there"
             )
+        await check_cluster(RayOptions(address=address))
         ray = await cluster.enter_async_context(open_cluster(RayOptions(address=address)))
         nodes = [node for node in ray.nodes() if node["Alive"]]
         spec = placed(
@@ -140,6 +141,7 @@ class Fleet:
             if head is not None and registration.is_ours:
                 _join(head)
             try:
+                await check_cluster(RayOptions(address=registration.cluster))
                 async with open_cluster(RayOptions(address=registration.cluster)):
                     await self._end(name)
             except UsageError as error:
