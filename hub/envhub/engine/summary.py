@@ -71,13 +71,13 @@ class RunSummary:
             "prompt_tokens": self.totals.prompt_tokens,
             "output_tokens": self.totals.output_tokens,
             "cost": self.totals.cost,
+            "resumptions": [asdict(resumption) for resumption in self.resumptions],
             "stages": {
                 stage: {f"p{round(q * 100)}": value for q, value in zip(QUANTILES, values, strict=True)}
                 for stage, values in self.stages.items()
             },
             "seconds": round(self.seconds, 4) if self.seconds else None,
             "cpu_seconds": round(self.cpu_seconds, 4) if self.seconds else None,
-            "resumptions": [asdict(resumption) for resumption in self.resumptions],
         }
 
 
