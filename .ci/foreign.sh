@@ -14,6 +14,15 @@ if [ ! -x foreign/node_modules/.bin/mcp-server-filesystem ] || [ ! -d foreign/no
     '@modelcontextprotocol/server-filesystem@2026.8.31' '@modelcontextprotocol/sdk@1.32.2'
 fi
 
+# What judges the deployment files: schemas from PyPI, and two of the distribution's own programs.
+if [ ! -x foreign/schemas/bin/check-jsonschema ]; then
+  "$python" -m venv foreign/schemas
+  PIP_CONSTRAINT='' foreign/schemas/bin/pip install -q --disable-pip-version-check \
+    'check-jsonschema==0.39.0' 'kubernetes-validate==1.37.0'
+fi
+command -v shellcheck >/dev/null && command -v docker-compose >/dev/null ||
+  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq shellcheck docker-compose >/dev/null; }
+
 # The MCP project's own judges need a newer Node.js than many machines have, and npm, run by an older one, quietly takes
 # older versions of them. Which versions: registry/envhub_registry/check/thorough/node.py.
 tools=foreign/mcp-tools

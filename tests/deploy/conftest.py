@@ -37,7 +37,7 @@ def _context() -> bytes:
     """What git knows of the working tree, as a build context."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
     with io.BytesIO() as packed:
-        with tarfile.open(fileobj=packed, mode="w") as archive:
+        with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive:
             for name in listed.split("\0"):
                 if name and (ROOT / name).exists() and not name.startswith(("tests/", "docs/")):
                     archive.add(ROOT / name, name)
