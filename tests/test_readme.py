@@ -37,6 +37,7 @@ STAND_INS = {
     "hosted_vllm/NAME": "hosted_vllm/mock/solver",
     ADDRESS: "{address}",
     "hub bench overhead": "hub bench overhead --rollouts 10 -c 2 --no-memory --lane floor --lane direct",
+    "hub bench latency": "hub bench latency -c 4 --latency 0.05",
     "hub bench serving": "hub bench serving --rollouts 10 -c 2",
     "hub bench sandbox": "hub bench sandbox --quick",
 }
