@@ -173,3 +173,24 @@ async def test_what_a_worker_refuses_ends_the_run_with_its_words(play: Play) -> 
 async def test_a_node_that_is_not_there_is_named(play: Play) -> None:
     with pytest.raises(UsageError, match="has no node 'nowhere'"):
         await play(environments=("arithmetic",), ray={"nodes": ["nowhere"]})
+
+
+async def test_workers_come_and_go_while_the_run_plays(play: Play) -> None:
+    seen = list[int]()
+
+    def steer(run: Watched) -> None:
+        up = len(run.pool.status())
+        seen.append(up)
+        if run.live.workers == 2:
+            assert run.live.resize_workers(3)
+        elif run.live.workers == 3 and up == 3:
+            assert run.live.resize_workers(1)
+        elif run.live.workers == up == 1:
+            run.stop.set("seen enough")
+
+    run = await play(steer, environments=("arithmetic",), model="mock/solver?latency=0.1", limit=5000, concurrency=24)
+    assert run.reasons == ["seen enough"]
+    assert max(seen) == 3
+    assert run.live.workers == 1
+    assert run.pool.lost_workers == 0
+    assert all(record.outcome is Outcome.SCORED for record in run.records(effective=False))

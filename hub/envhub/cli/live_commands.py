@@ -76,13 +76,20 @@ async def end(how: Literal["cancel", "interrupt"], rollout: str | None, run: str
 
 
 async def change(
-    rollout: str | None, run: str | None, concurrency: int | None, limits: Mapping[str, float | None], as_json: bool
+    rollout: str | None,
+    run: str | None,
+    concurrency: int | None,
+    workers: int | None,
+    limits: Mapping[str, float | None],
+    as_json: bool,
 ) -> None:
     """Retune the run, or one rollout."""
     hub, rollout_id = await _find(rollout, run)
     async with knock(hub.path) as client:
         if rollout_id:
             done = await client.retune(rollout_id, limits)
+        elif workers is not None:
+            done = await client.resize_workers(workers)
         else:
             assert concurrency is not None
             done = await client.resize(concurrency)

@@ -99,6 +99,9 @@ def retune(
     concurrency: Annotated[
         int | None, typer.Option("-c", "--concurrency", min=1, max=10_000, help="Of the run: episodes in flight.")
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="Of a run on a Ray cluster: processes that play.")
+    ] = None,
     max_turns: Annotated[int | None, typer.Option(min=1, help="Of a rollout: responses.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Of a rollout: output tokens.")] = None,
     max_seconds: Annotated[float | None, typer.Option(min=0.001, help="Of a rollout: the agent's time.")] = None,
@@ -113,13 +116,19 @@ def retune(
     limits: dict[str, float | None] = {name: value for name, value in given.items() if value is not None}
     if rollout is None and limits:
         raise UsageError(f"{_option(limits)} is a limit of one rollout: name it (`hub live` lists those in flight)")
-    if rollout is None and concurrency is None:
-        raise UsageError("say what to change: --concurrency N, or a rollout and --max-turns N (or another limit)")
+    size = concurrency or workers
+    if rollout is None and size is None:
+        raise UsageError(
+            "say what to change: --concurrency N, --workers N, or a rollout and --max-turns N (or another limit)"
+        )
     if rollout is not None and not limits:
         raise UsageError(f"say which limit of {rollout}: --max-turns, --max-tokens, --max-seconds or --max-cost")
-    if rollout is not None and concurrency is not None:
-        raise UsageError("--concurrency is the run's, and not a rollout's: change one at a time")
-    run_async(change, rollout, run, concurrency, limits, as_json)
+    if rollout is not None and size is not None:
+        option = "--concurrency" if concurrency else "--workers"
+        raise UsageError(f"{option} is the run's, and not a rollout's: change one at a time")
+    if concurrency is not None and workers is not None:
+        raise UsageError("--concurrency and --workers: change one at a time")
+    run_async(change, rollout, run, concurrency, workers, limits, as_json)
 
 
 def _option(limits: dict[str, float | None]) -> str:

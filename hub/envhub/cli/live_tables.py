@@ -22,6 +22,8 @@ def run_lines(run: RunView) -> Iterator[Text]:
     facts = [f"{_count(run.done)}/{_count(run.planned)} done", f"{run.in_flight} in flight"]
     if run.concurrency is not None:
         facts.append(f"{run.concurrency} at a time")
+    if run.workers is not None:
+        facts.append(f"{run.workers} workers")
     facts.append(f"{run.seconds:.0f} s")
     yield Text("  " + " · ".join([*facts, *_means(run.means)]))
 

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 import anyio
 
 from envhub.engine.in_flight import InFlight
-from envhub.engine.pool import Pool
+from envhub.engine.pool import Pool, Staffed
 from envhub.engine.stop import StopSignal
 from envhub.protocols import EnvironmentHost, Model
 from envhub.rollout import Rollout
@@ -167,4 +167,16 @@ class LiveRun:
         if self._pool is None:
             return False
         self._pool.resize(concurrency)
+        return True
+
+    @property
+    def workers(self) -> int | None:
+        """Processes that play; None where this one does."""
+        return self._pool.workers if isinstance(self._pool, Staffed) else None
+
+    def resize_workers(self, workers: int) -> bool:
+        """Play with so many processes; False where this one plays."""
+        if not isinstance(self._pool, Staffed):
+            return False
+        self._pool.resize_workers(workers)
         return True

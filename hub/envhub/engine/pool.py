@@ -3,7 +3,7 @@
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import anyio
 import anyio.lowlevel
@@ -56,6 +56,20 @@ class Pool(Protocol):
 
     async def collect(self, items: AsyncIterator[Item], sink: Sink) -> None:
         """Play every item and hand each attempt's record to the sink as it ends."""
+        ...
+
+
+@runtime_checkable
+class Staffed(Protocol):
+    """A pool that plays in processes of its own, as many as are wanted."""
+
+    @property
+    def workers(self) -> int:
+        """How many are wanted now."""
+        ...
+
+    def resize_workers(self, workers: int) -> None:
+        """Play with so many from now on; those that are too many finish what they have."""
         ...
 
 

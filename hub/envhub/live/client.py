@@ -49,6 +49,10 @@ class LiveClient:
         """Let the run play so many at a time."""
         return Done.model_validate(await self._ask("retune", concurrency=concurrency))
 
+    async def resize_workers(self, workers: int) -> Done:
+        """Have so many workers play."""
+        return Done.model_validate(await self._ask("retune", workers=workers))
+
     async def retune(self, rollout_id: str, limits: Mapping[str, float | None]) -> Done:
         """Change limits of one rollout; None lifts one."""
         return Done.model_validate(await self._ask("retune", rollout=rollout_id, limits=dict(limits)))

@@ -76,6 +76,7 @@ class Desk:
                 done=None if means is None else means.finished,
                 in_flight=len(attempts),
                 concurrency=live.concurrency,
+                workers=live.workers,
                 followers=self._broadcast.followers,
                 started_at=live.began_at,
                 seconds=round(time.time() - live.began_at, 3),
@@ -123,6 +124,11 @@ class Desk:
                 raise _not_possible("how many episodes this hub plays is not its own choice")
             logger.info("live control: %d at a time", request.concurrency)
             return Done(message=f"the run plays {request.concurrency} at a time; what is in flight finishes")
+        if request.workers is not None:
+            if not self._live.resize_workers(request.workers):
+                raise _not_possible("this run plays in the hub's own process; start it with --pool ray to have workers")
+            logger.info("live control: %d workers", request.workers)
+            return Done(message=f"the run plays with {request.workers} workers; those too many finish what they have")
         assert request.rollout is not None and request.limits is not None
         attempt = self._find(request.rollout)
         changes = request.limits.model_dump(exclude_unset=True)

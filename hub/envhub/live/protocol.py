@@ -15,6 +15,7 @@ LONGEST_REQUEST = 64 * 1024
 LONGEST_ANSWER = 8 * 2**20
 """Bytes of a line from the hub."""
 MOST_CONCURRENT = 10_000
+MOST_WORKERS = 4096
 
 RequestId = Annotated[int, Field(gt=-(2**63), lt=2**63)] | Annotated[str, Field(max_length=64)]
 Name = Annotated[str, Field(min_length=1, max_length=512)]
@@ -81,11 +82,12 @@ class LimitChanges(Frozen):
 
 
 class RetuneRequest(Frozen):
-    """How many episodes the run plays at a time, or the limits of one rollout."""
+    """How many episodes the run plays at a time, by how many workers, or the limits of one rollout."""
 
     id: RequestId
     method: Literal["retune"]
     concurrency: int | None = Field(default=None, ge=1, le=MOST_CONCURRENT)
+    workers: int | None = Field(default=None, ge=1, le=MOST_WORKERS)
     rollout: Name | None = None
     limits: LimitChanges | None = None
 
@@ -93,8 +95,8 @@ class RetuneRequest(Frozen):
     def _one_of_them(self) -> "RetuneRequest":
         if (self.rollout is None) != (self.limits is None):
             raise ValueError('"limits" are those of one "rollout": say both or neither')
-        if (self.rollout is None) == (self.concurrency is None):
-            raise ValueError('say "concurrency" for the run, or a "rollout" and its "limits"')
+        if [self.rollout, self.concurrency, self.workers].count(None) != 2:
+            raise ValueError('say "concurrency" or "workers" for the run, or a "rollout" and its "limits"')
         return self
 
 
@@ -121,6 +123,8 @@ class RunView(Frozen):
     """Samples with a durable record; None where the store could not be asked."""
     in_flight: int
     concurrency: int | None
+    workers: int | None = None
+    """Processes that play, where others than the hub's own do."""
     followers: int
     """Clients that follow its events."""
     started_at: float
