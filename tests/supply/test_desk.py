@@ -125,6 +125,7 @@ def test_only_fresh_groups_of_enough_scored_members_that_differ_are_handed_out(
 def test_every_unit_ends_once_and_is_counted_once(steps: list[Step], drop_constant: bool) -> None:
     world = World(drop_constant=drop_constant)
     groups = run(world, steps)
+    world.desk.acknowledge()
     stats = world.desk.stats
     assert stats.begun == stats.handed_out + stats.dropped
     assert stats.handed_out == len(groups)

@@ -8,7 +8,7 @@ import pytest
 from anyio import wait_all_tasks_blocked
 
 import envhub
-from envhub import UsageError
+from envhub import RolloutGroup, UsageError
 from envhub.errors import RunDirectoryError
 from envhub.store import open_run
 from envhub.supply.ledger import SUPPLY
@@ -28,6 +28,20 @@ async def test_a_resumed_supply_hands_out_what_was_finished_and_not_handed_out(t
     assert len({group.group_id for group in (*first, *rest)}) == 6
     with open_run(tmp_path / "run") as run:
         assert run.info.status == "finished"
+
+
+async def test_what_a_consumer_failed_over_comes_again(tmp_path: Path) -> None:
+    done, taken = list[RolloutGroup](), list[str]()
+    with pytest.raises(ZeroDivisionError):
+        async with supplied(tmp_path) as supply:
+            done += await supply.batch(2)
+            taken += [group.group_id for group in await supply.batch(2)]
+            _ = 1 / 0
+    async with supplied(tmp_path, resume=True) as supply:
+        again = {group.group_id for group in await all_of(supply)}
+    assert len(again) == 4
+    assert set(taken) < again
+    assert not {group.group_id for group in done} & again
 
 
 async def test_a_resumed_supply_plays_what_is_left_of_its_epochs(tmp_path: Path) -> None:

@@ -197,6 +197,7 @@ async def _opened(
                     tasks.start_soon(player.run)
                     try:
                         yield Supply(desk, feeder, gate, ledger, directory, control)
+                        desk.acknowledge()
                     except Exception as error:
                         problem = error  # raised below: the run is only interrupted by it, and it arrives as it is
                     finally:

@@ -49,8 +49,10 @@ class Desk:
         self._note = note
         self._units: dict[str, Unit] = {}
         self._open: Counter[int] = Counter()
-        """First visits under way, by epoch."""
+        """First visits that are not done with, by epoch."""
         self._ready: list[tuple[int, int, Unit]] = []
+        self._given: list[Entry] = []
+        """Handed out, and the consumer has not come back since."""
         self._numbers = count()
         self._dropped = 0
         self._is_abandoned = False
@@ -270,8 +272,6 @@ class Desk:
         """It is out of the way."""
         self.room.outstanding -= 1
         ticket = unit.ticket
-        if not ticket.visit:
-            self._open[ticket.epoch] -= 1
         environment, split, task_id = ticket.task
         oldest = [each.policy_version_min for each in scored if each.policy_version_min is not None]
         newest = [each.policy_version_max for each in scored if each.policy_version_max is not None]
@@ -290,6 +290,20 @@ class Desk:
             policy_min=min(oldest, default=None),
             policy_max=max(newest, default=None),
         )
+        if fate == "handed":
+            self._given.append(entry)
+        else:
+            self._keep(entry)
+
+    def acknowledge(self) -> None:
+        """The consumer is back, and has done with all it was given: none of that is to be handed out again."""
+        given, self._given = self._given, []
+        for entry in given:
+            self._keep(entry)
+
+    def _keep(self, entry: Entry) -> None:
+        if not entry.visit:
+            self._open[entry.epoch] -= 1
         try:
             self._note(entry)
         except StoreError as error:

@@ -29,7 +29,8 @@ POLICY_VERSION = "policy_version"
 class Supply(Generic[Piece]):
     """Scored rollouts as they come, for a trainer that pulls. Made by `envhub.collect`; iterate it once.
 
-    Several tasks may take from it; each piece goes to one of them.
+    What was taken counts as done with when the consumer comes back: for more, to publish weights, or to leave the block
+    without an error. Several tasks may take from it; each piece goes to one of them.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Supply(Generic[Piece]):
             SupplyError: the supply cannot go on: a budget is spent, or groups are dropped beyond `max_dropped`.
             StoreError: the run cannot be written any more.
         """
+        self._desk.acknowledge()
         group = await self._desk.take()
         if group is None:
             raise StopAsyncIteration
@@ -91,8 +93,9 @@ class Supply(Generic[Piece]):
         """The next so many pieces, by default the supply's `batch`; fewer at the end, and then none.
 
         Raises:
-            SupplyError, StoreError: as iterating does; what was taken before is lost to the caller, not to `sample`.
+            SupplyError, StoreError: as iterating does; what was taken by then comes again with `resume`.
         """
+        self._desk.acknowledge()
         pieces: list[Piece] = []
         for _ in range(self._desk.bounds.batch if size is None else size):
             group = await self._desk.take()
@@ -185,6 +188,7 @@ class Supply(Generic[Piece]):
             if self._control is not None:
                 await self._control.updated(version)
             self._is_half_done = False
+            self._desk.acknowledge()
             self._desk.policy.advance(version)
             self._desk.room.versions += 1
             self._ledger.remember(POLICY_VERSION, version)
