@@ -51,7 +51,11 @@ def test_kinds_of_outcome_are_never_merged() -> None:
 def test_what_is_not_known_is_absent_and_not_zero() -> None:
     figures = RunFigures()
     figures.tally.count([record(Outcome.MODEL_FAILED)])
+    turn = record(turns=1).turns[0].model_copy(update={"cost": None})
+    figures.tally.count([record(Outcome.CANCELLED).model_copy(update={"turns": (turn,)})])
     shown = {name for name, _ in samples(figures)}
+    assert "envhub_unpriced_answers_total" in shown
+    assert "envhub_cost_dollars_total" not in shown
     for name in ("reward_mean", "reward_recent_mean", "pass_rate", "pass_rate_recent", "queue_length", "run_planned"):
         assert f"envhub_{name}" not in shown
     assert not [name for name in shown if name.startswith(("envhub_gpu", "envhub_backend", "envhub_sandboxes"))]

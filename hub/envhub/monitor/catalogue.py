@@ -55,7 +55,7 @@ METRICS = (
     Metric("envhub_model_answers_total", "counter", "Answers of models on record.", ("environment", "role")),
     Metric("envhub_model_retries_total", "counter", "Failed tries before those answers.", ("environment", "role")),
     Metric("envhub_tokens_total", "counter", "Tokens: prompt, output, cached, reasoning.", _TOKENS),
-    Metric("envhub_cost_dollars_total", "counter", "US dollars, as far as prices are known.", ("environment", "role")),
+    Metric("envhub_cost_dollars_total", "counter", "US dollars; absent without a price.", ("environment", "role")),
     Metric("envhub_unpriced_answers_total", "counter", "Answers whose cost is not known.", ("environment", "role")),
     Metric("envhub_queue_length", "gauge", "Samples nobody has begun to play; absent where that is not known."),
     Metric("envhub_episodes_in_flight", "gauge", "Episodes by state: setup, model, tool, verify, close.", ("state",)),

@@ -144,7 +144,10 @@ def _expose_environment(book: _Book, environment: str, tally: EnvironmentTally) 
     for role, spent in tally.spent.items():
         book.put("envhub_model_answers_total", spent.calls, environment, role)
         book.put("envhub_model_retries_total", spent.retries, environment, role)
-        book.put("envhub_cost_dollars_total", spent.dollars, environment, role)
+        # What nobody knows the price of was not free.
+        book.put(
+            "envhub_cost_dollars_total", spent.dollars if spent.calls > spent.unpriced else None, environment, role
+        )
         book.put("envhub_unpriced_answers_total", spent.unpriced, environment, role)
         for kind in ("prompt", "output", "cached", "reasoning"):
             book.put("envhub_tokens_total", getattr(spent, f"{kind}_tokens"), environment, role, kind)
