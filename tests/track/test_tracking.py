@@ -95,7 +95,7 @@ class Broken:
 
     def write(self, points: Sequence[Point]) -> None:
         """Fail."""
-        raise OSError("the wall has no room")
+        raise OSError("the wall of hunter22 has no room")
 
     def end(self, ending: Ending, figures: Mapping[str, float]) -> None:
         """Never come here."""
@@ -136,7 +136,7 @@ async def test_a_tracker_that_fails_is_named_once_and_costs_the_run_nothing(
     offered(monkeypatch, Broken())
     records = [record(f"g{number}-0") for number in range(30)]
     notes = await draw(folder, records, track=["acme/wall", "tensorboard"])
-    assert notes == ["the tracker 'acme/wall' failed and draws no more: OSError: the wall has no room"]
+    assert notes == ["the tracker 'acme/wall' failed and draws no more: OSError: the wall of *** has no room"]
     assert steps(folder) == [10, 20, 30]
 
 

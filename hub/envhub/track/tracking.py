@@ -92,7 +92,7 @@ class _Pen:
                 self._resources.close()
         except Exception as error:
             self._is_lost = True
-            logger.warning("tracker %s failed", self.name, exc_info=True)
+            # Without a traceback: what a service says of a refused key may hold the key.
             self._complain(f"the tracker {self.name!r} failed and draws no more: {type(error).__name__}: {error}")
 
 
@@ -190,7 +190,12 @@ async def tracked(
     """
     tracking = Tracking(directory, observer, note, is_resumed=is_resumed)
     found = {name: find_tracker(name) for name in dict.fromkeys(names)}
-    tracking.pens = [_Pen(name, load, tracking.complaints.append) for name, load in found.items()]
+
+    def complain(text: str) -> None:
+        tracking.complaints.append(redact(text))
+        logger.warning("%s", redact(text))
+
+    tracking.pens = [_Pen(name, load, complain) for name, load in found.items()]
     drawing = _Drawing(tracking, redact)
     try:
         async with anyio.create_task_group() as pens:
