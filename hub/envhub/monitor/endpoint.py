@@ -2,7 +2,6 @@
 
 import hmac
 import ipaddress
-import logging
 import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -19,8 +18,6 @@ from envhub.monitor.run_monitor import RunMonitor
 from envhub.serving.control_socket import LOOPBACK, authority
 from envhub.serving.http import Guard, Receive, Scope, Send, answer, header
 from envhub.serving.listener import bind_tcp, listening
-
-logger = logging.getLogger(__name__)
 
 TOKEN_VARIABLE = "ENVHUB_METRICS_TOKEN"
 """Where it is set, a scraper must give it, as `Authorization: Bearer`."""
@@ -142,6 +139,5 @@ async def monitored(
     monitor = RunMonitor(live, observer)
     async with open_metrics(address, monitor, token=token) as url:
         monitor.url = url
-        logger.info("metrics at %s", url)
         note(f"metrics at {url}")
         yield monitor

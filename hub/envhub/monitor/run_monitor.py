@@ -1,5 +1,6 @@
 """Watches a run from inside its process: counts what is committed, and looks at the rest when it is asked."""
 
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from envhub.monitor.lag import LoopLag
 from envhub.monitor.snapshot import take_snapshot
 from envhub.monitor.tally import Tally
 from envhub.rollout import Rollout
+
+logger = logging.getLogger(__name__)
 
 
 @runtime_checkable
@@ -51,6 +54,7 @@ class RunMonitor:
     def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
         """The run is about to play."""
         self._planned, self._done, self._bad_rows = planned, done, bad_rows
+        logger.info("metrics at %s", self.url)
         if self._observer is not None:
             self._observer.started(run_id, planned, done, bad_rows)
 
