@@ -228,6 +228,9 @@ def _remarks(estimate: RunEstimate, parts: _Parts, planned: Mapping[str, Planned
     for name, amount in amounts.items():
         if amount is not None and amount.high is not None and amount.high - amount.value > WIDE * amount.value:
             remarks.append(f"the interval of the {name} is wide: rollouts differ much; a larger --sample narrows it")
+    unknown = [role for role, usage in estimate.roles.items() if usage.cost is None and usage.output_tokens]
+    if unknown and estimate.cost is not None:
+        remarks.append(f"what the models cost that are asked as {', '.join(unknown)} is not known, and not included")
     if estimate.cost is None:
         remarks.append("the cost is not known: give --price-prompt and --price-output")
     return remarks
