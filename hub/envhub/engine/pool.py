@@ -21,7 +21,8 @@ from envhub.rollout import Rollout
 logger = logging.getLogger(__name__)
 
 HIRING_SECONDS = 0.005
-"""How long new players are hired before others get as much of the loop's time."""
+"""How long new players are hired before others get their turn, which is so many times as long."""
+HIRING_REST = 1.5
 LAST_RECORD_SECONDS = 10.0
 """How long the record of an attempt cut short may wait for the sink."""
 
@@ -100,7 +101,7 @@ class LocalPool:
             async with anyio.create_task_group() as workers:
 
                 async def fill() -> None:
-                    """Hire for half of the loop's time: thousands at once would keep everyone else waiting."""
+                    """Hire bit by bit: thousands at once would keep everyone waiting, then and whenever their answers come."""
                     try:
                         while self._at_work < self._concurrency and not feed.is_over:
                             began = anyio.current_time()
@@ -108,7 +109,7 @@ class LocalPool:
                                 self._at_work += 1
                                 workers.start_soon(self._work, feed, sink)
                                 await anyio.lowlevel.checkpoint()
-                            await anyio.sleep(anyio.current_time() - began)
+                            await anyio.sleep(HIRING_REST * (anyio.current_time() - began))
                     finally:
                         self._is_hiring = False
 
