@@ -194,3 +194,20 @@ async def test_workers_come_and_go_while_the_run_plays(play: Play) -> None:
     assert run.live.workers == 1
     assert run.pool.lost_workers == 0
     assert all(record.outcome is Outcome.SCORED for record in run.records(effective=False))
+
+
+async def test_workers_share_a_budget_and_the_run_says_that_it_is_used_up(play: Play) -> None:
+    run = await play(
+        environments=("arithmetic",),
+        model="mock/solver?latency=0.02",
+        limit=3000,
+        concurrency=16,
+        budget=0.05,
+        price_prompt=1.0,
+        price_output=1.0,
+        sampling={"max_tokens": 64},
+    )
+    spent = sum(turn.cost or 0.0 for record in run.records(effective=False) for turn in record.turns)
+    assert 0.8 * 0.05 < spent <= 0.05
+    assert len(run.reasons) == 1
+    assert "the budget of mock/solver" in run.reasons[0]

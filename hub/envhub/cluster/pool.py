@@ -4,10 +4,12 @@ import logging
 import math
 import os
 from collections.abc import AsyncIterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import anyio
 
+from envhub.cluster.allowances import Allowances
 from envhub.cluster.crew import Crew, Member, WorkerStatus
 from envhub.cluster.post import Post
 from envhub.cluster.scaling import Scaling
@@ -32,11 +34,20 @@ LONGEST_PAUSE_SECONDS = 10.0
 class RayPool:
     """Episodes as coroutines of workers on a cluster."""
 
-    def __init__(self, plan: Plan, run_id: str, credentials: Mapping[str, str], stop: StopSignal) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        run_id: str,
+        credentials: Mapping[str, str],
+        stop: StopSignal,
+        budgets: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        """`budgets`: US dollars left for each model that has one, by role; the policy's is empty."""
         request = plan.request
         self._plan, self._run_id, self._credentials, self._stop = plan, run_id, dict(credentials), stop
         self._concurrency = request.concurrency
         self._workers = request.workers if isinstance(request.workers, int) else 0
+        self._allowances = Allowances(budgets)
         self._posts: dict[int, Post] = {}
         self._places: set[int] = set()
         self._tasks: Any = None
@@ -115,6 +126,7 @@ class RayPool:
         for number, post in enumerate(playing):
             share, rest = divmod(self._concurrency, len(playing))
             post.concurrency = max(1, share + (number < rest))
+            post.workers = len(playing)
 
     async def _man(self, place: int) -> None:
         """Keep a worker in its place for as long as there is something to play."""
@@ -123,7 +135,7 @@ class RayPool:
         failures = 0
         try:
             while not self._feed.is_over and place < self._workers and failures < MOST_FAILURES:
-                post = self._posts[place] = Post(place, self._feed, self._sink, self._stop, lane)
+                post = self._posts[place] = Post(place, self._feed, self._sink, self._stop, self._allowances, lane)
                 self._share_out()
                 if await self._play(post):
                     return
@@ -180,7 +192,7 @@ class RayPool:
             await self._feed.until(lambda: self._feed.is_over or schedule.has_alone)
             if self._feed.is_over:
                 return
-            post = Post(-1, self._feed, self._sink, self._stop, is_alone=True)
+            post = Post(-1, self._feed, self._sink, self._stop, self._allowances, is_alone=True)
             self._posts[-1] = post
             try:
                 if not await self._play(post) and not post.has_played:

@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 
+from envhub.cluster.allowances import Allowances
 from envhub.cluster.crew import Member, WorkerStatus
 from envhub.cluster.distant import Distant
 from envhub.cluster.wire import Change, Order, Report, WorkOrder
@@ -28,16 +29,24 @@ class Post:
     """Gives a worker what it can play, and takes what it has played."""
 
     def __init__(
-        self, place: int, feed: Feed, sink: Sink, stop: StopSignal, lane: str = "", *, is_alone: bool = False
+        self,
+        place: int,
+        feed: Feed,
+        sink: Sink,
+        stop: StopSignal,
+        allowances: Allowances,
+        lane: str = "",
+        *,
+        is_alone: bool = False,
     ) -> None:
         """`lane`: the only environment that is played here; `is_alone`: one attempt at a time, of those suspected."""
         self.place, self.lane, self.is_alone = place, lane, is_alone
-        self.concurrency = 1
+        self.concurrency = self.workers = 1
         self.starting = anyio.CancelScope()
         self.member: Member | None = None
         self.has_played = False
         """Whether anything was played to its end here."""
-        self._feed, self._sink, self._stop = feed, sink, stop
+        self._feed, self._sink, self._stop, self._allowances = feed, sink, stop, allowances
         self._in_hand: dict[tuple[str, int], Work] = {}
         self._distant: dict[tuple[str, int], Distant] = {}
         self._changes: list[Change] = []
@@ -69,6 +78,7 @@ class Post:
                 works = await self._works() if is_wanted() else []
                 if not self._in_hand:
                     if self._feed.is_over or not is_wanted() or (self.is_alone and not works):
+                        self._allowances.left(self.place, self._report.spent)
                         return
                     await self._feed.wait(self.lane)
                     continue
@@ -107,6 +117,8 @@ class Post:
             give_back=give_back,
             cancel=cancel,
             changes=changes,
+            allowances=self._allowances.allow(self.place, self._report.spent, self.workers),
+            last=self._allowances.last(),
         )
         await self._take(await self.member.exchange(order))
 
@@ -140,6 +152,7 @@ class Post:
         """The worker is gone: what it had in hand is recorded as broken, and played again where that may help."""
         if self.member is not None:
             self.member.kill(ray)
+        self._allowances.lost(self.place)
         lost = list(self._in_hand.values())
         for work in lost:
             said = f"{error}; {len(lost)} episodes were in flight there"

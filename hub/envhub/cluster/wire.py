@@ -50,6 +50,8 @@ class Order(msgspec.Struct, frozen=True):
     changes: list[Change] = []
     allowances: dict[str, float] = {}
     """Role → US dollars this worker may have spent in all; the policy's role is empty."""
+    last: list[str] = []
+    """Roles whose allowance will not grow any more."""
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -91,9 +93,8 @@ class Report(msgspec.Struct, frozen=True):
     returned: list[tuple[str, int]] = []
     """Attempts that were not begun, and are the driver's again."""
     notes: list[Note] = []
-    allowances: dict[str, float] = {}
-    """What it holds itself to by now."""
     spent: dict[str, float] = {}
+    """Role → US dollars of the answers so far."""
     cpu_seconds: float = 0.0
     """Of the worker and what it started, since its start."""
     resident_bytes: int = 0

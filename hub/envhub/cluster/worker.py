@@ -29,6 +29,7 @@ from envhub.errors import EpisodeError, HubError, TaskError, UsageError, first_e
 from envhub.limits import Limits
 from envhub.loop import quiet_collector
 from envhub.models.credentials import Credentials
+from envhub.models.preflight import BudgetedModel
 from envhub.observe.cpu import cpu_seconds
 from envhub.observe.memory import resident_bytes
 from envhub.protocols import TaskCard
@@ -127,6 +128,8 @@ class Worker:
         given = decode_order(order)
         self._concurrency = given.concurrency
         self._queue.extend(given.works)
+        for role, dollars in given.allowances.items():
+            self._budgeted()[role].lease(dollars, is_last=role in given.last)
         for change in given.changes:
             self._change(change)
         returned: list[tuple[str, int]] = []
@@ -166,9 +169,16 @@ class Worker:
             states=states,
             returned=returned,
             notes=self._notes.taken(),
+            spent={role: model.spent for role, model in self._budgeted().items()},
             cpu_seconds=cpu_seconds(),
             resident_bytes=resident_bytes(),
         )
+
+    def _budgeted(self) -> dict[str, BudgetedModel]:
+        """Models whose calls cost, by role; the policy's is empty."""
+        assert self._opened is not None, "a worker says hello before it is given orders"
+        models = {"": self._opened.model, **self._opened.roles}
+        return {role: model for role, model in models.items() if isinstance(model, BudgetedModel)}
 
     def _start(self) -> None:
         """Begin what there is room for."""

@@ -68,6 +68,17 @@ class OpenPlan:
             if isinstance(model, BudgetedModel):
                 model.count_spent(spent.get(role, 0.0))
 
+    def budgets_left(self) -> dict[str, float]:
+        """US dollars left for each model that has a budget, by role; the policy's is empty."""
+        left: dict[str, float] = {}
+        for role, (config, model) in {
+            "": (self.plan.model, self.model),
+            **{role: (self.plan.request.roles[role], model) for role, model in self.roles.items()},
+        }.items():
+            if config is not None and config.budget is not None and isinstance(model, BudgetedModel):
+                left[role] = max(0.0, config.budget - model.spent)
+        return left
+
     @property
     def resolved(self) -> dict[str, JsonValue]:
         """The complete, re-runnable description (`hub run --config resolved.json`); secrets are not in it."""

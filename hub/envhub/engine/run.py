@@ -104,7 +104,7 @@ async def collect(
                         bounds.used = used_so_far(directory)
                 writer.set_plan(planned, bad_rows)
                 observer.started(writer.run_id, planned, writer.done_count, bad_rows)
-                pool = _pool(plan, writer.run_id, credentials, stop)
+                pool = _pool(opened, writer.run_id, credentials, stop)
                 live.parts = run_parts(opened, writer, pool)
                 live.begin(_facts(plan, opened, directory, writer.run_id, planned), pool)
                 async with bounds.kept() if bounds else nullcontext(), aclosing(_remaining(opened, writer)) as items:
@@ -115,13 +115,14 @@ async def collect(
         raise first_error(group) from group
 
 
-def _pool(plan: Plan, run_id: str, credentials: Credentials, stop: StopSignal) -> Pool:
+def _pool(opened: OpenPlan, run_id: str, credentials: Credentials, stop: StopSignal) -> Pool:
     """Where the plan wants its episodes played."""
+    plan = opened.plan
     if plan.request.pool == "local":
         return LocalPool(plan.request.concurrency, plan.request.retries, stop)
     from envhub.cluster.pool import RayPool  # Ray, and only where it is asked for
 
-    return RayPool(plan, run_id, credentials.asked_for(), stop)
+    return RayPool(plan, run_id, credentials.asked_for(), stop, opened.budgets_left())
 
 
 def _bounds(plan: Plan, stop: StopSignal, live: LiveRun) -> RunBounds | None:

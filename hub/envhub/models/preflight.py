@@ -39,8 +39,17 @@ class ParticularModel(Protocol):
 class BudgetedModel(Protocol):
     """A model that may cost so much in one run."""
 
+    @property
+    def spent(self) -> float:
+        """US dollars of the answers so far."""
+        ...
+
     def count_spent(self, dollars: float) -> None:
         """Count what it has cost before."""
+        ...
+
+    def lease(self, dollars: float, *, is_last: bool) -> None:
+        """Hold it to a part of a budget that others share; unless it is the last word, more may come."""
         ...
 
 

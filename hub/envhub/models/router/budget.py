@@ -14,6 +14,7 @@ class Budget:
         self.spent = 0.0
         self._owner, self._limit, self._parent = owner, limit, parent
         self._reserved = 0.0
+        self._may_grow = False
         self._holders = 0
         self._line = Line()
         self._watch = QuotaWatch(f"the budget of {owner} (${limit:.6g})") if limit else None
@@ -73,6 +74,11 @@ class Budget:
         self._reserved = self._reserved - reserved if self._holders else 0.0
         self._line.changed()
 
+    def lease(self, dollars: float, *, is_last: bool) -> None:
+        """Hold calls to so much from now on; unless it is the last word, what does not fit waits for more."""
+        self._limit, self._may_grow = dollars, not is_last
+        self._line.changed()
+
     def count(self, cost: float) -> None:
         """Count the cost of a call for which nothing was set aside."""
         self.spent += cost
@@ -98,7 +104,7 @@ class Budget:
         assert self._limit is not None
         if self.spent + self._reserved + dollars <= self._limit:
             return 0.0
-        if self.spent + dollars <= self._limit and self._holders:
+        if self._may_grow or (self.spent + dollars <= self._limit and self._holders):
             return math.inf
         raise BudgetError(
             f"the budget of {self._owner} is used up: ${self.spent:.6g} of ${self._limit:.6g} are spent, and this call "

@@ -85,6 +85,10 @@ class Router:
         """Count what this model has cost before, such as in a run that is resumed."""
         self._budget.count(dollars)
 
+    def lease(self, dollars: float, *, is_last: bool) -> None:
+        """Hold this model and its fallbacks to a part of a budget that others share."""
+        self._budget.lease(dollars, is_last=is_last)
+
     def status(self) -> tuple[ReplicaStatus, ...]:
         """Every server as it stands, those of fallbacks last."""
         ours = [replica.status(self.name) for replica in self.replicas.all]
