@@ -31,7 +31,8 @@ def live(folder: Path, seconds: float | None) -> list[tuple[str, int, int]]:
         if seconds is not None:
             time.sleep(seconds)  # a moment of no meaning is the point
             process.kill()
-        said = first + process.communicate(timeout=120)[0]
+        said = first + process.stdout.read()
+        process.wait(timeout=60)
     lines = said[: said.rfind("\n") + 1].splitlines()
     if seconds is None:
         assert process.returncode == 0

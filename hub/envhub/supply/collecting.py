@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -17,19 +17,20 @@ from envhub.engine.plan import Plan, check_roles, make_plan
 from envhub.engine.pool import LocalPool, Pool
 from envhub.engine.request import RunRequest, build_request
 from envhub.engine.resumption import accept_changes, used_so_far
-from envhub.engine.run import RunSink, run_parts
+from envhub.engine.run import run_parts
 from envhub.engine.run_limits import RunBounds
 from envhub.engine.stop import StopSignal
-from envhub.errors import ConfigError, RunDirectoryError, SupplyError, UnknownNameError, first_error
+from envhub.errors import ConfigError, RunDirectoryError, UnknownNameError, first_error
 from envhub.models.credentials import Credentials, load_credentials
 from envhub.rollout import Rollout
-from envhub.store import RunWriter, open_writer
+from envhub.store import open_writer
 from envhub.supply.control import GenerationControl
 from envhub.supply.desk import Desk
 from envhub.supply.gate import Gate, GatedModel
 from envhub.supply.group import RolloutGroup
 from envhub.supply.ledger import Ledger
-from envhub.supply.policy import Policy, stamped
+from envhub.supply.playing import Player, StampingSink
+from envhub.supply.policy import Policy
 from envhub.supply.rules import Bounds, SupplyRules, bounds_of
 from envhub.supply.source import Feeder, Source
 from envhub.supply.supply import POLICY_VERSION, Supply
@@ -125,21 +126,13 @@ def _sorted_out(
         rules = SupplyRules(groups=groups, **ours)
     except ValueError as error:
         raise ConfigError(f"collect(): {error}") from None
-    return rules, build_request({**base, **theirs}, "collect()")
-
-
-class _Sink(RunSink):
-    """Stamps records, and tells the desk of them."""
-
-    def __init__(self, writer: RunWriter, live: LiveRun, limits: RunBounds | None, desk: Desk, gate: Gate) -> None:
-        super().__init__(writer, live, limits)
-        self._desk, self._gate = desk, gate
-
-    async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
-        """Keep a record."""
-        rollout = stamped(rollout, self._desk.policy, self._gate.span_of(rollout.rollout_id))
-        self._desk.added(rollout)
-        await super().add(rollout, media)
+    merged = build_request({**base, **theirs}, "collect()")
+    if merged.metrics is not None or set(merged.track) - {"tensorboard"}:
+        raise ConfigError(
+            "collect() exposes no metrics and draws no curves: leave metrics and track out; "
+            "`supply.stats` counts, and `hub report` reads the run while it plays"
+        )
+    return rules, merged
 
 
 @asynccontextmanager
@@ -191,8 +184,8 @@ async def _opened(
                 pool = _pool(plan, bounds, writer.run_id, credentials, stop)
                 live.parts = run_parts(opened, writer, pool)
                 live.begin(_facts(plan, opened, directory, writer.run_id), pool)
-                sink = _Sink(writer, live, limits, desk, gate)
-                player = _Player(desk, source, feeder, pool, sink, writer, stop, limits)
+                sink = StampingSink(writer, live, limits, desk, gate)
+                player = Player(desk, source, feeder, pool, sink, writer, stop, limits)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(player.run)
                     try:
@@ -210,49 +203,6 @@ async def _opened(
         raise first_error(group) from group
     if problem is not None:
         raise problem
-
-
-class _Player:
-    """Plays what the source gives, and tells the desk how that ended."""
-
-    def __init__(
-        self,
-        desk: Desk,
-        source: Source,
-        feeder: Feeder,
-        pool: Pool,
-        sink: RunSink,
-        writer: RunWriter,
-        stop: StopSignal,
-        limits: RunBounds | None,
-    ) -> None:
-        self._limits = limits
-        self._desk, self._source, self._feeder, self._pool = desk, source, feeder, pool
-        self._sink, self._writer, self._stop = sink, writer, stop
-        self.bug: Exception | None = None
-        """What ended it, and is nothing that a run ends with."""
-
-    async def run(self) -> None:
-        """Play to the end; what goes wrong is the consumer's to hear when it asks for more."""
-        try:
-            try:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._feeder.run)
-                    async with self._limits.kept() if self._limits is not None else nullcontext():
-                        await self._pool.collect(self._source, self._sink)
-                    tasks.cancel_scope.cancel()
-                await self._writer.flush()
-            except BaseExceptionGroup as group:
-                raise first_error(group) from group
-        except SupplyError as error:
-            self._desk.fail(error)
-        except Exception as error:
-            self.bug = error
-            self._desk.fail(error)
-        else:
-            if self._stop.reason is not None:
-                self._desk.fail(SupplyError(f"the run has ended: {self._stop.reason}"))
-        self._desk.abandon()
 
 
 async def _version(ledger: Ledger, directory: Path, rules: SupplyRules, given: int | None) -> int:

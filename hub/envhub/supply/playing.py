@@ -1,0 +1,76 @@
+"""Playing what a supply has begun: records stamped on their way to the store, the end of the run told to the desk."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+
+import anyio
+
+from envhub.engine.control import LiveRun
+from envhub.engine.pool import Pool
+from envhub.engine.run import RunSink
+from envhub.engine.run_limits import RunBounds
+from envhub.engine.stop import StopSignal
+from envhub.errors import SupplyError, first_error
+from envhub.rollout import Rollout
+from envhub.store import RunWriter
+from envhub.supply.desk import Desk
+from envhub.supply.gate import Gate
+from envhub.supply.policy import stamped
+from envhub.supply.source import Feeder, Source
+
+
+class StampingSink(RunSink):
+    """Stamps records, and tells the desk of them."""
+
+    def __init__(self, writer: RunWriter, live: LiveRun, limits: RunBounds | None, desk: Desk, gate: Gate) -> None:
+        super().__init__(writer, live, limits)
+        self._desk, self._gate = desk, gate
+
+    async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
+        """Keep a record."""
+        rollout = stamped(rollout, self._desk.policy, self._gate.span_of(rollout.rollout_id))
+        self._desk.added(rollout)
+        await super().add(rollout, media)
+
+
+class Player:
+    """Plays what the source gives, and tells the desk how that ended."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        source: Source,
+        feeder: Feeder,
+        pool: Pool,
+        sink: RunSink,
+        writer: RunWriter,
+        stop: StopSignal,
+        limits: RunBounds | None,
+    ) -> None:
+        self._limits = limits
+        self._desk, self._source, self._feeder, self._pool = desk, source, feeder, pool
+        self._sink, self._writer, self._stop = sink, writer, stop
+        self.bug: Exception | None = None
+        """What ended it, and is nothing that a run ends with."""
+
+    async def run(self) -> None:
+        """Play to the end; what goes wrong is the consumer's to hear when it asks for more."""
+        try:
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._feeder.run)
+                    async with self._limits.kept() if self._limits is not None else nullcontext():
+                        await self._pool.collect(self._source, self._sink)
+                    tasks.cancel_scope.cancel()
+                await self._writer.flush()
+            except BaseExceptionGroup as group:
+                raise first_error(group) from group
+        except SupplyError as error:
+            self._desk.fail(error)
+        except Exception as error:
+            self.bug = error
+            self._desk.fail(error)
+        else:
+            if self._stop.reason is not None:
+                self._desk.fail(SupplyError(f"the run has ended: {self._stop.reason}"))
+        self._desk.abandon()
