@@ -32,9 +32,15 @@ class StaffedPool(Protocol):
 
     @property
     def workers_alive(self) -> int: ...
+
+
+@runtime_checkable
+class TellingPool(Protocol):
+    """A pool whose players send snapshots of themselves."""
+
     @property
     def snapshots(self) -> Sequence[Snapshot]:
-        """The latest of each worker that lives."""
+        """The latest of each worker that lives, without the states of episodes that this process knows itself."""
         ...
 
 
@@ -84,7 +90,7 @@ class RunMonitor:
         )
         pool = None if parts is None else parts.pool
         staff = pool if isinstance(pool, StaffedPool) else None
-        others = () if staff is None else tuple(staff.snapshots)
+        others = tuple(pool.snapshots) if isinstance(pool, TellingPool) else ()
         figures = RunFigures(
             tally=msgspec.convert(msgspec.to_builtins(self.tally), Tally),
             processes=(own, *others),

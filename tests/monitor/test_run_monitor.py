@@ -1,0 +1,52 @@
+"""A run over several processes, as its driver sees it."""
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from envhub.engine.control import LiveRun, RunFacts, RunParts
+from envhub.engine.item import Item
+from envhub.engine.pool import Sink
+from envhub.engine.stop import StopSignal
+from envhub.monitor.figures import Snapshot, decode, encode
+from envhub.monitor.run_monitor import RunMonitor
+from envhub.monitor.snapshot import take_snapshot
+from envhub.store import open_writer
+from tests.monitor.collectors import Silent
+from tests.monitor.records import record
+
+
+class Crew:
+    """A pool of which one worker of two lives, and has sent word."""
+
+    concurrency, workers, workers_alive = 8, 2, 1
+
+    def resize(self, concurrency: int) -> None:
+        """Not here."""
+
+    async def collect(self, items: AsyncIterator[Item], sink: Sink) -> None:
+        """Not here."""
+
+    @property
+    def snapshots(self) -> Sequence[Snapshot]:
+        """As it came over the wire."""
+        return [decode(encode(take_snapshot("worker-1")))]
+
+
+async def test_workers_are_shown_beside_the_driver(tmp_path: Path) -> None:
+    live, silent = LiveRun(StopSignal()), Silent()
+    monitor = RunMonitor(live, silent)
+    assert monitor.look().pool is not None  # before the run begins there is just nothing in it
+    async with open_writer(tmp_path, resolved={}, given="", resume=False, on_commit=monitor.committed) as writer:
+        live.parts = RunParts({}, (), writer, Crew())
+        live.begin(RunFacts("r", tmp_path, ("sums",), "agent", None, 4), live.parts.pool)
+        monitor.started("r", 4, 0, 0)
+        await writer.add(record())
+        await writer.flush()
+        figures = monitor.look()
+    assert [process.process for process in figures.processes] == ["hub", "worker-1"]
+    assert figures.pool is not None
+    assert (figures.pool.concurrency, figures.pool.workers, figures.pool.workers_alive) == (8, 2, 1)
+    assert figures.store is not None
+    assert (figures.store.records, figures.tally.records, len(silent.rollouts)) == (1, 1, 1)
+    monitor.committed([record()])
+    assert figures.tally.records == 1  # what was looked at stays as it was
