@@ -62,13 +62,17 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Generator[Images]:
     """Both images, built as the Dockerfile says."""
     if shutil.which("docker") is None or subprocess.run(["docker", "info"], capture_output=True).returncode:
         pytest.skip("no container engine answers")
-    tags = [f"envhub-test-{os.getpid()}-{name}" for name in ("base", "hub", "environment")]
-    base, hub, environment = tags
+    tags = [f"envhub-test-{os.getpid()}-{name}" for name in ("base", "build", "hub", "environment")]
+    base, build, hub, environment = tags
     try:
         _build_base(base, tmp_path_factory.mktemp("base"))
         context = _context()
         arguments = ["--build-arg", f"BASE={BASE}", "--build-arg", f"BUILD_BASE={base}", "--network", "host"]
-        for target, tag in (("hub", hub), ("environment", environment)):
+        for target, tag in (
+            ("build", build),
+            ("hub", hub),
+            ("environment", environment),
+        ):  # `build`, to be removed, too
             docker(
                 "build",
                 *arguments,
