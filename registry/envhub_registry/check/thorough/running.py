@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from envhub.cli.console import remarks, results
-from envhub.errors import ConfigError, HubError, UnknownNameError, UsageError
+from envhub.errors import ConfigError, HubError, UnknownNameError, UsageError, first_error
 from envhub.hosting.launch import TOKEN_VARIABLE, is_address
 from envhub.loop import run_async
 from envhub.models.credentials import load_credentials
@@ -67,8 +68,8 @@ def thorough_command(asked: Asked) -> int:
     began = time.perf_counter()
     screen = _Screen(results(), remarks(), len(attacks), is_quiet=asked.as_json)
     try:
-        run_async(_run, asked, attacks, report, screen)
-    except KeyboardInterrupt:
+        run_async(_run_until_interrupted, asked, attacks, report, screen)
+    except KeyboardInterrupt:  # before anything was begun
         report.is_interrupted = True
     except UsageError:
         raise
@@ -88,6 +89,24 @@ def _chosen(only: Sequence[str]) -> list[Attack]:
         if name not in known:
             raise UnknownNameError("attack", name, known)
     return [attack for attack in ATTACKS if not only or attack.name in only]
+
+
+async def _run_until_interrupted(asked: Asked, attacks: Sequence[Attack], report: Report, screen: "_Screen") -> None:
+    """A Ctrl-C ends everything in here, however deep: asyncio's own is said once, and may be lost in a time limit."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_watch, report, tasks.cancel_scope)
+            await _run(asked, attacks, report, screen)
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+
+
+async def _watch(report: Report, everything: anyio.CancelScope) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT) as signals:
+        async for _ in signals:
+            report.is_interrupted = True
+            everything.cancel()
 
 
 async def _run(asked: Asked, attacks: Sequence[Attack], report: Report, screen: "_Screen") -> None:
