@@ -5,13 +5,13 @@ import math
 import os
 from collections.abc import AsyncIterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from envhub.cluster.allowances import Allowances
 from envhub.cluster.crew import Crew, Member, WorkerStatus
-from envhub.cluster.post import Post
+from envhub.cluster.post import Post, Shared
 from envhub.cluster.scaling import Scaling
 from envhub.cluster.share import worker_request
 from envhub.cluster.start import open_cluster
@@ -22,6 +22,9 @@ from envhub.engine.pool import Sink
 from envhub.engine.schedule import Schedule
 from envhub.engine.stop import StopSignal
 from envhub.errors import EpisodeError
+
+if TYPE_CHECKING:
+    from envhub.monitor.figures import Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +86,18 @@ class RayPool:
         """Every worker that is up."""
         return [post.status() for post in self._posts.values() if post.member is not None]
 
+    @property
+    def workers_alive(self) -> int:
+        """Workers that are up."""
+        return sum(post.member is not None for post in self._posts.values())
+
+    @property
+    def snapshots(self) -> "list[Snapshot]":
+        """How the workers' processes stood when they last told; none where nobody wants to know."""
+        from envhub.monitor.figures import decode  # only where a run's metrics are exposed
+
+        return [decode(post.figures) for post in self._posts.values() if post.figures]
+
     def cpu_seconds(self) -> list[float]:
         """Of each worker that is up, since its start."""
         return [status.cpu_seconds for status in self.status()]
@@ -128,14 +143,18 @@ class RayPool:
             post.concurrency = max(1, share + (number < rest))
             post.workers = len(playing)
 
+    def _shared(self) -> Shared:
+        is_watched = self._plan.request.metrics is not None
+        return Shared(self._feed, self._sink, self._stop, self._allowances, is_watched)
+
     async def _man(self, place: int) -> None:
         """Keep a worker in its place for as long as there is something to play."""
         environments = self._plan.environments
         lane = environments[place % len(environments)].name if self._plan.request.ray.by_environment else ""
-        failures = 0
+        failures, shared = 0, self._shared()
         try:
             while not self._feed.is_over and place < self._workers and failures < MOST_FAILURES:
-                post = self._posts[place] = Post(place, self._feed, self._sink, self._stop, self._allowances, lane)
+                post = self._posts[place] = Post(place, shared, lane)
                 self._share_out()
                 if await self._play(post):
                     return
@@ -192,7 +211,7 @@ class RayPool:
             await self._feed.until(lambda: self._feed.is_over or schedule.has_alone)
             if self._feed.is_over:
                 return
-            post = Post(-1, self._feed, self._sink, self._stop, self._allowances, is_alone=True)
+            post = Post(-1, self._shared(), is_alone=True)
             self._posts[-1] = post
             try:
                 if not await self._play(post) and not post.has_played:

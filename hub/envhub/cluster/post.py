@@ -3,6 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -25,28 +26,32 @@ MOST_AHEAD = 256
 """Attempts a worker is given beyond those it plays: as many as end while a report travels, and no more than this."""
 
 
+@dataclass(frozen=True)
+class Shared:
+    """What all places of a run work with."""
+
+    feed: Feed
+    sink: Sink
+    stop: StopSignal
+    allowances: Allowances
+    is_watched: bool
+    """Whether workers are to tell how their processes stand."""
+
+
 class Post:
     """Gives a worker what it can play, and takes what it has played."""
 
-    def __init__(
-        self,
-        place: int,
-        feed: Feed,
-        sink: Sink,
-        stop: StopSignal,
-        allowances: Allowances,
-        lane: str = "",
-        *,
-        is_alone: bool = False,
-    ) -> None:
+    def __init__(self, place: int, shared: Shared, lane: str = "", *, is_alone: bool = False) -> None:
         """`lane`: the only environment that is played here; `is_alone`: one attempt at a time, of those suspected."""
         self.place, self.lane, self.is_alone = place, lane, is_alone
+        self._is_watched = shared.is_watched
         self.concurrency = self.workers = 1
         self.starting = anyio.CancelScope()
         self.member: Member | None = None
         self.has_played = False
         """Whether anything was played to its end here."""
-        self._feed, self._sink, self._stop, self._allowances = feed, sink, stop, allowances
+        self._feed, self._sink, self._stop = shared.feed, shared.sink, shared.stop
+        self._allowances = shared.allowances
         self._in_hand: dict[tuple[str, int], Work] = {}
         self._distant: dict[tuple[str, int], Distant] = {}
         self._changes: list[Change] = []
@@ -65,6 +70,11 @@ class Post:
             cpu_seconds=max(0.0, report.cpu_seconds - hello.cpu_seconds),
             resident_bytes=report.resident_bytes,
         )
+
+    @property
+    def figures(self) -> bytes:
+        """How the worker's process stood when it last told (`monitor.figures.Snapshot`); empty before that."""
+        return self._report.figures
 
     async def play(self, member: Member, is_wanted: Callable[[], bool]) -> None:
         """Play with a worker until there is nothing more, or it is not wanted any more and has nothing in hand.
@@ -119,6 +129,7 @@ class Post:
             changes=changes,
             allowances=self._allowances.allow(self.place, self._report.spent, self.workers),
             last=self._allowances.last(),
+            look=self._is_watched,
         )
         await self._take(await self.member.exchange(order))
 

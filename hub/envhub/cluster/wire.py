@@ -50,6 +50,8 @@ class Order(msgspec.Struct, frozen=True):
     changes: list[Change] = []
     allowances: dict[str, float] = {}
     """Role → US dollars this worker may have spent in all; the policy's role is empty."""
+    look: bool = False
+    """Also tell how the worker's process stands, for the run's metrics."""
     last: list[str] = []
     """Roles whose allowance will not grow any more."""
 
@@ -99,7 +101,7 @@ class Report(msgspec.Struct, frozen=True):
     """Of the worker and what it started, since its start."""
     resident_bytes: int = 0
     figures: bytes = b""
-    """What its monitor counted, for whoever merges it."""
+    """How its process stands (`monitor.figures.Snapshot`); empty where nobody asked."""
 
 
 class Hello(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ import logging
 import os
 import time
 from collections import deque
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.abc
@@ -35,6 +36,9 @@ from envhub.observe.memory import resident_bytes
 from envhub.protocols import TaskCard
 from envhub.rollout import Rollout, TaskRef
 from envhub.store.rows import mended
+
+if TYPE_CHECKING:
+    from envhub.monitor.lag import LoopLag
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +76,7 @@ class Worker:
         self._waiting_bytes = 0
         self._news = anyio.Event()
         self._notes = _Notes()
+        self._lag: LoopLag | None = None
 
     async def run(self) -> None:
         """Bring up what the plan needs, and play until `leave` is called."""
@@ -142,7 +147,7 @@ class Worker:
         self._start()
         if not returned:
             await self._gather()
-        return encode(self._report(returned))
+        return encode(self._report(returned, self._look() if given.look else b""))
 
     async def _gather(self) -> None:
         if not self._ended:
@@ -155,7 +160,27 @@ class Worker:
                     await self._news.wait()
         self._news = anyio.Event()
 
-    def _report(self, returned: list[tuple[str, int]]) -> Report:
+    def _look(self) -> bytes:
+        """How this process stands."""
+        from envhub.monitor.figures import encode as encode_snapshot  # only where a run's metrics are exposed
+        from envhub.monitor.lag import LoopLag
+        from envhub.monitor.snapshot import take_snapshot
+
+        assert self._opened is not None and self._tasks is not None
+        if self._lag is None:
+            self._lag = LoopLag()
+            self._tasks.start_soon(self._lag.watch)
+        models = {"policy": self._opened.model, **self._opened.roles}
+        return encode_snapshot(
+            take_snapshot(
+                f"worker-{os.getpid()}",
+                models={role: model for role, model in models.items() if model is not None},
+                hosts=[cast.host for cast in self._casts.values()],
+                lag=self._lag.histogram,
+            )
+        )
+
+    def _report(self, returned: list[tuple[str, int]], figures: bytes) -> Report:
         ended, self._ended, self._waiting_bytes = self._ended, [], 0
         now = time.monotonic()
         states: list[State] = []
@@ -172,6 +197,7 @@ class Worker:
             spent={role: model.spent for role, model in self._budgeted().items()},
             cpu_seconds=cpu_seconds(),
             resident_bytes=resident_bytes(),
+            figures=figures,
         )
 
     def _budgeted(self) -> dict[str, BudgetedModel]:
