@@ -28,7 +28,7 @@ from envhub.engine.play import Attempt
 from envhub.engine.request import RunRequest
 from envhub.errors import EpisodeError, HubError, TaskError, UsageError, first_error
 from envhub.limits import Limits
-from envhub.loop import quiet_collector
+from envhub.loop import quiet_collector, steady_collector
 from envhub.models.credentials import Credentials
 from envhub.models.preflight import BudgetedModel
 from envhub.observe.cpu import cpu_seconds
@@ -82,7 +82,7 @@ class Worker:
         """Bring up what the plan needs, and play until `leave` is called."""
         logging.getLogger("envhub").addHandler(self._notes)
         try:
-            with quiet_collector():
+            with quiet_collector(), steady_collector():
                 await self._run()
         except BaseExceptionGroup as group:
             self._refuse(first_error(group))

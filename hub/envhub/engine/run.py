@@ -87,7 +87,7 @@ async def collect(
     try:
         async with open_plan(plan, credentials) as opened:
             planned, bad_rows = await opened.count()
-            bounds = _bounds(plan, stop, live)
+            bounds = run_bounds(plan, stop, live)
 
             def committed(rollouts: Sequence[Rollout]) -> None:
                 if bounds is not None:
@@ -104,9 +104,9 @@ async def collect(
                         bounds.used = used_so_far(directory)
                 writer.set_plan(planned, bad_rows)
                 observer.started(writer.run_id, planned, writer.done_count, bad_rows)
-                pool = _pool(opened, writer.run_id, credentials, stop)
+                pool = pool_of(plan, opened, writer.run_id, credentials, stop)
                 live.parts = run_parts(opened, writer, pool)
-                live.begin(_facts(plan, opened, directory, writer.run_id, planned), pool)
+                live.begin(facts_of(opened, directory, writer.run_id, planned), pool)
                 async with bounds.kept() if bounds else nullcontext(), aclosing(_remaining(opened, writer)) as items:
                     await pool.collect(items, RunSink(writer, live, bounds))
                 await _say_how_it_ended(directory, writer, stop, planned, observer)
@@ -115,9 +115,8 @@ async def collect(
         raise first_error(group) from group
 
 
-def _pool(opened: OpenPlan, run_id: str, credentials: Credentials, stop: StopSignal) -> Pool:
+def pool_of(plan: Plan, opened: OpenPlan, run_id: str, credentials: Credentials, stop: StopSignal) -> Pool:
     """Where the plan wants its episodes played."""
-    plan = opened.plan
     if plan.request.pool == "local":
         return LocalPool(plan.request.concurrency, plan.request.retries, stop)
     from envhub.cluster.pool import RayPool  # Ray, and only where it is asked for
@@ -125,7 +124,7 @@ def _pool(opened: OpenPlan, run_id: str, credentials: Credentials, stop: StopSig
     return RayPool(plan, run_id, credentials.asked_for(), stop, opened.budgets_left())
 
 
-def _bounds(plan: Plan, stop: StopSignal, live: LiveRun) -> RunBounds | None:
+def run_bounds(plan: Plan, stop: StopSignal, live: LiveRun) -> RunBounds | None:
     """What holds the run to its limits; None where it has none."""
     limits = plan.request.run_limits
     if not limits.are_any:
@@ -159,7 +158,9 @@ def run_parts(opened: OpenPlan, writer: RunWriter, pool: Pool | None) -> RunPart
     return RunParts(models, hosts, writer, pool, opened.tracer)
 
 
-def _facts(plan: Plan, opened: OpenPlan, directory: Path, run_id: str, planned: int) -> RunFacts:
+def facts_of(opened: OpenPlan, directory: Path, run_id: str, planned: int | None) -> RunFacts:
+    """What does not change while the run plays."""
+    plan = opened.plan
     return RunFacts(
         run_id=run_id,
         directory=directory.absolute(),

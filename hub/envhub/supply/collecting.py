@@ -11,14 +11,13 @@ from typing import Any, Literal, overload
 import anyio
 import tomli_w
 
-from envhub.engine.control import LiveRun, RunFacts
+from envhub.engine.control import LiveRun
 from envhub.engine.open_plan import OpenPlan, open_plan
 from envhub.engine.plan import Plan, check_roles, make_plan
-from envhub.engine.pool import LocalPool, Pool
+from envhub.engine.pool import Pool
 from envhub.engine.request import RunRequest, build_request
 from envhub.engine.resumption import accept_changes, used_so_far
-from envhub.engine.run import run_parts
-from envhub.engine.run_limits import RunBounds
+from envhub.engine.run import facts_of, pool_of, run_bounds, run_parts
 from envhub.engine.stop import StopSignal
 from envhub.errors import ConfigError, RunDirectoryError, UnknownNameError, first_error
 from envhub.models.credentials import Credentials, load_credentials
@@ -153,7 +152,7 @@ async def _opened(
             await opened.count()
             stop = StopSignal()
             live = LiveRun(stop)
-            limits = _limits(plan, stop, live)
+            limits = run_bounds(plan, stop, live)
             desks = list[Desk]()
 
             def committed(rollouts: Sequence[Rollout]) -> None:
@@ -181,9 +180,9 @@ async def _opened(
                 gated = opened if model is None else replace(opened, model=GatedModel(model, gate))
                 source = Source(desk, stop)
                 feeder = Feeder(source, desk, gated, writer, ledger, directory)
-                pool = _pool(plan, bounds, writer.run_id, credentials, stop)
+                pool = _pool(plan, opened, bounds, writer.run_id, credentials, stop)
                 live.parts = run_parts(opened, writer, pool)
-                live.begin(_facts(plan, opened, directory, writer.run_id), pool)
+                live.begin(facts_of(opened, directory, writer.run_id, None), pool)
                 sink = StampingSink(writer, live, limits, desk, gate)
                 player = Player(desk, source, feeder, pool, sink, writer, stop, limits)
                 async with anyio.create_task_group() as tasks:
@@ -223,36 +222,10 @@ async def _version(ledger: Ledger, directory: Path, rules: SupplyRules, given: i
     return version
 
 
-def _pool(plan: Plan, bounds: Bounds, run_id: str, credentials: Credentials, stop: StopSignal) -> Pool:
+def _pool(
+    plan: Plan, opened: OpenPlan, bounds: Bounds, run_id: str, credentials: Credentials, stop: StopSignal
+) -> Pool:
     # More players than there may be samples would only wake each other.
-    request = plan.request
-    concurrency = min(request.concurrency, bounds.outstanding * bounds.samples)
-    if request.pool == "local":
-        return LocalPool(concurrency, request.retries, stop)
-    from envhub.cluster.pool import RayPool  # Ray, and only where it is asked for
-
-    plan = replace(plan, request=request.model_copy(update={"concurrency": concurrency}))
-    return RayPool(plan, run_id, credentials.asked_for(), stop)
-
-
-def _limits(plan: Plan, stop: StopSignal, live: LiveRun) -> RunBounds | None:
-    """What holds the run to its limits; None where it has none."""
-    if not plan.request.run_limits.are_any:
-        return None
-
-    def cancel() -> None:
-        for attempt in tuple(live.attempts.values()):
-            attempt.cancel()
-
-    return RunBounds(plan.request.run_limits, stop, cancel)
-
-
-def _facts(plan: Plan, opened: OpenPlan, directory: Path, run_id: str) -> RunFacts:
-    return RunFacts(
-        run_id=run_id,
-        directory=directory.absolute(),
-        environments=tuple(planned.name for planned in plan.environments),
-        agent=plan.agent_name,
-        model=None if opened.model is None else opened.model.name,
-        planned=None,
-    )
+    concurrency = min(plan.request.concurrency, bounds.outstanding * bounds.samples)
+    plan = replace(plan, request=plan.request.model_copy(update={"concurrency": concurrency}))
+    return pool_of(plan, opened, run_id, credentials, stop)
