@@ -1,0 +1,1 @@
+"""Who made a bundle: keys, signatures, and the keys this machine trusts."""
