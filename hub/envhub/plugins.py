@@ -1,7 +1,8 @@
 """Finding environments and agents by name, through entry points: ours and anyone's use the same door.
 
 Bare names are the hub's own; an installed distribution's are `namespace/name`. An environment may also be given as a
-file (`./dice.py`, `./dice.py:Dice`), which is the caller's own code, or as an `env.toml` or the folder that holds one.
+file (`./dice.py`, `./dice.py:Dice`), which is the caller's own code, or as an `env.toml` or the folder that holds one;
+that declares a server, or names a class of an installed distribution.
 """
 
 import importlib.util
@@ -15,7 +16,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from envhub.environment import AnyEnvironment, Environment
 from envhub.errors import ConfigError, UnknownNameError
-from envhub.manifest import FILE_NAME, load_manifest
+from envhub.manifest import FILE_NAME, Manifest, PythonSection, load_manifest
 from envhub.preset import Preset
 
 ENVIRONMENTS, AGENTS = "envhub.environments", "envhub.agents"
@@ -168,11 +169,38 @@ def _from_manifest(file: Path) -> FoundEnvironment:
     if not file.is_file():
         raise ConfigError(f"there is no file {str(file)!r}; a registered environment is given by name, see `hub list`")
     manifest = load_manifest(file)
+    if manifest.python is not None:
+        return _from_python(manifest, manifest.python, file)
     adapter = plugins(ADAPTERS).get("mcp_server")
     if adapter is None:
         raise ConfigError(f"{file}: nothing installed can serve a [server]; reinstall envhub")
     environment = cast(AnyEnvironment, _load(adapter)(manifest, file.resolve()))
     return FoundEnvironment(manifest.name, environment, {}, manifest.description, True)
+
+
+def _from_python(manifest: Manifest, section: PythonSection, file: Path) -> FoundEnvironment:
+    """The class that a manifest names; its distribution is installed where the hub is."""
+    entry = EntryPoint(manifest.name, section.entry, ENVIRONMENTS)
+    if not _is_there(entry.module):
+        raise ConfigError(
+            f"{file}: python.entry = {section.entry!r}: there is no module {entry.module!r} here; install its "
+            f"distribution {section.distribution!r}, for example with `pip install -e {file.parent}`"
+        )
+    target = _load(Plugin(manifest.name, section.distribution, entry))
+    if isinstance(target, Preset):
+        preset = target
+    elif isinstance(target, type) and issubclass(target, Environment):
+        preset = Preset(cast(AnyEnvironment, target))
+    else:
+        raise ConfigError(f"{file}: python.entry = {section.entry!r} is neither an Environment class nor a Preset")
+    environment = preset.environment
+    if environment.version != manifest.version:
+        raise ConfigError(
+            f"{file}: version = {manifest.version!r}, but {section.entry} says version = {environment.version!r}; "
+            "a score names one version, so they must be the same"
+        )
+    summary = manifest.description or preset.summary or _first_line(environment)
+    return FoundEnvironment(manifest.name, environment, dict(preset.defaults), summary, True)
 
 
 def _from_file(name: str) -> FoundEnvironment:
@@ -207,6 +235,15 @@ def _from_file(name: str) -> FoundEnvironment:
             f"{path} defines {len(classes)} environment classes ({', '.join(classes)}); name one: {path}:CLASS"
         )
     return FoundEnvironment(path.stem, chosen, {}, _first_line(chosen), True)
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # a package above it
+        return False
+    except Exception:  # one that is there and fails; importing it says why
+        return True
 
 
 def _first_line(environment: AnyEnvironment) -> str:

@@ -108,3 +108,57 @@ def _forget() -> None:  # pyright: ignore[reportUnusedFunction]  # a fixture for
     """No module of one test serves another."""
     for name in [name for name in sys.modules if name.endswith("_world") or name.startswith("envhub_file_")]:
         del sys.modules[name]
+
+
+def described(folder: Path, **changed: str) -> Path:
+    """An env.toml that names the class of an installed distribution."""
+    keys = {"version": "0.1.0", "entry": "acme_worlds_world:Two"} | changed
+    file = folder / "env.toml"
+    file.write_text(
+        f'name = "acme/two"\nversion = "{keys["version"]}"\n\n'
+        f'[python]\nentry = "{keys["entry"]}"\ndistribution = "acme-worlds"\n'
+    )
+    return file
+
+
+def test_a_manifest_names_a_class_of_an_installed_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, monkeypatch, "acme-worlds", "acme/two")
+    found = find_environment(str(described(tmp_path)))
+    assert (found.name, found.environment.__name__, found.summary) == ("acme/two", "Two", "Says two.")
+
+
+def test_a_manifest_and_its_class_are_of_one_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, monkeypatch, "acme-worlds", "acme/two")
+    with pytest.raises(ConfigError, match=r"version = '0\.2\.0', but acme_worlds_world:Two says version = '0\.1\.0'"):
+        find_environment(str(described(tmp_path, version="0.2.0")))
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("acme_worlds_gone:Two", "install its distribution 'acme-worlds'"),
+        ("acme_worlds_gone.below:Two", "install its distribution 'acme-worlds'"),
+        ("acme_worlds_world:Three", "could not be imported"),
+        ("acme_worlds_world:Score", "neither an Environment class nor a Preset"),
+    ],
+)
+def test_a_manifest_that_leads_nowhere_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, said: str
+) -> None:
+    install(tmp_path, monkeypatch, "acme-worlds", "acme/two")
+    with pytest.raises(ConfigError, match=said):
+        find_environment(str(described(tmp_path, entry=entry)))
+
+
+SERVERS = Path(__file__).parents[2] / "mcp_servers" / "envhub_servers"
+
+
+@pytest.mark.parametrize("file", sorted(SERVERS.glob("*/env.toml")), ids=lambda file: file.parent.name)
+def test_a_shipped_environment_describes_itself(file: Path) -> None:
+    name = file.parent.name
+    assert find_environment(str(file)).environment is find_environment(name).environment
+
+
+def test_every_shipped_environment_describes_itself() -> None:
+    shipped = {plugin.entry.module.split(".")[1] for plugin in plugins(ENVIRONMENTS).values() if plugin.is_shipped}
+    assert {file.parent.name for file in SERVERS.glob("*/env.toml")} == shipped

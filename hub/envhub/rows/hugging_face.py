@@ -1,5 +1,6 @@
-"""Reading rows of Hugging Face data sets: `hf:NAME[:CONFIG]`, or a local folder in their layout."""
+"""Reading rows of Hugging Face data sets: `hf:NAME[:CONFIG][@COMMIT]`, or a local folder in their layout."""
 
+import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -11,6 +12,7 @@ from envhub.rows.row import Row
 from envhub.task import BadRow
 
 PREFIX = "hf:"
+_AT_COMMIT = re.compile(r"(.*)@([0-9a-f]{40})", re.DOTALL)
 
 
 def hugging_face_splits(source: str) -> tuple[str, ...]:
@@ -19,10 +21,10 @@ def hugging_face_splits(source: str) -> tuple[str, ...]:
     Raises:
         ConfigError: it cannot be fetched.
     """
-    name, config = _parse(source)
+    name, config, revision = _parse(source)
     datasets = _library(source)
     with _reachable(source):
-        names = [str(split) for split in datasets.get_dataset_split_names(name, config)]
+        names = [str(split) for split in datasets.get_dataset_split_names(name, config, revision=revision)]
     return tuple(sorted(names, key=lambda split: split != "test"))
 
 
@@ -33,21 +35,26 @@ def read_hugging_face(source: str, split: str) -> Iterator[Row | BadRow]:
         ConfigError: the data set cannot be fetched.
         DataError: it holds no row.
     """
-    name, config = _parse(source)
+    name, config, revision = _parse(source)
     datasets = _library(source)
     with _reachable(source):
-        rows = datasets.load_dataset(name, config, split=split)
+        rows = datasets.load_dataset(name, config, split=split, revision=revision)
     if not len(rows):
         raise DataError(f"split {split!r} holds no rows", source)
     for index, values in enumerate(rows):
         yield Row(values, f"{source} ({split})", None, index)
 
 
-def _parse(source: str) -> tuple[str, str | None]:
-    name, _, config = source.removeprefix(PREFIX).partition(":")
+def _parse(source: str) -> tuple[str, str | None, str | None]:
+    """Name, configuration and commit."""
+    named = source.removeprefix(PREFIX)
+    revision = None
+    if pinned := _AT_COMMIT.fullmatch(named):
+        named, revision = pinned.groups()
+    name, _, config = named.partition(":")
     if not name:
         raise ConfigError(f"data = {source!r}: name the data set, as in hf:openai/gsm8k or hf:openai/gsm8k:main")
-    return name, config or None
+    return name, config or None, revision
 
 
 def _library(source: str) -> Any:
@@ -63,7 +70,7 @@ def _library(source: str) -> Any:
 @contextmanager
 def _reachable(source: str) -> Generator[None]:
     """Say what to do when a data set cannot be fetched, whatever the library and its network layers raise."""
-    name, _ = _parse(source)
+    name, _, _ = _parse(source)
     try:
         yield
     except Exception as error:

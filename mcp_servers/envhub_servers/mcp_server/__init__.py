@@ -14,10 +14,14 @@ __all__ = ["McpServer", "adapt"]
 
 def adapt(manifest: Manifest, file: Path) -> AnyEnvironment:
     """The environment class of one manifest; `file` is the path of its `env.toml`."""
+    assert manifest.server is not None
+    assert manifest.verifier is not None
     attributes = {
         "__module__": __name__,
         "__doc__": manifest.description or f"The MCP server of {manifest.name}.",
         "manifest": manifest,
+        "server": manifest.server,
+        "verifier": manifest.verifier,
         "folder": file.parent,
         "file": file,
         "version": manifest.version,

@@ -13,7 +13,7 @@ from mcp_types import CallToolResult, DiscoverResult, Tool
 from envhub.environment import Environment, EnvironmentConfig
 from envhub.errors import ConfigError, TaskError
 from envhub.limits import Limits
-from envhub.manifest import Manifest
+from envhub.manifest import Manifest, ServerSection, VerifierSection
 from envhub.messages import Message
 from envhub.score import Score
 from envhub.submission import Submission
@@ -22,6 +22,7 @@ from envhub_servers.mcp_server.launch import CONTAINER_WORKDIR, check_engine, la
 from envhub_servers.mcp_server.results import bounded
 from envhub_servers.mcp_server.rows import RowSecret, read_tasks
 from envhub_servers.mcp_server.scratch import Scratch, make_scratch, remove, seed, snapshot
+from envhub_servers.mcp_server.sources import make_ready, rows_of
 from envhub_servers.mcp_server.tool_list import PinnedTools, pin
 from envhub_servers.mcp_server.verifying import ask_command, ask_service, question, read_token
 
@@ -33,6 +34,8 @@ class McpServer(Environment[EnvironmentConfig]):
     """A foreign MCP server, its tasks and its verifier. Made by `adapt`, one class a manifest."""
 
     manifest: ClassVar[Manifest]
+    server: ClassVar[ServerSection]
+    verifier: ClassVar[VerifierSection]
     file: ClassVar[Path]
     folder: ClassVar[Path]
     pinned: ClassVar[PinnedTools | None] = None
@@ -58,7 +61,7 @@ class McpServer(Environment[EnvironmentConfig]):
     @classmethod
     def tasks(cls, config: Any, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
         """A task a row, in the order of the file."""
-        return read_tasks(cls.folder / cls.manifest.tasks[split], split, cls.folder)
+        return read_tasks(rows_of(cls.manifest.tasks[split], cls.folder, split), split, cls.folder)
 
     @classmethod
     def limits(cls, config: Any) -> Limits:
@@ -68,7 +71,7 @@ class McpServer(Environment[EnvironmentConfig]):
     @classmethod
     def sources(cls) -> Sequence[Path]:
         """The manifest, the seed files, and every file beside it that a command names."""
-        server, verifier = cls.manifest.server, cls.manifest.verifier
+        server, verifier = cls.server, cls.verifier
         words = [*(server.command or ()), *server.args, *(verifier.command or ())]
         named = {cls.folder / word.replace("{folder}", str(cls.folder)) for word in words if "\0" not in word}
         if server.files is not None:
@@ -88,13 +91,15 @@ class McpServer(Environment[EnvironmentConfig]):
         Raises:
             ConfigError: it does not start, or its tools cannot be offered.
         """
-        server = cls.manifest.server
+        server = cls.server
         if server.image is not None:
             await _require_engine(check_engine(server.image), server.image)
-        for key, variable in (("server", server.token_variable), ("verifier", cls.manifest.verifier.token_variable)):
+        for key, variable in (("server", server.token_variable), ("verifier", cls.verifier.token_variable)):
             read_token(variable, f"{key}.token_variable")
         if server.files is not None and not (cls.folder / server.files).is_dir():
             raise ConfigError(f"{cls.file}: server.files = {server.files!r}: there is no such folder beside it")
+        for split, source in cls.manifest.tasks.items():
+            await anyio.to_thread.run_sync(make_ready, source, split, cls.folder)
         cls.slots = None if server.concurrency is None else anyio.Semaphore(server.concurrency)
         cls.pinned, cls.era = None, "auto"
         probe = cls(cls._first_task(config), config, 0)
@@ -113,7 +118,7 @@ class McpServer(Environment[EnvironmentConfig]):
         for task in cls.tasks(config, split, 0):
             if isinstance(task, Task):
                 return task
-        raise ConfigError(f"{cls.folder / cls.manifest.tasks[split]}: no row makes a task")
+        raise ConfigError(f"{cls.file}: no row of split {split!r} makes a task")
 
     @classmethod
     def more_tools(cls, config: Any) -> Sequence[Tool]:
@@ -155,7 +160,7 @@ class McpServer(Environment[EnvironmentConfig]):
         self._is_trusted = True
 
     async def _start(self) -> list[Tool]:
-        server = self.manifest.server
+        server = self.server
         if self.slots is not None:
             await self.slots.acquire()
             self._has_slot = True
@@ -175,7 +180,7 @@ class McpServer(Environment[EnvironmentConfig]):
         from envhub_servers.mcp_server.stdio import stdio
         from envhub_servers.mcp_server.wire import Wire
 
-        server, wire = self.manifest.server, Wire()
+        server, wire = self.server, Wire()
         if (url := server.url) is not None:
             token = read_token(server.token_variable, "server.token_variable")
             return Connection(lambda: streamable_http(url, token), wire, self.era, server.call_seconds)
@@ -186,13 +191,13 @@ class McpServer(Environment[EnvironmentConfig]):
         seeds = None if chosen is None else self.folder / chosen
         files = secret.files if isinstance(secret, RowSecret) else {}
         await anyio.to_thread.run_sync(seed, scratch.workdir, seeds, files)
-        launch = launch_of(self.manifest, self.folder, scratch, self.task.public, self.seed)
+        launch = launch_of(self.server, self.folder, scratch, self.task.public, self.seed)
         return Connection(lambda: stdio(launch, wire), wire, self.era, server.call_seconds)
 
     @property
     def _volatile(self) -> str:
         """A path that differs from episode to episode, and may stand in a tool's description."""
-        return str(self._scratch.workdir) if self._scratch is not None and self.manifest.server.image is None else ""
+        return str(self._scratch.workdir) if self._scratch is not None and self.server.image is None else ""
 
     def _compare(self, tools: Sequence[Tool]) -> None:
         assert self.pinned is not None
@@ -211,7 +216,7 @@ class McpServer(Environment[EnvironmentConfig]):
         except TaskError:
             self._is_trusted = False
             raise
-        return bounded(result, self.manifest.server.result_bytes)
+        return bounded(result, self.server.result_bytes)
 
     async def _check_announced(self) -> None:
         """List again where the server announced another list."""
@@ -243,7 +248,7 @@ class McpServer(Environment[EnvironmentConfig]):
     def _placed(self, message: Message) -> Message:
         if self._scratch is None:
             return message
-        workdir = CONTAINER_WORKDIR if self.manifest.server.image is not None else str(self._scratch.workdir)
+        workdir = CONTAINER_WORKDIR if self.server.image is not None else str(self._scratch.workdir)
         content = message.content.replace("{workdir}", workdir) if isinstance(message.content, str) else message.content
         requests = tuple(
             request.model_copy(update={"arguments": request.arguments.replace("{workdir}", workdir)})
@@ -253,7 +258,7 @@ class McpServer(Environment[EnvironmentConfig]):
 
     async def verify(self, submission: Submission) -> Score:
         """Ask the verifier, over a copy of the scratch folder that nobody else knows."""
-        verifier = self.manifest.verifier
+        verifier = self.verifier
         private = await anyio.to_thread.run_sync(make_scratch, secrets.token_hex(12))
         try:
             workdir, skipped = None, []

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from envhub.errors import ConfigError, TaskError
-from envhub.manifest import Manifest
+from envhub.manifest import ServerSection
 from envhub.task import Public
 from envhub_servers.mcp_server.processes import MARK
 from envhub_servers.mcp_server.scratch import Scratch
@@ -32,13 +32,12 @@ class Launch:
     """A command that removes what ending the process leaves behind."""
 
 
-def launch_of(manifest: Manifest, folder: Path, scratch: Scratch, public: Public, seed: int) -> Launch:
+def launch_of(server: ServerSection, folder: Path, scratch: Scratch, public: Public, seed: int) -> Launch:
     """The server of one episode.
 
     Raises:
         TaskError: the task lacks a key that the command names.
     """
-    server = manifest.server
     workdir = CONTAINER_WORKDIR if server.image is not None else str(scratch.workdir)
     values = {"workdir": workdir, "folder": str(folder), "python": sys.executable, "seed": str(seed)}
 

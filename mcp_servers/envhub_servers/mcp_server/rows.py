@@ -1,7 +1,7 @@
 """From rows of a tasks file to tasks."""
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,7 +9,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from envhub.errors import DataError
 from envhub.messages import Message, ToolRequest, assistant
-from envhub.rows import Row, RowSource
+from envhub.rows import Row
 from envhub.task import BadRow, Public, Secret, Task
 
 KEYS = ("id", "prompt", "system", "source", "metadata", "answer", "secret", "reference", "files")
@@ -30,9 +30,11 @@ class RowSecret(Secret):
     """Seed files of this task: path → text."""
 
 
-def read_tasks(file: Path, split: str, folder: Path) -> Iterator[Task[Public, Secret] | BadRow]:
-    """The tasks of one file, lazily; `folder` is that of env.toml."""
-    for row in RowSource(str(file)).rows("test"):
+def read_tasks(
+    rows: Iterable[tuple[str, Row] | BadRow], split: str, folder: Path
+) -> Iterator[Task[Public, Secret] | BadRow]:
+    """The tasks of a source's rows, lazily; `folder` is that of env.toml."""
+    for row in rows:
         if isinstance(row, BadRow):
             yield row
             continue

@@ -1,0 +1,18 @@
+"""`[python]`: an environment written in Python, as a class of a distribution."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from envhub.frozen import Frozen
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+
+
+class PythonSection(Frozen):
+    """`[python]`: the class, and the distribution it comes in."""
+
+    entry: Annotated[str, Field(pattern=rf"^{_NAME}(\.{_NAME})*:{_NAME}$")]
+    """`package.module:Class`, an `Environment` or a `Preset`; as an entry point names it."""
+    distribution: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=100)]
+    """What its wheel is called: the `name` in pyproject.toml."""
