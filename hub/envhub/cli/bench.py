@@ -5,13 +5,16 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.options import BaseUrlOption, RoleOption, SetOption, run_settings
+
 GROUP = "envhub.benches"
 """The sibling packages' own benchmarks: functions of (provider, quick, as_json)."""
 
 
 def bench(
     name: Annotated[
-        str, typer.Argument(help="Which benchmark: overhead, serving, gateway, latency, ray, schedule or sandbox.")
+        str,
+        typer.Argument(help="Which benchmark: overhead, serving, gateway, latency, layers, ray, schedule or sandbox."),
     ] = "overhead",
     rollouts: Annotated[
         int | None, typer.Option(min=10, help="Rollouts at each level: 3,000; of `ray` 20,000; of `schedule` samples.")
@@ -27,12 +30,24 @@ def bench(
         ),
     ] = None,
     memory: Annotated[bool, typer.Option(help="Also measure how memory grows over 20,000 rollouts.")] = True,
-    workers: Annotated[int, typer.Option(min=1, help="Of `ray`: processes that play.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Of `ray` and `layers`: processes that play.")] = 2,
     latency: Annotated[float, typer.Option(min=0.01, help="Of `latency`: seconds a model call takes.")] = 5.0,
     provider: Annotated[
         str | None, typer.Option(help="Of `sandbox`: docker or process; docker where an engine answers.")
     ] = None,
-    quick: Annotated[bool, typer.Option(help="Of `sandbox`: less of everything, for a first look.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Of `sandbox` and `layers`: less of everything, for a first look.")
+    ] = False,
+    environment: Annotated[
+        str | None, typer.Option("-e", "--env", metavar="ENV", help="Of `layers`: the environment; arithmetic else.")
+    ] = None,
+    settings: SetOption = None,
+    model: Annotated[
+        str | None,
+        typer.Option("-m", "--model", help="Of `layers`: a model beside the mock model, or another mock model."),
+    ] = None,
+    base_url: BaseUrlOption = None,
+    role: RoleOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Measure what the hub itself costs: CPU of a rollout, or of an environment server; and what sandboxes do.
@@ -45,6 +60,9 @@ def bench(
     `gateway`: CPU of the gateway per tool call and model call of agents outside, and memory of open episodes.
 
     `latency`: how near one process with 2,000 episodes in flight comes to the rate that a model of 5 s a call allows.
+
+    `layers`: model, environment, verifier, transport, store and schedule, each alone; then whole runs in one process,
+    with a served environment, on Ray and with another model; and which layer holds each of them back.
 
     `ray`: CPU of the driver and of its workers on a Ray cluster, beside the same run in one process.
 
@@ -73,5 +91,13 @@ def bench(
             with_memory=memory,
             workers=workers,
             latency=latency,
+            is_quick=quick,
+            request=run_settings(
+                environments=[environment] if environment else None,
+                model=model,
+                base_url=base_url,
+                roles=role,
+                set=settings,
+            ),
         )
     )

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from envhub.observe.gateway import GatewayReport
 from envhub.observe.latency import LatencyReport
+from envhub.observe.layers import LayersReport
 from envhub.observe.overhead import OverheadReport
 from envhub.observe.ray import RayReport
 from envhub.observe.schedule import Row as ScheduleRow
@@ -125,3 +127,49 @@ def print_schedule(console: Console, rows: Sequence[ScheduleRow]) -> None:
             f"{row.efficiency:.0%}",
         )
     console.print(table)
+
+
+def print_layers(console: Console, report: LayersReport) -> None:
+    """Every layer alone, whole runs, and what holds each of them back."""
+    for model, layers in report.layers.items():
+        table = Table(box=None, pad_edge=False, header_style="bold", title=f"alone, {model}", title_justify="left")
+        table.add_column("layer")
+        table.add_column("work")
+        for title in ("per rollout", "per second", "CPU ms", "its server's", "p50 ms", "p95 ms"):
+            table.add_column(title, justify="right")
+        for layer in layers:
+            walls = ["" if wall is None else f"{wall:,.2f}" for wall in (layer.p50_ms, layer.p95_ms)]
+            server = f"{layer.server_cpu_ms:.3f}" if layer.server_cpu_ms else ""
+            table.add_row(
+                layer.layer,
+                layer.work,
+                f"{layer.per_rollout:g}",
+                f"{layer.per_second:,.0f}" if layer.per_second >= 10 else f"{layer.per_second:.2g}",
+                f"{layer.cpu_ms:.3f}",
+                server,
+                *walls,
+            )
+        console.print(table)
+        console.print()
+    runs = Table(box=None, pad_edge=False, header_style="bold", title="whole runs", title_justify="left")
+    runs.add_column("CPU ms per rollout")
+    for title in ("driver", "workers", "servers", "mock model", "rollouts/s", "p50 ms", "p95 ms", "bottleneck"):
+        runs.add_column(title, justify="right")
+    for run, verdict in zip(report.runs, report.verdicts, strict=True):
+        played = run.played
+        cpus = (played.driver_cpu_ms, played.workers_cpu_ms, played.servers_cpu_ms, played.model_cpu_ms)
+        walls = (f"{played.per_second:,.1f}", f"{played.p50_ms:,.1f}", f"{played.p95_ms:,.1f}")
+        runs.add_row(run.name, *(f"{cpu:.3f}" if cpu else "" for cpu in cpus), *walls, verdict.bottleneck)
+    console.print(runs)
+    for verdict in report.verdicts:
+        console.print(f"\n[bold]{escape(verdict.run)}[/bold]: {escape(verdict.sentence)}", highlight=False)
+    for run in report.runs:
+        if run.played.unscored:
+            console.print(f"\n{run.name}: {run.played.unscored} of {run.played.rollouts} rollouts were not scored")
+    if report.is_busy:
+        console.print(
+            f"\nothers were at work here, too (load {report.load:g} on {report.cores} cores): rates and walls are "
+            "theirs as well, CPU is not",
+            style="dim",
+            highlight=False,
+        )

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import typer
@@ -25,6 +25,9 @@ class Asked:
     workers: int
     latency: float = 5.0
     """Seconds of a model call."""
+    is_quick: bool = False
+    request: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Of a run: the environment and the model to measure with, where a benchmark takes others than its own."""
 
     def show(self, figures: Any, print_tables: Callable[[], None]) -> None:
         """As JSON, or as tables."""
@@ -88,6 +91,22 @@ def _schedule(asked: Asked) -> None:
     asked.show(as_json(rows), lambda: print_schedule(results(), rows))
 
 
+def _layers(asked: Asked) -> None:
+    from envhub.cli.bench_tables import print_layers
+    from envhub.engine.request import build_request
+    from envhub.observe.layers import measure_layers
+
+    settings = {"environments": ["arithmetic"], "concurrency": (asked.levels or [32])[0], **asked.request}
+    report = measure_layers(
+        build_request(settings, "hub bench layers"),
+        asked.say,
+        rollouts=asked.rollouts,
+        workers=asked.workers,
+        is_quick=asked.is_quick,
+    )
+    asked.show(report.as_json(), lambda: print_layers(results(), report))
+
+
 def _lanes(say: Callable[[str], None]) -> list[str]:
     """Every lane that can be measured here."""
     from envhub.models.litellm_package import find_litellm
@@ -104,6 +123,7 @@ BENCHES: Mapping[str, Callable[[Asked], None]] = {
     "serving": _serving,
     "gateway": _gateway,
     "latency": _latency,
+    "layers": _layers,
     "ray": _ray,
     "schedule": _schedule,
 }

@@ -17,6 +17,14 @@ def children_cpu_seconds() -> float:
     return sum(map(process_cpu_seconds, _children(os.getpid())))
 
 
+def queued_seconds() -> float:
+    """How long this process's first thread has waited for a core so far (on Linux, where the kernel counts it)."""
+    try:
+        return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
 def _children(pid: int) -> list[int]:
     """Living descendants."""
     found: list[int] = []

@@ -111,6 +111,17 @@ def measure_overhead(
 @contextmanager
 def mock_server(model: str = "mock/solver") -> Generator[str]:
     """A mock model's server in its own process, instant unless its name says otherwise; its address."""
+    with mock_process(model) as (url, _):
+        yield url
+
+
+@contextmanager
+def mock_process(model: str) -> Generator[tuple[str, int]]:
+    """The same; its address, and the process's id.
+
+    Raises:
+        HubError: it did not come up.
+    """
     command = [sys.executable, "-c", "from envhub.cli.main import main; main()", "mock-server", model]
     with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -119,7 +130,7 @@ def mock_server(model: str = "mock/solver") -> Generator[str]:
             address = re.search(r"http://\S+", line)
             if address is None:
                 raise HubError(f"the mock server did not come up; it said {line!r}")
-            yield address[0]
+            yield address[0], server.pid
         finally:
             server.terminate()
             server.wait(START_SECONDS)

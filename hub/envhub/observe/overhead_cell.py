@@ -80,19 +80,24 @@ async def run_once(
     url: str, concurrency: int, rollouts: int, count: Count, *, live: LiveRun | None = None, **more: Any
 ) -> None:
     """One durable run into a directory that goes away."""
+    await run_plan(plan_for(url, concurrency, rollouts, **more), Credentials({}), count, live=live)
+    if count.scored != rollouts:
+        raise SystemExit(f"{count.scored} of {rollouts} rollouts were scored")
+
+
+async def run_plan(plan: Plan, credentials: Credentials, count: Count, *, live: LiveRun | None = None) -> None:
+    """One durable run of any plan, into a directory that goes away."""
     with tempfile.TemporaryDirectory() as folder:
         await collect(
-            plan_for(url, concurrency, rollouts, **more),
+            plan,
             Path(folder) / "run",
             given="",
             resume=False,
-            credentials=Credentials({}),
+            credentials=credentials,
             observer=count,
             stop=StopSignal(),
             live=live,
         )
-    if count.scored != rollouts:
-        raise SystemExit(f"{count.scored} of {rollouts} rollouts were scored")
 
 
 async def direct(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
@@ -139,9 +144,9 @@ async def bare_litellm(url: str, concurrency: int, rollouts: int) -> dict[str, f
         messages.append({"role": "tool", "tool_call_id": call.id, "content": "777777"})
         await ask(messages)
 
-    await _spread(play, range(WARM_UP), 32)
+    await spread(play, range(WARM_UP), 32)
     wall, cpu = time.perf_counter(), cpu_seconds()
-    await _spread(play, range(rollouts), concurrency)
+    await spread(play, range(rollouts), concurrency)
     return _figures(wall, cpu, rollouts)
 
 
@@ -239,7 +244,7 @@ async def _parts(opened: OpenPlan, url: str, concurrency: int) -> dict[str, floa
         answer = Message(role="tool", content="777777", tool_call_id=first.tool_requests[0].id)
         await model.generate(ModelRequest(messages=(*opening.messages, first, answer), tools=opening.tools))
 
-    await _spread(ask, items[:WARM_UP], 32)
+    await spread(ask, items[:WARM_UP], 32)
     calls = await _cpu(ask, items, concurrency)
 
     async def host(item: Item) -> None:
@@ -280,11 +285,11 @@ async def _storing(opened: OpenPlan, url: str) -> float:
 
 async def _cpu(work: Callable[[Item], Awaitable[None]], items: Sequence[Item], concurrency: int) -> float:
     cpu = time.process_time()
-    await _spread(work, items, concurrency)
+    await spread(work, items, concurrency)
     return round((time.process_time() - cpu) / len(items) * 1000, 4)
 
 
-async def _spread(work: Callable[[Any], Awaitable[None]], items: Iterable[Any], concurrency: int) -> None:
+async def spread(work: Callable[[Any], Awaitable[None]], items: Iterable[Any], concurrency: int) -> None:
     source = iter(items)
 
     async def worker() -> None:

@@ -1,0 +1,61 @@
+"""Sums wall and CPU time over stretches of one kind of work."""
+
+import time
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from envhub.observe.cpu import queued_seconds
+from envhub.observe.layer import Layer, LayerName
+
+Result = TypeVar("Result")
+
+
+class Meter:
+    """What some work took, of this process and of those that answer it."""
+
+    def __init__(self, answering: Callable[[], float]) -> None:
+        """`answering`: CPU seconds so far of the processes that answer."""
+        self._answering = answering
+        self.wall = self.cpu = self.queued = self.answered = 0.0
+        self.operations: list[float] = []
+        """Wall seconds of each."""
+
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """A stretch in which this work, and nothing else, is done."""
+        answered, queued = self._answering(), queued_seconds()
+        wall, cpu = time.perf_counter(), time.process_time()
+        try:
+            yield
+        finally:
+            self.wall += time.perf_counter() - wall
+            self.cpu += time.process_time() - cpu
+            self.queued += queued_seconds() - queued
+            self.answered += self._answering() - answered
+
+    async def time(self, operation: Awaitable[Result]) -> Result:
+        """One operation."""
+        began = time.perf_counter()
+        result = await operation
+        self.operations.append(time.perf_counter() - began)
+        return result
+
+    def layer(
+        self, layer: LayerName, work: str, per_rollout: float, *, without: "Meter | None" = None, has_wall: bool = True
+    ) -> Layer:
+        """The figures; `without` measured the same operations without this layer."""
+        count = len(self.operations)
+        ordered = sorted(self.operations)
+        return Layer(
+            layer=layer,
+            work=work,
+            per_rollout=round(per_rollout, 3),
+            per_second=round(count / self.wall, 2),
+            cpu_ms=round(self.cpu / count * 1000, 4),
+            server_cpu_ms=round(self.answered / count * 1000, 4),
+            p50_ms=round(ordered[count // 2] * 1000, 3) if has_wall else None,
+            p95_ms=round(ordered[int(count * 0.95)] * 1000, 3) if has_wall else None,
+            busy=round(min((self.cpu + self.queued) / self.wall, 1.0), 3),
+            without_ms=0.0 if without is None else round(without.wall / len(without.operations) * 1000, 4),
+        )
