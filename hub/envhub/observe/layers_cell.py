@@ -9,12 +9,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count, cycle, islice
 from pathlib import Path
-from typing import TypeVar
 
-import anyio
 import msgspec
 
 from envhub.engine.item import Item
@@ -25,27 +23,23 @@ from envhub.engine.request import RunRequest
 from envhub.errors import HubError, UsageError, first_error
 from envhub.hosting.toolbox import REPLY
 from envhub.loop import run_async
-from envhub.messages import Message
 from envhub.models.credentials import Credentials, load_credentials
-from envhub.observe.cpu import children_cpu_seconds, process_cpu_seconds
-from envhub.observe.layer import Alone, Layer, LayerName, Setup
+from envhub.observe.cpu import process_cpu_seconds
+from envhub.observe.layer import Alone, Layer, Setup
 from envhub.observe.layers_run import play
+from envhub.observe.layers_world import Recorded, Step, World, for_a_while
 from envhub.observe.meter import Meter
 from envhub.observe.overhead_cell import spread
 from envhub.observe.schedule import Simulation
-from envhub.protocols import Episode, Model, ModelReply, ModelRequest
-from envhub.rollout import Rollout, ToolCall
+from envhub.protocols import Model, ModelReply, ModelRequest
+from envhub.rollout import Rollout
 from envhub.store import open_writer
-from envhub.submission import Submission
 from envhub.transcript import conversation_of, submission_of
-
-Of = TypeVar("Of")
 
 SCHEDULED = 20_000
 """Samples of the simulated schedule."""
 RECORDS = 500
 """Committed in one stretch."""
-_MOST_OPERATIONS = 100_000
 
 
 class Listening:
@@ -59,27 +53,6 @@ class Listening:
         """Answer, and keep the question."""
         self.asked.append(replace(request, messages=tuple(request.messages)))  # the agent goes on with its list
         return await self._model.generate(request)
-
-
-@dataclass(frozen=True)
-class Step:
-    """What an agent did to its world."""
-
-    seat: str
-    call: ToolCall | None
-    said: Sequence[Message] = ()
-    """Where it was no call: the conversation the environment's user answers to."""
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A rollout that was played, to be done again in parts."""
-
-    item: Item
-    asked: Sequence[ModelRequest]
-    steps: Sequence[Step]
-    submission: Submission
-    rollout: Rollout
 
 
 async def alone(setup: Setup, credentials: Credentials) -> Alone:
@@ -184,96 +157,6 @@ async def _transport(
         return far.transport(near)
 
 
-class World:
-    """The environment's side of rollouts: opened, acted in, judged, each apart from the others."""
-
-    def __init__(self, played: Sequence[Recorded], in_flight: int, seconds: float) -> None:
-        self._played, self._in_flight, self._seconds = played, in_flight, seconds
-        self.opening, self.steps, self.verdicts = (Meter(children_cpu_seconds) for _ in range(3))
-
-    async def measure(self) -> None:
-        """Measure all three.
-
-        Raises:
-            EpisodeError: the environment broke.
-        """
-        with self.opening.running():
-            records = for_a_while(self._played, self._seconds, self._in_flight)
-            await spread(self._open_and_close, records, self._in_flight)
-        records = cycle(self._played)
-        end = time.perf_counter() + 2 * self._seconds
-        while not self.verdicts.operations or time.perf_counter() < end:
-            await self._wave(list(islice(records, self._in_flight)))
-
-    async def _open_and_close(self, record: Recorded) -> None:
-        cast = record.item.cast
-
-        async def both() -> None:
-            async with cast.host.open(record.item.task, seed=record.item.seed, deadlines=cast.deadlines):
-                pass
-
-        await self.opening.time(both())
-
-    async def _wave(self, records: Sequence[Recorded]) -> None:
-        """Open all; then only their steps, then only their verdicts, are made."""
-        held: list[tuple[Recorded, Episode]] = []
-        ready, done = anyio.Event(), anyio.Event()
-
-        async def hold(record: Recorded) -> None:
-            cast = record.item.cast
-            async with cast.host.open(record.item.task, seed=record.item.seed, deadlines=cast.deadlines) as episode:
-                held.append((record, episode))
-                if len(held) == len(records):
-                    ready.set()
-                await done.wait()
-
-        async with anyio.create_task_group() as holders:
-            for record in records:
-                holders.start_soon(hold, record)
-            await ready.wait()
-            with self.steps.running():
-                await spread(self._act, held, self._in_flight)
-            with self.verdicts.running():
-                await spread(self._judge, held, self._in_flight)
-            done.set()
-
-    async def _act(self, holding: tuple[Recorded, Episode]) -> None:
-        record, episode = holding
-        for step in record.steps:
-            seat = episode.seats[step.seat]
-            if step.call is None:
-                await self.steps.time(seat.reply(step.said))
-            else:
-                assert isinstance(step.call.arguments, dict)
-                await self.steps.time(seat.call_tool(step.call.name, step.call.arguments))
-
-    async def _judge(self, holding: tuple[Recorded, Episode]) -> None:
-        record, episode = holding
-        await self.verdicts.time(episode.conclude(record.submission))
-
-    def layers(self) -> list[Layer]:
-        """What environment and verifier take."""
-        found = [self.opening.layer("environment", "open and close", 1)]
-        if self.steps.operations:
-            found.append(self.steps.layer("environment", "tool call", self._steps_each))
-        return [*found, self.verdicts.layer("verifier", "verdict", 1)]
-
-    def transport(self, near: "World") -> list[Layer]:
-        """What is added to that by the way there: the same was done in this process by `near`."""
-        name: LayerName = "transport"
-        found = [
-            self.opening.layer(name, "open and close, served", 1, without=near.opening),
-            self.verdicts.layer(name, "verdict, served", 1, without=near.verdicts),
-        ]
-        if self.steps.operations:
-            found.insert(1, self.steps.layer(name, "tool call over MCP", self._steps_each, without=near.steps))
-        return found
-
-    @property
-    def _steps_each(self) -> float:
-        return sum(len(each.steps) for each in self._played) / len(self._played)
-
-
 async def _store(opened: OpenPlan, played: Sequence[Recorded], in_flight: int, seconds: float) -> Layer:
     """Commits; an operation's wall time is what a player waits for."""
     meter = Meter(lambda: 0.0)
@@ -303,15 +186,6 @@ def _schedule(seconds: float) -> Layer:
     return Layer(
         layer="schedule", work="sample", per_rollout=1, per_second=round(1e6 / each, 1), cpu_ms=round(each / 1000, 4)
     )
-
-
-def for_a_while(of: Sequence[Of], seconds: float, least: int) -> Iterator[Of]:
-    """One after the other, over and over, for so long; at least so many."""
-    end = time.perf_counter() + seconds
-    for number, each in enumerate(cycle(of)):
-        if number == _MOST_OPERATIONS or (number >= least and time.perf_counter() >= end):
-            return
-        yield each
 
 
 def main() -> None:
