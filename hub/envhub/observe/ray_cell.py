@@ -17,14 +17,14 @@ from envhub.observe.overhead_cell import WARM_UP, Count, run_once
 from envhub.rollout import Rollout
 
 MARK = 1000
-"""Rollouts after which memory counts as settled."""
+"""Rollouts after which memory counts as settled; of a small run, half of them."""
 
 
 class Weighed(Count):
     """Also weighs the workers at the mark."""
 
-    def __init__(self, live: LiveRun) -> None:
-        super().__init__(MARK)
+    def __init__(self, live: LiveRun, mark: int) -> None:
+        super().__init__(mark)
         self._live = live
         self.workers: dict[str, int] = {}
         """Worker → resident bytes at the mark."""
@@ -41,7 +41,7 @@ class Weighed(Count):
 async def local(url: str, concurrency: int, rollouts: int) -> dict[str, Any]:
     """One process, for comparison."""
     await run_once(url, min(concurrency, 32), WARM_UP, Count())
-    count = Count(MARK)
+    count = Count(min(MARK, rollouts // 2))
     wall, cpu = time.perf_counter(), time.process_time()
     await run_once(url, concurrency, rollouts, count)
     return {
@@ -56,7 +56,7 @@ async def ray(url: str, concurrency: int, rollouts: int, workers: int) -> dict[s
     async with open_cluster(RayOptions(), cpus=max(workers, 2)):
         await run_once(url, 32, WARM_UP, Count(), pool="ray", workers=workers)
         live = LiveRun(StopSignal())
-        count = Weighed(live)
+        count = Weighed(live, min(MARK, rollouts // 2))
         wall, cpu = time.perf_counter(), time.process_time()
         await run_once(url, concurrency, rollouts, count, live=live, pool="ray", workers=workers)
         began = count.began[0]
