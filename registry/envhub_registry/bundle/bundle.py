@@ -1,6 +1,7 @@
 """Bundles: a folder made one archive, the archive checked, and made a folder again."""
 
 import contextlib
+import re
 import secrets
 import shutil
 import tempfile
@@ -13,9 +14,9 @@ from envhub_registry.bundle.archive import read_archive, write_archive
 from envhub_registry.bundle.building import build_wheel, needs_wheel
 from envhub_registry.bundle.collect import Source, Tally, collect
 from envhub_registry.bundle.limits import MANIFEST_BYTES
-from envhub_registry.bundle.manifest import parse_manifest, read_manifest
+from envhub_registry.bundle.manifest import parse_manifest
 from envhub_registry.bundle.refusal import BundleRefused
-from envhub_registry.bundle.wheel import canonical_wheel, is_wheel_path
+from envhub_registry.bundle.wheel import canonical_wheel, distribution, is_wheel_path
 from envhub_registry.names import Release
 
 
@@ -45,14 +46,17 @@ def build_bundle(folder: Path, out: Path) -> Bundle:
     one lies in `wheel/`. Blocks, for as long as that takes.
 
     Raises:
-        BundleRefused: something in it must not be in a bundle, or its wheel cannot be built.
-        ConfigError: its `env.toml` does not hold.
+        BundleRefused: its `env.toml` does not hold, something in it must not be in a bundle, or its wheel cannot be
+            built.
     """
     folder = folder.resolve()
     if not folder.is_dir():
         raise BundleRefused(f"{folder} is no folder; name the one that holds {FILE_NAME}")
-    _, release = read_manifest(folder / FILE_NAME)
+    file = folder / FILE_NAME
     with tempfile.TemporaryDirectory(prefix="envhub-") as scratch, _said_of(f"{folder} cannot be bundled"):
+        if not file.is_file():
+            raise BundleRefused(f"it holds no {FILE_NAME}; `hub new` writes one")
+        _, release = parse_manifest(file.read_bytes(), str(file))
         sources = _with_wheel(folder, collect(folder), Path(scratch))
         made = Path(scratch) / release.file_name
         with made.open("xb") as sink:
@@ -80,7 +84,9 @@ def open_bundle(path: Path) -> Bundle:
         if manifest is None:
             raise BundleRefused(f"it holds no {FILE_NAME}")
         declared, release = parse_manifest(manifest)
-        return Bundle(path, reader.digest, reader.size, declared, release, tuple(files))
+        bundle = Bundle(path, reader.digest, reader.size, declared, release, tuple(files))
+        _check_distribution(bundle)
+        return bundle
 
 
 def extract(bundle: Bundle, folder: Path) -> None:
@@ -100,6 +106,18 @@ def extract(bundle: Bundle, folder: Path) -> None:
             partial.rename(folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+
+
+def _check_distribution(bundle: Bundle) -> None:
+    """See that an environment in Python comes in the wheel that its manifest names, and can be installed from it."""
+    if bundle.manifest.python is None:
+        return
+    named = bundle.manifest.python.distribution
+    if bundle.wheel is None:
+        raise BundleRefused(f"it holds no wheel of {named!r}; write a pyproject.toml, or put the wheel into wheel/")
+    found = distribution(bundle.wheel)
+    if found != re.sub(r"[-_.]+", "_", named).lower():
+        raise BundleRefused(f"its wheel is of {found!r}, but {FILE_NAME} names the distribution {named!r}")
 
 
 def _unpack(bundle: Bundle, partial: Path) -> None:

@@ -76,7 +76,9 @@ def collect(folder: Path) -> list[Source]:
 
 
 def _walk(folder: Path, prefix: str, ignored: Ignored) -> Iterator[Source]:
-    for entry in os.scandir(folder):
+    with os.scandir(folder) as entries:
+        found = list(entries)
+    for entry in found:
         path, file = prefix + entry.name, Path(entry.path)
         try:
             entry.name.encode()

@@ -1,38 +1,23 @@
-"""The `env.toml` of a folder or an archive, and which release it declares."""
-
-import tempfile
-from pathlib import Path
+"""The `env.toml` of a package, and which release it declares."""
 
 from envhub.errors import ConfigError
-from envhub.manifest import FILE_NAME, Manifest, load_manifest
+from envhub.manifest import FILE_NAME, Manifest
+from envhub.manifest import parse_manifest as parse
 from envhub_registry.bundle.refusal import BundleRefused
 from envhub_registry.names import NameRefused, Release
 
 
-def read_manifest(file: Path) -> tuple[Manifest, Release]:
-    """Read the manifest of a package and the release that it declares.
+def parse_manifest(content: bytes, file: str = FILE_NAME) -> tuple[Manifest, Release]:
+    """Check the bytes of a manifest; `file` is what errors call it.
 
     Raises:
-        ConfigError: the manifest does not hold.
-        BundleRefused: its name or version is none that a package can have.
+        BundleRefused: it does not hold, or its name or version is none that a package can have.
     """
-    manifest = load_manifest(file)
+    try:
+        manifest = parse(content, file)
+    except ConfigError as error:
+        raise BundleRefused(str(error)) from error
     try:
         return manifest, Release.parse(f"{manifest.name}@{manifest.version}")
     except NameRefused as error:
         raise BundleRefused(f"{file}: {error}") from error
-
-
-def parse_manifest(content: bytes) -> tuple[Manifest, Release]:
-    """The same, of the bytes that an archive holds.
-
-    Raises:
-        BundleRefused: the manifest does not hold.
-    """
-    with tempfile.TemporaryDirectory(prefix="envhub-") as scratch:
-        file = Path(scratch) / FILE_NAME
-        file.write_bytes(content)
-        try:
-            return read_manifest(file)
-        except (ConfigError, BundleRefused) as error:
-            raise BundleRefused(str(error).replace(str(file), FILE_NAME)) from None

@@ -30,6 +30,11 @@ def is_wheel_path(path: str) -> bool:
     return path.startswith("wheel/") and path.endswith(".whl")
 
 
+def distribution(path: str) -> str:
+    """Which distribution a wheel is of, as file names spell it: lower case, with `_` alone."""
+    return re.sub(r"[-_.]+", "_", path.rpartition("/")[2].split("-")[0]).lower()
+
+
 def canonical_wheel(name: str, content: bytes) -> bytes:
     """The one zip with these files, stored and in order.
 

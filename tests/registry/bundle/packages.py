@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from envhub_registry.bundle.encoding import BLOCK, END, StoredGzip, header, padding
+from envhub_registry.bundle.encoding import END, GZIP_HEADER, StoredGzip, header, padding
 
 MANIFEST = """\
 name = "acme/words"
@@ -78,14 +78,15 @@ def write_archive(file: Path, members: Sequence[tuple[tarfile.TarInfo, bytes]]) 
     return file
 
 
-def write_bomb(file: Path) -> Path:
-    """A gzip of 200 MB of zeros, about 200 kB long, with a manifest first."""
-    with gzip.GzipFile(file, "wb", mtime=0) as stream:
-        stream.write(header("env.toml", len(MANIFEST), False) + MANIFEST.encode() + bytes(padding(len(MANIFEST))))
-        stream.write(header("zeros", 200 * 10**6, False))
-        for _ in range(200):
-            stream.write(bytes(10**6))
-    return file
+def compressed(tar: bytes) -> bytes:
+    """Tar bytes in a gzip stream that any `tar` reads, with the header of ours."""
+    return GZIP_HEADER + gzip.compress(tar, 1, mtime=0)[len(GZIP_HEADER) :]
+
+
+def bomb_bytes() -> bytes:
+    """A gzip of 64 MB of zeros, about 300 kB long, with a manifest first."""
+    start = header("env.toml", len(MANIFEST), False) + MANIFEST.encode() + bytes(padding(len(MANIFEST)))
+    return compressed(start + header("zeros", 60 * 2**20, False) + bytes(60 * 2**20) + END)
 
 
 def wheel_bytes(files: dict[str, str] | None = None, change: Callable[[zipfile.ZipFile], None] | None = None) -> bytes:
@@ -105,6 +106,3 @@ def wheel_bytes(files: dict[str, str] | None = None, change: Callable[[zipfile.Z
         if change is not None:
             change(archive)
     return sink.getvalue()
-
-
-assert BLOCK == tarfile.BLOCKSIZE

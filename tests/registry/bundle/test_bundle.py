@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envhub.errors import ConfigError
 from envhub_registry.bundle.bundle import build_bundle, extract, open_bundle
 from envhub_registry.bundle.refusal import BundleRefused
 from tests.registry.bundle.packages import FILES, MANIFEST, wheel_bytes, write_package
@@ -137,7 +136,7 @@ def test_a_manifest_that_does_not_hold_is_told_with_its_line(tmp_path: Path) -> 
     folder = write_package(
         tmp_path / "words", **{"env.toml": MANIFEST.replace('version = "1.2.0"', 'versoin = "1.2.0"')}
     )
-    with pytest.raises(ConfigError, match=r"env\.toml:2: .*'versoin'.*'version'"):
+    with pytest.raises(BundleRefused, match=r"env\.toml:2: .*'versoin'.*'version'"):
         build_bundle(folder, tmp_path)
 
 
@@ -191,6 +190,19 @@ def test_a_python_package_is_built_from_what_is_bundled_alone(tmp_path: Path, mo
     assert "PROVIDER_KEY" not in seen
     assert not (folder / "dist").exists()
     assert not (folder / "build").exists()
+
+
+def test_an_environment_in_python_comes_in_the_wheel_that_its_manifest_names(tmp_path: Path) -> None:
+    declared = MANIFEST.partition("[server]")[0] + '[python]\nentry = "words:Words"\ndistribution = "Words"\n'
+    folder = write_package(tmp_path / "words", **{"env.toml": declared})
+    with pytest.raises(BundleRefused, match="holds no wheel of 'Words'"):
+        build_bundle(folder, tmp_path)
+    (folder / "wheel").mkdir()
+    (folder / "wheel" / "words-1.2.0-py3-none-any.whl").write_bytes(wheel_bytes())
+    assert build_bundle(folder, tmp_path).wheel == "wheel/words-1.2.0-py3-none-any.whl"
+    write_package(folder, **{"env.toml": declared.replace('"Words"', '"numbers"')})
+    with pytest.raises(BundleRefused, match=r"wheel is of 'words', but env\.toml names the distribution 'numbers'"):
+        build_bundle(folder, tmp_path)
 
 
 def test_a_build_that_fails_says_what_it_said(tmp_path: Path) -> None:
