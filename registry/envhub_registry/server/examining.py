@@ -1,0 +1,85 @@
+"""Whether a bundle and its statement hold: before anything of them is published."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from envhub.errors import UsageError
+from envhub.manifest import Manifest
+from envhub_registry.bundle.bundle import open_bundle
+from envhub_registry.bundle.facts import Envelope, Statement
+from envhub_registry.names import Release
+from envhub_registry.server.listing import Facts, facts_of
+from envhub_registry.server.refusal import Refused
+from envhub_registry.server.signed import open_envelope, read_payload
+
+STATEMENT_BYTES = 8 * 2**20
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A signed statement, and how large the bundle is that it speaks of."""
+
+    release: Release
+    envelope: Envelope
+    statement: Statement
+    size: int
+    """Of the bundle, in bytes."""
+
+    @property
+    def key_id(self) -> str:
+        """Of the key that signed."""
+        return self.envelope.signatures[0].keyid
+
+    @property
+    def facts(self) -> Facts:
+        """What is shown and searched of it."""
+        return facts_of(self.envelope, self.statement, self.size)
+
+
+def examine(bundle: Path, statement: Path) -> Examined:
+    """See that a statement is signed, and that what it says of a bundle is so.
+
+    Raises:
+        Refused: with 422, what does not hold.
+    """
+    try:
+        signed = open_envelope(statement.read_bytes())
+        opened = open_bundle(bundle)
+    except Refused:
+        raise
+    except UsageError as error:
+        raise Refused(422, str(error).replace(str(bundle), "the bundle")) from error
+    said = signed.statement
+    if opened.digest != said.digest:
+        raise Refused(
+            422, f"the statement speaks of another bundle: it names {said.digest}, this one is {opened.digest}"
+        )
+    if said.subject[0].name != str(opened.release):
+        raise Refused(
+            422, f"the statement speaks of {said.subject[0].name}, and the bundle's env.toml of {opened.release}"
+        )
+    if _said(said) != opened.manifest:
+        raise Refused(422, f"what the statement says of the env.toml of {opened.release} is not what the bundle holds")
+    return Examined(opened.release, signed.envelope, said, opened.size)
+
+
+def trust_statement(statement: bytes, size: int) -> Examined:
+    """Read a statement that was examined when it came.
+
+    Raises:
+        ValidationError: it is none any more.
+        UsageError: it names no release.
+    """
+    envelope = Envelope.model_validate_json(statement)
+    said = read_payload(envelope)
+    return Examined(said.release, envelope, said, size)
+
+
+def _said(statement: Statement) -> Manifest:
+    try:
+        return Manifest.model_validate_json(json.dumps(statement.predicate.manifest), strict=True)
+    except ValidationError as error:
+        raise Refused(422, f"the statement's manifest is none: {error.errors()[0]['msg']}") from error

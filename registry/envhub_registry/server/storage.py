@@ -1,0 +1,148 @@
+"""Writing in a registry's directory: whole or not at all, and on the disk before anyone is told."""
+
+import fcntl
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from envhub.errors import ConfigError, StoreError
+from envhub_registry.names import Release
+from envhub_registry.server.layout import BUNDLE, STATEMENT, Layout
+from envhub_registry.server.refusal import Refused
+
+
+def open_layout(root: Path) -> Layout:
+    """A registry's directory, made where there is none.
+
+    Raises:
+        ConfigError: it cannot be made or written.
+    """
+    layout = Layout(root.absolute())
+    try:
+        for folder in (layout.packages, layout.namespaces, layout.incoming):
+            folder.mkdir(parents=True, exist_ok=True)
+        layout.lock.touch()
+    except OSError as error:
+        raise ConfigError(f"a registry cannot be kept in {root}: {error.strerror or error}") from error
+    return layout
+
+
+@contextmanager
+def locked(layout: Layout) -> Generator[None]:
+    """Be the only one, of all processes, who changes packages and namespaces; for a moment."""
+    descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def receiving(layout: Layout) -> Generator[Path]:
+    """A folder for a version on its way; what is left of it in the end goes.
+
+    Its lock tells a folder in use from one whose process died.
+    """
+    folder = layout.incoming / secrets.token_hex(16)
+    with _disk(f"an upload cannot be kept in {layout.incoming}"), locked(layout):
+        folder.mkdir(mode=0o755)
+        descriptor = os.open(folder, os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def sweep(layout: Layout) -> int:
+    """Remove what died on its way; how many there were."""
+    removed = 0
+    with locked(layout):
+        for folder in layout.incoming.iterdir():
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
+                removed += 1
+            finally:
+                os.close(descriptor)
+    return removed
+
+
+def secure(folder: Path) -> None:
+    """See a received version onto the disk, before it gets its name.
+
+    Raises:
+        StoreError: the disk did not take it.
+    """
+    with _disk(f"{folder} cannot be written"):
+        for name in (BUNDLE, STATEMENT):
+            _sync(folder / name)
+        _sync(folder)
+
+
+def place(layout: Layout, folder: Path, release: Release) -> float:
+    """Give a received version its name, by one rename; when that was. For who holds the lock.
+
+    Raises:
+        Refused: the version exists.
+        StoreError: the disk did not take it.
+    """
+    target = layout.version(release)
+    if target.exists():
+        raise Refused(409, f"{release} is published already, and a version never changes; raise the version")
+    with _disk(f"{release} cannot be published"):
+        for parent in (target.parent.parent, target.parent):
+            with suppress(FileExistsError):
+                parent.mkdir()
+                _sync(parent.parent)
+        now = time.time()
+        # When it was published, as everyone who makes an index of the directory will read it.
+        os.utime(folder / STATEMENT, (now, now))
+        folder.rename(target)
+        _sync(target.parent)
+    return now
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a small file, which is there whole or as it was.
+
+    Raises:
+        StoreError: the disk did not take it.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with _disk(f"{path} cannot be written"):
+            with temporary.open("x", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            _sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _disk(attempt: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{attempt}: {error.strerror or error}") from error
