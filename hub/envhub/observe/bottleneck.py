@@ -11,12 +11,14 @@ Part = Literal["model", "environment", "verifier", "transport", "store", "schedu
 Kind = Literal["alone", "cpu"]
 """A bound that a layer has by itself, whoever else is at work; or that of a process with a core's worth of time."""
 
-BUSY = 0.8
-"""From here on a layer is bound by the CPU of who plays, not by waiting."""
+BUSY = 0.6
+"""From here on a layer is bound by CPU, not by waiting."""
 GROWS = 1.3
 """A rate that grows so much with twice as many in flight is not at its end."""
 NEAR = 0.75
 """A run nearer than this to its bound has no other one to speak of."""
+BESIDE = 3
+"""Nor has one whose next bound is so many times as high."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class RunFacts:
     in_flight: int
     cores: int
     workers: int = 0
+    is_busy: bool = False
+    """Whether others were at work on the machine."""
 
 
 def judge(run: RunFacts, layers: Sequence[Layer]) -> Verdict:
@@ -73,8 +77,10 @@ def judge(run: RunFacts, layers: Sequence[Layer]) -> Verdict:
     share = round(measured / first.per_second, 3)
     reached = f"The run reached {share:.0%} of the {_rate(first)} this allows"
     sentence = f"{first.why}; {_advice(first, run, layers)}. {reached}"
-    others = [bound for bound in bounds if bound.part != first.part]
-    if share < NEAR and others:
+    others = [bound for bound in bounds if bound.part != first.part and bound.per_second < BESIDE * first.per_second]
+    if share < NEAR and run.is_busy:
+        sentence += "; others were at work on this machine"
+    elif share < NEAR and others:
         sentence += f"; {others[0].part} is next with {_rate(others[0])}, and an episode meets one after the other"
     return Verdict(run.name, first.part, measured, round(first.per_second, 1), share, f"{sentence}.", bounds)
 
@@ -89,10 +95,12 @@ def _alone(run: RunFacts, layers: Sequence[Layer]) -> list[Bound]:
         rate = 1 / sum(layer.seconds_per_rollout for layer in of)
         slowest = max(of, key=lambda layer: layer.seconds_per_rollout)
         if slowest.busy >= BUSY:
-            # It had no time to wait; and how long it was kept from a core says something of others on this machine.
-            rate = max(rate, 1000 / sum(layer.cpu_ms_per_rollout for layer in of))
+            # Not waiting, but work: what it does with a core of its own, whoever else is at work on this machine.
+            ours = 1000 / sum(layer.cpu_ms_per_rollout for layer in of)
+            theirs = 1000 / max(sum(layer.per_rollout * layer.server_cpu_ms for layer in of), 1e-9)
             if run.way == "ray" and part in _PLAYED:
-                rate *= min(run.workers, run.cores)
+                ours *= min(run.workers, run.cores)
+            rate = max(rate, min(ours, theirs))
         why = f"{part}: {slowest.per_second:,.0f} × {slowest.work} a second at {run.in_flight} in flight"
         if slowest.p50_ms is not None:
             why += f", {slowest.p50_ms:,.3g} ms each"

@@ -3,6 +3,7 @@
 import os
 import resource
 from pathlib import Path
+from typing import Literal
 
 
 def cpu_seconds() -> float:
@@ -17,10 +18,10 @@ def children_cpu_seconds() -> float:
     return sum(map(process_cpu_seconds, _children(os.getpid())))
 
 
-def queued_seconds() -> float:
-    """How long this process's first thread has waited for a core so far (on Linux, where the kernel counts it)."""
+def queued_seconds(pid: int | Literal["self"] = "self") -> float:
+    """How long a process's first thread has waited for a core so far (on Linux, where the kernel counts it)."""
     try:
-        return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):
         return 0.0
 

@@ -30,7 +30,7 @@ class Layer(Frozen):
     """Of an operation's wall time; None where it has none of its own."""
     p95_ms: float | None = None
     busy: float = 1.0
-    """The part of the time in which the process that plays was at work, or waited for a core."""
+    """The part of the time in which who plays, or who answers, was at work; time without a core left out."""
     without_ms: float = 0.0
     """What the same operation takes of the time without this layer: not its own."""
     at_twice: float | None = None

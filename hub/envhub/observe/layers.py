@@ -58,7 +58,7 @@ class LayersReport:
     @property
     def is_busy(self) -> bool:
         """Whether others were at work here, too."""
-        return self.load > self.cores / 2
+        return _is_busy(self.load, self.cores)
 
     def as_json(self) -> dict[str, Any]:
         """As `hub bench layers --json` prints it."""
@@ -107,7 +107,7 @@ def measure_layers(
 
     Raises:
         UsageError: the request does not hold, or a model server does not answer.
-        HubError: no rollout could be scored, or a cell failed.
+        HubError: no rollout could be scored, or a cell failed; a run on Ray that fails is left out.
     """
     mock, other = _models(request)
     _check(request, other or mock)
@@ -121,7 +121,11 @@ def measure_layers(
         if importlib.util.find_spec("ray") is None:
             session.leave_out(f"{NO_RAY}, to measure its workers")
         else:
-            session.play(main, f"Ray, {workers} workers", "ray", workers)
+            name = f"Ray, {workers} {'worker' if workers == 1 else 'workers'}"
+            try:
+                session.play(main, name, "ray", workers)
+            except HubError as error:  # no reason to throw away what was measured
+                session.leave_out(f"{name}: {error}")
     if other is not None:
         backend = Backend(other, {"model": other, "base_url": request.base_url, "lane": request.lane}, None)
         session.measure(backend, beside=main)
@@ -199,7 +203,8 @@ class _Session:
         self._say(f"{name}: {request.repeats * tasks:,} rollouts …")
         played = Played.model_validate(self._cell("run", request, backend))
         self._runs.append(Run(name, backend.name, workers, played))
-        self._verdicts.append(judge(RunFacts(name, way, played, in_flight, self._cores, workers), layers))
+        is_busy = _is_busy(self._load, self._cores)
+        self._verdicts.append(judge(RunFacts(name, way, played, in_flight, self._cores, workers, is_busy), layers))
 
     def leave_out(self, why: str) -> None:
         """Say what is not measured."""
@@ -244,3 +249,7 @@ class _Session:
         if "error" in said:
             raise (UsageError if said["is_usage"] else HubError)(said["error"])
         return said
+
+
+def _is_busy(load: float, cores: int) -> bool:
+    return load > cores / 2

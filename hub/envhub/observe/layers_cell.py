@@ -126,7 +126,7 @@ async def _model(model: Model, played: Sequence[Recorded], in_flight: int, setup
     pid = setup.model_pid
     found: list[Meter] = []
     for level in (in_flight, 2 * in_flight):
-        meter = Meter(lambda: 0.0 if pid is None else process_cpu_seconds(pid))
+        meter = Meter(lambda: 0.0 if pid is None else process_cpu_seconds(pid), pid)
 
         async def ask(request: ModelRequest, meter: Meter = meter) -> None:
             await meter.time(model.generate(request))
