@@ -34,6 +34,7 @@ class Resources(Frozen):
     """What a sandbox may use."""
 
     cpus: float = Field(default=1.0, gt=0)
+    """Cores' worth of time; 0.5 is half of one."""
     memory_bytes: int = Field(default=1 * GIB, ge=16 * MIB)
     """Memory of all its processes together; swap is not on top of it."""
     pids: int = Field(default=256, ge=8)

@@ -1,6 +1,7 @@
 """The forms that values of an `env.toml` take, and what its sections check alike."""
 
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
@@ -10,11 +11,19 @@ from envhub.frozen import Frozen
 Words = Annotated[tuple[str, ...], Field(min_length=1)]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
 Variables = dict[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")], str]
-Url = Annotated[str, Field(pattern=r"^https?://\S+$")]
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Tag = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=40)]
 Author = Annotated[str, Field(pattern=r"^[^<>\s][^<>\n]*( <[^@\s<>]+@[^@\s<>]+>)?$", max_length=200)]
+
+
+def _address(url: str) -> str:
+    if not urlsplit(url).hostname:  # which raises ValueError, too
+        raise ValueError("it names no host")
+    return url
+
+
+Url = Annotated[str, Field(pattern=r"^https?://\S+$"), AfterValidator(_address)]
 
 
 def _licence(expression: str) -> str:

@@ -3,11 +3,16 @@
 `python -m envhub.manifest.schema FILE` writes it; docs/schemas/env.schema.json is what it wrote last.
 """
 
+import ast
+import inspect
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
+from envhub.frozen import Frozen
+from envhub.manifest.reading import SECTIONS
 from envhub.manifest.whole import Manifest
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -17,6 +22,10 @@ IDENTIFIER = "urn:envhub:schema:env:1"
 def manifest_schema() -> dict[str, Any]:
     """What an env.toml may hold, read as JSON; what depends on several keys at once is said in words alone."""
     schema = Manifest.model_json_schema(mode="validation")
+    for model in (Manifest, *SECTIONS.values()):
+        section = schema if model is Manifest else schema["$defs"][model.__name__]
+        for key, said in _sayings(model).items():
+            section["properties"][key]["description"] = said
     described = cast(dict[str, Any], _plain(schema))
     # What the class checks across keys, where a schema can say it.
     described["oneOf"] = [
@@ -29,6 +38,21 @@ def manifest_schema() -> dict[str, Any]:
 def schema_text() -> str:
     """The schema as its file holds it."""
     return json.dumps(manifest_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _sayings(model: type[Frozen]) -> dict[str, str]:
+    """What stands below each field of a model, on one line."""
+    # Read here, and not by pydantic's own setting, which reads every model's source whenever the hub starts.
+    defined = ast.parse(inspect.getsource(model)).body[0]
+    assert isinstance(defined, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, below in pairwise(defined.body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=key)), ast.Expr(value=ast.Constant(value=str(said))):
+                found[key] = " ".join(said.split())
+            case _:
+                pass
+    return found
 
 
 def _plain(node: Any) -> Any:
