@@ -6,9 +6,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import BinaryIO
-from urllib.error import URLError
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
@@ -95,6 +96,8 @@ def _copy(url: str, target: BinaryIO, key: str) -> str:
                     raise ConfigError(f"{key}: {url} is over {MOST_BYTES:,} bytes, or takes over {FETCH_SECONDS:g} s")
                 digest.update(chunk)
                 target.write(chunk)
-    except (URLError, OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
+        if isinstance(error, HTTPError):
+            error.close()  # it holds the answer
         raise ConfigError(f"{key}: {url} could not be fetched: {error}") from error
     return digest.hexdigest()

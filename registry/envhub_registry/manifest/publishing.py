@@ -81,8 +81,10 @@ def _pins(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _addresses(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    sections = (("server", manifest.server), ("verifier", manifest.verifier))
-    for key, url in ((f"{name}.url", section.url) for name, section in sections if section is not None):
+    named = [(f"tasks.{split}.url", source.url) for split, source in manifest.tasks.items()]
+    for section, where in (("server", manifest.server), ("verifier", manifest.verifier)):
+        named.append((f"{section}.url", where.url if where is not None else None))
+    for key, url in named:
         if url is not None and _HERE.fullmatch(urlsplit(url).hostname or ""):
             yield key, f"{url!r} is a place on this machine; others would look on theirs"
 

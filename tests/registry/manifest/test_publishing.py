@@ -83,6 +83,11 @@ def test_a_whole_manifest_can_be_published(folder: Path) -> None:
             "14: verifier.url: 'http://localhost:1/v' is a place on",
         ),
         ("https://example.org/verify", "http://[::1]:1/v", "14: verifier.url: "),
+        (
+            '"tasks.jsonl"',
+            f'{{ url = "http://127.0.0.1/a.jsonl", sha256 = "{"0" * 64}" }}',
+            "10: tasks.test.url: 'http://127.0.0.1/a.jsonl' is a place on this machine",
+        ),
         ("tasks.jsonl", "lost.jsonl", "10: tasks.test: there is no file 'lost.jsonl' beside env.toml"),
         ("tasks.jsonl", "../tasks.jsonl", "10: tasks.test: '../tasks.jsonl' lies outside"),
         ("tasks.jsonl", "/etc/hostname", "10: tasks.test: '/etc/hostname' lies outside"),
