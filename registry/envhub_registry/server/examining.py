@@ -61,6 +61,10 @@ def examine(bundle: Path, statement: Path) -> Examined:
         raise Refused(
             422, f"the statement speaks of {said.subject[0].name}, and the bundle's env.toml of {opened.release}"
         )
+    if "_" in opened.release.package.namespace:
+        raise Refused(
+            422, f"the namespace of {opened.release} holds `_`, which names of MCP servers do not take; use `-`"
+        )
     if _said(said) != opened.manifest:
         raise Refused(422, f"what the statement says of the env.toml of {opened.release} is not what the bundle holds")
     return Examined(opened.release, signed.envelope, said, opened.size)

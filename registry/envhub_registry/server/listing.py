@@ -120,14 +120,20 @@ class Listing:
             "key_id": facts.key_id,
             "checks_passed": facts.checks_passed,
         }
+        server: dict[str, Any] = {
+            "$schema": _SCHEMA,
+            "name": str(self.release.package),
+            "title": self.release.package.name,
+            "description": description,
+            "version": str(self.release.version),
+            "_meta": {_PUBLISHER: {"envhub": provided}},
+        }
+        if facts.homepage:
+            server["websiteUrl"] = facts.homepage
+        if facts.repository:
+            server["repository"] = {"url": facts.repository, "source": "git"}
         return {
-            "server": {
-                "$schema": _SCHEMA,
-                "name": str(self.release.package),
-                "description": description,
-                "version": str(self.release.version),
-                "_meta": {_PUBLISHER: provided},
-            },
+            "server": server,
             "_meta": {_OFFICIAL: official},
         }
 

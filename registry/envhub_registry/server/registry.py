@@ -218,7 +218,7 @@ def _read(layout: Layout, release: Release) -> Listing:
     """A version, as its folder tells it. It was verified when it came; who installs it does so again."""
     try:
         envelope = layout.statement(release).read_bytes()
-        published_at = layout.statement(release).stat().st_mtime
+        published_at = layout.statement(release).stat().st_mtime_ns // 1000 / 1e6
         size = layout.bundle(release).stat().st_size
         mark = layout.yanked(release)
         yank = Yank.model_validate_json(mark.read_bytes()) if mark.exists() else None

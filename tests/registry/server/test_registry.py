@@ -202,7 +202,8 @@ def test_sixteen_publishers_at_once_lose_nothing(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path)
     offers = [publisher.offer(f"lab/env-{number}") for number in range(16)]
     with open_registry(tmp_path / "hub") as registry, ThreadPoolExecutor(16) as threads:
-        list(threads.map(lambda offer: publish(registry, offer), offers))
+        for done in [threads.submit(publish, registry, offer) for offer in offers]:
+            done.result()
         assert registry.search(Query(limit=100)).total == 16
     with open_registry(tmp_path / "hub") as registry:
         assert registry.search(Query(limit=100)).total == 16

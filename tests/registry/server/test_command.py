@@ -1,0 +1,102 @@
+"""`hub registry …`: what an operator types."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from envhub.errors import HubError, UsageError
+from envhub_registry.server.command import registry
+from envhub_registry.server.tokens import Tokens
+
+Run = Callable[..., "Done"]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command printed, or what it complained of."""
+
+    out: str
+    error: BaseException | None
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `hub registry …` in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(*words: str) -> Done:
+        result = CliRunner().invoke(registry, words)
+        error = result.exception
+        assert error is None or isinstance(error, HubError), result.output
+        return Done(result.stdout, error)
+
+    return command
+
+
+def test_a_token_is_shown_once_listed_without_its_secret_and_revoked(run: Run, tmp_path: Path) -> None:
+    made = json.loads(
+        run("token", "create", "hub", "--namespace", "lab", "--scope", "publish,yank", "--expires", "90d", "--json").out
+    )
+    tokens = Tokens(tmp_path / "hub" / "tokens.db")
+    found = tokens.find(made["token"])
+    assert found is not None and found.allows("yank", "lab") and not found.allows("publish", "other")
+    secret = made["token"].rpartition("_")[2]
+    assert secret.encode() not in (tmp_path / "hub" / "tokens.db").read_bytes()
+    assert secret not in run("token", "list", "hub").out
+    assert run("token", "revoke", "hub", made["id"]).error is None
+    assert tokens.find(made["token"]) is None
+    assert json.loads(run("token", "list", "hub", "--json").out)["tokens"][0]["state"] == "revoked"
+    assert (tmp_path / "hub" / "tokens.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_expired_token_counts_no_more(run: Run, tmp_path: Path) -> None:
+    text = run("token", "create", "hub", "--namespace", "*", "--expires", "2020-01-01").out.strip()
+    assert Tokens(tmp_path / "hub" / "tokens.db").find(text) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("token", "create", "hub", "--namespace", "Lab"),
+        ("token", "create", "hub", "--namespace", "lab", "--scope", "everything"),
+        ("token", "create", "hub", "--namespace", "lab", "--scope", ","),
+        ("token", "create", "hub", "--namespace", "lab", "--expires", "soon"),
+        ("token", "revoke", "hub", "abc"),
+        ("namespace", "assign", "hub", "lab", "--key", "short"),
+        ("rebuild", "nothing"),
+        ("serve", "hub", "--host", "0.0.0.0"),
+    ],
+)
+def test_what_does_not_hold_is_told(run: Run, words: tuple[str, ...]) -> None:
+    assert isinstance(run(*words).error, UsageError)
+
+
+def test_an_operator_gives_a_namespace_to_a_key(run: Run) -> None:
+    key = "ab" * 32
+    assert run("namespace", "assign", "hub", "lab", "--key", key).error is None
+    assert json.loads(run("namespace", "list", "hub", "--json").out) == {
+        "namespaces": [{"namespace": "lab", "owners": [key]}]
+    }
+    assert isinstance(run("namespace", "assign", "hub", "1ab", "--key", key).error, UsageError)
+    assert json.loads(run("rebuild", "hub", "--json").out)["versions"] == 0
+
+
+def test_a_server_says_where_it_is_and_leaves_at_ctrl_c(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from envhub.cli.main import main; main()"]
+    command += ["registry", "serve", "hub", "--port", "0", "--json"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        url = json.loads(server.stdout.readline())["url"]
+        with urllib.request.urlopen(f"{url}/v0.1/servers", timeout=5) as answer:
+            assert json.load(answer) == {"servers": [], "metadata": {"count": 0}}
+        server.send_signal(signal.SIGINT)
+        out, err = server.communicate(timeout=10)
+    assert (server.returncode, out, err) == (130, "", "")
