@@ -11,7 +11,7 @@ from envhub.sandbox import Network, Resources
 Determinism = Literal["full", "seeded", "none"]
 
 
-class RewardSection(Frozen):
+class RewardSection(Frozen, defer_build=True):
     """`[reward]`: what a reward may be."""
 
     range: tuple[float, float] = (0.0, 1.0)
@@ -28,7 +28,7 @@ class RewardSection(Frozen):
         return self
 
 
-class SandboxSection(Frozen):
+class SandboxSection(Frozen, defer_build=True):
     """`[sandbox]`: where its tools run. What was in force stands on every rollout."""
 
     images: tuple[Annotated[str, Field(min_length=1, max_length=400)], ...] = ()
@@ -39,7 +39,7 @@ class SandboxSection(Frozen):
     """What one sandbox may use."""
 
 
-class AdoptedFrom(Frozen):
+class AdoptedFrom(Frozen, defer_build=True):
     """`[adopted_from]`: what it is made of, where somebody else made that."""
 
     source: Annotated[str, Field(min_length=1, max_length=400)]

@@ -9,7 +9,7 @@ from envhub.frozen import Frozen
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
-class PythonSection(Frozen):
+class PythonSection(Frozen, defer_build=True):
     """`[python]`: the class, and the distribution it comes in."""
 
     entry: Annotated[str, Field(pattern=rf"^{_NAME}(\.{_NAME})*:{_NAME}$")]

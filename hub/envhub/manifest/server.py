@@ -13,7 +13,7 @@ PLACEHOLDERS = ("workdir", "folder", "python", "seed", "task.id")
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][\w.]*)\}")
 
 
-class ServerSection(Frozen):
+class ServerSection(Frozen, defer_build=True):
     """`[server]`: the MCP server; exactly one of `command`, `image` and `url`."""
 
     command: Words | None = None

@@ -9,7 +9,7 @@ from envhub.frozen import Frozen
 from envhub.manifest.forms import Sha256, Url, exactly_one, only_with
 
 
-class TaskSource(Frozen):
+class TaskSource(Frozen, defer_build=True):
     """`[tasks.SPLIT]`: one split's rows; exactly one of `file`, `url` and `hf`."""
 
     file: str | None = Field(default=None, min_length=1)

@@ -6,7 +6,7 @@ from envhub.frozen import Frozen
 from envhub.manifest.forms import Seconds, Url, Variables, Words, exactly_one, only_with
 
 
-class VerifierSection(Frozen):
+class VerifierSection(Frozen, defer_build=True):
     """`[verifier]`: what turns a sealed episode into a score; exactly one of `command` and `url`."""
 
     command: Words | None = None

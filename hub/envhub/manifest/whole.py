@@ -23,7 +23,7 @@ def _spoken(contract: int) -> int:
     return contract
 
 
-class Manifest(Frozen):
+class Manifest(Frozen, defer_build=True):
     """All of an `env.toml`: one of the sections `[server]` and `[python]`, and what there is to say about it."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*/[a-z0-9][a-z0-9._-]*$", max_length=100)
