@@ -112,6 +112,8 @@ class Statement(Frozen):
 class Signature(Frozen):
     """One signature of an envelope."""
 
+    model_config = ConfigDict(serialize_by_alias=True)
+
     keyid: _Hex
     """SHA-256 of the raw public key."""
     sig: str = Field(pattern=r"^[A-Za-z0-9+/]{86}==$")

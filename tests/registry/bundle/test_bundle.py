@@ -83,7 +83,7 @@ TREES = st.dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(files=TREES, data=st.data())
 def test_any_files_give_the_same_bytes_in_any_order_and_come_back(
     files: dict[str, tuple[bytes, bool]], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
