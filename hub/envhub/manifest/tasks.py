@@ -18,7 +18,7 @@ class TaskSource(Frozen, defer_build=True):
     """Such a file elsewhere; fetched once, and refused where its digest is another."""
     sha256: Sha256 | None = None
     """With `file` or `url`: the digest of the file's bytes. What is fetched must have one."""
-    hf: Annotated[str, Field(pattern=r"^[\w.-]+(/[\w.-]+)?$")] | None = None
+    hf: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")] | None = None
     """The name of a Hugging Face data set."""
     config: str | None = Field(default=None, min_length=1)
     """With `hf`: the configuration of the data set."""

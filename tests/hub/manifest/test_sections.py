@@ -115,6 +115,7 @@ def test_the_variables_it_needs_are_its_secrets_and_its_tokens() -> None:
         ("entry =", "entree =", ":14: there is no key 'python.entree'; did you mean 'entry'?"),
         ('distribution = "my-sums"\n', "", ":13: the key 'python.distribution' is missing"),
         ("hf =", "file = 'x'\nhf =", ":21: tasks.train: give exactly one of `file`, `url`, `hf`; file and hf is there"),
+        ("someone/sums", "../sums", ":22: tasks.train.hf = '../sums': String should match"),
         ("config =", "confg =", ":23: there is no key 'tasks.train.confg'; did you mean 'config'?"),
         ('revision = "0123', 'revision = "v0123', ":24: tasks.train.revision = 'v0123"),
         ("sha256 =", "#", ":17: tasks.test: `url` needs the `sha256` of the file"),
@@ -151,6 +152,12 @@ def test_what_is_nested_beyond_reading_is_refused() -> None:
 
 def test_the_contract_is_the_one_that_hosts_speak() -> None:
     assert CONTRACT == CONTRACT_VERSION
+
+
+def test_the_manuals_examples_hold() -> None:
+    manual = (Path(__file__).parents[3] / "docs" / "manifest.md").read_text()
+    shown = re.findall(r"^```toml\n(.*?)^```$", manual, re.MULTILINE | re.DOTALL)
+    assert [read(text).name for text in shown] == ["me/sums", "me/further"]
 
 
 def test_the_manual_names_every_key() -> None:
