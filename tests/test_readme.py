@@ -40,6 +40,8 @@ STAND_INS = {
     "hub bench latency": "hub bench latency -c 4 --latency 0.05",
     "hub bench serving": "hub bench serving --rollouts 10 -c 2",
     "hub bench sandbox": "hub bench sandbox --quick",
+    "hub bench layers": "hub bench layers --quick --rollouts 10 -c 2 --workers 0",
+    "hub bench schedule": "hub bench schedule --rollouts 1000",
 }
 """What a reader would put in, and shorter measurements. `{data}` is GSM8K, `{address}` a mock server's."""
 ROW = {"question": "What is 2 + 2?", "answer": "Two and two are 4.\n#### 4"}

@@ -1,7 +1,6 @@
 """The benchmark of layers finds the layer that was made slow, with the environment and the model really at work."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from envhub.observe.layer import Alone, Reach, Setup
 from envhub.observe.layers import measure_layers
 from envhub.observe.layers_cell import alone
 from envhub.observe.layers_run import play
+from envhub.observe.overhead import mock_server
 
 LEVER = """
 import time
@@ -137,18 +137,22 @@ def test_what_does_not_hold_is_met_before_anything_starts(settings: dict[str, ob
 @pytest.mark.soak
 def test_whole_runs_are_judged_over_all_processes_and_another_backend(lever: str) -> None:
     said: list[str] = []
-    request = RunRequest(environments=(lever,), model="mock/solver?latency=0.02", concurrency=IN_FLIGHT)
-    report = measure_layers(request, said.append, rollouts=64, is_quick=True)
-    assert [run.name for run in report.runs] == ["one process", "served", "Ray, 2 workers"]
-    assert [run.played.unscored for run in report.runs] == [0, 0, 0]
-    assert all(run.played.model_cpu_ms > 0 for run in report.runs)
-    served, ray = report.runs[1].played, report.runs[2].played
-    assert served.servers_cpu_ms > 0
-    assert ray.workers_cpu_ms > 0
-    assert {verdict.bottleneck for verdict in report.verdicts[:2]} == {"model"}
+    with mock_server("mock/solver?latency=0.05") as url:
+        model = {"model": "hosted_vllm/mock/solver", "base_url": (url,)}
+        request = RunRequest.model_validate({"environments": [lever], "concurrency": IN_FLIGHT, **model})
+        report = measure_layers(request, said.append, rollouts=64, is_quick=True)
+    assert [run.name for run in report.runs] == [
+        "one process",
+        "served",
+        "Ray, 2 workers",
+        "one process, hosted_vllm/mock/solver",
+    ]
+    assert [run.played.unscored for run in report.runs] == [0, 0, 0, 0]
+    assert [run.played.model_cpu_ms > 0 for run in report.runs] == [True, True, True, False]
+    assert report.runs[1].played.servers_cpu_ms > 0
+    assert report.runs[2].played.workers_cpu_ms > 0
+    assert report.verdicts[3].bottleneck == "model"
+    assert [layer.layer for layer in report.layers["hosted_vllm/mock/solver"]] == ["model"]
     told = json.loads(json.dumps(report.as_json()))
-    assert _names(told["verdicts"]) == _names(told["runs"]) == [run.name for run in report.runs]
-
-
-def _names(rows: Sequence[dict[str, str]]) -> list[str]:
-    return [row.get("name") or row["run"] for row in rows]
+    assert [verdict["run"] for verdict in told["verdicts"]] == [run["name"] for run in told["runs"]]
+    assert {layer["model"] for layer in told["layers"]} == {"mock/solver", "hosted_vllm/mock/solver"}

@@ -30,7 +30,9 @@ def bench(
         ),
     ] = None,
     memory: Annotated[bool, typer.Option(help="Also measure how memory grows over 20,000 rollouts.")] = True,
-    workers: Annotated[int, typer.Option(min=1, help="Of `ray` and `layers`: processes that play.")] = 2,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Of `ray` and `layers`: processes that play; with 0, `layers` goes without Ray.")
+    ] = 2,
     latency: Annotated[float, typer.Option(min=0.01, help="Of `latency`: seconds a model call takes.")] = 5.0,
     provider: Annotated[
         str | None, typer.Option(help="Of `sandbox`: docker or process; docker where an engine answers.")

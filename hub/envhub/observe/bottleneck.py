@@ -101,9 +101,9 @@ def _alone(run: RunFacts, layers: Sequence[Layer]) -> list[Bound]:
             if run.way == "ray" and part in _PLAYED:
                 ours *= min(run.workers, run.cores)
             rate = max(rate, min(ours, theirs))
-        why = f"{part}: {slowest.per_second:,.0f} × {slowest.work} a second at {run.in_flight} in flight"
+        why = f"{part}: {_number(slowest.per_second)} × {slowest.work} a second at {run.in_flight} in flight"
         if slowest.p50_ms is not None:
-            why += f", {slowest.p50_ms:,.3g} ms each"
+            why += f", {_number(slowest.p50_ms)} ms each"
         bounds.append(Bound(part, "alone", "", round(rate, 2), why))
     return bounds
 
@@ -177,7 +177,7 @@ def _advice(bound: Bound, run: RunFacts, layers: Sequence[Layer]) -> str:
     if bound.part == "model":
         layer = next(layer for layer in layers if layer.layer == "model")
         if layer.at_twice is not None and layer.at_twice > GROWS * layer.per_second:
-            return f"twice as many in flight give {layer.at_twice:,.0f}: raise the concurrency"
+            return f"twice as many in flight give {_number(layer.at_twice)}: raise the concurrency"
         return "more in flight give no more: add replicas, or a faster server"
     return {
         "environment": "raise the concurrency if its tools wait for something, else make them faster",
@@ -201,5 +201,9 @@ def _cpu_advice(bound: Bound, run: RunFacts) -> str:
 
 
 def _rate(bound: Bound) -> str:
-    rate = bound.per_second
-    return f"{rate:,.0f} rollouts a second" if rate >= 10 else f"{rate:.2g} rollouts a second"
+    return f"{_number(bound.per_second)} rollouts a second"
+
+
+def _number(value: float) -> str:
+    """Two figures at least, and no more than help."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"

@@ -23,10 +23,10 @@ from envhub.observe.overhead import CELL_SECONDS, mock_process
 
 MOCK = "mock/solver"
 LAYER_SECONDS, RUN_SECONDS = 2.0, 10.0
-QUICK_LAYER_SECONDS, QUICK_RUN_SECONDS = 0.5, 2.0
+QUICK_LAYER_SECONDS, QUICK_RUN_SECONDS = 0.3, 2.0
 FEWEST_ROUNDS, MOST_ROLLOUTS = 4, 5000
 """Of a whole run: how often every place in flight is used at least, and how much is enough."""
-NO_RAY = "without Ray: pip install 'envhub[ray]'"
+NO_RAY = "without Ray, which is not installed: pip install 'envhub[ray]'"
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def measure_layers(
     """Measure the layers of a run and the run itself, with the mock model and with the request's.
 
     `request` names one environment and its settings. Its model, where it has one, is measured beside the mock model; a
-    mock model takes the place of the usual one. `workers`: of the run on Ray, where Ray is installed.
+    mock model takes the place of the usual one. `workers`: of the run on Ray, where Ray is installed; 0 leaves it out.
 
     Raises:
         UsageError: the request does not hold, or a model server does not answer.
@@ -118,8 +118,10 @@ def measure_layers(
         session.measure(main)
         session.play(main, "one process", "one process")
         session.play(main, "served", "served")
-        if importlib.util.find_spec("ray") is None:
-            session.leave_out(f"{NO_RAY}, to measure its workers")
+        if workers == 0:
+            session.leave_out("without Ray, as asked")
+        elif importlib.util.find_spec("ray") is None:
+            session.leave_out(NO_RAY)
         else:
             name = f"Ray, {workers} {'worker' if workers == 1 else 'workers'}"
             try:

@@ -55,6 +55,8 @@ def measure_ray(rollouts: int, concurrency: int, workers: int, say: Callable[[st
     Raises:
         HubError: Ray is not installed, or a cell failed.
     """
+    if workers < 1:
+        raise ConfigError("`hub bench ray` measures workers; --workers 1 is the least")
     local: list[dict[str, float]] = []
     ray: list[dict[str, float]] = []
     with mock_server() as url:
