@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from itertools import count, cycle, islice
 from pathlib import Path
@@ -82,10 +83,11 @@ async def alone(setup: Setup, credentials: Credentials) -> Alone:
 async def _play_some(opened: OpenPlan, in_flight: int) -> list[Recorded]:
     """As many rollouts as there are in flight, played in full."""
     items: list[Item] = []
-    async for _, item in opened.items(""):
-        items.append(item)
-        if len(items) == in_flight:
-            break
+    async with aclosing(opened.items("")) as planned:
+        async for _, item in planned:
+            items.append(item)
+            if len(items) == in_flight:
+                break
     played: list[Recorded] = []
     broken: list[Rollout] = []
 
@@ -147,11 +149,12 @@ async def _transport(
     async with open_plan(served, credentials) as opened:
         wanted = {each.item.rollout_id: each for each in played}
         moved: list[Recorded] = []
-        async for _, item in opened.items(""):
-            if (found := wanted.pop(item.rollout_id, None)) is not None:
-                moved.append(replace(found, item=item))
-            if not wanted:
-                break
+        async with aclosing(opened.items("")) as items:
+            async for _, item in items:
+                if (found := wanted.pop(item.rollout_id, None)) is not None:
+                    moved.append(replace(found, item=item))
+                if not wanted:
+                    break
         far = World(moved, request.concurrency, seconds)
         await far.measure()
         return far.transport(near)
