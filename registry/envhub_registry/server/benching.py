@@ -62,7 +62,14 @@ def bench(provider: str | None, quick: bool, as_json: bool) -> None:
     results().print(table)
 
 
-def measure(scratch: Path, environments: int, versions: int, say: Callable[[str], None]) -> RegistryReport:
+def measure(
+    scratch: Path,
+    environments: int,
+    versions: int,
+    say: Callable[[str], None],
+    rounds: int = _ROUNDS,
+    each: int = _EACH,
+) -> RegistryReport:
     """Make a registry of so many environments in so many versions each, and measure it."""
     root, crowd = scratch / "registry", Crowd(scratch)
     say(f"writing {environments * versions:,} versions of {environments:,} environments …")
@@ -77,9 +84,9 @@ def measure(scratch: Path, environments: int, versions: int, say: Callable[[str]
         searched = _timed(lambda number: registry.search(_query(crowd, number)), _QUERIES)
         listed = _timed(lambda _: registry.index.page(100), _ROUNDS)
         say("publishing …")
-        offers = [crowd.offer(f"new-{number}", "1.0.0") for number in range(_ROUNDS)]
-        published = _timed(lambda number: registry.publish(*offers[number]), _ROUNDS)
-        rate, lost = _publish_at_once(registry, crowd)
+        offers = [crowd.offer(f"new-{number}", "1.0.0") for number in range(rounds)]
+        published = _timed(lambda number: registry.publish(*offers[number]), rounds)
+        rate, lost = _publish_at_once(registry, crowd, each)
     shutil.rmtree(root)
     return RegistryReport(
         environments=environments,
@@ -114,11 +121,11 @@ def _timed(work: Callable[[int], object], times: int) -> list[float]:
     return taken
 
 
-def _publish_at_once(registry: Registry, crowd: Crowd) -> tuple[float, int]:
+def _publish_at_once(registry: Registry, crowd: Crowd, each: int) -> tuple[float, int]:
     """How many versions a second many publishers manage, and how many of them are then not there."""
     from envhub.loop import run_async
 
-    offers = [[crowd.offer(f"at-once-{who}-{what}", "1.0.0") for what in range(_EACH)] for who in range(_AT_ONCE)]
+    offers = [[crowd.offer(f"at-once-{who}-{what}", "1.0.0") for what in range(each)] for who in range(_AT_ONCE)]
     before = len(registry.index.known())
 
     async def publish() -> None:
@@ -136,5 +143,5 @@ def _publish_at_once(registry: Registry, crowd: Crowd) -> tuple[float, int]:
     started = time.perf_counter()
     run_async(publish)
     seconds = time.perf_counter() - started
-    made = _AT_ONCE * _EACH
+    made = _AT_ONCE * each
     return made / seconds, before + made - len(registry.index.known())

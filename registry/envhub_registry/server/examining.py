@@ -13,7 +13,7 @@ from envhub_registry.bundle.facts import Envelope, Statement
 from envhub_registry.names import Release
 from envhub_registry.server.listing import Facts, facts_of
 from envhub_registry.server.refusal import Refused
-from envhub_registry.server.signed import open_envelope, read_payload
+from envhub_registry.trust.signing import open_envelope, parse_envelope
 
 STATEMENT_BYTES = 8 * 2**20
 
@@ -46,13 +46,13 @@ def examine(bundle: Path, statement: Path) -> Examined:
         Refused: with 422, what does not hold.
     """
     try:
-        signed = open_envelope(statement.read_bytes())
+        envelope = parse_envelope(statement.read_bytes())
+        said = open_envelope(envelope).statement
         opened = open_bundle(bundle)
     except Refused:
         raise
     except UsageError as error:
         raise Refused(422, str(error).replace(str(bundle), "the bundle")) from error
-    said = signed.statement
     if opened.digest != said.digest:
         raise Refused(
             422, f"the statement speaks of another bundle: it names {said.digest}, this one is {opened.digest}"
@@ -67,18 +67,17 @@ def examine(bundle: Path, statement: Path) -> Examined:
         )
     if _said(said) != opened.manifest:
         raise Refused(422, f"what the statement says of the env.toml of {opened.release} is not what the bundle holds")
-    return Examined(opened.release, signed.envelope, said, opened.size)
+    return Examined(opened.release, envelope, said, opened.size)
 
 
-def trust_statement(statement: bytes, size: int) -> Examined:
-    """Read a statement that was examined when it came.
+def read_statement(statement: bytes, size: int) -> Examined:
+    """Read the statement of a bundle that was examined when it came.
 
     Raises:
-        ValidationError: it is none any more.
-        UsageError: it names no release.
+        UsageError: it is not signed, or speaks of no release.
     """
-    envelope = Envelope.model_validate_json(statement)
-    said = read_payload(envelope)
+    envelope = parse_envelope(statement)
+    said = open_envelope(envelope).statement
     return Examined(said.release, envelope, said, size)
 
 

@@ -234,7 +234,7 @@ def _versions(versions: list[Listing]) -> Html:
                 "td", _checks(each), " ", tag("span", "yanked", class_="mark bad") if each.yanked is not None else None
             ),
         )
-        for each in versions
+        for each in sorted(versions, key=lambda listing: listing.release.version, reverse=True)
     ]
     return _table(("Version", "Published", ""), rows)
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from envhub.errors import StoreError, UsageError
 from envhub.frozen import Frozen
 from envhub_registry.names import PackageName, Release
-from envhub_registry.server.examining import Examined, examine, trust_statement
+from envhub_registry.server.examining import Examined, examine, read_statement
 from envhub_registry.server.index import Index
 from envhub_registry.server.layout import BUNDLE, STATEMENT, Layout
 from envhub_registry.server.listing import Listing
@@ -222,6 +222,9 @@ def _read(layout: Layout, release: Release) -> Listing:
         size = layout.bundle(release).stat().st_size
         mark = layout.yanked(release)
         yank = Yank.model_validate_json(mark.read_bytes()) if mark.exists() else None
-        return _listing(trust_statement(envelope, size), published_at, yank)
+        examined = read_statement(envelope, size)
+        if examined.release != release:
+            raise Refused(422, f"its statement speaks of {examined.release}")
+        return _listing(examined, published_at, yank)
     except (OSError, ValueError, UsageError) as error:
         raise StoreError(f"{layout.version(release)} is not as it was published: {error}") from error

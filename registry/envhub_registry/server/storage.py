@@ -65,7 +65,10 @@ def sweep(layout: Layout) -> int:
     removed = 0
     with locked(layout):
         for folder in layout.incoming.iterdir():
-            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                descriptor = os.open(folder, os.O_RDONLY)
+            except FileNotFoundError:  # its publisher was done with it just now
+                continue
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
