@@ -14,7 +14,7 @@ from envhub_registry.bundle.archive import read_archive, write_archive
 from envhub_registry.bundle.building import build_wheel, needs_wheel
 from envhub_registry.bundle.collect import Source, Tally, collect
 from envhub_registry.bundle.limits import MANIFEST_BYTES
-from envhub_registry.bundle.manifest import parse_manifest
+from envhub_registry.bundle.manifest import check_named, parse_manifest
 from envhub_registry.bundle.refusal import BundleRefused
 from envhub_registry.bundle.wheel import canonical_wheel, distribution, is_wheel_path
 from envhub_registry.names import Release
@@ -55,7 +55,7 @@ def build_bundle(folder: Path, out: Path) -> Bundle:
     file = folder / FILE_NAME
     with tempfile.TemporaryDirectory(prefix="envhub-") as scratch, _said_of(f"{folder} cannot be bundled"):
         if not file.is_file():
-            raise BundleRefused(f"it holds no {FILE_NAME}; `hub new` writes one")
+            raise BundleRefused(f"it holds no {FILE_NAME}, which says what the environment is")
         _, release = parse_manifest(file.read_bytes(), str(file))
         sources = _with_wheel(folder, collect(folder), Path(scratch))
         made = Path(scratch) / release.file_name
@@ -85,6 +85,7 @@ def open_bundle(path: Path) -> Bundle:
             raise BundleRefused(f"it holds no {FILE_NAME}")
         declared, release = parse_manifest(manifest)
         bundle = Bundle(path, reader.digest, reader.size, declared, release, tuple(files))
+        check_named(declared, files)
         _check_distribution(bundle)
         return bundle
 

@@ -11,7 +11,6 @@ DEFAULTS = (
     ".git",
     ".hg/",
     ".svn/",
-    ".gitignore",
     ".venv/",
     "venv/",
     "__pycache__/",

@@ -1,5 +1,8 @@
 """The `env.toml` of a package, and which release it declares."""
 
+import posixpath
+from collections.abc import Sequence
+
 from envhub.errors import ConfigError
 from envhub.manifest import FILE_NAME, Manifest
 from envhub.manifest import parse_manifest as parse
@@ -21,3 +24,25 @@ def parse_manifest(content: bytes, file: str = FILE_NAME) -> tuple[Manifest, Rel
         return manifest, Release.parse(f"{manifest.name}@{manifest.version}")
     except NameRefused as error:
         raise BundleRefused(f"{file}: {error}") from error
+
+
+def check_named(manifest: Manifest, files: Sequence[str]) -> None:
+    """See that the files which a manifest names are in the bundle.
+
+    Raises:
+        BundleRefused: one is not there.
+    """
+    for split, source in manifest.tasks.items():
+        if source.file is not None and posixpath.normpath(source.file) not in files:
+            raise BundleRefused(
+                f"{FILE_NAME} names {source.file!r} for the tasks of {split!r}, but no such file is in the bundle; "
+                "put it into the folder, and see that it is not ignored"
+            )
+    folder = None if manifest.server is None else manifest.server.files
+    if folder is not None:
+        start = posixpath.normpath(folder) + "/"
+        if not any(file.startswith(start) for file in files) and start != "./":
+            raise BundleRefused(
+                f"{FILE_NAME} names the folder {folder!r} in `server.files`, but nothing of it is in the bundle; "
+                "put it into the folder, and see that it is not ignored"
+            )

@@ -91,9 +91,7 @@ def test_any_files_give_the_same_bytes_in_any_order_and_come_back(
     digests: set[str] = set()
     root = tmp_path_factory.mktemp("order")
     for number in range(2):
-        folder = root / f"folder{number}"
-        folder.mkdir()
-        (folder / "env.toml").write_text(MANIFEST)
+        folder = write_package(root / f"folder{number}")
         for path in data.draw(st.permutations(list(files))):
             file = folder / "files" / path
             if any(
@@ -203,6 +201,21 @@ def test_an_environment_in_python_comes_in_the_wheel_that_its_manifest_names(tmp
     write_package(folder, **{"env.toml": declared.replace('"Words"', '"numbers"')})
     with pytest.raises(BundleRefused, match=r"wheel is of 'words', but env\.toml names the distribution 'numbers'"):
         build_bundle(folder, tmp_path)
+
+
+@pytest.mark.parametrize("named", ["absent.jsonl", "../tasks.jsonl", "/etc/passwd"])
+def test_tasks_that_a_manifest_names_must_be_in_the_bundle(named: str, tmp_path: Path) -> None:
+    folder = write_package(tmp_path / "words", **{"env.toml": MANIFEST.replace("tasks.jsonl", named)})
+    with pytest.raises(BundleRefused, match="no such file is in the bundle"):
+        build_bundle(folder, tmp_path)
+
+
+def test_the_files_that_a_server_starts_with_must_be_in_the_bundle(tmp_path: Path) -> None:
+    declared = MANIFEST.replace("[server]", '[server]\nfiles = "start"')
+    folder = write_package(tmp_path / "words", **{"env.toml": declared})
+    with pytest.raises(BundleRefused, match="nothing of it is in the bundle"):
+        build_bundle(folder, tmp_path)
+    assert "start/a" in build_bundle(write_package(folder, **{"env.toml": declared, "start/a": "x"}), tmp_path).files
 
 
 def test_a_build_that_fails_says_what_it_said(tmp_path: Path) -> None:
