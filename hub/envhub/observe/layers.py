@@ -112,10 +112,13 @@ def measure_layers(
     mock, other = _models(request)
     _check(request, other or mock)
     session = _Session(request, say, rollouts, is_quick)
+    backend = None if other is None else Backend(other, {"base_url": request.base_url, "lane": request.lane}, None)
     with mock_process(mock) as (url, pid):
         kind = mock.partition("?")[0]
         main = Backend(mock, {"model": f"hosted_vllm/{kind}", "base_url": (url,), "lane": None}, pid)
-        session.measure(main)
+        if backend is not None:
+            session.measure(backend, "model")  # before the rest: it may not be there
+        session.measure(main, "all")
         session.play(main, "one process", "one process")
         session.play(main, "served", "served")
         if workers == 0:
@@ -128,10 +131,8 @@ def measure_layers(
                 session.play(main, name, "ray", workers)
             except HubError as error:  # no reason to throw away what was measured
                 session.leave_out(f"{name}: {error}")
-    if other is not None:
-        backend = Backend(other, {"model": other, "base_url": request.base_url, "lane": request.lane}, None)
-        session.measure(backend, beside=main)
-        session.play(backend, f"one process, {other}", "one process")
+    if backend is not None:
+        session.play(backend, f"one process, {other}", "one process", like=main)
     return session.report()
 
 
@@ -172,25 +173,24 @@ class _Session:
         self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._tasks = 1
         self._layers: dict[str, tuple[Layer, ...]] = {}
-        self._complete: dict[str, tuple[Layer, ...]] = {}
         self._runs: list[Run] = []
         self._verdicts: list[Verdict] = []
         self._left_out: list[str] = []
 
-    def measure(self, backend: Backend, *, beside: Backend | None = None) -> None:
-        """Every layer alone; beside another backend only the model, the other layers being the same."""
-        what = "the layers" if beside is None else "the model"
+    def measure(self, backend: Backend, reach: Reach) -> None:
+        """Layers alone."""
+        what = "the model" if reach == "model" else "every layer"
         self._say(f"{what} alone, {backend.name}, {self._request.concurrency} in flight …")
         request = self._asked(backend, limit=MOST_ROLLOUTS, in_process=True)
-        alone = Alone.model_validate(self._cell("alone", request, backend, reach="all" if beside is None else "model"))
-        rest = () if beside is None else self._layers[beside.name]
+        alone = Alone.model_validate(self._cell("alone", request, backend, reach=reach))
         self._layers[backend.name] = alone.layers
-        self._complete[backend.name] = (*alone.layers, *(layer for layer in rest if layer.layer != "model"))
         self._tasks = alone.tasks
 
-    def play(self, backend: Backend, name: str, way: Way, workers: int = 0) -> None:
-        """One whole run, and what holds it back."""
-        layers, in_flight = self._complete[backend.name], self._request.concurrency
+    def play(self, backend: Backend, name: str, way: Way, workers: int = 0, *, like: Backend | None = None) -> None:
+        """One whole run, and what holds it back; all layers but the model may be `like` another backend's."""
+        layers, in_flight = self._layers[backend.name], self._request.concurrency
+        if like is not None:
+            layers += tuple(layer for layer in self._layers[like.name] if layer.layer != "model")
         count = self._rollouts or self._enough(layers, workers)
         tasks = min(self._tasks, count)
         request = self._asked(backend, limit=tasks, repeats=math.ceil(count / tasks))
@@ -220,7 +220,7 @@ class _Session:
             in_flight=self._request.concurrency,
             cores=self._cores,
             load=self._load,
-            layers=self._layers,
+            layers=dict(reversed(self._layers.items())),
             runs=tuple(self._runs),
             verdicts=tuple(self._verdicts),
             left_out=tuple(self._left_out),
