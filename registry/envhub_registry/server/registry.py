@@ -180,16 +180,9 @@ def open_registry(root: Path) -> Generator[Registry]:
         ConfigError: the directory cannot be written.
         StoreError: its index cannot be opened.
     """
-    layout = open_layout(root)
-    sweep(layout)
-    with locked(layout):
-        index = Index(layout.index)
-    try:
-        registry = Registry(layout, index)
+    with _opened(root) as registry:
         registry.reconcile()
         yield registry
-    finally:
-        index.close()
 
 
 def rebuild(root: Path) -> int:
@@ -199,9 +192,21 @@ def rebuild(root: Path) -> int:
         ConfigError: the directory cannot be written.
         StoreError: its index cannot be opened.
     """
-    with open_registry(root) as registry:
+    with _opened(root) as registry:
         registry.reconcile(anew=True)
         return len(registry.index.known())
+
+
+@contextmanager
+def _opened(root: Path) -> Generator[Registry]:
+    layout = open_layout(root)
+    sweep(layout)
+    with locked(layout):
+        index = Index(layout.index)
+    try:
+        yield Registry(layout, index)
+    finally:
+        index.close()
 
 
 def _listing(examined: Examined, published_at: float, yank: Yank | None = None) -> Listing:
