@@ -21,7 +21,7 @@ _SITE = re.compile(r"(?:[^/]+\.data/(?:purelib|platlib)/)?[^/]+")
 _AT_START = ("sitecustomize.py", "usercustomize.py")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _LINK = 0o120000
-_UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, OSError, ValueError)
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, OSError, ValueError, LookupError)
 """What zipfile raises of a file that is none, is damaged, or is packed in a way it does not know."""
 
 

@@ -333,6 +333,7 @@ WHEELS: dict[str, Callable[[], bytes]] = {
     "is there twice": lambda: wheel_bytes(change=_twice),
     "are not in": lambda: wheel_bytes({"other-1.0.dist-info/METADATA": "x"}),
     "cannot be read": lambda: b"no zip",
+    "the wheel": lambda: wheel_bytes({"QQQQ": "a name of nothing"}).replace(b"QQQQ", b"\0QQQ"),
     "is a file that holds secrets": lambda: wheel_bytes({"words/.env": "x"}),
 }
 
