@@ -50,9 +50,9 @@ def bench(provider: str | None, quick: bool, as_json: bool) -> None:
     from envhub.cli.console import remarks, results
 
     console = remarks()
-    environments = 200 if quick else 2000
+    environments, rounds, each = (200, 5, 1) if quick else (2000, _ROUNDS, _EACH)
     with tempfile.TemporaryDirectory(prefix="envhub-bench-") as scratch:
-        report = measure(Path(scratch), environments, 5, lambda text: console.print(text, style="dim"))
+        report = measure(Path(scratch), environments, 5, lambda text: console.print(text, style="dim"), rounds, each)
     if as_json:
         typer.echo(json.dumps(asdict(report)))
         return
