@@ -1,6 +1,7 @@
 """A small Ray cluster that the tests of one worker process share, and runs on it."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -9,13 +10,17 @@ import anyio
 import pytest
 
 from envhub import Rollout
+from envhub.cluster.crew import PATIENCE, Patience, Terms
 from envhub.cluster.pool import RayPool
 from envhub.engine.control import LiveRun
+from envhub.engine.in_flight import InFlight
+from envhub.engine.open_plan import open_plan
 from envhub.engine.plan import make_plan
 from envhub.engine.pool_options import RayOptions
 from envhub.engine.request import RunRequest
 from envhub.engine.run import collect
 from envhub.engine.stop import StopSignal
+from envhub.errors import first_error
 from envhub.models.credentials import Credentials
 from envhub.store import open_run
 
@@ -25,10 +30,10 @@ PATIENCE_SECONDS = 120
 @pytest.fixture(scope="session")
 def cluster() -> Generator[Any]:
     """Ray, connected to a cluster of this process with four slots."""
-    from envhub.cluster.start import _connect, _import_ray  # pyright: ignore[reportPrivateUsage]  # open all session
+    from envhub.cluster.start import _import_ray, connect  # pyright: ignore[reportPrivateUsage]  # open all session
 
     ray = _import_ray()
-    _connect(ray, RayOptions(), 4)
+    connect(ray, RayOptions(), 4)
     yield ray
     ray.shutdown()
 
@@ -101,5 +106,59 @@ def play(cluster: Any, tmp_path: Path) -> Play:
                 live=watched.live,
             )
         return watched
+
+    return run
+
+
+@dataclass
+class Kept:
+    """A pool that played without a store, and what came of it."""
+
+    pool: RayPool
+    stop: StopSignal
+    records: list[Rollout] = field(default_factory=list[Rollout])
+    attempts_in_flight: dict[str, InFlight] = field(default_factory=dict[str, InFlight])
+    on_record: Callable[["Kept"], None] = lambda kept: None
+
+    def attempts(self, rollout_id: str) -> int:
+        """Nothing is there from before."""
+        return 0
+
+    async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
+        """Keep a record."""
+        self.attempts_in_flight.pop(rollout.rollout_id, None)
+        self.records.append(rollout)
+        self.on_record(self)
+
+    def track(self, attempt: InFlight) -> None:
+        """Know what is in flight."""
+        self.attempts_in_flight[attempt.item.rollout_id] = attempt
+
+
+class PlayWith(Protocol):
+    """Plays on the cluster with a patience of the test's own."""
+
+    async def __call__(
+        self, patience: Patience = ..., *, on_record: Callable[[Kept], None] = ..., **settings: Any
+    ) -> Kept: ...
+
+
+@pytest.fixture
+def play_with(cluster: Any) -> PlayWith:
+    """Play on the cluster, with less patience than a run has, and keep records in memory."""
+
+    async def run(
+        patience: Patience = PATIENCE, *, on_record: Callable[[Kept], None] = lambda kept: None, **settings: Any
+    ) -> Kept:
+        plan = make_plan(RunRequest.model_validate({"pool": "ray", "workers": 2, "track": (), **settings}))
+        stop = StopSignal()
+        async with open_plan(plan, Credentials({})) as opened, aclosing(opened.items("run")) as items:
+            kept = Kept(RayPool(plan, Terms("run", {}, {}), stop, patience=patience), stop, on_record=on_record)
+            try:
+                with anyio.fail_after(PATIENCE_SECONDS):
+                    await kept.pool.collect((item async for _, item in items), kept)
+            except BaseExceptionGroup as group:
+                raise first_error(group) from group
+        return kept
 
     return run

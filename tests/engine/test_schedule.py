@@ -64,6 +64,18 @@ def test_who_is_lost_twice_is_played_alone_and_then_set_aside() -> None:
     assert alone.losses == MOST_LOSSES
 
 
+def test_a_suspect_whose_player_lives_is_acquitted() -> None:
+    schedule = schedule_of(1)
+    schedule.lost(taken(schedule), 0.0)
+    schedule.lost(taken(schedule), 0.0)
+    alone = schedule.take_alone(0.0)
+    assert alone is not None
+    schedule.ended(alone, BROKEN, 0.0)
+    again = taken(schedule, 9.0)
+    assert not again.is_alone
+    assert schedule.lost(again, 9.0)
+
+
 def test_a_lost_worker_is_no_fault_of_the_sample() -> None:
     schedule = schedule_of(1, Retries(infrastructure=1))
     work = taken(schedule)

@@ -1,24 +1,49 @@
 """Workers as actors: where they are placed, how they are started, spoken to, and ended."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 
-from envhub.cluster.wire import Hello, Order, Report, decode_hello, decode_report, encode
+from envhub.cluster.wire import Hello, Note, Order, Report, decode_hello, decode_report, encode
 from envhub.engine.pool_options import RayOptions
 from envhub.errors import HubError, TaskError, UsageError, WorkerLost
 
 logger = logging.getLogger(__name__)
 
-START_SECONDS = 300.0
-"""To be placed, to install a runtime environment, and to bring up what the plan needs."""
-SILENCE_SECONDS = 60.0
-"""A worker that reports nothing for so long hangs: it is ended, and another takes its place."""
-LEAVE_SECONDS = 15.0
-"""To close its environments once told to go."""
+
+@dataclass(frozen=True)
+class Patience:
+    """How long workers, and the cluster they are on, are waited for."""
+
+    start_seconds: float = 300.0
+    """To be placed, to install a runtime environment, and to bring up what the plan needs."""
+    late_seconds: float = 20.0
+    """Of these; past it, others play what the worker was to play."""
+    silence_seconds: float = 60.0
+    """A worker that reports nothing for so long hangs: it is ended, and another takes its place."""
+    leave_seconds: float = 15.0
+    """To close its environments once told to go."""
+    hurry_seconds: float = 5.0
+    """The same, where the run is cut short."""
+    longest_pause_seconds: float = 10.0
+    """Between workers that fail, one after the other, in one place."""
+    head_seconds: float = 20.0
+    """A cluster whose head does not answer for so long is gone. Ray ends a driver after 60 s of that."""
+    last_seconds: float = 15.0
+    """For what is then in flight to finish."""
+
+
+PATIENCE = Patience()
+
+
+class WorkerRefusal(UsageError):
+    """A worker cannot play the plan as its node is: data or a package may be missing there."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +62,12 @@ class WorkerStatus:
 class Member:
     """One worker, from the driver's side."""
 
-    def __init__(self, actor: Any, running: Any, hello: Hello, name: str) -> None:
+    def __init__(self, actor: Any, running: Any, hello: Hello, name: str, patience: Patience) -> None:
         self._actor, self._running = actor, running
         self.hello, self.name = hello, name
+        self._patience = patience
         self._pending: Any = None
+        self.is_killed = False
 
     async def exchange(self, order: Order) -> Report:
         """Hand over an order and wait for the report.
@@ -60,22 +87,32 @@ class Member:
         """The report to the last order: what it tells is told only once, so that it must not go unheard."""
         report: bytes | None = None
         try:
-            with anyio.move_on_after(SILENCE_SECONDS):
+            with anyio.move_on_after(self._patience.silence_seconds):
                 report = await self._pending
         except Exception as error:
             raise WorkerLost(f"{self._whereabouts} is gone: {_said(error)}") from error
         if report is None:
-            raise WorkerLost(f"{self._whereabouts} has said nothing for {SILENCE_SECONDS:g} s")
+            raise WorkerLost(f"{self._whereabouts} has said nothing for {self._patience.silence_seconds:g} s")
         self._pending = None
-        return decode_report(report)
+        told = decode_report(report)
+        if told.problem:
+            for note in told.notes:
+                self.say(note)
+            raise WorkerLost(f"{self._whereabouts} broke: {told.problem}")
+        return told
+
+    def say(self, note: Note) -> None:
+        """Put a line of its log into ours."""
+        logging.getLogger(note.logger).log(note.level, "%s: %s", self.name, note.text)
 
     @property
     def _whereabouts(self) -> str:
         return f"{self.name} (process {self.hello.pid} on {self.hello.address})"
 
-    async def dismiss(self, ray: Any) -> None:
+    async def dismiss(self, ray: Any, *, in_a_hurry: bool = False) -> None:
         """Let it tidy up and go."""
-        with anyio.move_on_after(LEAVE_SECONDS, shield=True):
+        seconds = self._patience.hurry_seconds if in_a_hurry else self._patience.leave_seconds
+        with anyio.move_on_after(seconds, shield=True):
             try:
                 await self._actor.leave.remote()
                 await self._running
@@ -85,22 +122,36 @@ class Member:
 
     def kill(self, ray: Any) -> None:
         """End its process now."""
+        self.is_killed = True
         ray.kill(self._actor, no_restart=True)
+
+
+@dataclass(frozen=True, repr=False)
+class Terms:
+    """What every worker of a run is told, and has to agree with."""
+
+    run_id: str
+    credentials: Mapping[str, str]
+    environments: Mapping[str, str]
+    """Name → digest of the code that plays it, as the run was started."""
 
 
 class Crew:
     """Starts workers alike."""
 
-    def __init__(self, ray: Any, options: RayOptions, run_id: str, credentials: dict[str, str]) -> None:
+    def __init__(self, ray: Any, options: RayOptions, terms: Terms, patience: Patience) -> None:
         from envhub.cluster.worker import Worker
 
-        self._ray, self._options, self._run_id, self._credentials = ray, options, run_id, credentials
+        self._ray, self._options, self._terms, self._patience = ray, options, terms, patience
+        self._placed_so_far = 0
         self._nodes = _node_ids(ray, options.nodes)
         self._actors = ray.remote(Worker)
 
-    def most_workers(self) -> int:
+    async def most_workers(self) -> int:
         """How many the cluster has room for, as its nodes are now."""
-        nodes = [node for node in self._ray.nodes() if node["Alive"]]
+        # Its head is asked, and may be slow to answer.
+        found = await anyio.to_thread.run_sync(self._ray.nodes, abandon_on_cancel=True)
+        nodes = [node for node in found if node["Alive"]]
         if self._nodes:
             nodes = [node for node in nodes if node["NodeID"] in self._nodes]
         return max(1, sum(self._fitting(node["Resources"]) for node in nodes))
@@ -113,38 +164,79 @@ class Crew:
         counts = [int(resources.get(name, 0.0) // amount) for name, amount in wanted.items() if amount]
         return min(counts) if counts else int(resources.get("CPU", 1))
 
-    async def start(self, request: bytes, place: int, name: str, *, is_extra: bool = False) -> Member:
+    async def start(self, request: bytes, name: str, late: Callable[[], None], *, is_extra: bool = False) -> Member:
         """Start a worker and wait until it can play; `is_extra` takes no CPU of the cluster's.
 
+        `late` is called once when it takes longer than others should wait for it.
+
         Raises:
-            UsageError: it refuses the plan, as every other would.
-            WorkerLost: it did not come up.
+            WorkerRefusal: it cannot play the plan.
+            WorkerLost, TaskError: it did not come up.
         """
-        actor = self._actors.options(**self._placed(place, is_extra)).remote(request, self._run_id, self._credentials)
+        # A working directory that is shipped is where the worker starts; else it goes where the driver is, if it can.
+        folder = None if "working_dir" in self._options.runtime_env else str(Path.cwd())
+        actor = self._actors.options(**self._placed(is_extra)).remote(
+            request, self._terms.run_id, dict(self._terms.credentials), folder
+        )
+        is_up = False
         try:
             running = actor.run.remote()
-            hello: Hello | None = None
-            with anyio.move_on_after(START_SECONDS):
-                hello = decode_hello(await actor.hello.remote())
-        except anyio.get_cancelled_exc_class():
-            self._ray.kill(actor, no_restart=True)
+            hello = await self._hello(actor, late)
+            if hello is None:
+                raise WorkerLost(
+                    f"{name} was not up after {self._patience.start_seconds:g} s: "
+                    "the cluster may have no room for it (`ray status`)"
+                )
+            self._check(hello, name)
+            is_up = True
+        except HubError:
             raise
         except Exception as error:
-            self._ray.kill(actor, no_restart=True)
             raise WorkerLost(f"{name} did not come up: {_said(error)}") from error
-        if hello is None or hello.problem is not None:
-            self._ray.kill(actor, no_restart=True)
-            raise _refusal(hello, name)
+        finally:
+            if not is_up:
+                self._ray.kill(actor, no_restart=True)
         logger.info("%s is up: process %d on %s", name, hello.pid, hello.address)
-        return Member(actor, running, hello, name)
+        return Member(actor, running, hello, name, self._patience)
 
-    def _placed(self, place: int, is_extra: bool) -> dict[str, Any]:
+    def _check(self, hello: Hello, name: str) -> None:
+        where = f"{name} on {hello.address}"
+        if hello.problem is not None:
+            if hello.is_usage:
+                raise WorkerRefusal(f"{where}: {hello.problem}")
+            raise TaskError(f"{where} cannot play: {hello.problem}")
+        if hello.hub_version != version("envhub"):
+            raise WorkerRefusal(
+                f"{where} has envhub {hello.hub_version}, and the run was started with {version('envhub')}: "
+                "install the same on every node"
+            )
+        for environment, digest in hello.environments.items():
+            if digest != self._terms.environments.get(environment, digest):
+                raise WorkerRefusal(
+                    f"{where} has another {environment} than the run was started with "
+                    f"({digest} for {self._terms.environments[environment]}): install the same on every node"
+                )
+
+    async def _hello(self, actor: Any, late: Callable[[], None]) -> Hello | None:
+        pending, hello = actor.hello.remote(), None
+        with anyio.move_on_after(self._patience.start_seconds):
+            with anyio.move_on_after(self._patience.late_seconds):
+                hello = await pending
+            if hello is None:
+                late()
+                hello = await pending
+        return None if hello is None else decode_hello(hello)
+
+    def _placed(self, is_extra: bool) -> dict[str, Any]:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         options = self._options
         strategy: Any = "SPREAD"
         if self._nodes:
-            strategy = NodeAffinitySchedulingStrategy(self._nodes[place % len(self._nodes)], soft=False)
+            # The next one each time, so that what cannot be had on one node is had on another.
+            node = self._nodes[self._placed_so_far % len(self._nodes)]
+            strategy = NodeAffinitySchedulingStrategy(node, soft=False)
+            self._placed_so_far += 1
         placed: dict[str, Any] = {
             "num_cpus": 0 if is_extra else options.cpus,
             "num_gpus": 0 if is_extra else options.gpus,
@@ -174,17 +266,6 @@ def _node_ids(ray: Any, wanted: Sequence[str]) -> list[str]:
             raise UsageError(f"the cluster has no node {name!r}; there are {listing}")
         found += known
     return found
-
-
-def _refusal(hello: Hello | None, name: str) -> HubError:
-    if hello is None:
-        return WorkerLost(
-            f"{name} was not up after {START_SECONDS:g} s: the cluster may have no room for it (`ray status`)"
-        )
-    assert hello.problem is not None
-    if hello.is_usage:
-        return UsageError(f"{name} on {hello.address}: {hello.problem}")
-    return TaskError(f"{name} on {hello.address} cannot play: {hello.problem}")
 
 
 _DEATHS = {

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from envhub.cluster.allowances import Allowances
-from envhub.cluster.crew import Crew, Member, WorkerStatus
+from envhub.cluster.crew import PATIENCE, Crew, Member, Patience, Terms, WorkerRefusal, WorkerStatus
+from envhub.cluster.head import watch_head
 from envhub.cluster.post import Post, Shared
 from envhub.cluster.scaling import Scaling
-from envhub.cluster.share import worker_request
+from envhub.cluster.share import check_shares, most_sharing, worker_request
 from envhub.cluster.start import open_cluster
 from envhub.engine.feed import Feed
 from envhub.engine.item import Item
@@ -21,7 +22,7 @@ from envhub.engine.plan import Plan
 from envhub.engine.pool import Sink
 from envhub.engine.schedule import Schedule
 from envhub.engine.stop import StopSignal
-from envhub.errors import EpisodeError
+from envhub.errors import EpisodeError, HubError
 
 if TYPE_CHECKING:
     from envhub.monitor.figures import Snapshot
@@ -30,8 +31,6 @@ logger = logging.getLogger(__name__)
 
 MOST_FAILURES = 5
 """Workers in a row that do not come up, or go before they have played anything, before a place is given up."""
-LONGEST_PAUSE_SECONDS = 10.0
-"""Between them."""
 
 
 class RayPool:
@@ -40,21 +39,23 @@ class RayPool:
     def __init__(
         self,
         plan: Plan,
-        run_id: str,
-        credentials: Mapping[str, str],
+        terms: Terms,
         stop: StopSignal,
         budgets: Mapping[str, float] = MappingProxyType({}),
+        patience: Patience = PATIENCE,
     ) -> None:
         """`budgets`: US dollars left for each model that has one, by role; the policy's is empty."""
         request = plan.request
-        self._plan, self._run_id, self._credentials, self._stop = plan, run_id, dict(credentials), stop
+        self._plan, self._terms, self._stop, self._patience = plan, terms, stop, patience
         self._concurrency = request.concurrency
         self._workers = request.workers if isinstance(request.workers, int) else 0
+        self._least = len(plan.environments) if request.ray.by_environment else 1
+        self._most = most_sharing(plan)
         self._allowances = Allowances(budgets)
         self._posts: dict[int, Post] = {}
         self._places: set[int] = set()
         self._tasks: Any = None
-        self._given_up = 0
+        self._has_played = False
         self.gone: list[WorkerStatus] = []
         """Workers that have left or were lost, as they last stood."""
         self.lost_workers = 0
@@ -76,8 +77,17 @@ class RayPool:
         self._share_out()
 
     def resize_workers(self, workers: int) -> None:
-        """Play with so many workers from now on; those that are too many finish what they have."""
-        self._workers = workers
+        """Play with so many workers from now on; those that are too many finish what they have.
+
+        Every environment keeps one where each has its own, and the limits of a minute must go round.
+        """
+        if self._most is not None and workers > self._most:
+            logger.warning("the limits of requests and tokens cannot be divided among more than %d workers", self._most)
+            workers = self._most
+        self._workers = max(self._least, workers)
+        for post in self._posts.values():
+            if post.place >= self._workers:
+                post.starting.cancel()
         self._share_out()
         if self._tasks is not None:
             self._hire()
@@ -106,18 +116,26 @@ class RayPool:
         """Play the items on the cluster's workers.
 
         Raises:
-            UsageError: no cluster, or a worker refuses the plan.
+            UsageError: no cluster, no worker can play the plan, or a limit is too small to be divided.
         """
         options = self._plan.request.ray
         schedule = Schedule(sink.attempts, self._plan.request.retries, by_environment=options.by_environment)
-        self._feed, self._sink = Feed(items, schedule, self._stop), sink
+        feed = self._feed = Feed(items, schedule, self._stop)
+        self._shared = Shared(feed, sink, self._stop, self._allowances, self._plan.request.metrics is not None)
         cpus = max(os.cpu_count() or 1, math.ceil(self._workers * options.cpus))
         async with open_cluster(options, cpus=cpus) as self._ray:
-            self._crew = Crew(self._ray, options, self._run_id, self._credentials)
+            self._crew = Crew(self._ray, options, self._terms, self._patience)
             scaling = Scaling(self, self._crew.most_workers) if self._plan.request.workers == "auto" else None
-            self._workers = 1 if scaling else self._workers or self._crew.most_workers()
-            if options.by_environment:
-                self._workers = max(self._workers, len(self._plan.environments))
+            wanted = 1 if scaling else self._workers or await self._crew.most_workers()
+            self._workers = max(self._least, wanted)
+            check_shares(self._plan, self._workers)
+            async with anyio.create_task_group() as watching:
+                watching.start_soon(self._watch_head)
+                await self._play_all(scaling)
+                watching.cancel_scope.cancel()
+
+    async def _play_all(self, scaling: Scaling | None) -> None:
+        try:
             async with anyio.create_task_group() as self._tasks:
                 self._hire()
                 self._tasks.start_soon(self._man_alone)
@@ -126,7 +144,21 @@ class RayPool:
                 await self._feed.until(lambda: self._feed.is_over)
                 for post in self._posts.values():
                     post.starting.cancel()  # nobody needs another worker now
+        finally:
             self._tasks = None
+
+    async def _watch_head(self) -> None:
+        """End the run in good order where the cluster is gone: Ray would end this whole process."""
+        address = getattr(self._ray.get_runtime_context(), "gcs_address", None)
+        if not address:
+            return  # Ray's client, which only knows a proxy of the head
+        wrong = await watch_head(address, self._patience.head_seconds)
+        self._stop.set(
+            f"the cluster's head at {address} is gone ({wrong}); --resume goes on, on this or another cluster"
+        )
+        await anyio.sleep(self._patience.last_seconds)
+        if self._tasks is not None:
+            self._tasks.cancel_scope.cancel()
 
     def _hire(self) -> None:
         for place in range(self._workers):
@@ -136,85 +168,121 @@ class RayPool:
         self._share_out()
 
     def _share_out(self) -> None:
-        """Divide the concurrency among those who play."""
-        playing = [post for post in self._posts.values() if post.place < self._workers and not post.is_alone]
+        """Divide the concurrency, and the limits of a minute, among those who play."""
+        there = [post for post in self._posts.values() if not post.is_late]
+        playing = [post for post in there if post.place < self._workers and not post.is_alone]
         for number, post in enumerate(playing):
             share, rest = divmod(self._concurrency, len(playing))
             post.concurrency = max(1, share + (number < rest))
-            post.workers = len(playing)
+        for post in there:
+            post.workers = len(there)
 
-    def _shared(self) -> Shared:
-        is_watched = self._plan.request.metrics is not None
-        return Shared(self._feed, self._sink, self._stop, self._allowances, is_watched)
+    def _lane(self, place: int) -> str:
+        """The only environment that is played in a place; empty for all."""
+        environments = self._plan.environments
+        return environments[place % len(environments)].name if self._plan.request.ray.by_environment else ""
+
+    def _is_wanted(self, place: int) -> bool:
+        return not self._feed.is_over and place < self._workers
 
     async def _man(self, place: int) -> None:
         """Keep a worker in its place for as long as there is something to play."""
-        environments = self._plan.environments
-        lane = environments[place % len(environments)].name if self._plan.request.ray.by_environment else ""
-        failures, shared = 0, self._shared()
+        failures, problem = 0, None
         try:
-            while not self._feed.is_over and place < self._workers and failures < MOST_FAILURES:
-                post = self._posts[place] = Post(place, shared, lane)
+            while self._is_wanted(place) and failures < MOST_FAILURES:
+                post = self._posts[place] = Post(place, self._shared, self._lane(place))
                 self._share_out()
-                if await self._play(post):
-                    return
-                failures = 0 if post.has_played else failures + 1
-                await self._feed_pause(failures)
-            if failures == MOST_FAILURES:
-                self._give_up()
+                problem = await self._play(post)
+                failures = 0 if problem is None or post.has_played else failures + 1
+                if isinstance(problem, WorkerRefusal) and not self._has_played:
+                    failures = MOST_FAILURES  # it will not be another plan in a minute
+                await self._pause(failures)
         finally:
             self._places.discard(place)
             self._posts.pop(place, None)
             self._share_out()
+        if problem is not None and failures == MOST_FAILURES:
+            logger.error("place %d on the cluster is given up: its last workers did not play", place)
+            self._look_for_others(self._lane(place), problem)
 
-    async def _play(self, post: Post) -> bool:
-        """Start a worker and play with it; False where it was lost."""
+    def _look_for_others(self, lane: str, problem: HubError) -> None:
+        """Whether anyone is left to play what a place that is given up was to play; else the run ends.
+
+        Raises:
+            WorkerRefusal: every worker refuses the plan, and nothing was played.
+        """
+        if self._feed.is_over or any(self._lane(place) == lane and place < self._workers for place in self._places):
+            return
+        if isinstance(problem, WorkerRefusal) and not self._has_played:
+            raise problem
+        what = f"plays {lane}" if lane else "of the cluster plays"
+        self._stop.set(f"no worker {what} any more: {problem}")
+
+    async def _play(self, post: Post) -> HubError | None:
+        """Start a worker and play with it; what became of it, where it was lost."""
         try:
             member = await self._start(post)
-            if member is None:
-                return True
-            await post.play(member, lambda: post.place < self._workers or post.is_alone)
-        except EpisodeError as error:
+            if member is not None:
+                await self._play_with(member, post)
+        except (EpisodeError, WorkerRefusal) as error:
             self.lost_workers += 1
             logger.warning("%s", error)
-            await post.lose(self._ray, error)
-            return False
+            await post.lose(error)
+            return error
         finally:
+            self._has_played = self._has_played or post.has_played
             if post.member is not None:
                 self.gone.append(post.status())
-        await member.dismiss(self._ray)
-        return True
+        return None
 
     async def _start(self, post: Post) -> Member | None:
         name = f"worker {post.place}" if not post.is_alone else "the worker for suspects"
-        request = worker_request(self._plan, max(1, self._workers), post.lane)
+
+        def late() -> None:
+            post.is_late = True
+            self._share_out()
+
         with post.starting:
-            return await self._crew.start(request, post.place, name, is_extra=post.is_alone)
+            member = await self._crew.start(worker_request(self._plan, post.lane), name, late, is_extra=post.is_alone)
+            post.is_late = False
+            self._share_out()
+            return member
         return None
 
-    async def _feed_pause(self, failures: int) -> None:
-        """Before the next worker: longer, the more of them failed."""
-        if failures:
-            with anyio.move_on_after(min(LONGEST_PAUSE_SECONDS, 0.5 * 2**failures)):
-                await self._feed.until(lambda: self._feed.is_over)
+    async def _play_with(self, member: Member, post: Post) -> None:
+        is_cut_short = True
+        try:
+            await post.play(member, lambda: post.is_alone or post.place < self._workers)
+            is_cut_short = False
+        except EpisodeError:
+            member.kill(self._ray)
+            raise
+        finally:
+            if not member.is_killed:
+                await member.dismiss(self._ray, in_a_hurry=is_cut_short)
 
-    def _give_up(self) -> None:
-        self._given_up += 1
-        logger.error("a place on the cluster is given up: its last %d workers did not play", MOST_FAILURES)
-        if len(self._places) == 1 and not self._stop.is_set:
-            self._stop.set("no worker of the cluster plays any more; what is wrong stands in the run's log")
+    async def _pause(self, failures: int) -> None:
+        """Before the next worker: longer, the more of them failed."""
+        if 0 < failures < MOST_FAILURES:
+            with anyio.move_on_after(min(self._patience.longest_pause_seconds, 0.5 * 2**failures)):
+                await self._feed.until(lambda: self._feed.is_over)
 
     async def _man_alone(self) -> None:
         """Play one at a time what was in flight whenever its worker died."""
-        schedule = self._feed.schedule
+        schedule, failures = self._feed.schedule, 0
         while True:
             await self._feed.until(lambda: self._feed.is_over or schedule.has_alone)
             if self._feed.is_over:
                 return
-            post = Post(-1, self._shared(), is_alone=True)
-            self._posts[-1] = post
+            post = self._posts[-1] = Post(-1, self._shared, is_alone=True)
+            self._share_out()
             try:
-                if not await self._play(post) and not post.has_played:
-                    await self._feed_pause(1)
+                problem = await self._play(post)
             finally:
                 self._posts.pop(-1, None)
+                self._share_out()
+            failures = 0 if problem is None or post.has_played else failures + 1
+            if problem is not None and failures == MOST_FAILURES:
+                await post.set_aside(problem)
+                failures = 0
+            await self._pause(failures)

@@ -1,26 +1,23 @@
 """One place on the cluster: what its worker has in hand, and the loop of orders and reports."""
 
 import contextlib
-import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import anyio
 
 from envhub.cluster.allowances import Allowances
 from envhub.cluster.crew import Member, WorkerStatus
 from envhub.cluster.distant import Distant
-from envhub.cluster.wire import Change, Order, Report, WorkOrder
+from envhub.cluster.wire import Change, Ended, Order, Report, WorkOrder
 from envhub.engine.feed import Feed
 from envhub.engine.play import Attempt
 from envhub.engine.pool import LAST_RECORD_SECONDS, Sink
 from envhub.engine.schedule import Work
 from envhub.engine.stop import StopSignal
-from envhub.errors import EpisodeError, StoreError, WorkerLost
+from envhub.errors import HubError, StoreError, WorkerLost
 from envhub.rollout import Rollout
-
-logger = logging.getLogger(__name__)
 
 MOST_AHEAD = 256
 """Attempts a worker is given beyond those it plays: as many as end while a report travels, and no more than this."""
@@ -47,6 +44,8 @@ class Post:
         self._is_watched = shared.is_watched
         self.concurrency = self.workers = 1
         self.starting = anyio.CancelScope()
+        self.is_late = False
+        """Whether its worker takes so long to come up that others had better play its share."""
         self.member: Member | None = None
         self.has_played = False
         """Whether anything was played to its end here."""
@@ -57,6 +56,8 @@ class Post:
         self._changes: list[Change] = []
         self._ahead = 0
         self._report = Report()
+        self._unread: deque[Ended] = deque()
+        """Records that were fetched and are not kept yet."""
 
     def status(self) -> WorkerStatus:
         """The worker as it stands."""
@@ -129,6 +130,7 @@ class Post:
             changes=changes,
             allowances=self._allowances.allow(self.place, self._report.spent, self.workers),
             last=self._allowances.last(),
+            sharing=self.workers,
             look=self._is_watched,
         )
         await self._take(await self.member.exchange(order))
@@ -137,17 +139,9 @@ class Post:
         """Keep what ended, take back what did not begin, show where the rest is."""
         assert self.member is not None
         for note in report.notes:
-            logging.getLogger(note.logger).log(note.level, "%s: %s", self.member.name, note.text)
-        for ended in report.ended:
-            key = ended.rollout_id, ended.attempt
-            work = self._in_hand.get(key)
-            if work is None:
-                continue  # said before; what is kept is kept once
-            rollout = Rollout.model_validate_json(ended.record)
-            await self._sink.add(rollout, ended.media)
-            del self._in_hand[key], self._distant[key]
-            self.has_played = True
-            self._feed.ended(work, rollout)
+            self.member.say(note)
+        self._unread.extend(report.ended)
+        await self._keep()
         for rollout_id, attempt in report.returned:
             self._distant.pop((rollout_id, attempt), None)
             self._feed.give_back(self._in_hand.pop((rollout_id, attempt)))
@@ -159,10 +153,32 @@ class Post:
         self._ahead = min(MOST_AHEAD, self.concurrency, len(report.ended))
         self._report = report
 
-    async def lose(self, ray: Any, error: EpisodeError) -> None:
+    async def _keep(self) -> None:
+        """Hand over what was fetched, one by one: who is cut short meanwhile goes on where this stopped."""
+        while self._unread:
+            ended = self._unread[0]
+            key = ended.rollout_id, ended.attempt
+            work = self._in_hand.get(key)
+            if work is not None:  # else it was said before; what is kept is kept once
+                rollout = Rollout.model_validate_json(ended.record)
+                await self._sink.add(rollout, ended.media)
+                del self._in_hand[key]
+                self._distant.pop(key, None)
+                self.has_played = True
+                self._feed.ended(work, rollout)
+            self._unread.popleft()
+
+    async def set_aside(self, error: HubError) -> None:
+        """Record as broken for good what was to be played alone: there is nobody to do so."""
+        while (work := self._feed.schedule.take_alone(anyio.current_time())) is not None:
+            said = (
+                f"set aside: its worker was lost {work.losses} times with it in flight, and none plays it now: {error}"
+            )
+            await self._sink.add(_unplayed(work).broken(WorkerLost(said, retryable=False)), {})
+            self._feed.lost(work)
+
+    async def lose(self, error: HubError) -> None:
         """The worker is gone: what it had in hand is recorded as broken, and played again where that may help."""
-        if self.member is not None:
-            self.member.kill(ray)
         self._allowances.lost(self.place)
         lost = list(self._in_hand.values())
         for work in lost:
@@ -181,17 +197,17 @@ class Post:
 
     async def _cut_short(self, member: Member) -> None:
         """The run is ended now: have the worker cut short what it plays, and keep the records of that."""
-        with anyio.CancelScope(shield=True, deadline=anyio.current_time() + LAST_RECORD_SECONDS):
-            with contextlib.suppress(WorkerLost, StoreError):
-                for key in self._in_hand.keys() - self._distant.keys():
-                    del self._in_hand[key]  # taken, and never handed over
-                if member.is_talking:
-                    await self._take(await member.last_report())
-                while self._in_hand:
-                    await self._exchange([], give_back=True, cancel=True)
-            with contextlib.suppress(StoreError):
-                for work in self._in_hand.values():
-                    await self._sink.add(_unplayed(work).cancelled(), {})
+        with anyio.move_on_after(LAST_RECORD_SECONDS / 2, shield=True), contextlib.suppress(WorkerLost, StoreError):
+            await self._keep()
+            for key in self._in_hand.keys() - self._distant.keys():
+                del self._in_hand[key]  # taken, and never handed over
+            if member.is_talking:
+                await self._take(await member.last_report())
+            while self._in_hand:
+                await self._exchange([], give_back=True, cancel=True)
+        with anyio.move_on_after(LAST_RECORD_SECONDS / 2, shield=True), contextlib.suppress(StoreError):
+            for work in self._in_hand.values():
+                await self._sink.add(_unplayed(work).cancelled(), {})
 
 
 def _unplayed(work: Work) -> Attempt:

@@ -1,6 +1,6 @@
 """How many workers a run had better have: as many as its CPU work needs, and no more than have something to play."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import anyio
@@ -28,7 +28,7 @@ class Scaled(Protocol):
 class Scaling:
     """Follows the work there is."""
 
-    def __init__(self, pool: Scaled, most: Callable[[], int]) -> None:
+    def __init__(self, pool: Scaled, most: Callable[[], Awaitable[int]]) -> None:
         self._pool, self._most = pool, most
 
     async def run(self, feed: Feed) -> None:
@@ -40,7 +40,8 @@ class Scaling:
             now = self._pool.cpu_seconds()
             busy = max(0.0, sum(now) - before) / LOOK_SECONDS
             before = sum(now)
-            wanted = next_size(self._pool.workers, len(now), busy, feed.schedule.waiting, self._most())
+            most = await self._most()
+            wanted = next_size(self._pool.workers, len(now), busy, feed.schedule.waiting, most)
             if wanted != self._pool.workers and not feed.is_over:
                 self._pool.resize_workers(wanted)
 

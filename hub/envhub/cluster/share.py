@@ -1,6 +1,6 @@
-"""A worker's share of a run: the same request, its limits of requests and tokens divided among all workers."""
+"""A worker's share of a run: the same request; and among how many its limits of requests and tokens can be divided."""
 
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic import JsonValue
@@ -13,21 +13,16 @@ from envhub.models.config import ModelConfig
 _PER_MINUTE = ("requests_per_minute", "tokens_per_minute")
 
 
-def worker_request(plan: Plan, workers: int, environment: str = "") -> bytes:
-    """What one of so many workers is to play, as JSON; with an environment, that one alone.
-
-    Raises:
-        ConfigError: a limit is too small to be divided.
-    """
+def worker_request(plan: Plan, environment: str = "") -> bytes:
+    """What a worker is to play, as JSON; with an environment, that one alone."""
     request = plan.request
     chosen = [planned for planned in plan.environments if environment in ("", planned.name)]
     names = {planned.name for planned in plan.environments} - {planned.name for planned in chosen}
     settings: dict[str, JsonValue] = {
         key: value for key, value in request.set.items() if not any(key.startswith(f"{name}.") for name in names)
     }
-    longest = request.sampling.max_tokens
     update: dict[str, Any] = {
-        "environments": tuple(_found_anywhere(planned.target) for planned in chosen),
+        "environments": tuple(planned.target for planned in chosen),
         "set": settings,
         "agent": plan.agent_name,
         "pool": "local",
@@ -37,32 +32,41 @@ def worker_request(plan: Plan, workers: int, environment: str = "") -> bytes:
         "run_limits": RunLimits(),
         "track": (),
         "metrics": None,
-        "roles": {role: _shared(model, workers) for role, model in request.roles.items()},
-        "fallbacks": tuple(_shared(model, workers) for model in request.fallbacks),
-        **{name: _divided(name, getattr(request, name), workers, longest) for name in _PER_MINUTE},
     }
     return request.model_copy(update=update).model_dump_json().encode()
 
 
-def _shared(model: ModelConfig, workers: int) -> ModelConfig:
-    update: dict[str, Any] = {name: _divided(name, getattr(model, name), workers, None) for name in _PER_MINUTE}
-    return model.model_copy(update={**update, "fallbacks": tuple(_shared(each, workers) for each in model.fallbacks)})
+def check_shares(plan: Plan, workers: int) -> None:
+    """Refuse to divide the limits of requests and tokens among so many workers that too little is left to each.
+
+    Raises:
+        ConfigError: names the limit.
+    """
+    for name, limit, longest in _limits(plan):
+        share = limit // workers
+        if share < max(1, longest or 0):
+            needed = "" if longest is None else f", and one answer may take {longest}"
+            raise ConfigError(
+                f"{name} = {limit} leaves each of {workers} workers {share}{needed}; use fewer workers (--workers)"
+            )
 
 
-def _divided(name: str, limit: int | None, workers: int, longest: int | None) -> int | None:
-    if limit is None:
-        return None
-    share = limit // workers
-    if share < 1 or (name == "tokens_per_minute" and longest is not None and share < longest):
-        needed = "" if longest is None or name != "tokens_per_minute" else f", and one answer may take {longest}"
-        raise ConfigError(
-            f"{name} = {limit} leaves each of {workers} workers {share}{needed}; use fewer workers (--workers)"
-        )
-    return share
+def most_sharing(plan: Plan) -> int | None:
+    """Among how many workers the limits of requests and tokens can be divided; None where there are none."""
+    return min((max(1, limit // max(1, longest or 0)) for _, limit, longest in _limits(plan)), default=None)
 
 
-def _found_anywhere(target: str) -> str:
-    """An environment of a file by its whole path: workers start elsewhere, on this machine at least."""
-    path = Path(target.partition(".py:")[0] + ".py") if ".py:" in target else Path(target)
-    is_file = "/" in target or target.endswith((".py", ".toml")) or ".py:" in target
-    return str(Path(target).absolute()) if is_file and "://" not in target and path.exists() else target
+def _limits(plan: Plan) -> Iterator[tuple[str, int, int | None]]:
+    """Each limit of a minute: its name, what it is, and what the longest answer takes of it, where that is known."""
+    for model in _all((*([] if plan.model is None else [plan.model]), *plan.request.roles.values())):
+        for name in _PER_MINUTE:
+            limit: int | None = getattr(model, name)
+            if limit is not None:
+                is_asked = model is plan.model and name == "tokens_per_minute"
+                yield name, limit, plan.request.sampling.max_tokens if is_asked else None
+
+
+def _all(models: Iterable[ModelConfig]) -> Iterator[ModelConfig]:
+    for model in models:
+        yield model
+        yield from _all(model.fallbacks)

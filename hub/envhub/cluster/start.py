@@ -3,20 +3,24 @@
 import importlib.util
 import logging
 import os
-import signal
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import anyio.from_thread
+import anyio.to_thread
 from pydantic import JsonValue
 
+from envhub.cluster.head import ask_head
 from envhub.engine.pool_options import RayOptions
 from envhub.errors import ConfigError, UsageError
 
 logger = logging.getLogger(__name__)
 
-CONNECT_SECONDS = 5.0
+LEAVE_SECONDS = 15.0
+"""To leave a cluster, or to stop one."""
 _NO_RAY = "the Ray pool needs Ray: pip install 'envhub[ray]'"
 _START_ONE = "start one (`ray start --head`), or leave the address out"
 
@@ -24,7 +28,9 @@ _START_ONE = "start one (`ray start --head`), or leave the address out"
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_DEDUP_LOGS": "0",
+    # Ray prints these to stdout, amid what the hub prints there; the run's log says them in its own words.
+    "RAY_DEDUP_LOGS_SKIP_REGEX": "A worker died or was killed|killed due to memory pressure|has been marked dead|"
+    "cannot be scheduled right now|infeasible resource requests",
 }
 
 
@@ -39,36 +45,85 @@ async def open_cluster(options: RayOptions, *, cpus: int | None = None) -> Async
         UsageError: no cluster answers at the address.
     """
     ray = _import_ray()
-    is_ours = not ray.is_initialized()
-    if is_ours:
-        _connect(ray, options, cpus)
-    try:
+    if ray.is_initialized():
         yield ray
-    finally:
-        if is_ours:
-            ray.shutdown()
+        return
+    session, problem = _Session(ray, options, cpus), None
+    async with anyio.create_task_group() as threads:
+        threads.start_soon(session.hold)
+        try:
+            await session.opened()
+            yield ray
+        except Exception as error:
+            problem = error  # raised below, outside the task group, so that it arrives as it is
+        finally:
+            await session.end()
+            threads.cancel_scope.cancel()
+    if problem is not None:
+        raise problem
+
+
+class _Session:
+    """A connection to a cluster, in a thread that lives as long as it.
+
+    Opening takes seconds and blocks; and the kernel ends what Ray starts together with the thread that started it.
+    """
+
+    def __init__(self, ray: Any, options: RayOptions, cpus: int | None) -> None:
+        self._ray, self._options, self._cpus = ray, options, cpus
+        self._over = threading.Event()
+        self._changed, self._ended = anyio.Event(), anyio.Event()
+        self._problem: Exception | None = None
+
+    async def hold(self) -> None:
+        """Open the connection, and close it once it is over; who is cancelled leaves that to the thread."""
+        try:
+            await anyio.to_thread.run_sync(self._hold, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+        except UsageError as error:
+            self._problem = error
+        finally:
+            self._changed.set()
+            self._ended.set()
+
+    def _hold(self) -> None:
+        connect(self._ray, self._options, self._cpus)
+        try:
+            anyio.from_thread.run_sync(self._changed.set)
+            self._over.wait()
+        finally:
+            self._ray.shutdown()
+
+    async def opened(self) -> None:
+        """Wait for the connection.
+
+        Raises:
+            UsageError: there is none.
+        """
+        await self._changed.wait()
+        if self._problem is not None:
+            raise self._problem
+
+    async def end(self) -> None:
+        """Close it; nobody waits for one that is still being opened."""
+        self._over.set()
+        if self._changed.is_set():
+            with anyio.move_on_after(LEAVE_SECONDS, shield=True):
+                await self._ended.wait()
 
 
 async def check_cluster(options: RayOptions) -> None:
-    """Look whether there is anything to connect to, before a run begins: Ray itself would wait for two minutes.
+    """Look whether there is anything to connect to, before a run begins: Ray itself would wait for minutes.
 
     Raises:
         ConfigError: Ray is not installed.
-        UsageError: nothing listens at the address.
+        UsageError: nothing answers at the address, or something else.
     """
     if importlib.util.find_spec("ray") is None:
         raise ConfigError(_NO_RAY)
     place = (options.address or "").removeprefix("ray://")
-    host, colon, port = place.rpartition(":")
-    if not colon or not port.isdecimal():
-        return
-    try:
-        with anyio.fail_after(CONNECT_SECONDS):
-            stream = await anyio.connect_tcp(host.strip("[]"), int(port))
-    except (OSError, TimeoutError) as error:
-        said = str(error) or f"no answer within {CONNECT_SECONDS:g} s"
-        raise UsageError(f"no Ray cluster answers at {options.address}: {said}; {_START_ONE}") from None
-    await stream.aclose()
+    _, colon, port = place.rpartition(":")
+    if colon and port.isdecimal() and (wrong := await ask_head(place)) is not None:
+        raise UsageError(f"no Ray cluster answers at {options.address}: {wrong}; {_START_ONE}")
 
 
 def _import_ray() -> Any:
@@ -81,11 +136,16 @@ def _import_ray() -> Any:
     return ray
 
 
-def _connect(ray: Any, options: RayOptions, cpus: int | None) -> None:
-    # Ray takes SIGTERM for itself; whoever runs a hub has plans for it.
-    before = signal.getsignal(signal.SIGTERM)
+def connect(ray: Any, options: RayOptions, cpus: int | None) -> None:
+    """Connect to the cluster the options name, or start one; takes seconds, and blocks.
+
+    Raises:
+        UsageError: it cannot be used.
+    """
     runtime: dict[str, JsonValue] | None = dict(options.runtime_env) or None
     given: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "runtime_env": runtime}
+    # Outside the main thread Ray cannot take SIGTERM for itself, and warns of it; whoever runs a hub has plans for it.
+    logging.getLogger("ray").setLevel(logging.ERROR)
     try:
         if options.address is None:
             # A cluster of this process alone needs no tokens, and other clusters on this machine are not joined.
@@ -99,6 +159,3 @@ def _connect(ray: Any, options: RayOptions, cpus: int | None) -> None:
         raise UsageError(
             f"no Ray cluster could be used {where}: {said}" + ("" if options.address is None else f"; {_START_ONE}")
         ) from error
-    finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)

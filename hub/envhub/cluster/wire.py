@@ -54,6 +54,8 @@ class Order(msgspec.Struct, frozen=True):
     """Also tell how the worker's process stands, for the run's metrics."""
     last: list[str] = []
     """Roles whose allowance will not grow any more."""
+    sharing: int = 1
+    """Workers among whom the run's limits of requests and tokens are divided."""
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -100,6 +102,8 @@ class Report(msgspec.Struct, frozen=True):
     cpu_seconds: float = 0.0
     """Of the worker and what it started, since its start."""
     resident_bytes: int = 0
+    problem: str = ""
+    """What broke the worker itself."""
     figures: bytes = b""
     """How its process stands (`monitor.figures.Snapshot`); empty where nobody asked."""
 
@@ -110,6 +114,7 @@ class Hello(msgspec.Struct, frozen=True):
     pid: int
     node_id: str
     address: str
+    hub_version: str = ""
     environments: dict[str, str] = {}
     """Name → digest of the code that plays it."""
     cpu_seconds: float = 0.0

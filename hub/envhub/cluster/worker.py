@@ -1,9 +1,11 @@
 """One worker: its own models and environments, and hundreds of episodes as coroutines of one process."""
 
+import contextlib
 import logging
 import os
 import time
 from collections import deque
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import anyio
@@ -30,10 +32,10 @@ from envhub.errors import EpisodeError, HubError, TaskError, UsageError, first_e
 from envhub.limits import Limits
 from envhub.loop import quiet_collector, steady_collector
 from envhub.models.credentials import Credentials
-from envhub.models.preflight import BudgetedModel
+from envhub.models.preflight import BudgetedModel, SharedModel
 from envhub.observe.cpu import cpu_seconds
 from envhub.observe.memory import resident_bytes
-from envhub.protocols import TaskCard
+from envhub.protocols import Model, TaskCard
 from envhub.rollout import Rollout, TaskRef
 from envhub.store.rows import mended
 
@@ -52,13 +54,16 @@ STATES_SECONDS = 0.5
 MOST_WAITING_BYTES = 64 * 2**20
 """Records not yet fetched; past it nothing new begins."""
 MOST_NOTES = 200
+MOST_TRACE = 8000
+"""Characters of a trace in them."""
 
 
 class Worker:
     """What a Ray actor runs. `run` lives as long as the actor; `exchange` is called meanwhile, one call at a time."""
 
-    def __init__(self, request: bytes, run_id: str, credentials: dict[str, str]) -> None:
-        self._request, self._run_id = request, run_id
+    def __init__(self, request: bytes, run_id: str, credentials: dict[str, str], folder: str | None) -> None:
+        """`folder`: the driver's working directory, to which names of files are relative."""
+        self._request, self._run_id, self._folder = request, run_id, folder
         self._credentials = Credentials(credentials)
         self._hello = anyio.Event()
         self._problem: tuple[str, bool] | None = None
@@ -69,7 +74,13 @@ class Worker:
         self._queue: deque[WorkOrder] = deque()
         self._concurrency = 1
         self._at_play = 0
+        self._sharing = 1
         self._attempts: dict[str, Attempt] = {}
+        self._coming: set[str] = set()
+        """Rollouts whose attempt has not begun."""
+        self._early: dict[str, list[Change]] = {}
+        """What is asked of them."""
+        self._is_cut_short = False
         self._moved: dict[str, Attempt] = {}
         self._states_at = 0.0
         self._ended: list[Ended] = []
@@ -92,11 +103,17 @@ class Worker:
             logging.getLogger("envhub").removeHandler(self._notes)
 
     def _refuse(self, error: BaseException) -> None:
+        if not isinstance(error, HubError):
+            logger.exception("a worker broke", exc_info=error)
         said = str(error) if isinstance(error, HubError) else f"{type(error).__name__}: {error}"
+        said = self._credentials.redact(said)
         self._problem = said, isinstance(error, UsageError)
         self._hello.set()
 
     async def _run(self) -> None:
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                os.chdir(self._folder)
         plan = make_plan(RunRequest.model_validate_json(self._request))
         async with open_plan(plan, self._credentials) as self._opened:
             self._casts = {cast.environment.name: cast for _, cast in self._opened.casts(self._run_id)}
@@ -117,6 +134,7 @@ class Worker:
                 pid=os.getpid(),
                 node_id=context.get_node_id(),
                 address=str(ray.util.get_node_ip_address()),  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+                hub_version=version("envhub"),
                 environments={name: cast.environment.digest for name, cast in self._casts.items()},
                 cpu_seconds=cpu_seconds(),
                 problem=problem,
@@ -130,9 +148,17 @@ class Worker:
 
     async def exchange(self, order: bytes) -> bytes:
         """Take an order; tell what happened since the last report, at once where there is much of it."""
+        if self._problem is not None:
+            return encode(Report(problem=self._problem[0], notes=self._notes.taken()))
         given = decode_order(order)
         self._concurrency = given.concurrency
         self._queue.extend(given.works)
+        self._coming.update(work.rollout_id for work in given.works)
+        if given.sharing != self._sharing:
+            self._sharing = given.sharing
+            for model in self._models().values():
+                if isinstance(model, SharedModel):
+                    model.share(given.sharing)
         for role, dollars in given.allowances.items():
             self._budgeted()[role].lease(dollars, is_last=role in given.last)
         for change in given.changes:
@@ -141,7 +167,11 @@ class Worker:
         if given.give_back:
             returned = [work.key for work in self._queue]
             self._queue.clear()
+            for rollout_id, _ in returned:
+                self._coming.discard(rollout_id)
+                self._early.pop(rollout_id, None)
         if given.cancel:
+            self._is_cut_short = True
             for attempt in tuple(self._attempts.values()):
                 attempt.cancel()
         self._start()
@@ -166,15 +196,14 @@ class Worker:
         from envhub.monitor.lag import LoopLag
         from envhub.monitor.snapshot import take_snapshot
 
-        assert self._opened is not None and self._tasks is not None
+        assert self._tasks is not None
         if self._lag is None:
             self._lag = LoopLag()
             self._tasks.start_soon(self._lag.watch)
-        models = {"policy": self._opened.model, **self._opened.roles}
         return encode_snapshot(
             take_snapshot(
                 f"worker-{os.getpid()}",
-                models={role: model for role, model in models.items() if model is not None},
+                models={role or "policy": model for role, model in self._models().items()},
                 hosts=[cast.host for cast in self._casts.values()],
                 lag=self._lag.histogram,
             )
@@ -202,13 +231,19 @@ class Worker:
 
     def _budgeted(self) -> dict[str, BudgetedModel]:
         """Models whose calls cost, by role; the policy's is empty."""
+        return {role: model for role, model in self._models().items() if isinstance(model, BudgetedModel)}
+
+    def _models(self) -> dict[str, Model]:
+        """By role; the policy's is empty."""
         assert self._opened is not None, "a worker says hello before it is given orders"
-        models = {"": self._opened.model, **self._opened.roles}
-        return {role: model for role, model in models.items() if isinstance(model, BudgetedModel)}
+        policy = {} if self._opened.model is None else {"": self._opened.model}
+        return {**policy, **self._opened.roles}
 
     def _start(self) -> None:
         """Begin what there is room for."""
         assert self._tasks is not None, "a worker says hello before it is given orders"
+        if self._problem is not None:
+            return
         while self._queue and self._at_play < self._concurrency and self._waiting_bytes < MOST_WAITING_BYTES:
             self._at_play += 1
             self._tasks.start_soon(self._play, self._queue.popleft())
@@ -216,8 +251,9 @@ class Worker:
     async def _play(self, order: WorkOrder) -> None:
         """One attempt; its record waits for the next report."""
         attempt = await self._found(order)
+        self._coming.discard(order.rollout_id)
         try:
-            rollout = await attempt.play() if isinstance(attempt, Attempt) else attempt
+            rollout = await self._played(attempt) if isinstance(attempt, Attempt) else attempt
         finally:
             self._at_play -= 1
             self._attempts.pop(order.rollout_id, None)
@@ -248,13 +284,23 @@ class Worker:
         self._attempts[order.rollout_id] = attempt
         return attempt
 
+    async def _played(self, attempt: Attempt) -> Rollout:
+        early = self._early.pop(attempt.item.rollout_id, ())
+        if self._is_cut_short or any(change.what == "cancel" for change in early):
+            return attempt.cancelled()
+        for change in early:
+            self._change(change)
+        return await attempt.play()
+
     def _track(self, attempt: Attempt) -> None:
         self._moved[attempt.item.rollout_id] = attempt
 
     def _change(self, change: Change) -> None:
-        """Do what is asked of one attempt; it may be over by now."""
+        """Do what is asked of one attempt; it may be over by now, or not have begun."""
         attempt = self._attempts.get(change.rollout_id)
         if attempt is None:
+            if change.rollout_id in self._coming:
+                self._early.setdefault(change.rollout_id, []).append(change)
             return
         match change.what:
             case "cancel":
@@ -304,6 +350,9 @@ def _state(attempt: Attempt) -> State:
     )
 
 
+_TRACES = logging.Formatter()
+
+
 class _Notes(logging.Handler):
     """Keeps what the worker's log says for the driver's; of a flood, the latest."""
 
@@ -312,8 +361,11 @@ class _Notes(logging.Handler):
         self._notes: deque[Note] = deque(maxlen=MOST_NOTES)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take a line."""
-        self._notes.append(Note(record.levelno, record.name, record.getMessage()))
+        """Take a line, and the trace of what broke."""
+        text = record.getMessage()
+        if record.exc_info:
+            text += "\n" + _TRACES.formatException(record.exc_info)[-MOST_TRACE:]
+        self._notes.append(Note(record.levelno, record.name, text))
 
     def taken(self) -> list[Note]:
         """What was said since the last time."""

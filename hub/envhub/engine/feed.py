@@ -82,7 +82,7 @@ class Feed:
                     return None
                 if self._on_demand is not None and not self._on_demand.has_next:
                     return None
-                await self._read()
+                await self._read(environment)
         return None
 
     async def wait(self, environment: str = "") -> None:
@@ -126,7 +126,7 @@ class Feed:
             self._changed.set()
             self._changed = None
 
-    async def _read(self) -> None:
+    async def _read(self, environment: str) -> None:
         try:
             item = await anext(self._items, None)
         except ServerGone as error:
@@ -137,3 +137,5 @@ class Feed:
             self.wake()
         else:
             self.schedule.add(item)
+            if self.schedule.read(environment) == 0:
+                self.wake()  # it is another player's, who may wait for nothing else

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -188,13 +188,29 @@ class OpenPlan:
             if count == self.plan.request.limit:
                 return
 
-    async def items(self, run_id: str) -> AsyncIterator[tuple[OpenEnvironment, Item]]:
-        """Everything there is to play, group by group."""
-        for opened, cast in self.casts(run_id):
-            async for card in self.tasks(opened):
-                if not isinstance(card, BadRow):
+    async def items(self, run_id: str, *, in_turns: bool = False) -> AsyncGenerator[tuple[OpenEnvironment, Item]]:
+        """Everything there is to play, group by group; `in_turns`, each environment's next group after the other's."""
+        async with AsyncExitStack() as streams:
+            left = [
+                (opened, cast, await streams.enter_async_context(aclosing(self._cards(opened))))
+                for opened, cast in self.casts(run_id)
+            ]
+            turn = 0
+            while left:
+                opened, cast, cards = left[turn]
+                card = await anext(cards, None)
+                if card is None:
+                    del left[turn]
+                else:
                     for item in self.samples(cast, card):
                         yield opened, item
+                    turn += in_turns
+                turn = turn % len(left) if left else 0
+
+    async def _cards(self, opened: OpenEnvironment) -> AsyncGenerator[TaskCard]:
+        async for card in self.tasks(opened):
+            if not isinstance(card, BadRow):
+                yield card
 
     def samples(self, cast: Cast, card: TaskCard) -> Iterator[Item]:
         """The samples of one task. They share the environment's seed and differ in the policy's."""

@@ -101,7 +101,7 @@ class LocalPool:
             async with anyio.create_task_group() as workers:
 
                 async def fill() -> None:
-                    """Hire bit by bit: thousands at once would keep everyone waiting, then and whenever their answers come."""
+                    """Hire bit by bit: thousands at once keep all waiting, then and whenever their answers come."""
                     try:
                         while self._at_work < self._concurrency and not feed.is_over:
                             began = anyio.current_time()

@@ -119,9 +119,11 @@ def pool_of(plan: Plan, opened: OpenPlan, run_id: str, credentials: Credentials,
     """Where the plan wants its episodes played."""
     if plan.request.pool == "local":
         return LocalPool(plan.request.concurrency, plan.request.retries, stop)
-    from envhub.cluster.pool import RayPool  # Ray, and only where it is asked for
+    from envhub.cluster.crew import Terms  # Ray, and only where it is asked for
+    from envhub.cluster.pool import RayPool
 
-    return RayPool(plan, run_id, credentials.asked_for(), stop, opened.budgets_left())
+    digests = {environment.host.info.name: environment.host.info.digest for environment in opened.environments}
+    return RayPool(plan, Terms(run_id, credentials.asked_for(), digests), stop, opened.budgets_left())
 
 
 def run_bounds(plan: Plan, stop: StopSignal, live: LiveRun) -> RunBounds | None:
@@ -172,9 +174,10 @@ def facts_of(opened: OpenPlan, directory: Path, run_id: str, planned: int | None
 
 
 async def _remaining(opened: OpenPlan, writer: RunWriter) -> AsyncGenerator[Item]:
-    """What is planned and not done, group by group."""
-    async for environment, item in opened.items(writer.run_id):
-        info = environment.host.info
-        writer.add_tools(info.tools_digest, info.tools)
-        if not writer.is_done(item.rollout_id):
-            yield item
+    """What is planned and not done, group by group; in turns where each environment has workers of its own."""
+    async with aclosing(opened.items(writer.run_id, in_turns=opened.plan.request.ray.by_environment)) as items:
+        async for environment, item in items:
+            info = environment.host.info
+            writer.add_tools(info.tools_digest, info.tools)
+            if not writer.is_done(item.rollout_id):
+                yield item

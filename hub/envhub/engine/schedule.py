@@ -142,6 +142,8 @@ class Schedule:
         work.broken = infrastructure, verifier
         # What went wrong in closing says nothing of another attempt.
         if self._may_go_on(work) and all(fault.retryable for fault in rollout.faults if fault.phase != "close"):
+            if work.is_alone:
+                work.is_alone, work.losses = False, 0  # whoever played it lives: it is not what they died of
             pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**work.retries) * (0.5 + 0.5 * self._jitter())
             self._again_later(work, now)
             self._wait(work, now + pause)

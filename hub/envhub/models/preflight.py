@@ -53,6 +53,15 @@ class BudgetedModel(Protocol):
         ...
 
 
+@runtime_checkable
+class SharedModel(Protocol):
+    """A model whose limits of requests and tokens can be divided among processes."""
+
+    def share(self, sharers: int) -> None:
+        """Keep to one of so many equal parts of them."""
+        ...
+
+
 async def preflight(
     model: Model, timeout_seconds: float = TIMEOUT_SECONDS, *, sampling: Sampling | None = None
 ) -> None:

@@ -45,6 +45,7 @@ class Gate:
         self.in_flight = 0
         self._connections = connections
         self._requests_limit, self._tokens_limit = requests_per_minute, tokens_per_minute
+        self._whole = requests_per_minute, tokens_per_minute
         self._counts = requests_per_minute is not None or tokens_per_minute is not None
         self._now = now
         self._begun: deque[Begun] = deque()
@@ -72,11 +73,16 @@ class Gate:
     async def enter(self, tokens: int, has_room: Callable[[], bool] = lambda: True) -> Begun:
         """Begin as soon as it is our turn, every limit allows it, and there is room where it is to go.
 
-        `tokens` must not exceed their limit; `has_room` is asked again whenever `changed` is called.
+        Tokens beyond their limit, which may have shrunk since they were counted, have the minute to themselves;
+        `has_room` is asked again whenever `changed` is called.
         """
-        assert self._tokens_limit is None or tokens <= self._tokens_limit
         await self._line.wait(lambda: self._seconds_left(tokens) if has_room() else math.inf)
         return self._begin(tokens)
+
+    def share(self, sharers: int) -> None:
+        """Keep to one of so many equal parts of the requests and tokens from now on: others use the rest."""
+        self._requests_limit, self._tokens_limit = (whole and max(1, whole // sharers) for whole in self._whole)
+        self._line.changed()
 
     def changed(self) -> None:
         """Let the first in line look again whether there is room."""
@@ -126,8 +132,10 @@ class Gate:
         blocker: Begun | None = None
         if self._requests_limit is not None and len(begun) >= self._requests_limit:
             blocker = begun[len(begun) - self._requests_limit]
-        if self._tokens_limit is not None and self._tokens + tokens > self._tokens_limit:
-            blocker = self._last_in_the_way(self._tokens + tokens - self._tokens_limit, blocker)
+        if self._tokens_limit is not None:
+            excess = self._tokens + min(tokens, self._tokens_limit) - self._tokens_limit
+            if excess > 0:
+                blocker = self._last_in_the_way(excess, blocker)
         if blocker is None:
             return 0.0
         return max(blocker.at + WINDOW_SECONDS - now, _SHORTEST_WAIT)

@@ -89,6 +89,14 @@ class Router:
         """Hold this model and its fallbacks to a part of a budget that others share."""
         self._budget.lease(dollars, is_last=is_last)
 
+    def share(self, sharers: int) -> None:
+        """Hold this model and its fallbacks to one of so many equal parts of their limits: others use the rest."""
+        if self._config.tokens_per_minute is not None:
+            self._tokens_limit = max(1, self._config.tokens_per_minute // sharers)
+        self._gate.share(sharers)
+        for fallback in self.fallbacks:
+            fallback.share(sharers)
+
     def status(self) -> tuple[ReplicaStatus, ...]:
         """Every server as it stands, those of fallbacks last."""
         ours = [replica.status(self.name) for replica in self.replicas.all]
