@@ -101,6 +101,10 @@ class Worker:
             self._refuse(error)
         finally:
             logging.getLogger("envhub").removeHandler(self._notes)
+        if self._over.is_set():
+            import ray.actor  # this process is Ray's own
+
+            ray.actor.exit_actor()  # also where the cluster has no head any more that could end it
 
     def _refuse(self, error: BaseException) -> None:
         if not isinstance(error, HubError):
