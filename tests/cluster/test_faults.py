@@ -47,6 +47,7 @@ def particular(folder: Path, name: str = "Particular", *, is_nowhere: bool = Fal
     return str(file)
 
 
+@pytest.mark.soak
 async def test_a_worker_that_hangs_is_ended_and_its_episodes_are_played_again(play_with: PlayWith) -> None:
     stopped = list[int]()
 
@@ -188,13 +189,15 @@ async def test_every_environment_keeps_a_worker_of_its_own(play_with: PlayWith) 
     assert kept.pool.workers == 2
 
 
+@pytest.mark.soak
 async def test_a_run_cut_short_while_a_worker_hangs_ends_soon_and_says_what_was_cut(play_with: PlayWith) -> None:
     scope, seen = anyio.CancelScope(), list[Kept]()
 
     def cut(kept: Kept) -> None:
         if not seen:
             seen.append(kept)
-            os.kill(kept.pool.status()[0].pid, signal.SIGSTOP)
+            hangs = max(kept.pool.status(), key=lambda status: status.in_flight)
+            os.kill(hangs.pid, signal.SIGSTOP)
             scope.cancel()
 
     with anyio.fail_after(25), scope:
@@ -202,9 +205,9 @@ async def test_a_run_cut_short_while_a_worker_hangs_ends_soon_and_says_what_was_
             Patience(hurry_seconds=1.0),
             on_record=cut,
             environments=("arithmetic",),
-            model="mock/solver?latency=0.2",
-            limit=100,
-            concurrency=8,
+            model="mock/solver?latency=0.05..5",
+            limit=40,
+            concurrency=16,
         )
     outcomes = Counter(record.outcome for record in seen[0].records)
     assert outcomes[Outcome.CANCELLED] >= 4

@@ -67,6 +67,7 @@ class Member:
         self.hello, self.name = hello, name
         self._patience = patience
         self._pending: Any = None
+        self._nudge: Any = None
         self.is_killed = False
 
     async def exchange(self, order: Order) -> Report:
@@ -77,6 +78,10 @@ class Member:
         """
         self._pending = self._actor.exchange.remote(encode(order))
         return await self.last_report()
+
+    def nudge(self) -> None:
+        """Ask for the report at once; there is something to say in answer to it."""
+        self._nudge = self._actor.nudge.remote()
 
     @property
     def is_talking(self) -> bool:

@@ -118,7 +118,7 @@ class Post:
         """One order, one report."""
         assert self.member is not None
         for work in works:
-            distant = self._distant[work.key] = Distant(work, self._changes.append)
+            distant = self._distant[work.key] = Distant(work, self._ask)
             self._sink.track(distant)
         changes = self._changes.copy()
         self._changes.clear()
@@ -134,6 +134,12 @@ class Post:
             look=self._is_watched,
         )
         await self._take(await self.member.exchange(order))
+
+    def _ask(self, change: Change) -> None:
+        """Ask something of an attempt, soon."""
+        self._changes.append(change)
+        if self.member is not None and self.member.is_talking and len(self._changes) == 1:
+            self.member.nudge()
 
     async def _take(self, report: Report) -> None:
         """Keep what ended, take back what did not begin, show where the rest is."""

@@ -183,6 +183,10 @@ class Worker:
             await self._gather()
         return encode(self._report(returned, self._look() if given.look else b""))
 
+    async def nudge(self) -> None:
+        """Let the report leave at once: the driver has something to say."""
+        self._news.set()
+
     async def _gather(self) -> None:
         if not self._ended:
             with anyio.move_on_after(IDLE_SECONDS):
