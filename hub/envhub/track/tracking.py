@@ -8,7 +8,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -92,6 +92,8 @@ class _Pen:
                 self._resources.close()
         except Exception as error:
             self._is_lost = True
+            with suppress(Exception):  # a full disk refuses the last bytes, too, and nobody needs to hear it twice
+                self._resources.close()
             # Without a traceback: what a service says of a refused key may hold the key.
             self._complain(f"the tracker {self.name!r} failed and draws no more: {type(error).__name__}: {error}")
 
