@@ -25,6 +25,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [*DOCUMENTS, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+LONG = {"benchmarks.md", "cluster.md", "sandboxes.md", "shipped.md"}
+"""Documents whose commands take long: a cluster, containers, measurements, every environment there is."""
 CI_RUNS = {"main-job", "tests"}
 """The blocks after these marks are CI's to run: it reads them from the README."""
 ENGINE = "engine"
@@ -161,7 +163,11 @@ def has_engine(folder: Path) -> bool:
     return done.returncode == 0
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "document",
+    [pytest.param(path, marks=[pytest.mark.live] if path.name in LONG else []) for path in DOCUMENTS],
+    ids=[path.name for path in DOCUMENTS],
+)
 def test_what_a_document_shows_works(document: Path, tmp_path: Path) -> None:
     with ExitStack() as servers:
         reader = Reader(document, tmp_path, servers)

@@ -109,7 +109,7 @@ def test_a_killed_hub_leaves_no_server_behind(tmp_path: Path, mark: str) -> None
     wait_for(lambda: not marked(mark))
 
 
-@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("blow", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.soak)])
 def test_a_server_that_dies_or_hangs_is_replaced_and_the_run_goes_on(
     tmp_path: Path, mark: str, blow: signal.Signals
 ) -> None:

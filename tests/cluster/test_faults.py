@@ -14,6 +14,8 @@ from envhub.cluster.crew import Patience
 from .conftest import Kept, PlayWith
 from .test_pool import alive
 
+pytestmark = pytest.mark.soak
+
 PARTICULAR = '''
 import sys
 from pathlib import Path
@@ -47,7 +49,6 @@ def particular(folder: Path, name: str = "Particular", *, is_nowhere: bool = Fal
     return str(file)
 
 
-@pytest.mark.soak
 async def test_a_worker_that_hangs_is_ended_and_its_episodes_are_played_again(play_with: PlayWith) -> None:
     stopped = list[int]()
 
@@ -105,7 +106,6 @@ async def test_an_environment_that_no_worker_opens_ends_a_run_parted_by_environm
         )
 
 
-@pytest.mark.soak
 async def test_an_environment_whose_workers_do_not_come_back_ends_a_run_parted_by_environment(
     play_with: PlayWith, tmp_path: Path
 ) -> None:
@@ -189,7 +189,6 @@ async def test_every_environment_keeps_a_worker_of_its_own(play_with: PlayWith) 
     assert kept.pool.workers == 2
 
 
-@pytest.mark.soak
 async def test_a_run_cut_short_while_a_worker_hangs_ends_soon_and_says_what_was_cut(play_with: PlayWith) -> None:
     scope, seen = anyio.CancelScope(), list[Kept]()
 

@@ -9,6 +9,7 @@ from tests.cluster.brought_up import Pool, check_complete
 from tests.cluster.models.test_supervisor import is_running
 from tests.cluster.standing_in import model_folder, stand_in
 
+pytestmark = pytest.mark.live
 NAME = "mock/solver"
 
 

@@ -22,6 +22,7 @@ async def _is_there() -> bool:
         return False
 
 
+@pytest.mark.live
 def test_containers_are_measured_beside_the_bare_engine(hub: Hub) -> None:
     if not anyio.run(_is_there):
         pytest.skip("no container engine")
