@@ -1,0 +1,111 @@
+"""Environments that were installed from bundles: each with an interpreter of its own, and never run in the hub's.
+
+Who keeps them is found through the entry point `envhub.installations`; the hub itself only starts them.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+
+from mcp_types import Tool
+
+from envhub.errors import ConfigError
+from envhub.lock import LockedEnvironment
+from envhub.plugins import plugins
+
+INSTALLATIONS = "envhub.installations"
+_SERVE = "from envhub.cli.main import main; main()"
+
+
+@dataclass(frozen=True)
+class Installation:
+    """One version of an environment, installed."""
+
+    locked: LockedEnvironment
+    """The exact bytes of it."""
+    summary: str
+    file: Path
+    """Its env.toml, unpacked."""
+    python: Path
+    """The interpreter of its own virtual environment: what `{python}` stands for in its env.toml."""
+    is_class: bool
+    """Whether it is a Python class, which its own interpreter serves; a declared server is served by the hub's."""
+    secrets: tuple[str, ...] = ()
+    """The environment variables that its process is given, whatever they are named."""
+
+    @property
+    def name(self) -> str:
+        """`namespace/name`."""
+        return self.locked.name
+
+    @property
+    def target(self) -> str:
+        """`namespace/name@version`: as a run asks for exactly this one."""
+        return f"{self.locked.name}@{self.locked.version}"
+
+    @property
+    def hub(self) -> tuple[str, ...]:
+        """The command `hub` of the interpreter that may import what it is made of; it sees nothing of another's."""
+        interpreter = str(self.python) if self.is_class else sys.executable
+        return (interpreter, *(("-I",) if self.is_class else ()), "-c", _SERVE)
+
+
+class Installations(Protocol):
+    """Who keeps installed environments."""
+
+    def all(self) -> Sequence[Installation]:
+        """Every version there is, by name and version."""
+        ...
+
+    def find(self, target: str) -> Installation | None:
+        """`namespace/name`, the highest version there is, or `namespace/name@version`; None where there is none.
+
+        Raises:
+            ConfigError: what is installed under the name is damaged.
+        """
+        ...
+
+    def verify(self, installation: Installation) -> None:
+        """See that what lies on the disk is what was installed.
+
+        Raises:
+            UsageError: it is not.
+        """
+        ...
+
+    def admit(self, installation: Installation, tools: Sequence[Tool]) -> None:
+        """See that it offers the tools it was published with.
+
+        Raises:
+            UsageError: it offers others.
+        """
+        ...
+
+
+class _None:
+    """Nothing is installed, because nothing here could install it."""
+
+    def all(self) -> Sequence[Installation]:
+        return ()
+
+    def find(self, target: str) -> Installation | None:
+        return None
+
+    def verify(self, installation: Installation) -> None:
+        raise AssertionError("nothing is installed")
+
+    def admit(self, installation: Installation, tools: Sequence[Tool]) -> None:
+        raise AssertionError("nothing is installed")
+
+
+def installations() -> Installations:
+    """The installed environments of this user."""
+    plugin = plugins(INSTALLATIONS).get("registry")
+    if plugin is None or not plugin.is_shipped:
+        return _None()
+    try:
+        return cast(Installations, plugin.entry.load()())
+    except ImportError as error:
+        raise ConfigError(f"installed environments cannot be looked up: {error}; reinstall envhub") from error
