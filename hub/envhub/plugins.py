@@ -8,7 +8,7 @@ that declares a server, or names a class of an installed distribution.
 import importlib.util
 import sys
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +21,8 @@ from envhub.preset import Preset
 
 ENVIRONMENTS, AGENTS = "envhub.environments", "envhub.agents"
 ADAPTERS = "envhub.adapters"
-"""Each makes an environment class of a manifest: called with the `Manifest` and the path of its file."""
+"""Each makes an environment class of a manifest: called with the `Manifest`, the path of its file, and the interpreter
+that `{python}` stands for."""
 OURS = "envhub"
 
 
@@ -86,8 +87,10 @@ def plugins(group: str) -> dict[str, Plugin]:
     return found
 
 
-def find_environment(name: str) -> FoundEnvironment:
+def find_environment(name: str, python: str | None = None) -> FoundEnvironment:
     """The environment a name or a file stands for.
+
+    `python` is what `{python}` stands for in its env.toml; None is the interpreter that runs this.
 
     Raises:
         UnknownNameError: nothing is registered under the name.
@@ -96,12 +99,12 @@ def find_environment(name: str) -> FoundEnvironment:
     if name.endswith(".py") or ".py:" in name:
         return _from_file(name)
     if name.endswith(".toml"):
-        return _from_manifest(Path(name))
+        return _from_manifest(Path(name), python)
     known = plugins(ENVIRONMENTS)
     plugin = known.get(name)
     if plugin is None:
         if (folder := Path(name)).is_dir():
-            return _from_manifest(folder / FILE_NAME)
+            return _from_manifest(folder / FILE_NAME, python)
         raise UnknownNameError("environment", name, known, "A file of your own is given by its path: ./my_env.py")
     target = _load(plugin)
     if isinstance(target, Preset):
@@ -165,7 +168,7 @@ def _load(plugin: Plugin) -> Any:
         ) from error
 
 
-def _from_manifest(file: Path) -> FoundEnvironment:
+def _from_manifest(file: Path, python: str | None) -> FoundEnvironment:
     if not file.is_file():
         raise ConfigError(f"there is no file {str(file)!r}; a registered environment is given by name, see `hub list`")
     manifest = load_manifest(file)
@@ -174,7 +177,10 @@ def _from_manifest(file: Path) -> FoundEnvironment:
     adapter = plugins(ADAPTERS).get("mcp_server")
     if adapter is None:
         raise ConfigError(f"{file}: nothing installed can serve a [server]; reinstall envhub")
-    environment = cast(AnyEnvironment, _load(adapter)(manifest, file.resolve()))
+    assert manifest.server is not None
+    if python is None:
+        _require(manifest.server.requirements, file)
+    environment = cast(AnyEnvironment, _load(adapter)(manifest, file.resolve(), python or sys.executable))
     return FoundEnvironment(manifest.name, environment, {}, manifest.description, True)
 
 
@@ -235,6 +241,27 @@ def _from_file(name: str) -> FoundEnvironment:
             f"{path} defines {len(classes)} environment classes ({', '.join(classes)}); name one: {path}:CLASS"
         )
     return FoundEnvironment(path.stem, chosen, {}, _first_line(chosen), True)
+
+
+def _require(requirements: tuple[str, ...], file: Path) -> None:
+    """See that what a server needs is installed where the hub is: it has no interpreter of its own yet."""
+    if not requirements:
+        return
+    from packaging.requirements import Requirement
+
+    for text in requirements:
+        requirement = Requirement(text)
+        if requirement.marker is not None and not requirement.marker.evaluate():
+            continue
+        try:
+            here = version(requirement.name)
+        except PackageNotFoundError:
+            here = None
+        if here is None or not requirement.specifier.contains(here, prereleases=True):
+            raise ConfigError(
+                f"{file}: server.requirements: it needs {text!r}, and here is {here or 'none'}; give it an interpreter "
+                f"of its own: `hub install {file.parent}`"
+            )
 
 
 def _is_there(module: str) -> bool:

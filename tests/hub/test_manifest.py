@@ -40,6 +40,42 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
+def with_requirement(folder: Path, requirement: str) -> Path:
+    return written(folder, WHOLE.replace("call_seconds = 5", f'requirements = ["{requirement}"]'))
+
+
+@pytest.mark.parametrize(
+    ("requirement", "said"),
+    [
+        ("mcp=<2", "requirements.0 = 'mcp=<2'"),
+        ("mcp @ https://example.org/mcp.whl", "leads to an address, whose bytes may change"),
+        ("mcp @ git+https://example.org/mcp.git", "leads to an address, whose bytes may change"),
+    ],
+)
+def test_a_requirement_that_no_version_pins_is_refused(requirement: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        load_manifest(with_requirement(tmp_path, requirement))
+
+
+@pytest.mark.parametrize(
+    ("requirement", "here"), [("mcp<2", r"here is 2\.\d+"), ("no-such-distribution", "here is none")]
+)
+def test_a_server_whose_requirements_are_not_the_hubs_wants_to_be_installed(
+    requirement: str, here: str, tmp_path: Path
+) -> None:
+    file = with_requirement(tmp_path, requirement)
+    with pytest.raises(
+        ConfigError, match=rf"it needs '{requirement}', and {here}.*hub install {re.escape(str(tmp_path))}"
+    ):
+        find_environment(str(file))
+    assert find_environment(str(file), python="/its/own/python").name == "me/notes"
+
+
+def test_requirements_of_other_machines_or_that_are_there_stand_in_nobodys_way(tmp_path: Path) -> None:
+    for requirement in ("mcp>=2", "no-such-distribution; sys_platform == 'nowhere'"):
+        assert find_environment(str(with_requirement(tmp_path, requirement))).name == "me/notes"
+
+
 def test_a_whole_manifest_is_read(tmp_path: Path) -> None:
     manifest = load_manifest(written(tmp_path, WHOLE))
     assert (manifest.name, manifest.version, manifest.submit) == ("me/notes", "1.2.0", False)

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from envhub.frozen import Frozen
 from envhub.manifest.forms import Seconds, Url, Variables, Words, exactly_one, only_with
@@ -11,6 +11,22 @@ from envhub.manifest.forms import Seconds, Url, Variables, Words, exactly_one, o
 PLACEHOLDERS = ("workdir", "folder", "python", "seed", "task.id")
 """What may stand in braces in a server's command, `args` and `env`; and `task.KEY`, of a task's metadata."""
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][\w.]*)\}")
+
+
+def _from_an_index(text: str) -> str:
+    # Its grammar is loaded only by who declares one.
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement as error:
+        raise ValueError(f"{text!r} is no requirement: {error}; write for example mcp>=1.12,<2") from error
+    if requirement.url is not None:
+        raise ValueError(f"{text!r} leads to an address, whose bytes may change; name a version: {requirement.name}>=1")
+    return text
+
+
+Requirements = tuple[Annotated[str, Field(max_length=300), AfterValidator(_from_an_index)], ...]
 
 
 class ServerSection(Frozen, defer_build=True):
@@ -28,6 +44,9 @@ class ServerSection(Frozen, defer_build=True):
     """With `url`: the environment variable that holds the bearer token."""
     env: Variables = {}
     """Variables of the server; of the hub's own it gets PATH and LANG alone."""
+    requirements: Requirements = ()
+    """Python distributions that server and verifier need, such as `mcp>=1.12,<2`; an installed environment has them
+    in a virtual environment of its own, which `{python}` and PATH lead to."""
     files: str | None = None
     """A folder beside env.toml whose content every episode's scratch folder starts with."""
     tools: Words | None = None

@@ -8,12 +8,13 @@ from pathlib import Path
 from envhub.environment import AnyEnvironment
 from envhub.manifest import Manifest
 from envhub_servers.mcp_server.environment import McpServer
+from envhub_servers.mcp_server.place import Place
 
 __all__ = ["McpServer", "adapt"]
 
 
-def adapt(manifest: Manifest, file: Path) -> AnyEnvironment:
-    """The environment class of one manifest; `file` is the path of its `env.toml`."""
+def adapt(manifest: Manifest, file: Path, python: str) -> AnyEnvironment:
+    """The environment class of one manifest; `file` is the path of its `env.toml`, `python` what `{python}` means."""
     assert manifest.server is not None
     assert manifest.verifier is not None
     attributes = {
@@ -22,7 +23,7 @@ def adapt(manifest: Manifest, file: Path) -> AnyEnvironment:
         "manifest": manifest,
         "server": manifest.server,
         "verifier": manifest.verifier,
-        "folder": file.parent,
+        "place": Place(file.parent, python),
         "file": file,
         "version": manifest.version,
         "submits": manifest.submit,

@@ -19,6 +19,7 @@ from envhub.score import Score
 from envhub.submission import Submission
 from envhub.task import BadRow, Public, Secret, Task
 from envhub_servers.mcp_server.launch import CONTAINER_WORKDIR, check_engine, launch_of
+from envhub_servers.mcp_server.place import Place
 from envhub_servers.mcp_server.results import bounded
 from envhub_servers.mcp_server.rows import RowSecret, read_tasks
 from envhub_servers.mcp_server.scratch import Scratch, make_scratch, remove, seed, snapshot
@@ -37,7 +38,7 @@ class McpServer(Environment[EnvironmentConfig]):
     server: ClassVar[ServerSection]
     verifier: ClassVar[VerifierSection]
     file: ClassVar[Path]
-    folder: ClassVar[Path]
+    place: ClassVar[Place]
     pinned: ClassVar[PinnedTools | None] = None
     """The tools the server had when the class was made ready."""
     era: ClassVar[DiscoverResult | str] = "auto"
@@ -61,7 +62,7 @@ class McpServer(Environment[EnvironmentConfig]):
     @classmethod
     def tasks(cls, config: Any, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
         """A task a row, in the order of the file."""
-        return read_tasks(rows_of(cls.manifest.tasks[split], cls.folder, split), split, cls.folder)
+        return read_tasks(rows_of(cls.manifest.tasks[split], cls.place.folder, split), split, cls.place.folder)
 
     @classmethod
     def limits(cls, config: Any) -> Limits:
@@ -71,12 +72,12 @@ class McpServer(Environment[EnvironmentConfig]):
     @classmethod
     def sources(cls) -> Sequence[Path]:
         """The manifest, the seed files, and every file beside it that a command names."""
-        server, verifier = cls.server, cls.verifier
+        server, verifier, folder = cls.server, cls.verifier, cls.place.folder
         words = [*(server.command or ()), *server.args, *(verifier.command or ())]
-        named = {cls.folder / word.replace("{folder}", str(cls.folder)) for word in words if "\0" not in word}
+        named = {folder / word.replace("{folder}", str(folder)) for word in words if "\0" not in word}
         if server.files is not None:
-            named |= set((cls.folder / server.files).rglob("*"))
-        inside = (path for path in named if path.is_relative_to(cls.folder) and ".." not in path.parts)
+            named |= set((folder / server.files).rglob("*"))
+        inside = (path for path in named if path.is_relative_to(folder) and ".." not in path.parts)
         found: list[Path] = []
         for path in sorted(inside):
             with suppress(OSError):
@@ -96,10 +97,10 @@ class McpServer(Environment[EnvironmentConfig]):
             await _require_engine(check_engine(server.image), server.image)
         for key, variable in (("server", server.token_variable), ("verifier", cls.verifier.token_variable)):
             read_token(variable, f"{key}.token_variable")
-        if server.files is not None and not (cls.folder / server.files).is_dir():
+        if server.files is not None and not (cls.place.folder / server.files).is_dir():
             raise ConfigError(f"{cls.file}: server.files = {server.files!r}: there is no such folder beside it")
         for split, source in cls.manifest.tasks.items():
-            await anyio.to_thread.run_sync(make_ready, source, split, cls.folder)
+            await anyio.to_thread.run_sync(make_ready, source, split, cls.place.folder)
         cls.slots = None if server.concurrency is None else anyio.Semaphore(server.concurrency)
         cls.pinned, cls.era = None, "auto"
         probe = cls(cls._first_task(config), config, 0)
@@ -188,10 +189,10 @@ class McpServer(Environment[EnvironmentConfig]):
         secret = self.task.secret
         own = secret.folder if isinstance(secret, RowSecret) else None
         chosen = own or server.files
-        seeds = None if chosen is None else self.folder / chosen
+        seeds = None if chosen is None else self.place.folder / chosen
         files = secret.files if isinstance(secret, RowSecret) else {}
         await anyio.to_thread.run_sync(seed, scratch.workdir, seeds, files)
-        launch = launch_of(self.server, self.folder, scratch, self.task.public, self.seed)
+        launch = launch_of(self.server, self.place, scratch, self.task.public, self.seed)
         return Connection(lambda: stdio(launch, wire), wire, self.era, server.call_seconds)
 
     @property
@@ -270,7 +271,7 @@ class McpServer(Environment[EnvironmentConfig]):
                 return await ask_service(
                     verifier, read_token(verifier.token_variable, "verifier.token_variable"), asked
                 )
-            return await ask_command(verifier, self.folder, private.home, private.mark, asked)
+            return await ask_command(verifier, self.place, private.home, private.mark, asked)
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(remove, private.root)

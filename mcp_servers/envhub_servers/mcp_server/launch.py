@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from pydantic import JsonValue
 from envhub.errors import ConfigError, TaskError
 from envhub.manifest import ServerSection
 from envhub.task import Public
+from envhub_servers.mcp_server.place import Place
 from envhub_servers.mcp_server.processes import MARK
 from envhub_servers.mcp_server.scratch import Scratch
 
@@ -32,14 +32,14 @@ class Launch:
     """A command that removes what ending the process leaves behind."""
 
 
-def launch_of(server: ServerSection, folder: Path, scratch: Scratch, public: Public, seed: int) -> Launch:
+def launch_of(server: ServerSection, place: Place, scratch: Scratch, public: Public, seed: int) -> Launch:
     """The server of one episode.
 
     Raises:
         TaskError: the task lacks a key that the command names.
     """
     workdir = CONTAINER_WORKDIR if server.image is not None else str(scratch.workdir)
-    values = {"workdir": workdir, "folder": str(folder), "python": sys.executable, "seed": str(seed)}
+    values = {"workdir": workdir, "folder": str(place.folder), "python": place.python, "seed": str(seed)}
 
     def fill(text: str) -> str:
         return _PLACEHOLDER.sub(lambda match: values.get(match[1]) or _of_task(public, match[1]), text)
@@ -50,13 +50,13 @@ def launch_of(server: ServerSection, folder: Path, scratch: Scratch, public: Pub
         return Launch(argv, _engine_env(), scratch.workdir, scratch.mark, server.stop_seconds, afterwards)
     assert server.command is not None
     argv = tuple(fill(word) for word in server.command)
-    return Launch(argv, clean_env(scratch) | own, scratch.workdir, scratch.mark, server.stop_seconds)
+    return Launch(argv, _clean_env(place, scratch) | own, scratch.workdir, scratch.mark, server.stop_seconds)
 
 
-def clean_env(scratch: Scratch) -> dict[str, str]:
+def _clean_env(place: Place, scratch: Scratch) -> dict[str, str]:
     """Variables of a foreign program: of the hub's own, PATH and LANG alone."""
     return {
-        "PATH": os.environ.get("PATH", os.defpath),
+        "PATH": place.path,
         "LANG": os.environ.get("LANG", "C.UTF-8"),
         "HOME": str(scratch.home),
         "TMPDIR": str(scratch.temporary),

@@ -1,7 +1,6 @@
 """Asking a foreign verifier for a score: a command in a process of its own, or an HTTP service."""
 
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from envhub.manifest import VerifierSection
 from envhub.score import Score
 from envhub.submission import Submission
 from envhub.task import PRIVILEGED, Public, Secret, Task
+from envhub_servers.mcp_server.place import Place
 from envhub_servers.mcp_server.processes import MARK, has_ended, stop_tree
 from envhub_servers.mcp_server.scratch import Skipped
 
@@ -45,17 +45,17 @@ def question(
     return to_json(told)
 
 
-async def ask_command(section: VerifierSection, folder: Path, home: Path, mark: str, asked: bytes) -> Score:
+async def ask_command(section: VerifierSection, place: Place, home: Path, mark: str, asked: bytes) -> Score:
     """Start the verifier, tell it the question on stdin, and read its score from stdout alone.
 
     Raises:
         VerifierError: it cannot be started, fails, is too slow, or prints what is no score.
     """
     assert section.command is not None
-    words = {"{folder}": str(folder), "{python}": sys.executable}
+    words = {"{folder}": str(place.folder), "{python}": place.python}
     argv = [_fill(word, words) for word in section.command]
     env = {
-        "PATH": os.environ.get("PATH", os.defpath),
+        "PATH": place.path,
         "LANG": os.environ.get("LANG", "C.UTF-8"),
         "HOME": str(home),
         "TMPDIR": str(home),
@@ -65,7 +65,7 @@ async def ask_command(section: VerifierSection, folder: Path, home: Path, mark: 
     }
     try:
         process = await anyio.open_process(
-            argv, env=env, cwd=folder, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
+            argv, env=env, cwd=place.folder, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
         )
     except OSError as error:
         raise VerifierError(f"the verifier {argv[0]!r} cannot be started: {error.strerror or error}") from error

@@ -1,0 +1,20 @@
+"""`Place`: where the programs of a declared environment are."""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folder of an env.toml, and the interpreter that its programs run with."""
+
+    folder: Path
+    python: str
+
+    @property
+    def path(self) -> str:
+        """PATH; first the programs of an interpreter that is the environment's own."""
+        path = os.environ.get("PATH", os.defpath)
+        return path if self.python == sys.executable else f"{Path(self.python).parent}{os.pathsep}{path}"
