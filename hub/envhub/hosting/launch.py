@@ -40,6 +40,8 @@ class ServeOrder(Frozen):
 
     environment: str
     """A name or a path, as `hub run` takes it."""
+    python: str | None = None
+    """The interpreter that `{python}` stands for in an env.toml; None is the server's own."""
     config: dict[str, JsonValue] = {}
     roles: dict[str, RoleEndpoint] = {}
     control_token: str = Field(repr=False)

@@ -2,7 +2,9 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
+import anyio.to_thread
 from pydantic import JsonValue
 
 from envhub.environment import AnyEnvironment, EnvironmentConfig
@@ -11,8 +13,12 @@ from envhub.hosting.faults import describe
 from envhub.hosting.host import InProcessHost
 from envhub.hosting.launch import RoleEndpoint, addresses
 from envhub.hosting.sandboxes import open_sandboxes
+from envhub.installed import Installation, installations
 from envhub.plugins import FoundEnvironment, check_config
 from envhub.protocols import EnvironmentHost, Model
+
+if TYPE_CHECKING:
+    from envhub.hosting.remote.program import Program
 
 
 def configured(found: FoundEnvironment, settings: Mapping[str, JsonValue]) -> EnvironmentConfig:
@@ -54,6 +60,7 @@ async def open_served(
     servers: int = 1,
     *,
     traces: str | None = None,
+    program: "Program | None" = None,
 ) -> AsyncGenerator[EnvironmentHost]:
     """Host an environment in a process of its own, or several, which are started here and end with the context.
 
@@ -62,10 +69,42 @@ async def open_served(
         TaskError: it does not come up.
     """
     from envhub.hosting.remote import serve, serve_replicas  # aiohttp, and only where there is a server
+    from envhub.hosting.remote.program import OURS
 
-    given = (name, settings, roles or {})
-    one = serve(*given, traces=traces) if servers == 1 else serve_replicas(*given, servers, traces=traces)
+    given, program = (name, settings, roles or {}), program or OURS
+    if servers == 1:
+        one = serve(*given, traces=traces, program=program)
+    else:
+        one = serve_replicas(*given, servers, traces=traces, program=program)
     async with one as host:
+        yield host
+
+
+@asynccontextmanager
+async def open_installed(
+    installation: Installation,
+    settings: Mapping[str, JsonValue],
+    roles: Mapping[str, RoleEndpoint] | None = None,
+    servers: int = 1,
+    *,
+    traces: str | None = None,
+) -> AsyncGenerator[EnvironmentHost]:
+    """Host an installed environment, in a process of its own, once it is seen to be what was installed.
+
+    Raises:
+        UsageError: what lies on the disk is not what was installed, or the server offers other tools than published.
+        TaskError: it does not come up.
+    """
+    from envhub.hosting.remote.program import Program
+
+    keeper = installations()
+    await anyio.to_thread.run_sync(keeper.verify, installation)
+    target, program = str(installation.file), Program.of(installation)
+    async with open_served(target, settings, roles, servers, traces=traces, program=program) as host:
+        served = f"{host.info.name}@{host.info.version}"
+        if served != installation.target:
+            raise ConfigError(f"{installation.target} is installed, but its server calls itself {served}")
+        keeper.admit(installation, host.info.tools)
         yield host
 
 

@@ -35,6 +35,7 @@ def serve_ordered() -> int:
         service = Service(
             environment=order.environment,
             control_token=order.control_token,
+            python=order.python,
             config=order.config,
             roles=order.roles,
             control=f"unix:{order.control_socket}" if order.control_socket else "127.0.0.1:0",

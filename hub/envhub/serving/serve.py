@@ -42,6 +42,8 @@ class Service:
 
     environment: str
     control_token: str = field(repr=False)
+    python: str | None = None
+    """What `{python}` stands for in its env.toml; None is this interpreter."""
     config: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     roles: Mapping[str, ModelConfig | RoleEndpoint] = field(default_factory=dict[str, "ModelConfig | RoleEndpoint"])
     control: str = "127.0.0.1:0"
@@ -136,7 +138,7 @@ async def _traced(
 
 
 async def _host(service: Service, stack: AsyncExitStack) -> EnvironmentHost:
-    found = find_environment(service.environment)
+    found = find_environment(service.environment, service.python)
     config = configured(found, service.config)
     roles = found.environment.roles(config)
     # Whoever serves by hand means what they name; the hub passes on what a run of several environments was given.

@@ -14,7 +14,8 @@ import pytest
 
 from envhub.errors import ConfigError, TaskError
 from envhub.hosting.launch import ServeOrder
-from envhub.hosting.remote.process import LINES_A_SECOND, ServerProcess, clean_environment, kill_running, start
+from envhub.hosting.remote.process import LINES_A_SECOND, ServerProcess, kill_running, start
+from envhub.hosting.remote.program import Program, clean_environment
 
 ORDER = ServeOrder(environment="somebody's", control_token="control-token-of-this-test")
 READY = {"name": "x", "control_url": "http://127.0.0.1:1", "agent_url": "http://127.0.0.1:1", "pid": 1}
@@ -24,7 +25,7 @@ READY = {"name": "x", "control_url": "http://127.0.0.1:1", "agent_url": "http://
 async def server(program: str) -> AsyncGenerator[ServerProcess]:
     """A program that stands where a server should."""
     with anyio.fail_after(20):
-        process = await start("somebody's", [sys.executable, "-c", program])
+        process = await start("somebody's", Program((sys.executable, "-c", program)))
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(process.hear)
@@ -132,7 +133,7 @@ async def test_whoever_leaves_without_cleaning_up_ends_every_server() -> None:
 
 async def test_a_program_that_does_not_exist_is_a_fault_and_no_crash() -> None:
     with pytest.raises(TaskError, match="could not be started"):
-        await start("somebody's", ["/nonexistent/program"])
+        await start("somebody's", Program(("/nonexistent/program",)))
 
 
 def test_variables_named_like_secrets_are_kept_from_environments() -> None:
@@ -146,4 +147,7 @@ def test_variables_named_like_secrets_are_kept_from_environments() -> None:
         "X_PASSPHRASE",
     )
     plain = ("PATH", "PWD", "KEYBOARD", "TOKENIZERS_PARALLELISM", "HOME")
-    assert set(clean_environment(dict.fromkeys((*secret, *plain), "x"))) == set(plain)
+    everything: dict[str, str] = dict.fromkeys((*secret, *plain), "x")
+    assert set(clean_environment(everything)) == set(plain)
+    # What an environment declares that it needs, it gets; and that alone.
+    assert set(Program(secrets=(secret[0], "NOT_SET")).environment(everything)) == {*plain, secret[0]}

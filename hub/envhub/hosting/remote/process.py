@@ -3,13 +3,10 @@
 import contextlib
 import logging
 import os
-import re
 import signal
 import subprocess
-import sys
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import anyio
@@ -19,6 +16,7 @@ from pydantic import ValidationError
 from envhub.errors import HubError, TaskError
 from envhub.hosting.control import Failure, error_of
 from envhub.hosting.launch import ServeOrder, ServerReady
+from envhub.hosting.remote.program import OURS, Program
 
 logger = logging.getLogger(__name__)
 
@@ -35,10 +33,6 @@ _MAX_LINE = 2**20
 _MAX_SAID = 2000
 _TAIL_LINES = 20
 _MAX_TAIL = 500
-_SECRET_NAME = re.compile(
-    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(?:_?\d+)?$|_PWD$", re.IGNORECASE
-)
-COMMAND = (sys.executable, "-c", "from envhub.cli.main import main; main()", "serve-env", "--from-stdin")
 
 _running: set[int] = set()
 """Process groups of the servers that live now, for the one moment when nobody may wait for them."""
@@ -49,11 +43,6 @@ def kill_running() -> None:
     for group in _running:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
-
-
-def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables an environment's process gets: everything but what is named like a secret."""
-    return {name: value for name, value in environ.items() if not _SECRET_NAME.search(name)}
 
 
 class ServerProcess:
@@ -205,7 +194,7 @@ class _Sparing:
         self._dropped += max(0, len(lines) - room)
 
 
-async def start(name: str, command: Sequence[str] = COMMAND) -> ServerProcess:
+async def start(name: str, program: Program = OURS) -> ServerProcess:
     """Start a server process in a session of its own, so that a Ctrl-C meets the hub alone.
 
     Raises:
@@ -213,12 +202,12 @@ async def start(name: str, command: Sequence[str] = COMMAND) -> ServerProcess:
     """
     try:
         process = await anyio.open_process(
-            command,
+            program.command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env=clean_environment(os.environ),
+            env=program.environment(os.environ),
         )
     except OSError as error:
         raise TaskError(f"the server of {name!r} could not be started: {error}") from error

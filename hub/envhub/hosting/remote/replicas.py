@@ -11,6 +11,7 @@ from envhub.errors import ConfigError, ServerGone, first_error
 from envhub.hosting.launch import RoleEndpoint
 from envhub.hosting.remote.connection import Connection
 from envhub.hosting.remote.host import RemoteHost, Server
+from envhub.hosting.remote.program import OURS, Program
 from envhub.hosting.remote.serve import Supervisor, new_order
 from envhub.limits import Deadlines
 from envhub.protocols import EnvironmentHost, EnvironmentInfo, Episode, TaskCard
@@ -159,12 +160,13 @@ def _check_same(first: str, info: EnvironmentInfo, name: str, other: Environment
 
 @asynccontextmanager
 async def serve_replicas(
-    name: str,
+    target: str,
     settings: Mapping[str, JsonValue],
     roles: Mapping[str, RoleEndpoint],
     count: int,
     *,
     traces: str | None = None,
+    program: Program = OURS,
 ) -> AsyncGenerator[EnvironmentHost]:
     """Start several servers of an environment and be the client of all; they end with the context.
 
@@ -172,13 +174,15 @@ async def serve_replicas(
         UsageError: the environment or its configuration is refused.
         TaskError: a server does not come up.
     """
-    supervisors = [Supervisor(new_order(name, settings, roles, traces)) for _ in range(count)]
+    supervisors = [
+        Supervisor(new_order(target, settings, roles, traces, program.python), program=program) for _ in range(count)
+    ]
     infos: dict[str, EnvironmentInfo] = {}
     try:
         async with anyio.create_task_group() as tasks:
 
             async def begin(number: int, supervisor: Supervisor) -> None:
-                infos[f"server {number} of {name!r}"] = await tasks.start(supervisor.run)
+                infos[f"server {number} of {program.name or target!r}"] = await tasks.start(supervisor.run)
 
             try:
                 async with anyio.create_task_group() as starts:

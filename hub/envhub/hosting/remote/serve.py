@@ -16,6 +16,7 @@ from envhub.hosting.launch import RoleEndpoint, ServeOrder
 from envhub.hosting.remote.connection import Connection, connect
 from envhub.hosting.remote.host import RemoteHost
 from envhub.hosting.remote.process import ServerProcess, start
+from envhub.hosting.remote.program import OURS, Program
 from envhub.protocols import EnvironmentHost, EnvironmentInfo
 
 logger = logging.getLogger(__name__)
@@ -68,9 +69,14 @@ class _Flag:
 class Supervisor:
     """Keeps one environment server up: a task of its owner's starts it, and again when it is gone."""
 
-    def __init__(self, order: ServeOrder, probing: Probing = Probing()) -> None:  # it is frozen
-        self._order, self._probing = order, probing
-        self._name = order.environment
+    def __init__(
+        self,
+        order: ServeOrder,
+        probing: Probing = Probing(),  # it is frozen
+        program: Program = OURS,
+    ) -> None:
+        self._order, self._probing, self._program = order, probing, program
+        self._name = program.name or order.environment
         self._info: EnvironmentInfo | None = None
         self._connection: Connection | None = None
         self._changed = anyio.Event()
@@ -113,7 +119,7 @@ class Supervisor:
 
     async def _live(self, first: TaskStatus[EnvironmentInfo]) -> tuple[float, str]:
         """One process from start to end: how many seconds it was up, and what ended it."""
-        process = await start(self._name)
+        process = await start(self._name, self._program)
         began, why, is_frozen = time.monotonic(), "", False
         try:
             async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
@@ -235,11 +241,16 @@ async def _raise_at_end(suspicion: _Flag, process: ServerProcess) -> None:
 
 
 def new_order(
-    name: str, settings: Mapping[str, JsonValue], roles: Mapping[str, RoleEndpoint], traces: str | None = None
+    target: str,
+    settings: Mapping[str, JsonValue],
+    roles: Mapping[str, RoleEndpoint],
+    traces: str | None = None,
+    python: str | None = None,
 ) -> ServeOrder:
     """An order for one server, with a credential that no other has."""
     return ServeOrder(
-        environment=name,
+        environment=target,
+        python=python,
         config=dict(settings),
         roles=dict(roles),
         control_token=secrets.token_urlsafe(32),
@@ -250,11 +261,12 @@ def new_order(
 
 @asynccontextmanager
 async def serve(
-    name: str,
+    target: str,
     settings: Mapping[str, JsonValue],
     roles: Mapping[str, RoleEndpoint],
     *,
     traces: str | None = None,
+    program: Program = OURS,
 ) -> AsyncGenerator[EnvironmentHost]:
     """Start an environment's server and be its client; it ends with the context, after whoever played.
 
@@ -262,7 +274,7 @@ async def serve(
         UsageError: the environment or its configuration is refused.
         TaskError: the server does not come up.
     """
-    supervisor = Supervisor(new_order(name, settings, roles, traces))
+    supervisor = Supervisor(new_order(target, settings, roles, traces, program.python), program=program)
     try:
         async with anyio.create_task_group() as tasks:
             info = await tasks.start(supervisor.run)
