@@ -1,0 +1,1 @@
+"""What asks registries: where they are, what they offer, and with which token."""
