@@ -16,6 +16,7 @@ from envhub_registry.names import PackageName, Release
 from envhub_registry.server.answers import HEADERS, json_answer
 from envhub_registry.server.doorman import Doorman
 from envhub_registry.server.index import Page
+from envhub_registry.server.layout import FORMAT
 from envhub_registry.server.refusal import Refused
 from envhub_registry.server.registry import LONGEST_REASON, Registry
 from envhub_registry.server.search import ORDERS, Query
@@ -40,10 +41,12 @@ class Api:
         """Where they are."""
         one = "/envhub/v1/packages/{namespace}/{name}/{version}"
         return [
+            Route("/registry.json", self.marker),
             Route("/v0.1/servers", self.servers),
             Route("/v0.1/servers/{namespace}/{name}/versions", self.server_versions),
             Route("/v0.1/servers/{namespace}/{name}/versions/{version}", self.server_version),
             Route("/envhub/v1/search", self.search),
+            Route("/envhub/v1/token", self.token),
             Route("/envhub/v1/packages", self.publish, methods=["POST"]),
             Route("/envhub/v1/packages/{namespace}/{name}", self.package),
             Route(one, self.version),
@@ -52,6 +55,10 @@ class Api:
             Route(f"{one}/yank", self.yank, methods=["POST"]),
             Route("/health", self.health),
         ]
+
+    async def marker(self, request: Request) -> Response:
+        """`GET /registry.json`: what a directory's own says, and where the API is that a directory lacks."""
+        return json_answer({"format": FORMAT, "api": "/envhub/v1"})
 
     async def servers(self, request: Request) -> Response:
         """`GET /v0.1/servers`."""
@@ -117,6 +124,13 @@ class Api:
         listing = await self._find(request)
         path = self._registry.layout.statement(listing.release)
         return FileResponse(path, 200, {**HEADERS, **_FOREVER}, "application/vnd.in-toto+json")
+
+    async def token(self, request: Request) -> Response:
+        """`GET /envhub/v1/token`: what the token is for that the request comes with."""
+        token = await self._doorman.known(request, is_read=True)
+        expires = token.expires_at.isoformat(timespec="seconds") if token.expires_at is not None else None
+        held = {"id": token.token_id, "namespace": token.namespace, "scopes": token.scopes, "expires_at": expires}
+        return json_answer(held)
 
     async def publish(self, request: Request) -> Response:
         """`POST /envhub/v1/packages`."""

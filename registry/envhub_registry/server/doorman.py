@@ -39,8 +39,8 @@ class Doorman:
         """
         self._reads.take(address)
 
-    async def known(self, request: Request) -> Token:
-        """The token of a request.
+    async def known(self, request: Request, *, is_read: bool = False) -> Token:
+        """The token of a request, which counts as one that publishes or yanks unless it only reads.
 
         Raises:
             Refused: there is none, it is not valid, or it was used too often.
@@ -52,7 +52,8 @@ class Doorman:
         if token is None:
             self._failures.take(address_of(request))
             raise Refused(401, "this token is not valid: unknown, expired or revoked")
-        self._writes.take(token.token_id)
+        if not is_read:
+            self._writes.take(token.token_id)
         return token
 
     def permit(self, token: Token, scope: Scope, namespace: str) -> None:

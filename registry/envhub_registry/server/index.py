@@ -134,6 +134,17 @@ class Index:
             rows = connection.execute("SELECT name, version, yanked IS NOT NULL AS yanked FROM versions").fetchall()
         return {release_of(row["name"], row["version"]): bool(row["yanked"]) for row in rows}
 
+    def standings(self) -> dict[str, tuple[str, str | None]]:
+        """The digest of every version, and why it is yanked, by its `namespace/name@version`."""
+        with self.use() as connection:
+            return {
+                row["release"]: (row["digest"], row["yanked"])
+                for row in connection.execute(
+                    "SELECT name || '@' || version AS release, json_extract(facts, '$.digest') AS digest, yanked "
+                    "FROM versions"
+                )
+            }
+
     def count_download(self, package: PackageName) -> None:
         """Count one."""
         with self.use() as connection:

@@ -9,6 +9,8 @@ from envhub_registry.names import NameRefused, PackageName, Release, Version
 BUNDLE = "bundle.envhub"
 STATEMENT = "statement.dsse.json"
 YANKED = "yanked.json"
+FORMAT = 1
+"""Of the directory, as its `registry.json` says."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,16 @@ class Layout:
         return self.root / "tokens.db"
 
     @property
+    def marker(self) -> Path:
+        """What says that this is a registry, and in which format: the first thing a client asks for."""
+        return self.root / "registry.json"
+
+    @property
+    def catalog(self) -> Path:
+        """A line for each publication and yank, for readers of plain files."""
+        return self.root / "catalog.jsonl"
+
+    @property
     def lock(self) -> Path:
         """Held by whoever changes the packages."""
         return self.root / ".lock"
@@ -50,6 +62,10 @@ class Layout:
     def package(self, package: PackageName) -> Path:
         """A package's folder."""
         return self.packages / package.namespace / package.name
+
+    def versions_file(self, package: PackageName) -> Path:
+        """The lines of the catalogue that are of one package."""
+        return self.package(package) / "versions.jsonl"
 
     def version(self, release: Release) -> Path:
         """A version's folder; it appears whole and stays as it is."""

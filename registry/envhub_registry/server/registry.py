@@ -14,6 +14,7 @@ from envhub.frozen import Frozen
 from envhub_registry.names import PackageName, Release
 from envhub_registry.server.examining import Examined, examine, read_statement
 from envhub_registry.server.index import Index
+from envhub_registry.server.journal import Journal
 from envhub_registry.server.layout import BUNDLE, STATEMENT, Layout
 from envhub_registry.server.listing import Listing
 from envhub_registry.server.owners import (
@@ -44,6 +45,7 @@ class Registry:
 
     def __init__(self, layout: Layout, index: Index) -> None:
         self.layout, self.index = layout, index
+        self._journal = Journal(layout)
 
     def publish(self, bundle: Path, envelope: bytes) -> Listing:
         """Publish a bundle with its signed statement, straight into the directory.
@@ -80,8 +82,7 @@ class Registry:
             if is_first:
                 assign(self.layout, release.package.namespace, (examined.key_id,))
             published_at = place(self.layout, folder, release)
-            self.index.add([_listing(examined, published_at)])
-        return self.get(release)
+            return self._tell(_listing(examined, published_at))
 
     def yank(self, release: Release, reason: str) -> Listing:
         """Mark a version as not to be used any more; it stays where it is, for those locked to it.
@@ -135,11 +136,17 @@ class Registry:
         return search(self.index, query)
 
     def reconcile(self, *, anew: bool = False) -> int:
-        """Bring the index to what the directory holds, less what cannot be read; how many versions it had wrong."""
+        """Bring index and journal to what the directory holds, less what cannot be read.
+
+        Gives how many versions the index had wrong.
+        """
         with locked(self.layout):
             if anew:
                 self.index.clear()
-            return self._reconcile()
+            wrong = self._reconcile()
+            if anew or not self._journal.agrees(self.index.standings()):
+                self._journal.make_anew(self.index.select("1", ()))
+            return wrong
 
     def _reconcile(self) -> int:
         known, there = self.index.known(), set[Release]()
@@ -161,8 +168,13 @@ class Registry:
         return wrong + len(gone)
 
     def _take_in(self, release: Release) -> Listing:
-        self.index.add([_read(self.layout, release)])
-        return self.get(release)
+        return self._tell(_read(self.layout, release))
+
+    def _tell(self, listing: Listing) -> Listing:
+        self.index.add([listing])
+        told = self.get(listing.release)
+        self._journal.note(told)
+        return told
 
     def _is_the_same(self, folder: Path, release: Release) -> bool:
         try:

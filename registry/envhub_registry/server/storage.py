@@ -1,6 +1,7 @@
 """Writing in a registry's directory: whole or not at all, and on the disk before anyone is told."""
 
 import fcntl
+import json
 import os
 import secrets
 import shutil
@@ -9,9 +10,11 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from envhub.errors import ConfigError, StoreError
 from envhub_registry.names import Release
-from envhub_registry.server.layout import BUNDLE, STATEMENT, Layout
+from envhub_registry.server.layout import BUNDLE, FORMAT, STATEMENT, Layout
 from envhub_registry.server.refusal import Refused
 
 
@@ -19,16 +22,33 @@ def open_layout(root: Path) -> Layout:
     """A registry's directory, made where there is none.
 
     Raises:
-        ConfigError: it cannot be made or written.
+        ConfigError: it cannot be made or written, or was made by a later hub.
     """
     layout = Layout(root.absolute())
     try:
         for folder in (layout.packages, layout.namespaces, layout.incoming):
             folder.mkdir(parents=True, exist_ok=True)
         layout.lock.touch()
-    except OSError as error:
-        raise ConfigError(f"a registry cannot be kept in {root}: {error.strerror or error}") from error
+        if not layout.marker.exists():
+            write_whole(layout.marker, json.dumps({"format": FORMAT}) + "\n")
+        marker = layout.marker.read_bytes()
+    except (OSError, StoreError) as error:
+        raise ConfigError(f"a registry cannot be kept in {root}: {_reason(error)}") from error
+    if not _is_known(marker):
+        raise ConfigError(f"{layout.marker} names no format that this hub knows; upgrade the hub")
     return layout
+
+
+def _is_known(marker: bytes) -> bool:
+    try:
+        held: JsonValue = json.loads(marker)
+    except ValueError:
+        return False
+    return isinstance(held, dict) and held.get("format") == FORMAT
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 @contextmanager
@@ -116,8 +136,8 @@ def place(layout: Layout, folder: Path, release: Release) -> float:
     return now / 1e6
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a small file, which is there whole or as it was.
+def write_whole(path: Path, text: str, *, is_lasting: bool = True) -> None:
+    """Write a small file, which is there whole or as it was; where it is to last, it is on the disk then.
 
     Raises:
         StoreError: the disk did not take it.
@@ -128,9 +148,11 @@ def write_whole(path: Path, text: str) -> None:
             with temporary.open("x", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
-                os.fsync(file.fileno())
+                if is_lasting:
+                    os.fsync(file.fileno())
             temporary.replace(path)
-            _sync(path.parent)
+            if is_lasting:
+                _sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from envhub_registry.server.doorman import Rates
+from envhub_registry.server.tokens import Tokens
 from tests.registry.server.publishers import Publisher
 from tests.registry.server.serving import Served, bearer, served
 
@@ -186,3 +188,25 @@ async def test_sixteen_publishers_at_once_are_all_heard(tmp_path: Path) -> None:
                 tasks.start_soon(publish, number)
         assert statuses == [201] * 16
         assert (await hub.get("/envhub/v1/search?limit=100")).json["total"] == 16
+
+
+async def test_a_client_learns_what_answers_and_what_its_token_is_for(tmp_path: Path) -> None:
+    async with served(tmp_path / "hub", Rates(writes=1)) as hub:
+        assert (await hub.get("/registry.json")).json == {"format": 1, "api": "/envhub/v1"}
+        tokens = Tokens(tmp_path / "hub" / "tokens.db")
+        expires = datetime(2099, 1, 2, 3, 4, 5, tzinfo=UTC)
+        made, text = tokens.create("lab", ("publish",), expires)
+        for _ in range(3):  # asking is no publication: it does not use up what one token may do
+            held = await hub.get("/envhub/v1/token", headers=bearer(text))
+            assert held.json == {
+                "id": made.token_id,
+                "namespace": "lab",
+                "scopes": ["publish"],
+                "expires_at": "2099-01-02T03:04:05+00:00",
+            }
+        tokens.revoke(made.token_id)
+        _, expired = tokens.create("lab", ("publish",), datetime(2020, 1, 1, tzinfo=UTC))
+        for wrong in (text, expired, "nonsense"):
+            answer = await hub.get("/envhub/v1/token", headers=bearer(wrong))
+            assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+        assert (await hub.get("/envhub/v1/token")).status == 401
