@@ -3,6 +3,7 @@
 Who keeps them is found through the entry point `envhub.installations`; the hub itself only starts them.
 """
 
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +14,10 @@ from mcp_types import Tool
 
 from envhub.errors import ConfigError
 from envhub.lock import LockedEnvironment
-from envhub.plugins import plugins
+from envhub.plugins import ENVIRONMENTS, plugins
 
 INSTALLATIONS = "envhub.installations"
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*/[a-z0-9][a-z0-9._-]*")
 _SERVE = "from envhub.cli.main import main; main()"
 
 
@@ -109,3 +111,27 @@ def installations() -> Installations:
         return cast(Installations, plugin.entry.load()())
     except ImportError as error:
         raise ConfigError(f"installed environments cannot be looked up: {error}; reinstall envhub") from error
+
+
+def find_installation(target: str) -> Installation | None:
+    """The installed environment that a target of a run names; None where it is named otherwise, or not installed.
+
+    Raises:
+        ConfigError: the name is also that of a distribution in the hub's own interpreter, or the version is not there.
+    """
+    name, at, _ = target.partition("@")
+    if not _NAME.fullmatch(name):
+        return None
+    known = installations()
+    installation = known.find(target)
+    plugin = plugins(ENVIRONMENTS).get(name)
+    if installation is not None and plugin is not None:
+        raise ConfigError(
+            f"{name!r} is installed from {installation.locked.source} and also registered by the distribution "
+            f"{plugin.distribution!r} in the hub's own interpreter; remove one: `hub remove {name}` or "
+            f"`pip uninstall {plugin.distribution}`"
+        )
+    if installation is None and at and plugin is None:
+        there = ", ".join(each.locked.version for each in known.all() if each.name == name) or "no version of it"
+        raise ConfigError(f"{target} is not installed (here is {there}); `hub install {target}`")
+    return installation

@@ -156,6 +156,15 @@ class EnvironmentRef(Frozen):
     name: str
     version: str
     digest: str
+    bundle: str | None = None
+    """`sha256:…` of the bundle it was installed from; None of one that comes with the hub, or runs from a folder."""
+    dependencies: str | None = None
+    """`sha256:…` over the pinned list of what it was installed with; None where it has nothing of its own."""
+
+    @property
+    def identity(self) -> str:
+        """The same where all of its bytes are."""
+        return " ".join(part for part in (self.digest, self.bundle, self.dependencies) if part is not None)
 
 
 class TaskRef(Frozen):

@@ -18,6 +18,7 @@ from envhub.cli.score_view import ScoreView
 from envhub.cli.scoring import Order, open_scorer, require_transcripts
 from envhub.cli.signals import INTERRUPTED, Interruptible
 from envhub.errors import ConfigError
+from envhub.installed import find_installation
 from envhub.loop import run_async
 from envhub.plugins import ENVIRONMENTS, find_environment, plugins
 from envhub.protocols import EnvironmentHost
@@ -156,6 +157,8 @@ def _stored_settings(stored: dict[str, Any], played: tuple[str, ...], order: Ord
 def _known_settings(order: Order) -> set[str] | None:
     """The settings the named environment has; None where its code is not to be run here."""
     assert order.environment is not None
+    if find_installation(order.environment) is not None:
+        return None
     plugin = plugins(ENVIRONMENTS).get(order.environment)
     if plugin is not None and not plugin.is_shipped and not order.in_process:
         return None

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from envhub.cli.locking import LockedOption, LockOption, lock_file
 from envhub.cli.options import (
     AtLimitOption,
     BaseUrlOption,
@@ -146,6 +147,8 @@ def run(
     in_process: InProcessOption = False,
     served: ServedOption = False,
     servers: ServersOption = None,
+    locked: LockedOption = False,
+    lock: LockOption = None,
     metrics: MetricsOption = None,
     traces: TracesOption = None,
     pool: PoolOption = None,
@@ -198,6 +201,7 @@ def settings_of(options: Mapping[str, Any]) -> dict[str, Any]:
         ),
         workers=workers_of(options["workers"]),
         ray=some(address=options["ray_address"]),
+        lock=None if (file := lock_file(options["locked"], options["lock"])) is None else str(file),
         retries=some(infrastructure=options["retries"]),
         track=trackers_of(options["track"], options["no_track"]),
     )

@@ -139,7 +139,7 @@ class Worker:
                 node_id=context.get_node_id(),
                 address=str(ray.util.get_node_ip_address()),  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
                 hub_version=version("envhub"),
-                environments={name: cast.environment.digest for name, cast in self._casts.items()},
+                environments={name: cast.environment.identity for name, cast in self._casts.items()},
                 cpu_seconds=cpu_seconds(),
                 problem=problem,
                 is_usage=is_usage,

@@ -33,6 +33,7 @@ HARMLESS = frozenset(
         "track",
         "metrics",
         "traces",
+        "lock",
     }
 )
 """Settings that may change when a run is resumed: they do not change what a rollout means."""

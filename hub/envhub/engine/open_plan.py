@@ -9,13 +9,16 @@ from importlib.metadata import version
 from pydantic import JsonValue
 
 from envhub.engine.item import Cast, Exposing, Item
+from envhub.engine.locking import check_hosted, lock_of
 from envhub.engine.plan import Plan, PlannedEnvironment
 from envhub.engine.request import RunRequest
 from envhub.engine.setting_files import setting_files
 from envhub.errors import ConfigError, UnknownNameError
 from envhub.hosting.launch import TOKEN_VARIABLE
-from envhub.hosting.opening import open_attached, open_in_process, open_served
+from envhub.hosting.opening import open_attached, open_in_process, open_installed, open_served
+from envhub.installed import Installation
 from envhub.limits import DEFAULT_LIMITS, Deadlines, Limits
+from envhub.lock import Lock
 from envhub.models.config import ModelConfig
 from envhub.models.credentials import Credentials
 from envhub.models.preflight import BudgetedModel, preflight
@@ -106,28 +109,42 @@ class OpenPlan:
             "environments": [
                 {
                     **opened.host.info.model_dump(mode="json", include={"name", "version", "digest", "tools_digest"}),
+                    **_bytes_of(planned.installation),
                     "split": opened.split,
                     "limits": opened.limits.model_dump(mode="json"),
                     "deadlines": opened.deadlines.model_dump(mode="json"),
                     "files": named,
                 }
-                for opened, named in zip(self.environments, files, strict=True)
+                for planned, opened, named in zip(plan.environments, self.environments, files, strict=True)
             ],
             "agent_version": plan.agent.version,
         }
+
+    @property
+    def lock(self) -> Lock:
+        """What it plays, to the byte."""
+        return lock_of(
+            (opened.host.info, planned.installation)
+            for planned, opened in zip(self.plan.environments, self.environments, strict=True)
+        )
 
     def casts(self, run_id: str) -> Iterator[tuple[OpenEnvironment, Cast]]:
         """Who plays in each environment."""
         plan = self.plan
         agent = AgentRef(name=plan.agent_name, version=plan.agent.version, config=plan.agent.config)
-        for opened in self.environments:
+        for planned, opened in zip(plan.environments, self.environments, strict=True):
             info = opened.host.info
             yield (
                 opened,
                 Cast(
                     run_id=run_id,
                     host=opened.host,
-                    environment=EnvironmentRef(name=info.name, version=info.version, digest=info.digest),
+                    environment=EnvironmentRef(
+                        name=info.name,
+                        version=info.version,
+                        digest=info.digest,
+                        **_bytes_of(planned.installation),
+                    ),
                     agent=self.agent,
                     agent_ref=agent,
                     model=self.model,
@@ -255,6 +272,9 @@ async def open_plan(plan: Plan, credentials: Credentials) -> AsyncGenerator[Open
             await stack.enter_async_context(_host(planned, plan.request, roles, credentials))
             for planned in plan.environments
         ]
+        if plan.lock is not None:
+            for host in environments:
+                check_hosted(host.info, plan.lock)
         names = [host.info.name for host in environments]
         if len(set(names)) != len(names):
             raise ConfigError(f"two environments have one name: {', '.join(names)}")
@@ -293,11 +313,23 @@ async def _host(
     if planned.local is not None:
         found, config = planned.local
         roles = {role: roles[role] for role in found.environment.roles(config) if role in roles}
-    async with (
-        serve_roles(roles) as endpoints,
-        open_served(planned.target, planned.settings, endpoints, request.servers, traces=request.traces) as host,
-    ):
-        yield host
+    async with serve_roles(roles) as endpoints:
+        more = (planned.settings, endpoints, request.servers)
+        if planned.installation is not None:
+            opening = open_installed(planned.installation, *more, traces=request.traces)
+        else:
+            opening = open_served(planned.target, *more, traces=request.traces)
+        async with opening as host:
+            yield host
+
+
+def _bytes_of(installation: Installation | None) -> dict[str, str]:
+    """What names the bytes of an installed environment; empty of another."""
+    if installation is None:
+        return {}
+    locked = installation.locked
+    found = {"bundle": locked.bundle, "dependencies": locked.dependencies_digest}
+    return {key: digest for key, digest in found.items() if digest is not None}
 
 
 def _priced(model: ModelConfig, credentials: Credentials) -> tuple[ModelConfig, str | None]:

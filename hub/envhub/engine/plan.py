@@ -7,12 +7,15 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
+from envhub.engine.locking import check_installed, locked_target
 from envhub.engine.pool_options import RayOptions
 from envhub.engine.request import RunRequest
 from envhub.environment import EnvironmentConfig
 from envhub.errors import ConfigError
 from envhub.hosting.launch import addresses, is_address
 from envhub.hosting.opening import configured
+from envhub.installed import Installation, find_installation
+from envhub.lock import Lock, read_lock
 from envhub.models.config import ModelConfig
 from envhub.plugins import ENVIRONMENTS, FoundEnvironment, find_agent, find_environment, plugins
 from envhub.protocols import Agent, AttendedAgent
@@ -42,6 +45,8 @@ class PlannedEnvironment:
     """Its class and configuration; None where its code is not to be run in this process."""
     is_served: bool
     """Whether it has a process of its own."""
+    installation: Installation | None = None
+    """Where it was installed from a bundle."""
 
     @property
     def is_attached(self) -> bool:
@@ -68,6 +73,8 @@ class Plan:
     agent: Agent
     agent_name: str
     model: ModelConfig | None
+    lock: Lock | None = None
+    """What environments must be; None is as they are."""
     part: Part | None = None
     """What of it is played; None is all."""
 
@@ -92,18 +99,18 @@ def make_plan(request: RunRequest) -> Plan:
         raise ConfigError("name an environment to run, for example `hub run arithmetic`; `hub list` shows them all")
     if request.served and request.in_process:
         raise ConfigError("an environment is hosted either in a process of its own or in this one: served, in_process")
-    found = [_find(target, request) for target in request.environments]
-    names = [name for name, _ in found]
+    lock = None if request.lock is None else read_lock(Path(request.lock))
+    found = [_find(target, request, lock) for target in request.environments]
+    names = [each.name for each in found]
     if len(set(names)) != len(names):
         raise ConfigError(f"an environment is named twice: {', '.join(names)}")
     ours = [name for name, target in zip(names, request.environments, strict=True) if not is_address(target)]
     if not ours:
         _check_attached(request)
     settings = _settings(request.set, ours)
-    environments = tuple(
-        _planned(name, target, environment, settings.get(name, {}), request)
-        for target, (name, environment) in zip(request.environments, found, strict=True)
-    )
+    environments = tuple(_planned(each, settings.get(each.name, {}), request) for each in found)
+    # Exactly these are asked for from here on, also by workers elsewhere and when the run is resumed.
+    request = request.model_copy(update={"environments": tuple(each.target for each in found), "lock": None})
     if request.servers > 1 and not any(planned.is_served and not planned.is_attached for planned in environments):
         raise ConfigError(
             f"servers = {request.servers}, but no environment gets a process of its own here; ask for it with --served"
@@ -117,26 +124,44 @@ def make_plan(request: RunRequest) -> Plan:
         raise ConfigError(f"agent {agent_name!r} needs a model; name one with -m, for example -m mock/solver")
     if request.pool == "ray" and isinstance(agent, AttendedAgent):
         raise ConfigError(f"agent {agent_name!r} plays at this terminal, not on a cluster; leave --pool ray out")
-    return Plan(request, environments, agent, agent_name, policy_model(request))
+    return Plan(request, environments, agent, agent_name, policy_model(request), lock)
 
 
-def _find(target: str, request: RunRequest) -> tuple[str, FoundEnvironment | None]:
-    """The environment's name, and its class where that may be loaded here: others' code gets a process of its own."""
+@dataclass(frozen=True)
+class _Named:
+    """What a target of a request stands for."""
+
+    name: str
+    target: str
+    environment: FoundEnvironment | None = None
+    """Its class, where that may be loaded here: others' code gets a process of its own."""
+    installation: Installation | None = None
+
+
+def _find(target: str, request: RunRequest, lock: Lock | None) -> _Named:
     if is_address(target):
         first = addresses(target)[0]
-        return urlsplit(first).netloc.rpartition("@")[2] or Path(first.removeprefix("unix:")).stem, None
+        return _Named(urlsplit(first).netloc.rpartition("@")[2] or Path(first.removeprefix("unix:")).stem, target)
+    if lock is not None:
+        target = locked_target(target, lock)
+    installation = find_installation(target)
+    if lock is not None:
+        check_installed(installation, target, lock)
+    if installation is not None:
+        if request.in_process:
+            raise ConfigError(f"{target} is installed apart from the hub, and cannot be hosted in this process")
+        return _Named(installation.name, installation.target, None, installation)
     plugin = plugins(ENVIRONMENTS).get(target)
     if plugin is not None and not plugin.is_shipped and not request.in_process:
-        return target, None
+        return _Named(target, target)
     found = find_environment(target)
-    return found.name, found
+    return _Named(found.name, target, found)
 
 
-def _planned(
-    name: str, target: str, found: FoundEnvironment | None, settings: dict[str, JsonValue], request: RunRequest
-) -> PlannedEnvironment:
+def _planned(named: _Named, settings: dict[str, JsonValue], request: RunRequest) -> PlannedEnvironment:
+    found, name, target = named.environment, named.name, named.target
     if found is None:
-        return PlannedEnvironment(name, target, settings, None, is_served=True)
+        return PlannedEnvironment(name, target, settings, None, is_served=True, installation=named.installation)
     return PlannedEnvironment(name, target, settings, (found, configured(found, settings)), is_served=request.served)
 
 

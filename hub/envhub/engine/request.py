@@ -61,6 +61,8 @@ class RunRequest(Frozen):
     limits: Limits = Limits()
     deadlines: Deadlines = Deadlines()
     retries: Retries = Retries()
+    lock: str | None = None
+    """An `envhub.lock`: what it does not name, or names otherwise, is not played."""
     skip_bad: bool = False
     """Leave out rows that make no task, and count them."""
     in_process: bool = False

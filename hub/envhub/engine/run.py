@@ -15,6 +15,8 @@ from envhub.engine.resumption import accept_changes, count_planned, is_complete,
 from envhub.engine.run_limits import RunBounds
 from envhub.engine.stop import StopSignal
 from envhub.errors import first_error
+from envhub.lock import FILE_NAME as LOCK
+from envhub.lock import write_lock
 from envhub.models.credentials import Credentials
 from envhub.rollout import Rollout
 from envhub.store import RunWriter, open_writer
@@ -102,6 +104,7 @@ async def collect(
                     planned = await count_planned(directory, writer, opened)
                     if bounds is not None:
                         bounds.used = used_so_far(directory)
+                write_lock(opened.lock, directory / LOCK)
                 writer.set_plan(planned, bad_rows)
                 observer.started(writer.run_id, planned, writer.done_count, bad_rows)
                 pool = pool_of(plan, opened, writer.run_id, credentials, stop)
@@ -122,7 +125,7 @@ def pool_of(plan: Plan, opened: OpenPlan, run_id: str, credentials: Credentials,
     from envhub.cluster.crew import Terms  # Ray, and only where it is asked for
     from envhub.cluster.pool import RayPool
 
-    digests = {environment.host.info.name: environment.host.info.digest for environment in opened.environments}
+    digests = {cast.environment.name: cast.environment.identity for _, cast in opened.casts(run_id)}
     return RayPool(plan, Terms(run_id, credentials.asked_for(), digests), stop, opened.budgets_left())
 
 

@@ -1,0 +1,87 @@
+"""Holding a run to an `envhub.lock`, and writing the lock of a run."""
+
+import sys
+from collections.abc import Iterable
+from importlib.metadata import version
+
+from envhub.errors import ConfigError
+from envhub.installed import Installation
+from envhub.lock import Lock, LockedEnvironment
+from envhub.protocols import EnvironmentInfo
+
+
+def locked_target(target: str, lock: Lock) -> str:
+    """What a run asks for where it names an environment by name: exactly the version that the lock names.
+
+    Raises:
+        ConfigError: another version was asked for.
+    """
+    name, _, wanted = target.partition("@")
+    locked = lock.find(name)
+    if locked is None or locked.bundle is None:
+        return target
+    if wanted and wanted != locked.version:
+        raise ConfigError(f"{target} was asked for, and the lock names {name}@{locked.version}; `hub lock {target}`")
+    return f"{name}@{locked.version}"
+
+
+def check_installed(installation: Installation | None, target: str, lock: Lock) -> None:
+    """See that the installed bytes are those that the lock names.
+
+    Raises:
+        ConfigError: they are others, or nothing is installed.
+    """
+    locked = lock.find(target.partition("@")[0])
+    if locked is None or locked.bundle is None:
+        return  # judged by what its host says, once it is up
+    if installation is None:
+        raise ConfigError(f"the lock names {target}, which is not installed; run `hub install --locked`")
+    here = installation.locked
+    for what, before, now in (
+        ("bundle", locked.bundle, here.bundle),
+        ("list of dependencies", locked.dependencies_digest, here.dependencies_digest),
+        ("Python", locked.python, here.python),
+    ):
+        if before != now:
+            raise ConfigError(
+                f"{target} is installed with another {what} than the lock names ({now} instead of {before}); "
+                "run `hub install --locked`"
+            )
+
+
+def check_hosted(info: EnvironmentInfo, lock: Lock) -> None:
+    """See that what is hosted is what the lock names.
+
+    Raises:
+        ConfigError: it is not, or the lock does not name it.
+    """
+    locked = lock.find(info.name)
+    if locked is None:
+        known = ", ".join(each.name for each in lock.environments) or "none"
+        raise ConfigError(f"the lock does not name {info.name!r}, only: {known}; `hub lock {info.name}` adds it")
+    for what, before, now in (
+        ("version", locked.version, info.version),
+        ("code", locked.code, info.digest),
+        ("tools", locked.tools, info.tools_digest),
+    ):
+        if before is not None and before != now:
+            raise ConfigError(
+                f"{info.name} is not what the lock names: its {what} is {now} instead of {before}; put back what it "
+                f"was, or accept it with `hub lock {info.name}`"
+            )
+
+
+def lock_of(environments: Iterable[tuple[EnvironmentInfo, Installation | None]]) -> Lock:
+    """The lock of environments as they are hosted now."""
+    return Lock(hub_version=version("envhub")).with_environments(
+        _locked(info, installation) for info, installation in environments
+    )
+
+
+def _locked(info: EnvironmentInfo, installation: Installation | None) -> LockedEnvironment:
+    if installation is None:
+        python = f"{sys.version_info.major}.{sys.version_info.minor}"
+        locked = LockedEnvironment(name=info.name, version=info.version, python=python)
+    else:
+        locked = installation.locked
+    return locked.model_copy(update={"code": info.digest, "tools": info.tools_digest})
