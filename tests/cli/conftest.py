@@ -1,5 +1,6 @@
 """The command line as people start it: a process of its own, in a folder of its own."""
 
+import atexit
 import json
 import os
 import re
@@ -7,11 +8,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .warm import WarmHub, warm_hub
 
 HUB = [sys.executable, "-c", "from envhub.cli.main import main; main()"]
 KEYS = ("HOSTED_VLLM_API_BASE", "HOSTED_VLLM_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE")
@@ -45,23 +49,20 @@ def environment(**more: str) -> dict[str, str]:
     return kept | {"COLUMNS": "200", "XDG_DATA_HOME": os.devnull} | more
 
 
+@cache
+def warm() -> WarmHub:
+    """A `hub` for all tests of this process, so that each need not load it anew."""
+    until_exit = ExitStack()
+    atexit.register(until_exit.close)
+    return until_exit.enter_context(warm_hub())
+
+
 @pytest.fixture
 def hub(tmp_path: Path) -> Hub:
     """Runs `hub` with arguments in the test's folder."""
 
     def run(*arguments: str | Path, timeout: float = 60, **more: str) -> Done:
-        command = [*HUB, *map(str, arguments)]
-        return Done(
-            subprocess.run(
-                command,
-                cwd=tmp_path,
-                env=environment(**more),
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                check=False,
-            )
-        )
+        return Done(warm().run([*map(str, arguments)], tmp_path, environment(**more), timeout))
 
     return run
 

@@ -1,0 +1,106 @@
+"""A `hub` that has loaded its modules and waits: each command runs in a fork of it, a process like any other.
+
+Loading takes most of a second, and a command that refuses a word hardly more. What tests start beside themselves
+(`started`), and what documents show, loads everything as a user's does.
+"""
+
+import importlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+LOADED = (
+    "envhub.cli.main",
+    "envhub.cli.collect",
+    "envhub.cli.comparing",
+    "envhub.cli.rescoring",
+    "envhub.cli.tables",
+    "envhub.cli.transcript",
+    "envhub.hosting.opening",
+    "envhub_agents.oracle",
+    "envhub_agents.tool_loop",
+    "envhub_servers.arithmetic",
+    "uvloop",
+)
+WAIT = "from tests.cli.warm import wait; wait({})"  # with -c, as `HUB`: what lies in the folder can be imported
+MOST_BYTES = 1 << 20
+
+
+class WarmHub:
+    """Runs commands one after the other, each in a fork."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+
+    def run(
+        self, command: list[str], folder: Path, environment: Mapping[str, str], timeout_seconds: float
+    ) -> subprocess.CompletedProcess[str]:
+        """As `subprocess.run` with captured output."""
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open("rb") as nothing:
+            asked = json.dumps([command, str(folder), dict(environment)]).encode()
+            files = [nothing.fileno(), out.fileno(), err.fileno()]
+            self._line.settimeout(60)
+            socket.send_fds(self._line, [asked], files)
+            pid = int(self._line.recv(64))
+            self._line.settimeout(timeout_seconds)
+            try:
+                code = int(self._line.recv(64))
+            except TimeoutError:
+                os.kill(pid, signal.SIGKILL)
+                self._line.settimeout(60)
+                self._line.recv(64)
+                raise subprocess.TimeoutExpired(command, timeout_seconds) from None
+            out.seek(0)
+            err.seek(0)
+            return subprocess.CompletedProcess(command, code, out.read().decode(), err.read().decode())
+
+
+@contextmanager
+def warm_hub() -> Generator[WarmHub]:
+    """A `hub` that is warm as long as this is open."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
+    root, number = Path(__file__).parents[2], theirs.fileno()
+    with ours, subprocess.Popen([sys.executable, "-c", WAIT.format(number)], cwd=root, pass_fds=[number]):
+        theirs.close()
+        yield WarmHub(ours)
+        ours.close()  # which it takes for the end
+
+
+def wait(number: int) -> None:
+    """Load, and fork for each command that comes over a socket; in the fork, be `hub`."""
+    for module in LOADED:
+        importlib.import_module(module)
+    assert threading.active_count() == 1  # only such a process may fork
+    with socket.socket(fileno=number) as line:
+        while True:
+            asked, files, _, _ = socket.recv_fds(line, MOST_BYTES, 3)
+            if not asked:
+                return
+            pid = os.fork()
+            if pid == 0:
+                break
+            for file in files:
+                os.close(file)
+            line.send(str(pid).encode())
+            _, status = os.waitpid(pid, 0)
+            line.send(str(os.waitstatus_to_exitcode(status)).encode())
+    arguments, folder, environment = json.loads(asked)
+    for standard, file in enumerate(files):
+        os.dup2(file, standard)
+        os.close(file)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv[1:] = arguments
+    from envhub.cli.main import main
+
+    main()
