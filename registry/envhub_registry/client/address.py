@@ -38,6 +38,8 @@ def registry_url(text: str) -> str:
         raise ConfigError(f"{text!r} is no URL of a registry: it begins with none of https:// http:// file://{hint}")
     if not host:
         raise ConfigError(f"{text!r} is no URL of a registry: it names no host")
+    if not text.isascii():
+        raise ConfigError(f"{text!r} is no URL of a registry: write letters beyond ASCII as xn--… or %…")
     named = f"[{host}]" if ":" in host else host
     at = "" if port is None or port == _PORTS[parts.scheme] else f":{port}"
     return f"{parts.scheme}://{named}{at}{parts.path.rstrip('/')}"
@@ -56,11 +58,12 @@ def check_carries_token(url: str) -> None:
         CredentialError: everyone on the way could read it.
     """
     parts = urlsplit(url)
-    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         raise CredentialError(f"a token is not sent to {url}: it would travel unencrypted; use https://")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by its name or number alone."""
     if host == "localhost":
         return True
     try:

@@ -1,5 +1,6 @@
 """What a registry offers: one version of a package, as the registry tells it. None of it is verified yet."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,9 @@ from pydantic import Field
 from envhub.frozen import Frozen
 from envhub_registry.bundle.facts import Baseline, Digest, Envelope
 from envhub_registry.names import Release
+
+Progress = Callable[[int, int | None], None]
+"""Told how many bytes came or went, and of how many where that is known."""
 
 _Text = Annotated[str, Field(max_length=10_000)]
 _Words = Annotated[tuple[_Text, ...], Field(max_length=1000)]

@@ -15,6 +15,13 @@ class RegistryRefused(UsageError):
         super().__init__(message)
 
 
+class Missing(RegistryRefused):
+    """There is nothing under an address."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, 404)
+
+
 class TokenRefused(CredentialError):
     """The registry does not know the token, or it is not for this."""
 

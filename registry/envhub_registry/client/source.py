@@ -1,15 +1,20 @@
 """Where packages come from: one protocol for a server, a file server and a folder."""
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
+from envhub.errors import ConfigError
 from envhub_registry.bundle.facts import Envelope
-from envhub_registry.client.offer import Fetched, Hit, Offer
+from envhub_registry.client.address import check_carries_token, folder_of, registry_url
+from envhub_registry.client.exchange import PATIENCE, Patience, exchanging
+from envhub_registry.client.files import Files, Folder, FolderReader
+from envhub_registry.client.offer import Fetched, Hit, Offer, Progress
+from envhub_registry.client.refusal import Missing
+from envhub_registry.client.served import Served
+from envhub_registry.client.sign import SIGN, SIGN_BYTES, has_api
 from envhub_registry.names import PackageName, Release
-
-Progress = Callable[[int, int | None], None]
-"""Told how many bytes came, and of how many where that is known."""
 
 
 class Source(Protocol):
@@ -74,3 +79,33 @@ class Source(Protocol):
             RegistryFault: it cannot be asked.
         """
         ...
+
+
+@asynccontextmanager
+async def open_source(url: str, token: str | None = None, patience: Patience = PATIENCE) -> AsyncGenerator[Source]:
+    """Open the registry at a URL; `token` is for this one, and sent with what changes something there.
+
+    Raises:
+        ConfigError: the URL is none of a registry.
+        CredentialError: the token would travel unencrypted.
+        RegistryFault: it cannot be reached.
+    """
+    url = registry_url(url)
+    if (folder := folder_of(url)) is not None:
+        await _check_folder(url, folder)
+        yield Folder(url, folder)
+        return
+    if token is not None:
+        check_carries_token(url)
+    async with exchanging(url, patience) as exchange:
+        try:
+            sign = await exchange.read(SIGN, SIGN_BYTES)
+        except Missing:
+            raise ConfigError(f"there is no registry at {url}: it has no registry.json; check the URL") from None
+        yield Served(url, exchange, token) if has_api(url, sign) else Files(url, exchange)
+
+
+async def _check_folder(url: str, folder: Path) -> None:
+    """See that a folder holds no registry of a later form; one without any may become one."""
+    with suppress(Missing):
+        has_api(url, await FolderReader(folder).read(SIGN, SIGN_BYTES))
