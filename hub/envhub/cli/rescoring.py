@@ -19,6 +19,8 @@ from envhub.cli.scoring import Order, open_scorer, require_transcripts
 from envhub.cli.signals import INTERRUPTED, Interruptible
 from envhub.errors import ConfigError
 from envhub.installed import find_installation
+from envhub.lock import FILE_NAME as LOCK
+from envhub.lock import write_lock
 from envhub.loop import run_async
 from envhub.plugins import ENVIRONMENTS, find_environment, plugins
 from envhub.protocols import EnvironmentHost
@@ -117,6 +119,7 @@ class _Rescoring:
             await self._rescorer.run(
                 self._directory, resume=order.resume, begin=self._view.begin, on_commit=self._committed
             )
+            write_lock(opened.lock, self._directory / LOCK)
 
     def _origin(self, hosts: Sequence[EnvironmentHost]) -> dict[str, Any]:
         """What the new run remembers of how it was made."""

@@ -20,6 +20,8 @@ from envhub.engine.resumption import accept_changes, used_so_far
 from envhub.engine.run import facts_of, pool_of, run_bounds, run_parts
 from envhub.engine.stop import StopSignal
 from envhub.errors import ConfigError, RunDirectoryError, UnknownNameError, first_error
+from envhub.lock import FILE_NAME as LOCK
+from envhub.lock import write_lock
 from envhub.models.credentials import Credentials, load_credentials
 from envhub.rollout import Rollout
 from envhub.store import open_writer
@@ -172,6 +174,7 @@ async def _opened(
                     accept_changes(directory, writer, opened)
                     if limits is not None:
                         limits.used = used_so_far(directory)
+                write_lock(opened.lock, directory / LOCK)
                 writer.set_plan(None)
                 policy = Policy(await _version(ledger, directory, rules, policy_version))
                 desk = Desk(rules, bounds, policy, ledger.note)

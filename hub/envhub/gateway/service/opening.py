@@ -23,6 +23,8 @@ from envhub.gateway.service.player import Player
 from envhub.gateway.service.rules import GatewayPlace, ServiceRules
 from envhub.gateway.service.service import HubService, Served, practice_seed
 from envhub.gateway.service.visitor import VISITOR, Absent
+from envhub.lock import FILE_NAME as LOCK
+from envhub.lock import write_lock
 from envhub.models.credentials import Credentials
 from envhub.rollout import Rollout
 from envhub.store import RunWriter, open_writer
@@ -87,6 +89,7 @@ async def open_service(
             )
             if writer.resumed:
                 accept_changes(directory, writer, opened)
+            write_lock(opened.lock, directory / LOCK)
             writer.set_plan(None)
             journal = await stack.enter_async_context(Journal.open(directory))
             tasks = await stack.enter_async_context(anyio.create_task_group())
