@@ -12,12 +12,15 @@ def new(
     directory: Annotated[
         Path | None, typer.Option("--dir", help="Where the package goes; a folder of the name by default.")
     ] = None,
+    is_server: Annotated[
+        bool, typer.Option("--server", help="An MCP server that knows nothing of the hub, with tasks and a verifier.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Start an environment package of your own: a small working environment, its tests, and how to go on."""
     from envhub_registry.scaffold.package import make_package
 
-    made = make_package(name, directory)
+    made = make_package(name, directory, is_server=is_server)
     if as_json:
         typer.echo(json.dumps(made.as_json()))
         return

@@ -10,13 +10,25 @@ from typing import Any
 from envhub.errors import ConfigError
 from envhub_registry.scaffold.names import PackageNames, names_of
 
-FILES = {
-    "pyproject.toml": "pyproject.toml.template",
-    "README.md": "README.md.template",
-    "src/{module}.py": "environment.py.template",
-    "tests/test_{module}.py": "test_environment.py.template",
+PYTHON = {
+    "env.toml": "python/env.toml.template",
+    "pyproject.toml": "python/pyproject.toml.template",
+    "README.md": "python/README.md.template",
+    "src/{module}.py": "python/environment.py.template",
+    "tests/test_{module}.py": "python/test_environment.py.template",
     ".gitignore": "gitignore.template",
 }
+"""An environment as a class: file → its template."""
+SERVER = {
+    "env.toml": "server/env.toml.template",
+    "README.md": "server/README.md.template",
+    "server.py": "server/server.py.template",
+    "tasks.jsonl": "server/tasks.jsonl.template",
+    "verify.py": "server/verify.py.template",
+    "tests/test_{module}.py": "server/test_environment.py.template",
+    ".gitignore": "gitignore.template",
+}
+"""An environment as an MCP server with tasks and a verifier, declared."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +38,14 @@ class NewPackage:
     names: PackageNames
     directory: Path
     files: tuple[str, ...]
+    is_server: bool = False
 
     @property
     def commands(self) -> tuple[str, ...]:
         """What to try first."""
+        if self.is_server:
+            tried = (f"hub check {self.directory}", f"hub run {self.directory} -a oracle")
+            return (*tried, f"cd {self.directory} && python -m pytest")
         path = self.directory / "src" / f"{self.names.module}.py"
         return (f"hub check {path}", f"hub run {path} -m mock/solver", f"cd {self.directory} && python -m pytest")
 
@@ -43,21 +59,22 @@ class NewPackage:
         }
 
 
-def make_package(name: str, directory: Path | None = None) -> NewPackage:
-    """Make a package in a folder that is not there yet, or is empty.
+def make_package(name: str, directory: Path | None = None, *, is_server: bool = False) -> NewPackage:
+    """Make a package in a folder that is not there yet, or is empty: a class, or a declared MCP server.
 
     Raises:
         ConfigError: the name does not hold, or the folder has something in it or cannot be made.
     """
-    names = names_of(name)
+    names = names_of(name, is_imported=not is_server)
     target = directory or Path(names.module)
+    forms = SERVER if is_server else PYTHON
     try:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise ConfigError(f"{target} is there already, and nothing is overwritten; name another folder with --dir")
         was_there = target.exists()
         try:
             files = tuple(
-                _write(target, form.format(module=names.module), source, names) for form, source in FILES.items()
+                _write(target, form.format(module=names.module), source, names) for form, source in forms.items()
             )
         except OSError:
             if not was_there:
@@ -67,7 +84,7 @@ def make_package(name: str, directory: Path | None = None) -> NewPackage:
         raise ConfigError(
             f"cannot write {target}: {error.strerror or error}; name another folder with --dir"
         ) from error
-    return NewPackage(names, target, files)
+    return NewPackage(names, target, files, is_server)
 
 
 def _write(target: Path, file: str, source: str, names: PackageNames) -> str:

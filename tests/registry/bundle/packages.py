@@ -106,3 +106,14 @@ def wheel_bytes(files: dict[str, str] | None = None, change: Callable[[zipfile.Z
         if change is not None:
             change(archive)
     return sink.getvalue()
+
+
+def small_wheel(distribution: str, version: str) -> bytes:
+    """A wheel that holds its metadata alone."""
+    info = f"{distribution}-{version}.dist-info"
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w") as archive:
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    return sink.getvalue()
