@@ -16,3 +16,5 @@ class PythonSection(Frozen, defer_build=True):
     """`package.module:Class`, an `Environment` or a `Preset`; as an entry point names it."""
     distribution: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=100)]
     """What its wheel is called: the `name` in pyproject.toml."""
+    extras: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=100)], ...] = ()
+    """Optional dependencies of the distribution that it needs, as its pyproject.toml names them."""
