@@ -11,9 +11,12 @@ from envhub.cli.options import assignments
 from envhub.errors import ConfigError, UsageError
 from envhub.hosting.control import Failure, problem_of
 from envhub.hosting.launch import ServeOrder, ServerReady
+from envhub.installed import find_installation
+from envhub.loop import run_async
 from envhub.models.config import ModelConfig
 from envhub.serving.credential import ControlCredential, control_credential
 from envhub.serving.ending import serve_to_the_end
+from envhub.serving.handing_over import hand_over, see_that_it_is_sound
 from envhub.serving.serve import Service, serve
 from envhub.serving.stdio_pipe import keep_to_ourselves
 
@@ -101,12 +104,20 @@ def serve_for_people(
     Raises:
         HubError: it cannot be served.
     """
+    given = assignments(settings, "--set")
+    asked = {role: ModelConfig(name=str(model)) for role, model in assignments(roles, "--role").items()}
+    installation = find_installation(name)
+    if installation is not None:
+        run_async(see_that_it_is_sound, installation, given, asked)
+        if installation.is_class:
+            hand_over(installation, name)
     with control_credential(control) as credential:
         service = Service(
-            environment=name,
+            environment=name if installation is None else str(installation.file),
             control_token=credential.token,
-            config=assignments(settings, "--set"),
-            roles={role: ModelConfig(name=str(model)) for role, model in assignments(roles, "--role").items()},
+            python=None if installation is None else str(installation.python),
+            config=given,
+            roles=asked,
             control=credential.address,
             agent_host=agent_host,
             agent_port=agent_port,

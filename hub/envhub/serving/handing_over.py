@@ -1,0 +1,47 @@
+"""Serving an installed environment by hand: its own interpreter does it, in the place of this process."""
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import NoReturn
+
+from pydantic import JsonValue
+
+from envhub.hosting.launch import TOKEN_VARIABLE
+from envhub.hosting.opening import open_installed
+from envhub.hosting.remote.program import Program
+from envhub.installed import Installation
+from envhub.models.config import ModelConfig
+from envhub.models.credentials import load_credentials
+from envhub.models.resolve import open_model
+from envhub.models.serving import serve_roles
+
+
+async def see_that_it_is_sound(
+    installation: Installation, settings: Mapping[str, JsonValue], roles: Mapping[str, ModelConfig]
+) -> None:
+    """Serve it for a moment, to see that bytes and tools are what was installed.
+
+    Raises:
+        UsageError: they are not, or it cannot be served as asked.
+        TaskError: it does not come up.
+    """
+    async with AsyncExitStack() as stack:
+        credentials = load_credentials(os.environ, Path.cwd())
+        models = {
+            role: await stack.enter_async_context(open_model(model, credentials)) for role, model in roles.items()
+        }
+        endpoints = await stack.enter_async_context(serve_roles(models))
+        await stack.enter_async_context(open_installed(installation, settings, endpoints))
+
+
+def hand_over(installation: Installation, name: str) -> NoReturn:
+    """Become the process that serves it: this one's arguments, with the file in the place of the name."""
+    arguments = [str(installation.file) if word == name else word for word in sys.argv[1:]]
+    variables = Program.of(installation).environment(os.environ)
+    if token := os.environ.get(TOKEN_VARIABLE):
+        variables[TOKEN_VARIABLE] = token
+    sys.stdout.flush()
+    os.execve(installation.hub[0], [*installation.hub, *arguments], variables)
