@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from functools import total_ordering
+from typing import Literal
 
 from envhub.errors import UsageError
 
@@ -18,6 +19,7 @@ _WORD = re.compile(r"[a-z0-9](?:[-_.]?[a-z0-9])*")
 _NUMBER = r"(?:0|[1-9]\d{0,8})"
 _IDENTIFIER = r"(?:0|[1-9]\d{0,8}|\d*[a-z-][0-9a-z-]*)"
 _VERSION = re.compile(rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_IDENTIFIER}(?:\.{_IDENTIFIER})*))?", re.ASCII)
+_BETWEEN = {"namespace": "single `-` or `.`", "name": "single `-`, `_` or `.`"}
 _LOOKALIKES = str.maketrans({"0": "o", "1": "l", "i": "l", "5": "s", "-": None, "_": None, ".": None})
 
 
@@ -132,15 +134,17 @@ def skeleton(word: str) -> str:
     return word.translate(_LOOKALIKES).replace("rn", "m").replace("vv", "w")
 
 
-def _word(text: str, kind: str, longest: int) -> str:
+def _word(text: str, kind: Literal["namespace", "name"], longest: int) -> str:
     if len(text) > longest:
         raise NameRefused(f"the {kind} {_shown(text)} is too long: {len(text)} characters; {longest} are allowed")
     if odd := next((character for character in text if not character.isascii()), None):
         raise NameRefused(
             f"the {kind} {_shown(text)} holds U+{ord(odd):04X}, which can look like another letter; use a-z and 0-9"
         )
+    if kind == "namespace" and "_" in text:
+        raise NameRefused(f"the namespace {_shown(text)} holds `_`, which names of MCP servers do not take; use `-`")
     if not _WORD.fullmatch(text):
-        raise NameRefused(f"{_shown(text)} is no {kind}; use a-z and 0-9, with single `-`, `_` or `.` between them")
+        raise NameRefused(f"{_shown(text)} is no {kind}; use a-z and 0-9, with {_BETWEEN[kind]} between them")
     if text.partition(".")[0] in RESERVED:
         raise NameRefused(f"the {kind} {_shown(text)} is a device's on Windows; take another")
     return text

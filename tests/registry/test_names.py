@@ -33,6 +33,7 @@ def test_a_release_reads_back_as_it_was_written() -> None:
         "ns/n\x00me",
         "ns/con",
         "aux.tools/name",
+        "n_s/name",  # no name of an MCP server
         "ns/pаypal",  # a Cyrillic а
         "ns/nameⅠ",
         "ns/" + "a" * 61,

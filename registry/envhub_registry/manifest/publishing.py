@@ -49,9 +49,7 @@ def check_publishable(manifest: Manifest, file: Path | None = None) -> list[Prob
 
 def _identity(manifest: Manifest) -> Iterator[tuple[str, str]]:
     try:
-        namespace = PackageName.parse(manifest.name).namespace
-        if "_" in namespace:
-            yield "name", f"the namespace {namespace!r} holds `_`, which names of MCP servers do not take; use `-`"
+        PackageName.parse(manifest.name)
     except UsageError as error:
         yield "name", str(error)
     try:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from envhub.errors import UsageError
 from envhub.manifest import Manifest, ServerSection
+from envhub_registry.names import PackageName
 
 SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 PUBLISHER_META = "io.modelcontextprotocol.registry/publisher-provided"
@@ -37,15 +37,13 @@ def server_json(manifest: Manifest, published: Published) -> dict[str, Any]:
     """The `server.json` of one version.
 
     Raises:
-        UsageError: the namespace holds what names of MCP servers do not take.
+        NameRefused: its name is none that could be published.
     """
-    namespace, _, name = manifest.name.partition("/")
-    if "_" in namespace:
-        raise UsageError(f"{manifest.name!r}: names of MCP servers take no `_` in the namespace; use `-`")
+    package = PackageName.parse(manifest.name)
     found: dict[str, Any] = {
         "$schema": SCHEMA,
         "name": manifest.name,
-        "title": name,
+        "title": package.name,
         "description": _shortened(manifest.description.strip() or f"The environment {manifest.name}."),
         "version": manifest.version,
     }

@@ -34,8 +34,9 @@ class _YankRequest(Frozen):
 class Api:
     """The endpoints of one registry for programs."""
 
-    def __init__(self, registry: Registry, doorman: Doorman) -> None:
-        self._registry, self._doorman = registry, doorman
+    def __init__(self, registry: Registry, doorman: Doorman, url: str) -> None:
+        """`url` is how clients reach the registry: where its list says that bundles are."""
+        self._registry, self._doorman, self._url = registry, doorman, url
 
     def routes(self) -> list[Route]:
         """Where they are."""
@@ -79,19 +80,20 @@ class Api:
         metadata: dict[str, Any] = {"count": len(found.listings)}
         if found.next_cursor is not None:
             metadata["nextCursor"] = _cursor(found.next_cursor)
-        return json_answer({"servers": [listing.as_server() for listing in found.listings], "metadata": metadata})
+        servers = [listing.as_server(self._url) for listing in found.listings]
+        return json_answer({"servers": servers, "metadata": metadata})
 
     async def server_versions(self, request: Request) -> Response:
         """`GET /v0.1/servers/{name}/versions`."""
         found = await to_thread.run_sync(self._registry.versions, _package(request))
         if not _flag(request.query_params.get("include_deleted"), "include_deleted"):
             found = [listing for listing in found if listing.yanked is None]
-        servers = [listing.as_server() for listing in found]
+        servers = [listing.as_server(self._url) for listing in found]
         return json_answer({"servers": servers, "metadata": {"count": len(servers)}})
 
     async def server_version(self, request: Request) -> Response:
         """`GET /v0.1/servers/{name}/versions/{version}`; yanked ones, too, whose status says it."""
-        return json_answer((await self._find(request)).as_server())
+        return json_answer((await self._find(request)).as_server(self._url))
 
     async def search(self, request: Request) -> Response:
         """`GET /envhub/v1/search`."""

@@ -1,5 +1,6 @@
 """Whether a bundle and its statement hold: before anything of them is published."""
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,10 @@ from envhub.errors import UsageError
 from envhub.manifest import Manifest
 from envhub_registry.bundle.bundle import open_bundle
 from envhub_registry.bundle.facts import Envelope, Statement
+from envhub_registry.manifest import Published, server_json
 from envhub_registry.names import Release
-from envhub_registry.server.listing import Facts, facts_of
+from envhub_registry.server.env_toml import env_toml
+from envhub_registry.server.listing import BUNDLE_HERE, Facts, facts_of
 from envhub_registry.server.refusal import Refused
 from envhub_registry.trust.signing import open_envelope, parse_envelope
 
@@ -20,11 +23,14 @@ STATEMENT_BYTES = 8 * 2**20
 
 @dataclass(frozen=True)
 class Examined:
-    """A signed statement, and how large the bundle is that it speaks of."""
+    """A signed statement, and what is known of the bundle that it speaks of."""
 
     release: Release
     envelope: Envelope
     statement: Statement
+    manifest: Manifest
+    manifest_sha256: str
+    """Of the bytes of env.toml."""
     size: int
     """Of the bundle, in bytes."""
 
@@ -36,7 +42,9 @@ class Examined:
     @property
     def facts(self) -> Facts:
         """What is shown and searched of it."""
-        return facts_of(self.envelope, self.statement, self.size)
+        said = self.statement
+        published = Published(self.manifest_sha256, said.predicate.tools_digest, said.digest, BUNDLE_HERE)
+        return facts_of(self.envelope, said, self.size, server_json(self.manifest, published))
 
 
 def examine(bundle: Path, statement: Path) -> Examined:
@@ -61,24 +69,25 @@ def examine(bundle: Path, statement: Path) -> Examined:
         raise Refused(
             422, f"the statement speaks of {said.subject[0].name}, and the bundle's env.toml of {opened.release}"
         )
-    if "_" in opened.release.package.namespace:
-        raise Refused(
-            422, f"the namespace of {opened.release} holds `_`, which names of MCP servers do not take; use `-`"
-        )
     if _said(said) != opened.manifest:
         raise Refused(422, f"what the statement says of the env.toml of {opened.release} is not what the bundle holds")
-    return Examined(opened.release, envelope, said, opened.size)
+    return Examined(opened.release, envelope, said, opened.manifest, _digest(bundle), opened.size)
 
 
-def read_statement(statement: bytes, size: int) -> Examined:
+def read_statement(statement: bytes, bundle: Path) -> Examined:
     """Read the statement of a bundle that was examined when it came.
 
     Raises:
         UsageError: it is not signed, or speaks of no release.
+        OSError: the bundle cannot be read.
     """
     envelope = parse_envelope(statement)
     said = open_envelope(envelope).statement
-    return Examined(said.release, envelope, said, size)
+    return Examined(said.release, envelope, said, _said(said), _digest(bundle), bundle.stat().st_size)
+
+
+def _digest(bundle: Path) -> str:
+    return hashlib.sha256(env_toml(bundle)).hexdigest()
 
 
 def _said(statement: Statement) -> Manifest:

@@ -16,7 +16,7 @@ from envhub_registry.names import PackageName, Release
 from envhub_registry.server.layout import sort_key
 from envhub_registry.server.listing import Listing, dump_facts, load_facts, release_of
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _SCHEMA = """
 CREATE TABLE versions (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL, version TEXT NOT NULL, sort_key TEXT NOT NULL,
@@ -25,7 +25,7 @@ CREATE TABLE versions (
 ) STRICT;
 CREATE INDEX in_order ON versions (name, sort_key);
 CREATE INDEX latest ON versions (name) WHERE is_latest;
-CREATE TABLE downloads (name TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID, STRICT;
+CREATE TABLE IF NOT EXISTS downloads (name TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID, STRICT;
 CREATE VIRTUAL TABLE words USING fts5 (
     name, description, tags, tokenize = 'unicode61 remove_diacritics 2', prefix = '2 3'
 );
@@ -49,7 +49,7 @@ class Index:
     """A registry's SQLite index; one connection, used by one thread at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Open it, or make an empty one; one of another schema, or broken, is made anew. For who holds the lock."""
+        """Open it, or make an empty one, also of one that is broken or has another schema. For who holds the lock."""
         self._path, self._turn = path, threading.Lock()
         try:
             self._connection = _open(path)
@@ -224,10 +224,11 @@ def _open(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         (found,) = connection.execute("PRAGMA user_version").fetchone()
-        if found not in (0, SCHEMA_VERSION):
-            raise sqlite3.DatabaseError(f"schema {found}")
-        if found == 0:
-            connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+        if found != SCHEMA_VERSION:
+            clear = "DROP TABLE IF EXISTS versions; DROP TABLE IF EXISTS words;"
+            connection.executescript(
+                f"BEGIN IMMEDIATE; {clear} {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+            )
     except BaseException:
         connection.close()
         raise

@@ -9,6 +9,7 @@ from envhub_registry.names import NameRefused, PackageName, Release, Version
 BUNDLE = "bundle.envhub"
 STATEMENT = "statement.dsse.json"
 YANKED = "yanked.json"
+_PACKAGES = "packages"
 FORMAT = 1
 """Of the directory, as its `registry.json` says."""
 
@@ -22,7 +23,7 @@ class Layout:
     @property
     def packages(self) -> Path:
         """A folder a namespace, in it one a package, in it one a version."""
-        return self.root / "packages"
+        return self.root / _PACKAGES
 
     @property
     def namespaces(self) -> Path:
@@ -61,7 +62,7 @@ class Layout:
 
     def package(self, package: PackageName) -> Path:
         """A package's folder."""
-        return self.packages / package.namespace / package.name
+        return self.root.joinpath(_PACKAGES, package.namespace, package.name)
 
     def versions_file(self, package: PackageName) -> Path:
         """The lines of the catalogue that are of one package."""
@@ -69,7 +70,9 @@ class Layout:
 
     def version(self, release: Release) -> Path:
         """A version's folder; it appears whole and stays as it is."""
-        return self.package(release.package) / str(release.version)
+        package = release.package
+        # At once: a path for each of its parts is what making an index would take its time for.
+        return self.root.joinpath(_PACKAGES, package.namespace, package.name, str(release.version))
 
     def bundle(self, release: Release) -> Path:
         """A version's archive."""

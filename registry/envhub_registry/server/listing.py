@@ -10,10 +10,10 @@ from pydantic import JsonValue
 from envhub_registry.bundle.facts import Envelope, Statement
 from envhub_registry.names import PackageName, Release, Version
 
-_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 _OFFICIAL = "io.modelcontextprotocol.registry/official"
-_PUBLISHER = "io.modelcontextprotocol.registry/publisher-provided"
-_LONGEST_DESCRIPTION = 100
+_OURS = "envhub/registry"
+BUNDLE_HERE = "bundle"
+"""For the URL of a bundle, in a `server.json` as it is kept: a directory does not know who serves it, and where."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class Facts:
     checks_passed: bool
     baselines: tuple[tuple[str, float, int], ...]
     """Model, mean reward and samples; the strongest first."""
+    server: dict[str, Any]
+    """Its MCP `server.json`, with BUNDLE_HERE for the URL of the bundle."""
 
     @property
     def difficulty(self) -> float | None:
@@ -98,12 +100,8 @@ class Listing:
             },
         }
 
-    def as_server(self) -> dict[str, Any]:
-        """As the MCP registry's API tells it: a `ServerResponse`."""
-        facts = self.facts
-        description = facts.description or f"The environment {self.release.package}"
-        if len(description) > _LONGEST_DESCRIPTION:
-            description = description[: _LONGEST_DESCRIPTION - 1].rstrip() + "…"
+    def as_server(self, url: str) -> dict[str, Any]:
+        """As the MCP registry's API tells it: a `ServerResponse`; `url` is how clients reach the registry."""
         official: dict[str, Any] = {
             "status": "active" if self.yanked is None else "deleted",
             "statusChangedAt": moment(self.published_at if self.yanked is None else self.updated_at),
@@ -113,33 +111,23 @@ class Listing:
         }
         if self.yanked:
             official["statusMessage"] = self.yanked[:500]
-        provided = {
-            "digest": facts.digest,
-            "tools_digest": facts.tools_digest,
-            "contract": facts.contract,
-            "key_id": facts.key_id,
-            "checks_passed": facts.checks_passed,
-        }
-        server: dict[str, Any] = {
-            "$schema": _SCHEMA,
-            "name": str(self.release.package),
-            "title": self.release.package.name,
-            "description": description,
-            "version": str(self.release.version),
-            "_meta": {_PUBLISHER: {"envhub": provided}},
-        }
-        if facts.homepage:
-            server["websiteUrl"] = facts.homepage
-        if facts.repository:
-            server["repository"] = {"url": facts.repository, "source": "git"}
-        return {
-            "server": server,
-            "_meta": {_OFFICIAL: official},
-        }
+        ours = {"key_id": self.facts.key_id, "checks_passed": self.facts.checks_passed}
+        return {"server": self._server(url), "_meta": {_OFFICIAL: official, _OURS: ours}}
+
+    def _server(self, url: str) -> dict[str, Any]:
+        """The `server.json`, with the bundle where this registry has it."""
+        server = self.facts.server
+        release = self.release
+        here = f"{url}/envhub/v1/packages/{release.package}/{release.version}/bundle"
+        packages: list[dict[str, Any]] = server.get("packages", [])
+        if not packages:
+            return server
+        moved = [each | {"identifier": here} if each["identifier"] == BUNDLE_HERE else each for each in packages]
+        return server | {"packages": moved}
 
 
-def facts_of(envelope: Envelope, statement: Statement, size: int) -> Facts:
-    """What is shown and searched of a version."""
+def facts_of(envelope: Envelope, statement: Statement, size: int, server: dict[str, Any]) -> Facts:
+    """What is shown and searched of a version; `server` is its `server.json`."""
     said, manifest = statement.predicate, statement.predicate.manifest
     baselines = sorted(said.baselines, key=lambda baseline: (-baseline.mean_reward, baseline.model))
     tasks = manifest.get("tasks")
@@ -162,6 +150,7 @@ def facts_of(envelope: Envelope, statement: Statement, size: int) -> Facts:
         created_at=said.created_at.astimezone(UTC).isoformat(timespec="seconds"),
         checks_passed=said.check.passed,
         baselines=tuple((each.model, each.mean_reward, each.samples) for each in baselines),
+        server=server,
     )
 
 

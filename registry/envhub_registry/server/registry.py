@@ -15,7 +15,7 @@ from envhub_registry.names import PackageName, Release
 from envhub_registry.server.examining import Examined, examine, read_statement
 from envhub_registry.server.index import Index
 from envhub_registry.server.journal import Journal
-from envhub_registry.server.layout import BUNDLE, STATEMENT, Layout
+from envhub_registry.server.layout import BUNDLE, STATEMENT, YANKED, Layout
 from envhub_registry.server.listing import Listing
 from envhub_registry.server.owners import (
     assign,
@@ -234,12 +234,11 @@ def _listing(examined: Examined, published_at: float, yank: Yank | None = None) 
 def _read(layout: Layout, release: Release) -> Listing:
     """A version, as its folder tells it. It was verified when it came; who installs it does so again."""
     try:
-        envelope = layout.statement(release).read_bytes()
-        published_at = layout.statement(release).stat().st_mtime_ns // 1000 / 1e6
-        size = layout.bundle(release).stat().st_size
-        mark = layout.yanked(release)
+        folder = layout.version(release)
+        statement, mark = folder / STATEMENT, folder / YANKED
+        published_at = statement.stat().st_mtime_ns // 1000 / 1e6
         yank = Yank.model_validate_json(mark.read_bytes()) if mark.exists() else None
-        examined = read_statement(envelope, size)
+        examined = read_statement(statement.read_bytes(), folder / BUNDLE)
         if examined.release != release:
             raise Refused(422, f"its statement speaks of {examined.release}")
         return _listing(examined, published_at, yank)

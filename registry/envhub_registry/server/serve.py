@@ -62,7 +62,7 @@ class _Gate:
 def registry_application(registry: Registry, tokens: Tokens, rates: Rates, url: str, guard: Guard) -> ASGIApp:
     """A registry as an ASGI application; `url` is how clients reach it."""
     doorman = Doorman(tokens, rates)
-    routes = [*Api(registry, doorman).routes(), *Pages(registry, url).routes()]
+    routes = [*Api(registry, doorman, url).routes(), *Pages(registry, url).routes()]
     handlers = {UsageError: refused, HTTPException: unserved, Exception: broken}
     return _Gate(Starlette(routes=routes, exception_handlers=handlers), guard, doorman)
 

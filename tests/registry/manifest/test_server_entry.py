@@ -150,7 +150,7 @@ def test_what_has_no_room_is_left_out_and_the_digests_stay() -> None:
 
 def test_a_namespace_that_mcp_does_not_take_is_refused() -> None:
     text = KINDS["command"].replace("me.example/", "m_e/")
-    with pytest.raises(UsageError, match="no `_` in the namespace"):
+    with pytest.raises(UsageError, match="'m_e' holds `_`"):
         server_json(read(text), BUNDLE)
 
 
