@@ -7,6 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from envhub.hosting.launch import RoleEndpoint
 from envhub.protocols import Model
 
+_ROLE_KEY = "ENVHUB_ROLE_KEY"
+
 
 @asynccontextmanager
 async def serve_roles(models: Mapping[str, Model]) -> AsyncGenerator[dict[str, RoleEndpoint]]:
@@ -24,3 +26,16 @@ async def serve_roles(models: Mapping[str, Model]) -> AsyncGenerator[dict[str, R
                     model=model.name, served_name=role, base_url=f"http://127.0.0.1:{port}/v1", api_key=key
                 )
         yield endpoints
+
+
+@asynccontextmanager
+async def ask_role(endpoint: RoleEndpoint) -> AsyncGenerator[Model]:
+    """A role's model as the process sees it that was given its address."""
+    from envhub.models.config import ModelConfig
+    from envhub.models.credentials import Credentials
+    from envhub.models.direct import Endpoint, open_direct  # aiohttp, as above
+
+    where = Endpoint(endpoint.served_name, endpoint.base_url, _ROLE_KEY, endpoint.api_key, is_vllm=True)
+    redact = Credentials({_ROLE_KEY: endpoint.api_key}).redact
+    async with open_direct(ModelConfig(name=endpoint.model, max_tries=1), where, redact=redact) as model:
+        yield model

@@ -16,8 +16,8 @@ from envhub.hosting.launch import RoleEndpoint, ServerReady
 from envhub.hosting.opening import configured, open_in_process
 from envhub.models.config import ModelConfig
 from envhub.models.credentials import Credentials, load_credentials
-from envhub.models.direct import Endpoint, open_direct
 from envhub.models.resolve import open_model
+from envhub.models.serving import ask_role
 from envhub.plugins import find_environment
 from envhub.protocols import EnvironmentHost, Model
 from envhub.serving.agent_plane import AgentPlane, new_user
@@ -33,7 +33,6 @@ logger = logging.getLogger(__name__)
 STOP_SECONDS = 6.0
 """Closing every episode may take this long; who started the server may not wait much longer."""
 _WILDCARDS = ("0.0.0.0", "::")
-_ROLE_KEY = "ENVHUB_ROLE_KEY"
 
 
 @dataclass(frozen=True)
@@ -160,9 +159,7 @@ async def _model(asked: ModelConfig | RoleEndpoint) -> AsyncGenerator[Model]:
         async with open_model(asked, load_credentials(os.environ, Path.cwd())) as model:
             yield model
         return
-    endpoint = Endpoint(asked.served_name, asked.base_url, _ROLE_KEY, asked.api_key, is_vllm=True)
-    redact = Credentials({_ROLE_KEY: asked.api_key}).redact
-    async with open_direct(ModelConfig(name=asked.model, max_tries=1), endpoint, redact=redact) as model:
+    async with ask_role(asked) as model:
         yield model
 
 

@@ -48,13 +48,21 @@ def check(
             help="Of --thorough: where npm installed MCP's Inspector and conformance suite.",
         ),
     ] = None,
+    from_stdin: Annotated[
+        bool, typer.Option("--from-stdin", hidden=True, help="Take the order from stdin, as the hub gives it.")
+    ] = False,
 ) -> None:
     """Check an environment before others use it: right scores, no leaks, no bleeding, nothing left behind.
 
     Its code runs inside this process; --thorough serves it from one of its own, too, and also takes a server's address.
     Exit codes: 0 every check passed and every attack held, 1 some did not, 2 usage, 130 interrupted.
     """
+    if from_stdin:
+        from envhub_registry.check.order import check_ordered
+
+        raise typer.Exit(check_ordered(environment))
     from envhub.cli.options import assignments
+    from envhub_registry.check.asked import Asked
     from envhub_registry.check.running import check_command
 
     given_roles = assignments(roles or [], "--role")
@@ -82,5 +90,6 @@ def check(
         )
     if report is not None:
         raise typer.BadParameter("only with --thorough", param_hint="--report")
-    code = check_command(environment, split, limit, seed, given, given_roles, only or [], as_json)
-    raise typer.Exit(code)
+    models = {role: str(model) for role, model in given_roles.items()}
+    asked = Asked(split, limit, seed, given, models, tuple(only or ()))
+    raise typer.Exit(check_command(environment, asked, as_json))

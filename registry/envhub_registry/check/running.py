@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import anyio
+from anyio import to_thread
 from rich.console import Console
 from rich.text import Text
 
@@ -20,11 +20,13 @@ from envhub.errors import ConfigError, HubError, UnknownNameError
 from envhub.hosting import InProcessHost
 from envhub.hosting.opening import configured
 from envhub.hosting.sandboxes import open_sandboxes
+from envhub.installed import find_installation, installations
 from envhub.loop import run_async
 from envhub.models.config import ModelConfig
 from envhub.models.credentials import load_credentials
 from envhub.models.resolve import open_model
 from envhub.plugins import find_environment
+from envhub_registry.check.asked import Asked
 from envhub_registry.check.checks import CHECKS
 from envhub_registry.check.finding import Broken, Check, Finding, NotApplicable, State
 from envhub_registry.check.subject import Subject
@@ -38,24 +40,11 @@ _MARKS: dict[State, tuple[str, str]] = {
 }
 
 
-def check_command(
-    target: str,
-    split: str | None,
-    limit: int,
-    seed: int,
-    settings: Mapping[str, Any],
-    roles: Mapping[str, Any],
-    only: Sequence[str],
-    as_json: bool,
-) -> int:
+def check_command(target: str, asked: Asked, as_json: bool) -> int:
     """Check an environment and report; the exit code."""
-    known = {check.name: check for check in CHECKS}
-    for name in only:
-        if name not in known:
-            raise UnknownNameError("check", name, known)
-    chosen = [known[name] for name in only] or list(CHECKS)
+    chosen_checks(asked.only)
     started = time.perf_counter()
-    findings = run_async(check_environment, target, split, limit, seed, settings, roles, chosen)
+    findings = run_async(check_environment, target, asked)
     seconds = time.perf_counter() - started
     is_good = all(finding.state != "failed" for finding in findings)
     if as_json:
@@ -74,28 +63,61 @@ def check_command(
     return 0 if is_good else 1
 
 
-async def check_environment(
-    target: str,
-    split: str | None,
-    limit: int,
-    seed: int,
-    settings: Mapping[str, Any],
-    roles: Mapping[str, Any],
-    checks: Sequence[Check] = CHECKS,
-) -> list[Finding]:
-    """What the checks find of an environment, hosted in this process.
+def chosen_checks(only: Sequence[str]) -> list[Check]:
+    """The checks of these names; all of them where none is named.
+
+    Raises:
+        UnknownNameError: there is no check of a name.
+    """
+    known = {check.name: check for check in CHECKS}
+    for name in only:
+        if name not in known:
+            raise UnknownNameError("check", name, known)
+    return [known[name] for name in only] or list(CHECKS)
+
+
+async def check_environment(target: str, asked: Asked) -> list[Finding]:
+    """What the checks find of an environment: of an installed one with its own interpreter, else in this process.
 
     Raises:
         UsageError: it cannot be hosted as asked.
     """
-    found = find_environment(target)
-    config = configured(found, settings)
+    installation = find_installation(target)
+    if installation is not None:
+        from envhub_registry.check.installed import check_installed  # it uses what is here
+
+        await to_thread.run_sync(installations().verify, installation)
+        return await check_installed(installation, asked)
     async with AsyncExitStack() as stack:
-        models: dict[str, Model] = {}
-        credentials = load_credentials(os.environ, Path.cwd()) if roles else None
-        for role, name in roles.items():
-            assert credentials is not None
-            models[role] = await stack.enter_async_context(open_model(ModelConfig(name=str(name)), credentials))
+        models = await open_roles(stack, asked.roles)
+        return await find_and_check(target, asked, models, chosen_checks(asked.only))
+
+
+async def open_roles(stack: AsyncExitStack, roles: Mapping[str, str]) -> dict[str, Model]:
+    """The models that an environment asks itself, open for as long as the stack is.
+
+    Raises:
+        UsageError: one is none, or its credentials are missing.
+    """
+    models: dict[str, Model] = {}
+    credentials = load_credentials(os.environ, Path.cwd()) if roles else None
+    for role, name in roles.items():
+        assert credentials is not None
+        models[role] = await stack.enter_async_context(open_model(ModelConfig(name=name), credentials))
+    return models
+
+
+async def find_and_check(
+    target: str, asked: Asked, models: Mapping[str, Model], checks: Sequence[Check], python: str | None = None
+) -> list[Finding]:
+    """What the checks find of an environment that this process hosts; `python` is what `{python}` stands for.
+
+    Raises:
+        UsageError: it cannot be hosted as asked.
+    """
+    found = find_environment(target, python)
+    config = configured(found, asked.settings)
+    async with AsyncExitStack() as stack:
         try:
             await found.environment.prepare(config)
             sandboxes = await stack.enter_async_context(open_sandboxes(found.environment, config))
@@ -103,9 +125,9 @@ async def check_environment(
                 found.name,
                 found.environment,
                 config,
-                split=split,
-                limit=limit,
-                seed=seed,
+                split=asked.split,
+                limit=asked.limit,
+                seed=asked.seed,
                 models=models,
                 make_host=partial(InProcessHost, sandboxes=sandboxes),
             )

@@ -19,6 +19,7 @@ from envhub.errors import ConfigError, HubError, UnknownNameError, UsageError, f
 from envhub.hosting.launch import TOKEN_VARIABLE, is_address
 from envhub.loop import run_async
 from envhub.models.credentials import load_credentials
+from envhub_registry.check.asked import Asked as Quick
 from envhub_registry.check.running import check_environment, one_line, print_findings
 from envhub_registry.check.thorough.attack import Attack, State, Verdict
 from envhub_registry.check.thorough.attacks import ATTACKS
@@ -117,9 +118,9 @@ async def _run(asked: Asked, attacks: Sequence[Attack], report: Report, screen: 
         report.no_findings = "its class is not here: the server is somebody else's"
     else:
         screen.say("quick checks")
-        report.findings = await check_environment(
-            asked.target, asked.split, asked.limit, asked.seed, asked.settings, asked.roles
-        )
+        roles = {role: str(name) for role, name in asked.roles.items()}
+        quick = Quick(asked.split, asked.limit, asked.seed, asked.settings, roles)
+        report.findings = await check_environment(asked.target, quick)
         screen.show_findings(report)
     credentials = load_credentials(os.environ, Path.cwd())
     order = Order(

@@ -1,0 +1,85 @@
+"""Checks of installed environments: a class is another process's to import, which is bounded and leaves nothing."""
+
+import os
+import select
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from envhub.installed import Installation
+from envhub.lock import LockedEnvironment
+from envhub_registry.check.asked import Asked
+from envhub_registry.check.installed import CheckRefused, check_installed
+from tests.registry.interpreters import install_class
+
+NULL = Asked(limit=1, only=("null",))
+SHOPPING = Path(__file__).parents[2] / "examples" / "mcp_server"
+
+
+def is_gone(file: Path) -> bool:
+    """Whether the process ends whose id a file holds."""
+    try:
+        process = os.pidfd_open(int(file.read_text()))
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([process], [], [], 5)[0])
+    finally:
+        os.close(process)
+
+
+async def test_a_class_is_checked_by_its_own_interpreter_whatever_it_prints(tmp_path: Path) -> None:
+    tasks = """print('{"findings": []}', flush=True); os.write(1, b'{"findings": []}\\\\n')"""
+    findings = await check_installed(install_class(tmp_path, tasks=tasks), NULL)
+    assert [(finding.check, finding.state) for finding in findings] == [("null", "passed")]
+
+
+async def test_what_its_interpreter_lacks_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CheckRefused, match=r"lab/apart@0\.1\.0 cannot be hosted.*no_such_distribution"):
+        await check_installed(install_class(tmp_path, imports="import no_such_distribution"), NULL)
+
+
+async def test_it_has_the_secrets_it_names_and_no_others_and_none_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PASSPORT", "x-4711-passport")
+    monkeypatch.setenv("OTHER_API_KEY", "x-4712-other")
+    verify = "raise ValueError(os.environ['PASSPORT'] + ' and ' + os.environ.get('OTHER_API_KEY', 'nothing'))"
+    (finding,) = await check_installed(install_class(tmp_path, verify=verify), NULL)
+    said = f"{finding.says} {finding.details}"
+    assert finding.state == "failed"
+    assert "and nothing" in said
+    assert "4711" not in said
+
+
+@pytest.mark.soak
+async def test_one_that_hangs_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    child = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
+    tasks = f"open({str(tmp_path / 'pid')!r}, 'w').write(str({child}.pid)); time.sleep(600)"
+    with pytest.raises(CheckRefused, match="was not checked within 4 s"):
+        await check_installed(install_class(tmp_path, tasks=tasks), NULL, seconds=4)
+    assert is_gone(tmp_path / "pid")
+
+
+@pytest.mark.soak
+async def test_one_that_dies_and_leaves_others_at_its_pipes_is_told_at_once(tmp_path: Path) -> None:
+    child = "subprocess.Popen(['sleep', '600'])"
+    imports = f"open({str(tmp_path / 'pid')!r}, 'w').write(str({child}.pid)); os._exit(3)"
+    with anyio.fail_after(30), pytest.raises(CheckRefused, match="ended without an answer"):
+        await check_installed(install_class(tmp_path, imports=imports), NULL)
+    assert is_gone(tmp_path / "pid")
+
+
+async def test_a_declared_server_is_checked_with_the_interpreter_it_was_installed_with(tmp_path: Path) -> None:
+    def installed(python: Path) -> Installation:
+        locked = LockedEnvironment(name="examples/shopping", version="0.1.0")
+        return Installation(locked, "", SHOPPING / "env.toml", python, is_class=False)
+
+    own = tmp_path / "python"
+    own.write_text(f'#!/bin/sh\necho once >> {tmp_path / "used"}\nexec {sys.executable} "$@"\n')
+    own.chmod(0o755)
+    (finding,) = await check_installed(installed(own), NULL)
+    assert finding.state == "passed"
+    assert (tmp_path / "used").exists()
