@@ -39,6 +39,11 @@ class Entry(Frozen):
         """Whether a namespace comes from here, unless an earlier entry matches, too."""
         return any(_matches(pattern, namespace) for pattern in self.namespaces)
 
+    def covers(self, pattern: str) -> bool:
+        """Whether everything that a pattern matches comes from here, as far as one of its own patterns says so."""
+        # What a star stands for is any text, so a pattern read as a text is covered where it matches.
+        return any(_matches(own, pattern) for own in self.namespaces)
+
 
 class _File(Frozen):
     registry: tuple[Entry, ...] = ()
