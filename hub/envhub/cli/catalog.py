@@ -1,9 +1,12 @@
 """`hub list`: what can be run here."""
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from envhub.installed import Installation
 
 
 def list_environments(
@@ -11,10 +14,39 @@ def list_environments(
 ) -> None:
     """List the environments and agents that are installed."""
     from rich.table import Table
+    from rich.text import Text
 
     from envhub.cli.console import results
+    from envhub.installed import installations
+    from envhub.plugins import AGENTS, plugins
+
+    environments = _registered()
+    installed = [_row(each) for each in installations().all()]
+    agents = [{"name": name, "distribution": plugin.distribution} for name, plugin in plugins(AGENTS).items()]
+    if as_json:
+        typer.echo(json.dumps({"environments": environments, "installed": installed, "agents": agents}))
+        return
+    console = results()
+    if installed:
+        table = Table("installed", "version", "from", "signed by", "what it is", box=None, pad_edge=False)
+        for row in installed:
+            signer = (row["key_id"] or "nobody")[:12]
+            cells = (row["name"], row["version"], row["source"] or "", signer, row["summary"])
+            # What publishers and registries wrote drives no terminal.
+            table.add_row(*(Text(_printable(str(cell))) for cell in cells))
+        console.print(table)
+        console.print()
+    table = Table("environment", "version", "from", "what it is", box=None, pad_edge=False)
+    for row in environments:
+        table.add_row(row["name"], row["version"], row["distribution"], row["summary"])
+    console.print(table)
+    console.print(f"\nagents: {', '.join(agent['name'] for agent in agents)}")
+
+
+def _registered() -> list[dict[str, str]]:
+    """What ships with the hub, and what distributions in its own interpreter register."""
     from envhub.errors import HubError
-    from envhub.plugins import AGENTS, ENVIRONMENTS, find_environment, plugins
+    from envhub.plugins import ENVIRONMENTS, find_environment, plugins
 
     environments: list[dict[str, str]] = []
     for name, plugin in plugins(ENVIRONMENTS).items():
@@ -30,13 +62,23 @@ def list_environments(
         except HubError as error:
             summary, version = f"cannot be loaded: {error}", ""
         environments.append({"name": name, "version": version, "distribution": plugin.distribution, "summary": summary})
-    agents = [{"name": name, "distribution": plugin.distribution} for name, plugin in plugins(AGENTS).items()]
-    if as_json:
-        typer.echo(json.dumps({"environments": environments, "agents": agents}))
-        return
-    console = results()
-    table = Table("environment", "version", "from", "what it is", box=None, pad_edge=False)
-    for row in environments:
-        table.add_row(row["name"], row["version"], row["distribution"], row["summary"])
-    console.print(table)
-    console.print(f"\nagents: {', '.join(agent['name'] for agent in agents)}")
+    return environments
+
+
+def _row(installation: "Installation") -> dict[str, str | None]:
+    """One version of an environment that was installed from a bundle."""
+    locked = installation.locked
+    return {
+        "name": locked.name,
+        "version": locked.version,
+        "source": locked.source,
+        "key_id": locked.key_id,
+        "bundle": locked.bundle,
+        "dependencies": locked.dependencies_digest,
+        "python": locked.python,
+        "summary": installation.summary,
+    }
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)

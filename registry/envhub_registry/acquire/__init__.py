@@ -1,0 +1,1 @@
+"""What `hub install`, `upgrade`, `remove` and `lock` do: from what was asked for to what is installed and locked."""

@@ -1,0 +1,56 @@
+"""`Place`: where a user's installed environments, settings and project are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from envhub.installed import Installation
+from envhub_registry.client.registries import Registries
+from envhub_registry.install.home import InstallHome
+from envhub_registry.names import PackageName, Version
+from envhub_registry.trust.keys import config_folder
+from envhub_registry.trust.store import TrustStore
+
+
+@dataclass(frozen=True)
+class Place:
+    """All of a user's machine that installing reads and writes."""
+
+    home: InstallHome
+    config: Path
+    here: Path
+    """The folder that the command was given in."""
+    environ: Mapping[str, str]
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str], here: Path) -> "Place":
+        """The user's own."""
+        return cls(InstallHome.of(environ), config_folder(environ), here, environ)
+
+    @property
+    def trust(self) -> TrustStore:
+        """What the user came to trust."""
+        return TrustStore(self.config)
+
+    @property
+    def registries(self) -> Registries:
+        """The user's registries.
+
+        Raises:
+            ConfigError: they do not hold.
+        """
+        return Registries.load(self.config, self.environ)
+
+    def installed(self, package: PackageName) -> list[Installation]:
+        """The installed versions of a package, the highest last.
+
+        Raises:
+            ConfigError: what is installed is damaged.
+        """
+        found = [self.home.find(str(release)) for release in self.home.releases(package)]
+        return sorted((each for each in found if each is not None), key=version_of)
+
+
+def version_of(installation: Installation) -> Version:
+    """The version of an installation."""
+    return Version.parse(installation.locked.version)

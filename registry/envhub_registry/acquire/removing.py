@@ -1,0 +1,39 @@
+"""`hub remove`: just the versions that were named."""
+
+from collections.abc import Sequence
+
+from envhub.errors import ConfigError, UnknownNameError
+from envhub_registry.acquire.place import Place
+from envhub_registry.names import PackageName, Release
+
+
+def remove(names: Sequence[str], place: Place, *, all_versions: bool = False) -> list[Release]:
+    """Remove `namespace/name@version`, or `namespace/name` where that is one version; damaged ones, too.
+
+    Raises:
+        UsageError: one is not installed, or is several; nothing is removed then.
+    """
+    chosen = dict.fromkeys(release for name in names for release in _chosen(name, place, all_versions))
+    for release in chosen:
+        place.home.remove(release)
+    return list(chosen)
+
+
+def _chosen(name: str, place: Place, all_versions: bool) -> list[Release]:
+    bare, at, _ = name.partition("@")
+    package = PackageName.parse(bare)
+    there = place.home.releases(package)
+    if not there:
+        known = {str(release.package) for release in place.home.releases()}
+        raise UnknownNameError("installed environment", bare, known)
+    versions = ", ".join(str(release.version) for release in there)
+    if at:
+        wanted = Release.parse(name)
+        if wanted not in there:
+            raise ConfigError(f"{wanted} is not installed; of {package} there is {versions}")
+        return [wanted]
+    if len(there) > 1 and not all_versions:
+        raise ConfigError(
+            f"of {package} several versions are installed: {versions}; say which, as {there[0]}, or --all-versions"
+        )
+    return there

@@ -1,0 +1,82 @@
+"""`hub upgrade`: the highest version there is, from where the installed one came; the old one stays."""
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from envhub.errors import HubError, UnknownNameError
+from envhub.installed import Installation
+from envhub_registry.acquire.argument import parse_source
+from envhub_registry.acquire.bringing import Bringing, Consent
+from envhub_registry.acquire.done import Done, present
+from envhub_registry.acquire.place import Place, version_of
+from envhub_registry.acquire.settling import settle
+from envhub_registry.acquire.telling import Telling
+from envhub_registry.client.ranges import Wanted
+from envhub_registry.client.source import open_source
+
+
+@dataclass(frozen=True)
+class Upgraded:
+    """What became of the environments."""
+
+    done: list[Done]
+    failed: list[HubError]
+    """Of those that stayed as they are because their registry did not answer or offers what is not to be taken."""
+
+
+async def upgrade(
+    names: Sequence[str], consent: Consent, place: Place, telling: Telling, *, is_rehearsal: bool = False
+) -> Upgraded:
+    """Install the highest version of each environment, `namespace/name` or `namespace/name@RANGE`; of all by default.
+
+    Raises:
+        UsageError: one is not installed.
+    """
+    upgraded = Upgraded([], [])
+    with tempfile.TemporaryDirectory(prefix="envhub-", ignore_cleanup_errors=True) as scratch:
+        bringing = Bringing(place, Path(scratch), consent, telling)
+        for wanted, installation in _chosen(names, place):
+            started = time.perf_counter()
+            try:
+                done = await _upgraded(wanted, installation, bringing, is_rehearsal)
+            except HubError as error:
+                if len(names) == 1:
+                    raise
+                upgraded.failed.append(error)
+                continue
+            upgraded.done.append(done.after(time.perf_counter() - started))
+    return upgraded
+
+
+async def _upgraded(wanted: Wanted, installation: Installation, bringing: Bringing, is_rehearsal: bool) -> Done:
+    source = installation.locked.source
+    if source is None or parse_source(source) is not None:
+        bringing.telling.warn(
+            f"{installation.target} came from {source or 'nowhere'}, which has no versions; install it from there again"
+        )
+        return present(installation)
+    async with open_source(source) as registry:
+        offer = await bringing.wanted(wanted, registry)
+        if offer.release.version <= version_of(installation):
+            return present(installation)
+        brought = await bringing.offered(offer, registry)
+    done = await settle(brought, bringing.place, bringing.telling, is_rehearsal=is_rehearsal)
+    return replace(done, replaced=installation.locked.version)
+
+
+def _chosen(names: Sequence[str], place: Place) -> list[tuple[Wanted, Installation]]:
+    if not names:
+        highest = {each.name: each for each in sorted(place.home.all(), key=version_of)}
+        return [(Wanted.parse(name), highest[name]) for name in sorted(highest)]
+    chosen = list[tuple[Wanted, Installation]]()
+    for name in names:
+        wanted = Wanted.parse(name)
+        there = place.installed(wanted.package)
+        if not there:
+            known = {each.name for each in place.home.all()}
+            raise UnknownNameError("installed environment", str(wanted.package), known)
+        chosen.append((wanted, there[-1]))
+    return chosen
