@@ -113,7 +113,8 @@ def test_data_must_be_named() -> None:
 
 def test_humaneval_is_a_configuration_of_it() -> None:
     assert humaneval.environment is Code
-    assert CodeConfig.model_validate(dict(humaneval.defaults)).data == "hf:openai/openai_humaneval"
+    data = CodeConfig.model_validate(dict(humaneval.defaults)).data
+    assert data == "hf:openai/openai_humaneval@7dce6050a7d6d172f3cc5c32aa97f52fa1a2e544"
 
 
 async def test_a_right_answer_passes_and_a_wrong_one_fails_with_the_test_it_failed(box: SandboxProvider) -> None:

@@ -200,6 +200,6 @@ def _require_check(row: Row, test: str) -> None:
 
 humaneval = Preset(
     Code,
-    {"data": "hf:openai/openai_humaneval"},
+    {"data": "hf:openai/openai_humaneval@7dce6050a7d6d172f3cc5c32aa97f52fa1a2e544"},
     "164 hand-written functions to complete (HumanEval).",
 )

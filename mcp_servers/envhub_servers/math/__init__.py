@@ -124,17 +124,21 @@ def _task(config: MathConfig, task_id: str, row: Row) -> Task[Public, Secret]:
     return Task(Public(id=task_id, prompt=prompt, source=source), Secret(answer=list(references)))
 
 
-_DEEPSCALER = "hf:agentica-org/DeepScaleR-Preview-Dataset"
+_DEEPSCALER = "hf:agentica-org/DeepScaleR-Preview-Dataset@b6ae8c60f5c1f2b594e2140b91c49c9ad0949e29"
 """The recipe's training set. A folder of its files has the splits aime, amc, math, minerva and train."""
 
 gsm8k = Preset(
     MathProblems,
-    {"data": "hf:openai/gsm8k:main", "problem": "question", "answer": "answer"},
+    {
+        "data": "hf:openai/gsm8k:main@740312add88f781978c0658806c59bc2815b9866",
+        "problem": "question",
+        "answer": "answer",
+    },
     "Grade-school word problems (GSM8K): 1,319 in test, 7,473 in train.",
 )
 aime24 = Preset(
     MathProblems,
-    {"data": "hf:HuggingFaceH4/aime_2024", "response_tokens": 24_576},
+    {"data": "hf:HuggingFaceH4/aime_2024@2fe88a2f1091d5048c0f36abc874fb997b3dd99a", "response_tokens": 24_576},
     "The 30 problems of AIME 2024.",
 )
 deepscaler_8k = Preset(

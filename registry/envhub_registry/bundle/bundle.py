@@ -1,7 +1,7 @@
 """Bundles: a folder made one archive, the archive checked, and made a folder again."""
 
 import contextlib
-import re
+import os
 import secrets
 import shutil
 import tempfile
@@ -16,7 +16,9 @@ from envhub_registry.bundle.collect import Source, Tally, collect
 from envhub_registry.bundle.limits import MANIFEST_BYTES
 from envhub_registry.bundle.manifest import check_named, parse_manifest
 from envhub_registry.bundle.refusal import BundleRefused
-from envhub_registry.bundle.wheel import canonical_wheel, distribution, is_wheel_path
+from envhub_registry.bundle.wheel import canonical_wheel, distribution, is_wheel_path, normal
+from envhub_registry.install.hub_wheel import DISTRIBUTION, hub_wheel
+from envhub_registry.install.refusal import InstallRefused
 from envhub_registry.names import Release
 
 
@@ -43,7 +45,8 @@ def build_bundle(folder: Path, out: Path) -> Bundle:
     """Make an environment's folder a bundle in the folder `out`, named `NAMESPACE__NAME-VERSION.envhub`.
 
     The same files give the same bytes on every machine. A folder that is a Python package gets its wheel built, unless
-    one lies in `wheel/`. Blocks, for as long as that takes.
+    one lies in `wheel/`; one that names the hub's own distribution gets that of the hub that runs. Blocks, for as long
+    as that takes.
 
     Raises:
         BundleRefused: its `env.toml` does not hold, something in it must not be in a bundle, or its wheel cannot be
@@ -56,8 +59,8 @@ def build_bundle(folder: Path, out: Path) -> Bundle:
     with tempfile.TemporaryDirectory(prefix="envhub-") as scratch, _said_of(f"{folder} cannot be bundled"):
         if not file.is_file():
             raise BundleRefused(f"it holds no {FILE_NAME}, which says what the environment is")
-        _, release = parse_manifest(file.read_bytes(), str(file))
-        sources = _with_wheel(folder, collect(folder), Path(scratch))
+        manifest, release = parse_manifest(file.read_bytes(), str(file))
+        sources = _with_wheel(folder, manifest, collect(folder), Path(scratch))
         made = Path(scratch) / release.file_name
         with made.open("xb") as sink:
             digest, _ = write_archive(sources, sink)
@@ -117,7 +120,7 @@ def _check_distribution(bundle: Bundle) -> None:
     if bundle.wheel is None:
         raise BundleRefused(f"it holds no wheel of {named!r}; write a pyproject.toml, or put the wheel into wheel/")
     found = distribution(bundle.wheel)
-    if found != re.sub(r"[-_.]+", "_", named).lower():
+    if found != normal(named):
         raise BundleRefused(f"its wheel is of {found!r}, but {FILE_NAME} names the distribution {named!r}")
 
 
@@ -135,13 +138,15 @@ def _unpack(bundle: Bundle, partial: Path) -> None:
         raise BundleRefused(f"it changed since it was checked ({bundle.digest} → {reader.digest})")
 
 
-def _with_wheel(folder: Path, sources: Sequence[Source], scratch: Path) -> list[Source]:
+def _with_wheel(folder: Path, manifest: Manifest, sources: Sequence[Source], scratch: Path) -> list[Source]:
     """The files with the package's wheel, in the one form a wheel has in a bundle."""
     wheels = [source.file for source in sources if is_wheel_path(source.path)]
     if len(wheels) > 1:
         raise BundleRefused(f"wheel/ holds {len(wheels)} wheels; leave the one to publish")
     if not wheels and needs_wheel(folder):
         wheels = [build_wheel(sources, scratch)]
+    if not wheels and manifest.python is not None and normal(manifest.python.distribution) == DISTRIBUTION:
+        wheels = [_hubs_own()]
     if not wheels:
         return list(sources)
     name = wheels[0].name
@@ -153,6 +158,13 @@ def _with_wheel(folder: Path, sources: Sequence[Source], scratch: Path) -> list[
     for source in everything:
         tally.add(source.path, source.size)
     return everything
+
+
+def _hubs_own() -> Path:
+    try:
+        return hub_wheel(os.environ)
+    except InstallRefused as error:
+        raise BundleRefused(str(error)) from error
 
 
 def _put(made: Path, target: Path) -> Path:

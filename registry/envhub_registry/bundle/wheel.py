@@ -31,8 +31,13 @@ def is_wheel_path(path: str) -> bool:
 
 
 def distribution(path: str) -> str:
-    """Which distribution a wheel is of, as file names spell it: lower case, with `_` alone."""
-    return re.sub(r"[-_.]+", "_", path.rpartition("/")[2].split("-")[0]).lower()
+    """Which distribution a wheel is of."""
+    return normal(path.rpartition("/")[2].split("-")[0])
+
+
+def normal(name: str) -> str:
+    """A distribution's name, as the file names of wheels spell it."""
+    return re.sub(r"[-_.]+", "_", name).lower()
 
 
 def canonical_wheel(name: str, content: bytes) -> bytes:

@@ -1,0 +1,32 @@
+"""The hub's own environments as packages: where the folder of a bare name is, which can be published like any other."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from envhub.manifest import FILE_NAME
+from envhub.plugins import ENVIRONMENTS, plugins
+
+PRESETS = "presets"
+"""Beside the environments, a folder for each named configuration of one."""
+
+
+def shipped_folder(name: str) -> Path | None:
+    """The folder with the env.toml of an environment or preset that comes with the hub; None of any other name.
+
+    Nothing of it is imported.
+
+    Raises:
+        ConfigError: two distributions claim a name.
+    """
+    plugin = plugins(ENVIRONMENTS).get(name)
+    if plugin is None or not plugin.is_shipped:
+        return None
+    spec = find_spec(plugin.entry.module.partition(".")[0])
+    roots = [] if spec is None else spec.submodule_search_locations or []
+    folders = (folder for root in roots for folder in (Path(root, name), Path(root, PRESETS, name)))
+    return next((folder for folder in folders if (folder / FILE_NAME).is_file()), None)
+
+
+def shipped_names() -> list[str]:
+    """The bare names, in order."""
+    return [name for name, plugin in plugins(ENVIRONMENTS).items() if plugin.is_shipped]
