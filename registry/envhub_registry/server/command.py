@@ -6,14 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from envhub_registry.client.commands import registries
+
 if TYPE_CHECKING:
     from envhub_registry.server.tokens import Scope, Token
 
-registry = typer.Typer(help="Serve and keep a registry: a directory of published environments.", no_args_is_help=True)
+registry = typer.Typer(
+    help="Name the registries to install from; serve and keep one: a directory of published environments.",
+    no_args_is_help=True,
+)
 token = typer.Typer(help="Tokens to publish with through the server.", no_args_is_help=True)
 namespace = typer.Typer(help="Whose keys may publish in which namespace.", no_args_is_help=True)
 registry.add_typer(token, name="token")
 registry.add_typer(namespace, name="namespace")
+registry.command("add")(registries.add)
+registry.command("list")(registries.show)
+registry.command("remove")(registries.remove)
 
 DirectoryArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The registry's directory.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
