@@ -7,7 +7,6 @@ from envhub.errors import ConfigError, CredentialError
 from envhub.models.address import is_loopback, normal_base_url
 from envhub.models.config import Lane, ModelConfig
 from envhub.models.credentials import Credentials
-from envhub.models.direct import open_direct
 from envhub.models.endpoint import Endpoint
 from envhub.models.mock import MockModel
 from envhub.models.naming import OPENAI_BASE_URL, WIRE, Identity, identify, split_name
@@ -79,6 +78,8 @@ async def open_lane(config: ModelConfig, base_url: str | None, credentials: Cred
         config = config.model_copy(update={"base_url": base_url})
     endpoint = find_endpoint(config, credentials)
     if endpoint is not None and choose_lane(config, endpoint) == "direct":
+        from envhub.models.direct import open_direct  # aiohttp, which a mock and the oracle do without
+
         async with open_direct(config, endpoint, redact=credentials.redact) as model:
             yield model
         return
