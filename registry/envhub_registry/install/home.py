@@ -129,7 +129,7 @@ class InstallHome:
                 away = self.aside(release)
                 folder.rename(away)
                 shutil.rmtree(away, ignore_errors=True)
-                self._tidy(release)
+                self.tidy(release)
         except FileNotFoundError:
             raise UsageError(f"{release} is not installed; `hub list` shows what is") from None
         except OSError as error:
@@ -159,14 +159,15 @@ class InstallHome:
         finally:
             os.close(descriptor)
 
-    def _tidy(self, release: Release) -> None:
-        """Remove the folders of a package and a namespace that are empty now."""
+    def tidy(self, release: Release) -> None:
+        """Remove the folders of a version's package and namespace, if they are empty now."""
         with contextlib.suppress(OSError):
             self.folder(release).parent.rmdir()
             self.folder(release).parent.parent.rmdir()
 
-    def _read(self, release: Release) -> Installation:
-        record, folder = self.read_record(release), self.folder(release)
+    def installation(self, record: InstalledRecord) -> Installation:
+        """What a record stands for, as the hub runs it."""
+        folder = self.folder(record.release)
         return Installation(
             locked=record.locked,
             summary=record.summary,
@@ -175,6 +176,9 @@ class InstallHome:
             is_class=record.is_class,
             secrets=record.secrets,
         )
+
+    def _read(self, release: Release) -> Installation:
+        return self.installation(self.read_record(release))
 
     def _releases(self, package: PackageName | None) -> Iterator[Release]:
         folders: Sequence[Path]

@@ -30,7 +30,7 @@ class InstalledRecord(Frozen):
     """Whether it passed its checks when it was published; None where nobody said."""
     installed_at: AwareDatetime
     hub_version: str
-    """Of the hub that installed it, and that is in its virtual environment where it is a class."""
+    """Of the hub that installed it; it is also the one beside a class, unless that brings its own."""
     installer: Literal["uv", "pip"]
     """What chose and installed its dependencies."""
 

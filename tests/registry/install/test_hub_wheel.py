@@ -44,9 +44,9 @@ def test_python_runs_the_hub_from_it(tmp_path: Path) -> None:
         archive.extractall(tmp_path / "site")
     code = (
         "import envhub, envhub.cli.main; from importlib.metadata import entry_points, version;"
-        "print(envhub.__file__, version('envhub'), sorted(e.name for e in entry_points(group='envhub.commands'))[-2])"
+        "print(envhub.__file__, version('envhub'), 'serve-env' in entry_points(group='envhub.commands').names)"
     )
     variables = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path / "site")}
     said = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
     assert said.stdout.split()[0] == str(tmp_path / "site/envhub/__init__.py")
-    assert said.stdout.split()[-1] == "serve-env"
+    assert said.stdout.split()[-1] == "True"

@@ -1,0 +1,66 @@
+"""`Installed`: the installed environments of this user, as the hub finds, verifies and admits them."""
+
+import os
+from collections.abc import Sequence
+
+from mcp_types import Tool
+
+from envhub.errors import ConfigError
+from envhub.installed import Installation
+from envhub_registry.install.home import InstallHome
+
+
+class Installed:
+    """The plug-in `registry` of `envhub.installations`.
+
+    Finding needs none of what the extra `registry` brings: the hub inside an installed environment lacks it.
+    """
+
+    def __init__(self, home: InstallHome | None = None) -> None:
+        """`home` is the user's own unless another is given."""
+        self.home = home or InstallHome.of(os.environ)
+
+    def all(self) -> Sequence[Installation]:
+        """Every version there is, by name and version.
+
+        Raises:
+            ConfigError: one is damaged.
+        """
+        return self.home.all()
+
+    def find(self, target: str) -> Installation | None:
+        """See `Installations`."""
+        return self.home.find(target)
+
+    def verify(self, installation: Installation) -> None:
+        """See that what lies on the disk is what was installed.
+
+        Raises:
+            InstallationDamaged: it is not.
+            ConfigError: its record is damaged, or the extra that can tell is not installed.
+        """
+        try:
+            from envhub_registry.install.verifying import verify_installed
+        except ImportError as error:
+            raise _unable(installation, error) from error
+        verify_installed(installation, self.home)
+
+    def admit(self, installation: Installation, tools: Sequence[Tool]) -> None:
+        """See that it offers the tools it was published with; one that nobody signed offers what it likes.
+
+        Raises:
+            ToolsChanged: it offers others.
+            ConfigError: its record is damaged, or the extra that can tell is not installed.
+        """
+        record = self.home.record(installation)
+        if record.tools_digest is None:
+            return
+        try:
+            from envhub_registry.trust.tools import check_tools
+        except ImportError as error:
+            raise _unable(installation, error) from error
+        check_tools(tools, record.tools_digest, record.release)
+
+
+def _unable(installation: Installation, error: ImportError) -> ConfigError:
+    return ConfigError(f"{installation.target} cannot be verified: {error}; `pip install 'envhub[registry]'`")

@@ -1,0 +1,130 @@
+"""Seeing that what lies on the disk is what was installed."""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from packaging.utils import canonicalize_name
+
+from envhub.installed import Installation
+from envhub_registry.bundle.archive import write_archive
+from envhub_registry.bundle.collect import Source
+from envhub_registry.bundle.refusal import BundleRefused
+from envhub_registry.bundle.wheel import distribution
+from envhub_registry.install.home import CONTENT, STATEMENT, VENV, InstallHome
+from envhub_registry.install.hub_wheel import DISTRIBUTION
+from envhub_registry.install.record import InstalledRecord
+from envhub_registry.install.refusal import InstallationDamaged
+from envhub_registry.install.virtual_environment import check_files, distributions
+from envhub_registry.trust.refusal import TrustRefused
+from envhub_registry.trust.signing import open_envelope, parse_envelope
+
+_CACHES = "__pycache__"
+
+
+def verify_installed(installation: Installation, home: InstallHome) -> None:
+    """Check content, signature, wheel and versions, by the publisher's digest where it is signed.
+
+    Of its dependencies there must be just the locked versions; what is inside them is not read again.
+
+    Raises:
+        ConfigError: its record is damaged.
+        InstallationDamaged: something else is.
+    """
+    record = home.record(installation)
+    folder = home.folder(record.release)
+    try:
+        _check_record(installation, record)
+        _check_statement(record, folder / STATEMENT)
+        _check_content(record, folder / CONTENT)
+        _check_environment(record, folder)
+    except (InstallationDamaged, BundleRefused, TrustRefused, OSError) as error:
+        said = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        raise InstallationDamaged(
+            f"{installation.target} is not used, since it is not what was installed: {said}; "
+            f"`hub remove {installation.target}`, then install it again"
+        ) from error
+
+
+def _check_record(installation: Installation, record: InstalledRecord) -> None:
+    if installation.locked != record.locked:
+        raise InstallationDamaged("it was installed anew in the meantime")
+    here = version(DISTRIBUTION)
+    # One of the hub's own brings the hub that it was published with, and the contract says whether they can speak.
+    if record.is_class and record.distribution != DISTRIBUTION and record.hub_version != here:
+        raise InstallationDamaged(f"hub {record.hub_version} is installed with it, and this is hub {here}")
+
+
+def _check_statement(record: InstalledRecord, file: Path) -> None:
+    """The record speaks of what was signed, and the signature holds."""
+    if record.locked.key_id is None:
+        return
+    signed = open_envelope(parse_envelope(file.read_bytes()))
+    statement = signed.statement
+    said = (str(statement.release), statement.digest, signed.key.id, statement.predicate.tools_digest)
+    kept = (str(record.release), record.locked.bundle, record.locked.key_id, record.tools_digest)
+    for one, other in zip(said, kept, strict=True):
+        if one != other:
+            raise InstallationDamaged(f"its signed statement says {one}, and its record {other}")
+
+
+def _check_content(record: InstalledRecord, content: Path) -> None:
+    """Its files make the very archive again: no byte was changed, no file added."""
+    if _digest(content) == record.locked.bundle:
+        return
+    # Python leaves its caches beside what it imports; they could hold anything, so they go.
+    for caches in [each for each in content.rglob(_CACHES) if each.is_dir() and not each.is_symlink()]:
+        shutil.rmtree(caches)
+    if (found := _digest(content)) != record.locked.bundle:
+        raise InstallationDamaged(f"the files in {content} are {found}, and were {record.locked.bundle}")
+
+
+def _digest(content: Path) -> str:
+    sources = sorted(_walk(content, ""), key=lambda source: source.path.encode())
+    return write_archive(sources, cast(BinaryIO, _Nowhere()))[0]
+
+
+class _Nowhere:
+    """A file that keeps nothing."""
+
+    def write(self, chunk: bytes) -> int:
+        return len(chunk)
+
+
+def _walk(folder: Path, prefix: str) -> Iterator[Source]:
+    """Every file, with nothing ignored: what is not in the bundle has no place here."""
+    with os.scandir(folder) as entries:
+        found = list(entries)
+    for entry in found:
+        path, file = prefix + entry.name, Path(entry.path)
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(file, path + "/")
+            continue
+        status = file.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            raise InstallationDamaged(f"{path!a} is no plain file")
+        yield Source(path, file, status.st_size, bool(status.st_mode & stat.S_IXUSR))
+
+
+def _check_environment(record: InstalledRecord, folder: Path) -> None:
+    """Its interpreter has its own wheel, unchanged, and just the dependencies that were chosen."""
+    expected: dict[str, str] = {}
+    for each in record.locked.dependencies:
+        expected[canonicalize_name(each.name)] = each.version
+    if record.is_class:
+        expected[DISTRIBUTION] = record.hub_version
+    wheel = next((folder / CONTENT / "wheel").glob("*.whl"), None)
+    if wheel is not None:
+        expected[canonicalize_name(distribution(wheel.name))] = wheel.name.split("-")[1]
+        check_files(folder / VENV, wheel)
+    there = distributions(folder / VENV)
+    for name in sorted({*expected, *there}):
+        if expected.get(name) != there.get(name):
+            raise InstallationDamaged(
+                f"its virtual environment has {name} {there.get(name, 'not at all')}, and was installed with"
+                f" {expected.get(name, 'none of it')}"
+            )
