@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -49,6 +49,11 @@ def environment(**more: str) -> dict[str, str]:
     return kept | {"COLUMNS": "200", "XDG_DATA_HOME": os.devnull} | more
 
 
+def pythons_own(variables: Mapping[str, str]) -> dict[str, str]:
+    """What Python itself reads when it starts, and never again."""
+    return {name: value for name, value in variables.items() if name.startswith("PYTHON")}
+
+
 @cache
 def warm() -> WarmHub:
     """A `hub` for all tests of this process, so that each need not load it anew."""
@@ -62,7 +67,12 @@ def hub(tmp_path: Path) -> Hub:
     """Runs `hub` with arguments in the test's folder."""
 
     def run(*arguments: str | Path, timeout: float = 60, **more: str) -> Done:
-        return Done(warm().run([*map(str, arguments)], tmp_path, environment(**more), timeout))
+        words, variables = [*map(str, arguments)], environment(**more)
+        if not any(name.startswith("PYTHON") for name in more):
+            return Done(warm().run(words, tmp_path, variables, timeout))
+        # What the interpreter reads at its start.
+        given: dict[str, Any] = {"cwd": tmp_path, "env": variables, "timeout": timeout, "check": False}
+        return Done(subprocess.run([*HUB, *words], capture_output=True, text=True, **given))
 
     return run
 
