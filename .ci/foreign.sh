@@ -14,6 +14,21 @@ if [ ! -x foreign/node_modules/.bin/mcp-server-filesystem ] || [ ! -d foreign/no
     '@modelcontextprotocol/server-filesystem@2026.8.31' '@modelcontextprotocol/sdk@1.32.2'
 fi
 
+# Clients of MCP registries. One is for a newer Python than many machines have; of it any machine has the schema it brings.
+clients=foreign/registry-clients sdk=foreign/registry-sdk
+if [ ! -x "$clients/bin/mcp-lookup" ]; then
+  "$python" -m venv "$clients"
+  PIP_CONSTRAINT='' "$clients/bin/pip" install -q --disable-pip-version-check 'mcp-lookup==0.5.2'
+fi
+if ! compgen -G "$sdk/lib/python*/site-packages/mcpreg" >/dev/null; then
+  newer=$python
+  for candidate in python3.13 python3.14 "$HOME"/.pyenv/versions/3.1[3-9].*/bin/python; do
+    if "$candidate" -c '' 2>/dev/null; then newer=$candidate && break; fi
+  done
+  "$newer" -m venv "$sdk"
+  PIP_CONSTRAINT='' "$sdk/bin/pip" install -q --disable-pip-version-check --ignore-requires-python 'mcp-registry-sdk==0.1.0'
+fi
+
 # What judges the deployment files: schemas from PyPI, and two of the distribution's own programs.
 if [ ! -x foreign/schemas/bin/check-jsonschema ]; then
   "$python" -m venv foreign/schemas

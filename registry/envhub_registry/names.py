@@ -137,7 +137,8 @@ def skeleton(word: str) -> str:
 def _word(text: str, kind: Literal["namespace", "name"], longest: int) -> str:
     if len(text) > longest:
         raise NameRefused(f"the {kind} {_shown(text)} is too long: {len(text)} characters; {longest} are allowed")
-    if odd := next((character for character in text if not character.isascii()), None):
+    if not text.isascii():
+        odd = next(character for character in text if not character.isascii())
         raise NameRefused(
             f"the {kind} {_shown(text)} holds U+{ord(odd):04X}, which can look like another letter; use a-z and 0-9"
         )

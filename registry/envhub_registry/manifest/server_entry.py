@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from envhub.manifest import Manifest, ServerSection
 from envhub_registry.names import PackageName
@@ -48,9 +48,9 @@ def server_json(manifest: Manifest, published: Published) -> dict[str, Any]:
         "version": manifest.version,
     }
     if manifest.homepage is not None:
-        found["websiteUrl"] = manifest.homepage
+        found["websiteUrl"] = _uri(manifest.homepage)
     if manifest.repository is not None:
-        found["repository"] = {"url": manifest.repository, "source": _forge(manifest.repository)}
+        found["repository"] = {"url": _uri(manifest.repository), "source": _forge(manifest.repository)}
     if packages := list(_packages(manifest, published)):
         found["packages"] = packages
     if manifest.server is not None and manifest.server.url is not None:
@@ -65,6 +65,11 @@ def _shortened(text: str) -> str:
         return line
     cut = line[: LONGEST_DESCRIPTION - 1]
     return (cut.rpartition(" ")[0] or cut).rstrip(" ,;:") + "…"
+
+
+def _uri(url: str) -> str:
+    """A URL as RFC 3986 has it: other letters, and the braces that would be a variable of MCP's, are encoded."""
+    return quote(url, safe=":/?#[]@!$&'()*+,;=%-._~")
 
 
 def _forge(repository: str) -> str:
@@ -100,7 +105,7 @@ def _is_startable(server: ServerSection) -> bool:
 
 
 def _remote(url: str, token_variable: str | None) -> dict[str, Any]:
-    remote: dict[str, Any] = {"type": "streamable-http", "url": url}
+    remote: dict[str, Any] = {"type": "streamable-http", "url": _uri(url)}
     if token_variable is not None:
         remote["headers"] = [
             {

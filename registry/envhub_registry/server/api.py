@@ -25,6 +25,8 @@ from envhub_registry.server.upload import receive, upload_folder
 PAGE_SIZE, LARGEST_PAGE = 30, 100
 _FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 _JSON_BYTES = 8192
+_MCP = ("/v0.1", "/v0")
+"""Where the MCP registry's API is; the same at both, for there are clients of each."""
 
 
 class _YankRequest(Frozen):
@@ -43,9 +45,7 @@ class Api:
         one = "/envhub/v1/packages/{namespace}/{name}/{version}"
         return [
             Route("/registry.json", self.marker),
-            Route("/v0.1/servers", self.servers),
-            Route("/v0.1/servers/{namespace}/{name}/versions", self.server_versions),
-            Route("/v0.1/servers/{namespace}/{name}/versions/{version}", self.server_version),
+            *[route for prefix in _MCP for route in self._servers(f"{prefix}/servers")],
             Route("/envhub/v1/search", self.search),
             Route("/envhub/v1/token", self.token),
             Route("/envhub/v1/packages", self.publish, methods=["POST"]),
@@ -55,6 +55,13 @@ class Api:
             Route(f"{one}/statement", self.statement),
             Route(f"{one}/yank", self.yank, methods=["POST"]),
             Route("/health", self.health),
+        ]
+
+    def _servers(self, path: str) -> list[Route]:
+        return [
+            Route(path, self.servers),
+            Route(f"{path}/{{namespace}}/{{name}}/versions", self.server_versions),
+            Route(f"{path}/{{namespace}}/{{name}}/versions/{{version}}", self.server_version),
         ]
 
     async def marker(self, request: Request) -> Response:

@@ -1,11 +1,9 @@
 """The MCP `server.json` of an environment has the fields, forms and bounds of the official schema of 2025-12-11."""
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any, cast
-from urllib.request import urlopen
 
 import pytest
 from jsonschema import Draft7Validator
@@ -14,6 +12,7 @@ from envhub.errors import UsageError
 from envhub.manifest import Manifest, load_manifest, parse_manifest
 from envhub_registry.manifest import MANIFEST_META, Published, server_json
 from envhub_registry.manifest.server_entry import LONGEST_META, PUBLISHER_META, SCHEMA
+from tests.registry.server.kinds import official_schema
 
 DIGEST = "0123456789abcdef" * 4
 BUNDLE = Published(DIGEST, "sha256:" + "1" * 32, "sha256:" + DIGEST, "https://example.org/me__notes-1.2.0.envhub")
@@ -154,21 +153,8 @@ def test_a_namespace_that_mcp_does_not_take_is_refused() -> None:
         server_json(read(text), BUNDLE)
 
 
-def official_schema() -> Any:
-    """Read where ENVHUB_MCP_SERVER_SCHEMA says, or fetched."""
-    if file := os.environ.get("ENVHUB_MCP_SERVER_SCHEMA"):
-        return json.loads(Path(file).read_text())
-    try:
-        with urlopen(SCHEMA, timeout=10) as answer:
-            return json.load(answer)
-    except OSError as error:
-        pytest.skip(f"the official schema cannot be fetched: {error}; name a copy with ENVHUB_MCP_SERVER_SCHEMA")
-
-
 @pytest.mark.live
 @pytest.mark.parametrize("entry", entries().values(), ids=entries())
 def test_the_official_schema_lets_it_pass(entry: dict[str, Any]) -> None:
-    schema = official_schema()
-    assert schema["$id"] == SCHEMA
-    problems = cast(Any, Draft7Validator(schema, format_checker=Draft7Validator.FORMAT_CHECKER)).iter_errors(entry)
-    assert [problem.message for problem in problems] == []
+    validator = cast(Any, Draft7Validator(official_schema(), format_checker=Draft7Validator.FORMAT_CHECKER))
+    assert [problem.message for problem in validator.iter_errors(entry)] == []

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -80,6 +81,18 @@ class Publisher:
         (folder / "env.toml").write_text(filled)
         (folder / "tasks.jsonl").write_text('{"prompt": "1 + 1?"}\n')
         return build_bundle(folder, self.folder / "bundles")
+
+    def offer_of(self, manifest: str, wheel: tuple[str, bytes] | None = None) -> Offer:
+        """Build and sign an environment by the text of its env.toml."""
+        folder = self.folder / "declared"
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "wheel").mkdir(parents=True)
+        (folder / "env.toml").write_text(manifest)
+        (folder / "tasks.jsonl").write_text('{"prompt": "1 + 1?"}\n')
+        if wheel is not None:
+            (folder / "wheel" / wheel[0]).write_bytes(wheel[1])
+        bundle = build_bundle(folder, self.folder / "bundles")
+        return Offer(bundle, self.sign(statement_of(bundle)))
 
     def sign(self, statement: Statement) -> bytes:
         """A statement in a signed envelope."""

@@ -1,5 +1,6 @@
 """A registry served on a free port, and a client of it."""
 
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -67,8 +68,15 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
+def free_port() -> int:
+    """A port for a server that does not say which it took."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 @asynccontextmanager
-async def served(directory: Path, rates: Rates | None = None) -> AsyncGenerator[Served]:
+async def served(directory: Path, rates: Rates | None = None, public_url: str | None = None) -> AsyncGenerator[Served]:
     """Serve a registry."""
     up, leave = anyio.Event(), anyio.Event()
     said: list[str] = []
@@ -77,12 +85,13 @@ async def served(directory: Path, rates: Rates | None = None) -> AsyncGenerator[
         said.append(url)
         up.set()
 
-    service = RegistryService(directory, port=0, rates=rates or Rates())
+    port = 0 if public_url is None else free_port()
+    service = RegistryService(directory, port=port, rates=rates or Rates(), public_url=public_url)
     async with anyio.create_task_group() as tasks, aiohttp.ClientSession() as session:
         tasks.start_soon(serve_registry, service, ready, leave.wait)
         with anyio.fail_after(10):
             await up.wait()
         try:
-            yield Served(said[0], directory, session)
+            yield Served(f"http://127.0.0.1:{port}" if port else said[0], directory, session)
         finally:
             leave.set()
