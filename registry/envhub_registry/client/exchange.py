@@ -178,10 +178,11 @@ class Exchange:
                 if answer.status not in _REDIRECTS:
                     yield answer
                     return
-                where = urljoin(address, answer.headers.get("Location", ""))
-                if method != "GET" or _origin(where) != _origin(address):
+                named = answer.headers.get("Location", "")
+                where = _on_the_same_host(address, named) if method == "GET" else None
+                if where is None:
                     raise RegistryFault(
-                        f"the registry {self._url} sends elsewhere, to {shown(where)}; it is not followed there: if it "
+                        f"the registry {self._url} sends elsewhere, to {shown(named)}; it is not followed there: if it "
                         "has moved, name the new URL"
                     )
                 address = where
@@ -250,12 +251,17 @@ async def exchanging(url: str, patience: Patience) -> AsyncGenerator[Exchange]:
         yield Exchange(session, url, patience)
 
 
-def _origin(url: str) -> tuple[str, str | None, int | None]:
+def _on_the_same_host(address: str, location: str) -> str | None:
+    """Where a redirect leads; None where that is another host, or nowhere."""
+    if not (location.isascii() and location.isprintable()) or " " in location:
+        return None
     try:
-        parts = urlsplit(url)
-        return parts.scheme, parts.hostname, parts.port
+        where = urljoin(address, location)
+        old, new = urlsplit(address), urlsplit(where)
+        same = (old.scheme, old.hostname, old.port) == (new.scheme, new.hostname, new.port)
     except ValueError:
-        return "", None, None
+        return None
+    return where if same and "@" not in new.netloc else None
 
 
 def _proxy(url: str) -> str | None:

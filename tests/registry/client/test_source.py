@@ -13,7 +13,6 @@ from envhub_registry.client.offer import Hit, Progress
 from envhub_registry.client.refusal import NotPublished, RegistryFault, RegistryRefused, TokenRefused
 from envhub_registry.client.source import Source, open_source
 from envhub_registry.names import PackageName, Release
-from envhub_registry.server.registry import open_registry
 from envhub_registry.trust.pins import Pins
 from envhub_registry.trust.signing import verify
 from tests.registry.client.hosts import files_of, host
@@ -46,26 +45,6 @@ async def world(kind: str, folder: Path, publisher: Publisher) -> AsyncGenerator
         else:
             url = folder.as_uri()
         yield World(folder, publisher, await stack.enter_async_context(open_source(url, token)))
-
-
-@pytest.fixture
-def publisher(tmp_path: Path) -> Publisher:
-    """Somebody with a key."""
-    return Publisher(tmp_path / "made")
-
-
-@pytest.fixture
-def folder(tmp_path: Path, publisher: Publisher) -> Path:
-    """A registry with dice in three versions, one of them yanked, and cards."""
-    with open_registry(tmp_path / "hub") as registry:
-        for version in ("1.0.0", "1.10.0", "1.2.0", "2.0.0"):
-            offer = publisher.offer("lab/dice", version, description="Throw some dice.", tags=("luck",))
-            registry.publish(offer.bundle.path, offer.envelope)
-        registry.yank(Release.parse("lab/dice@2.0.0"), "the dice were loaded")
-        baselines = (("mock/solver", 0.25, 40),)
-        offer = publisher.offer("lab/cards", description="A game of luck and cards.", passed=False, baselines=baselines)
-        registry.publish(offer.bundle.path, offer.envelope)
-    return tmp_path / "hub"
 
 
 def noting(told: list[tuple[int, int | None]]) -> Progress:

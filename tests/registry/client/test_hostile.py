@@ -1,0 +1,386 @@
+"""What a registry cannot do to who asks it."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from aiohttp import web
+
+from envhub.errors import CredentialError, HubError
+from envhub_registry.bundle.bundle import open_bundle
+from envhub_registry.client.exchange import PATIENCE, Patience
+from envhub_registry.client.refusal import NotPublished, RegistryFault, RegistryRefused, TokenRefused
+from envhub_registry.client.source import Source, open_source
+from envhub_registry.names import PackageName, Release
+from envhub_registry.server.registry import open_registry
+from envhub_registry.trust.pins import Pins
+from envhub_registry.trust.refusal import SignatureRefused
+from envhub_registry.trust.signing import verify
+from tests.registry.client.commanding import hub_beside
+from tests.registry.client.hosts import Handler, Host, files_of, host, registry_that
+from tests.registry.server.publishers import Publisher
+
+DICE, RELEASE, TOKEN = PackageName.parse("lab/dice"), Release.parse("lab/dice@1.2.0"), "envhub_geheim"
+HURRIED = Patience(answer_seconds=0.3, slowest_bytes_per_second=1e6, examining_seconds=0.3)
+Use = Callable[[Source], Awaitable[Any]]
+
+
+async def offers(source: Source) -> Any:
+    """Ask for the versions of the dice."""
+    return await source.offers(DICE)
+
+
+async def find(source: Source) -> Any:
+    """Search."""
+    return await source.search("dice")
+
+
+async def state(source: Source) -> Any:
+    """Ask what was signed."""
+    return await source.statement(RELEASE)
+
+
+async def yank(source: Source) -> Any:
+    """Change something."""
+    return await source.yank(RELEASE, "why")
+
+
+USES = [offers, find, state, yank]
+
+
+@asynccontextmanager
+async def hostile(says: Handler, patience: Patience = PATIENCE) -> AsyncGenerator[tuple[Source, Host]]:
+    """A registry that says whatever it wants to somebody who has a token for it."""
+    async with host(registry_that(says)) as up, open_source(up.url, TOKEN, patience) as source:
+        yield source, up
+
+
+def listed(folder: Path, **changed: Any) -> dict[str, Any]:
+    """A version as a registry tells it, with something else in it."""
+    line = (folder / "packages/lab/dice/versions.jsonl").read_text().splitlines()[0]
+    return json.loads(line) | changed
+
+
+def says(content: Any) -> Handler:
+    """Always the same JSON."""
+
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return web.json_response(content)
+
+    return answer
+
+
+def bundles(folder: Path) -> list[Path]:
+    """What was brought into a folder."""
+    return list(folder.iterdir())
+
+
+async def test_another_packages_bundle_does_not_pass_for_the_one_asked_for(folder: Path, tmp_path: Path) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        path = request.path.replace("/envhub/v1", "").replace("dice/1.2.0", "cards/1.0.0")
+        names = {"bundle": "bundle.envhub", "statement": "statement.dsse.json"}
+        path = "/".join(names.get(part, part) for part in path.split("/"))
+        return web.FileResponse(folder / path.removeprefix("/"))
+
+    async with hostile(answer) as (source, _):
+        fetched = await source.fetch(RELEASE, tmp_path)
+    with pytest.raises(SignatureRefused, match=r"lab/dice@1\.2\.0 was asked for, but .* lab/cards@1\.0\.0"):
+        verify(fetched.envelope, open_bundle(fetched.bundle).digest, RELEASE, Pins())
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"name": "lab/cards"}, "lab/dice was asked for, and it speaks of lab/cards"),
+        ({"name": "lab/../../etc"}, "is no name"),
+        ({"name": "other/dice"}, "speaks of other/dice"),
+        ({"version": "../../1.0.0"}, "is no version"),
+        ({"version": "1.0.0\x1b[31m"}, "is no version"),
+        ({"digest": "sha256:../x"}, "digest"),
+        ({"key_id": "\x1b]0;"}, "key_id"),
+        ({"size": -1}, "size"),
+        ({"yanked": 7}, "yanked"),
+        ({"description": "x" * 20_000}, "description"),
+        ({"quality": {}}, "checks_passed"),
+    ],
+)
+async def test_an_answer_that_does_not_hold_is_none(folder: Path, changed: dict[str, Any], said: str) -> None:
+    async with hostile(says({"versions": [listed(folder, **changed)]})) as (source, _):
+        with pytest.raises(RegistryFault) as refused:
+            await source.offers(DICE)
+    assert said in str(refused.value) and str(refused.value).isprintable()
+
+
+async def test_a_version_is_not_offered_twice(folder: Path) -> None:
+    twice = [listed(folder), listed(folder, digest="sha256:" + "0" * 64)]
+    async with hostile(says({"versions": twice})) as (source, _):
+        with pytest.raises(RegistryFault, match="twice"):
+            await source.offers(DICE)
+
+
+@pytest.mark.parametrize("content", [[], {}, {"versions": {}, "results": 1}, None, "[" * 100_000])
+@pytest.mark.parametrize("use", [offers, find])
+async def test_what_is_no_answer_is_a_fault(content: Any, use: Use) -> None:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return web.Response(text=content if isinstance(content, str) else json.dumps(content))
+
+    async with hostile(answer) as (source, _):
+        with pytest.raises(RegistryFault):
+            await use(source)
+
+
+def without_end(piece: bytes, seconds: float) -> Handler:
+    """A body that goes on and on."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(piece)
+            await asyncio.sleep(seconds)
+
+    return answer
+
+
+@pytest.mark.parametrize("use", [offers, yank])
+async def test_a_registry_that_says_nothing_is_given_up(use: Use) -> None:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async with hostile(answer, HURRIED) as (source, _):
+        with anyio.fail_after(5), pytest.raises(RegistryFault, match="too slow"):
+            await use(source)
+
+
+@pytest.mark.parametrize("use", [offers, state, yank])
+async def test_a_body_that_drips_is_given_up(use: Use) -> None:
+    async with hostile(without_end(b" ", 0.05), HURRIED) as (source, _):
+        with anyio.fail_after(5), pytest.raises(RegistryFault, match="too slow"):
+            await use(source)
+
+
+async def test_a_body_without_end_is_given_up_and_leaves_no_file(folder: Path, tmp_path: Path) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path.endswith("statement"):
+            return web.FileResponse(folder / "packages/lab/dice/1.2.0/statement.dsse.json")
+        return await without_end(bytes(2**16), 0.02)(request)
+
+    target = tmp_path / "fetched"
+    target.mkdir()
+    async with hostile(answer, Patience(answer_seconds=0.3, slowest_bytes_per_second=1e9)) as (source, _):
+        with anyio.fail_after(5), pytest.raises(RegistryFault, match="too slow"):
+            await source.fetch(RELEASE, target)
+    assert bundles(target) == []
+
+
+@pytest.mark.parametrize("use", [state, yank])
+async def test_a_body_longer_than_any_is_not_read(use: Use) -> None:
+    async with hostile(without_end(bytes(2**20), 0)) as (source, _):
+        with anyio.fail_after(5), pytest.raises(RegistryFault, match="sends more than"):
+            await use(source)
+
+
+async def test_a_body_that_says_it_is_too_long_is_not_read() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Length": str(2**40)})
+        await response.prepare(request)
+        await anyio.sleep_forever()
+        return response
+
+    async with hostile(answer) as (source, _):
+        with anyio.fail_after(5), pytest.raises(RegistryFault, match="sends more than"):
+            await source.statement(RELEASE)
+
+
+async def test_a_compressed_bomb_is_not_unpacked() -> None:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return web.Response(body=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
+
+    async with hostile(answer) as (source, _):
+        with pytest.raises(RegistryFault, match="compressed"):
+            await source.offers(DICE)
+
+
+@pytest.mark.parametrize("use", USES)
+async def test_a_redirect_to_another_host_is_not_followed_and_the_token_stays(use: Use) -> None:
+    async with host(says({"versions": [], "results": []})) as other:
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            return web.Response(status=307, headers={"Location": other.url + request.path})
+
+        async with hostile(answer) as (source, _):
+            with pytest.raises(RegistryFault, match="not followed there"):
+                await use(source)
+        assert (other.asked, other.tokens) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "where", ["//evil.example/x", "https://127.0.0.1:1/", "file:///etc/passwd", "http://[", "\x1b[31m"]
+)
+async def test_a_registry_itself_does_not_lead_elsewhere(where: str) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=302, headers={"Location": where.format(request.host)})
+
+    async with host(answer) as up:
+        with pytest.raises(RegistryFault) as refused:
+            async with open_source(up.url):
+                pass
+    assert str(refused.value).isprintable()
+
+
+async def test_a_redirect_on_the_same_host_is_followed_but_not_in_circles(folder: Path) -> None:
+    plain = files_of(folder)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path.startswith("/packages"):
+            return web.Response(status=301, headers={"Location": "/moved" + request.path})
+        if request.path.startswith("/moved"):
+            return web.FileResponse(folder / request.path.removeprefix("/moved/"))
+        if request.path == "/catalog.jsonl":
+            return web.Response(status=302, headers={"Location": "/catalog.jsonl"})
+        return await plain(request)
+
+    async with host(answer) as up, open_source(up.url) as source:
+        assert len(await source.offers(DICE)) == 4
+        with pytest.raises(RegistryFault, match="in circles"):
+            await source.search("dice")
+
+
+async def test_what_changes_something_is_not_sent_again_on_the_same_host() -> None:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=307, headers={"Location": "/elsewhere"})
+
+    async with hostile(answer) as (source, up):
+        with pytest.raises(RegistryFault, match="sends elsewhere"):
+            await source.yank(RELEASE, "why")
+        assert [path for method, path in up.asked if method == "POST"] == ["/envhub/v1/packages/lab/dice/1.2.0/yank"]
+
+
+async def test_a_token_goes_with_what_changes_something_and_with_nothing_else(folder: Path, tmp_path: Path) -> None:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return web.json_response({}, status=404)
+
+    async with hostile(answer) as (source, up):
+        for use in (offers, find, state):
+            with pytest.raises(HubError):
+                await use(source)
+        assert up.tokens == []
+        with pytest.raises(NotPublished):
+            await yank(source)
+        assert up.tokens == [f"Bearer {TOKEN}"]
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "said"),
+    [
+        (400, RegistryRefused, "refuses it: because  [31m of this!"),
+        (401, TokenRefused, "run `hub login http://127.0.0.1"),
+        (403, RegistryRefused, "because"),
+        (404, NotPublished, "lab/dice@1.2.0 is not published at"),
+        (409, RegistryRefused, "because"),
+        (413, RegistryRefused, "because"),
+        (422, RegistryRefused, "because"),
+        (429, RegistryFault, "try again in 12 s"),
+        (500, RegistryFault, "cannot do it now: because"),
+        (503, RegistryFault, "cannot do it now"),
+    ],
+)
+async def test_an_error_says_what_to_do_and_drives_no_terminal(status: int, error: type[HubError], said: str) -> None:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        headers = {"Retry-After": "12"} if status == 429 else {}
+        return web.json_response({"detail": "because \x1b[31m of\nthis" + "!" * 5000}, status=status, headers=headers)
+
+    async with hostile(answer) as (source, _):
+        with pytest.raises(error) as refused:
+            await source.yank(RELEASE, "why")
+    text = str(refused.value)
+    assert said in text and text.isprintable() and len(text) < 700 and TOKEN not in text
+    if isinstance(refused.value, RegistryFault) and status == 429:
+        assert refused.value.retry_after_seconds == 12
+
+
+async def test_a_registry_that_is_not_there_is_said_to_be_down() -> None:
+    for url, said in (("http://127.0.0.1:9", "cannot be reached"), ("https://127.0.0.1:9", "cannot be reached")):
+        with pytest.raises(RegistryFault, match=said):
+            async with open_source(url):
+                pass
+
+
+async def test_a_certificate_that_does_not_hold_is_said_to(tmp_path: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")  # plain text, where TLS was asked for
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(RegistryFault, match="TLS"):
+            async with open_source(f"https://127.0.0.1:{port}"):
+                pass
+
+
+async def test_a_token_is_not_sent_unencrypted_to_another_machine() -> None:
+    with pytest.raises(CredentialError, match="unencrypted"):
+        async with open_source("http://hub.example", TOKEN):
+            pass
+
+
+async def test_ten_thousand_versions_are_read_at_once(folder: Path) -> None:
+    file = folder / "packages/lab/dice/versions.jsonl"
+    line = listed(folder)
+    lines = [json.dumps(line | {"version": f"1.{number}.0"}) for number in range(10_000)]
+    file.write_text("\n".join((*lines, *lines)) + "\n")
+    async with open_source(folder.as_uri()) as source:
+        with anyio.fail_after(5):
+            found = await source.offers(DICE)
+    assert (len(found), str(found[0].release.version)) == (10_000, "1.9999.0")
+
+
+async def test_a_pipe_in_the_place_of_a_file_holds_nobody(folder: Path, tmp_path: Path) -> None:
+    file = folder / "packages/lab/dice/1.2.0/bundle.envhub"
+    file.unlink()
+    os.mkfifo(file)
+    async with open_source(folder.as_uri()) as source:
+        with anyio.fail_after(5), pytest.raises(RegistryFault, match="no plain file"):
+            await source.fetch(RELEASE, tmp_path)
+    assert not (tmp_path / RELEASE.file_name).exists()
+
+
+async def test_what_is_fetched_replaces_no_file(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / RELEASE.file_name).write_text("mine")
+    async with open_source(folder.as_uri()) as source:
+        with pytest.raises(FileExistsError):
+            await source.fetch(RELEASE, tmp_path)
+    async with host(files_of(folder)) as up, open_source(up.url) as source:
+        with pytest.raises(FileExistsError):
+            await source.fetch(RELEASE, tmp_path)
+    assert (tmp_path / RELEASE.file_name).read_text() == "mine"
+
+
+async def test_text_of_strangers_drives_no_terminal(tmp_path: Path, publisher: Publisher, home: Path) -> None:
+    with open_registry(tmp_path / "loud") as registry:
+        offer = publisher.offer("lab/loud", description="[bold]very[/bold] loud")
+        registry.publish(offer.bundle.path, offer.envelope)
+        registry.yank(Release.parse("lab/loud@1.0.0"), "\x1b]0;owned\x07\x1b[31m[red]no[/red]")
+        offer = publisher.offer("lab/loud", "2.0.0", description="[bold]very[/bold] loud")
+        registry.publish(offer.bundle.path, offer.envelope)
+    url = (tmp_path / "loud").as_uri()
+    for words in (["info", "lab/loud", "--from", url], ["search", "loud", "--from", url]):
+        done = await hub_beside(*words)
+        assert done.code == 0 and "\x1b" not in done.out and "[bold]very[/bold] loud" in done.out
+    assert "[red]no[/red]" in (await hub_beside("info", "lab/loud@1.0.0", "--from", url)).out
+
+
+async def test_a_registry_that_tells_of_another_key_than_signed_is_found_out(folder: Path, home: Path) -> None:
+    file = folder / "packages/lab/cards/versions.jsonl"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"key_id": "0" * 64}) + "\n")
+    done = await hub_beside("info", "lab/cards", "--from", folder.as_uri())
+    assert isinstance(done.error, SignatureRefused) and "what was not signed" in done.complaint
