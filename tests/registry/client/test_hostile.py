@@ -3,14 +3,20 @@
 import asyncio
 import json
 import os
+import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from envhub.errors import CredentialError, HubError
 from envhub_registry.bundle.bundle import open_bundle
@@ -313,17 +319,30 @@ async def test_a_registry_that_is_not_there_is_said_to_be_down() -> None:
                 pass
 
 
-async def test_a_certificate_that_does_not_hold_is_said_to(tmp_path: Path) -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")  # plain text, where TLS was asked for
-        await writer.drain()
+def own_certificate(folder: Path) -> ssl.SSLContext:
+    """What a server shows that no authority knows."""
+    key, name = Ed25519PrivateKey.generate(), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(1))
+    file = folder / "server.pem"
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    file.write_bytes(secret + made.sign(key, None).public_bytes(Encoding.PEM))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    return context
+
+
+@pytest.mark.parametrize("is_encrypted", [True, False])
+async def test_a_server_without_a_good_certificate_is_not_trusted(is_encrypted: bool, tmp_path: Path) -> None:
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
+    context = own_certificate(tmp_path) if is_encrypted else None
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
         port = server.sockets[0].getsockname()[1]
-        with pytest.raises(RegistryFault, match="TLS"):
-            async with open_source(f"https://127.0.0.1:{port}"):
+        with pytest.raises(RegistryFault, match="its TLS certificate does not hold"):
+            async with open_source(f"https://127.0.0.1:{port}", TOKEN):
                 pass
 
 
@@ -384,3 +403,15 @@ async def test_a_registry_that_tells_of_another_key_than_signed_is_found_out(fol
     file.write_text(json.dumps(json.loads(file.read_text()) | {"key_id": "0" * 64}) + "\n")
     done = await hub_beside("info", "lab/cards", "--from", folder.as_uri())
     assert isinstance(done.error, SignatureRefused) and "what was not signed" in done.complaint
+
+
+async def test_the_users_proxy_is_asked_for_other_machines_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with host(files_of(folder)) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        monkeypatch.delenv("no_proxy", raising=False)
+        async with open_source("http://hub.example") as source:
+            assert len(await source.offers(DICE)) == 4
+        count = len(proxy.asked)
+        async with host(files_of(folder)) as up, open_source(up.url) as source:
+            await source.offers(DICE)
+        assert len(proxy.asked) == count
