@@ -24,7 +24,7 @@ from envhub.cluster.start import open_cluster
 from envhub.engine.pool_options import RayOptions
 from envhub.errors import HubError, UsageError
 from envhub.frozen import Frozen
-from envhub.hosting.remote.process import clean_environment
+from envhub.hosting.remote.program import clean_environment
 from envhub.loop import run_async
 
 START_SECONDS = 120.0
