@@ -1,6 +1,8 @@
 """Requests to one registry: bounded in time and size, followed to no other host, with errors that say what to do."""
 
+import errno
 import json
+import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -220,9 +222,9 @@ class Exchange:
                 "where it is your own, name its authority in SSL_CERT_FILE"
             ) from error
         except aiohttp.ClientConnectorError as error:
-            reason = error.os_error.strerror or str(error.os_error)
             raise RegistryFault(
-                f"the registry {self._url} cannot be reached: {shown(reason)}; see that the URL is right and it is up"
+                f"the registry {self._url} cannot be reached: {_reason(error.os_error)}; see that the URL is right and "
+                "that it is up"
             ) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             told = shown(str(error)) or type(error).__name__
@@ -249,6 +251,13 @@ async def exchanging(url: str, patience: Patience) -> AsyncGenerator[Exchange]:
         headers={"User-Agent": f"envhub/{version('envhub')}", "Accept-Encoding": "identity"},
     ) as session:
         yield Exchange(session, url, patience)
+
+
+def _reason(error: OSError) -> str:
+    """Why a connection was not made, in the system's words."""
+    if error.errno is not None and error.errno > 0 and error.errno in errno.errorcode:
+        return os.strerror(error.errno)
+    return shown(error.strerror or str(error))
 
 
 def _on_the_same_host(address: str, location: str) -> str | None:

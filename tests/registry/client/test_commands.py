@@ -172,6 +172,13 @@ def test_a_package_is_only_ever_told_of_by_its_namespaces_own_registry(
     assert hub("info", "lab/chess", "--from", other).code == 0
 
 
+def test_a_misspelt_package_is_guessed(folder: Path) -> None:
+    hub("registry", "add", folder.as_uri())
+    for name in ("lab/dices", "lap/dice", "lab/dcie"):
+        assert "did you mean 'lab/dice'?" in hub("info", name).complaint
+    assert "has no namespace; write namespace/name" in hub("info", "dice").complaint
+
+
 def test_a_version_is_yanked_in_a_folder(folder: Path) -> None:
     hub("registry", "add", folder.as_uri())
     assert hub("yank", "lab/dice@1.10.0", "--reason", "too lucky").code == 0

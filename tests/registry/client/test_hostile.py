@@ -313,7 +313,10 @@ async def test_an_error_says_what_to_do_and_drives_no_terminal(status: int, erro
 
 
 async def test_a_registry_that_is_not_there_is_said_to_be_down() -> None:
-    for url, said in (("http://127.0.0.1:9", "cannot be reached"), ("https://127.0.0.1:9", "cannot be reached")):
+    for url, said in (
+        ("http://127.0.0.1:9", "cannot be reached: Connection refused"),
+        ("https://127.0.0.1:9", "cannot be reached"),
+    ):
         with pytest.raises(RegistryFault, match=said):
             async with open_source(url):
                 pass

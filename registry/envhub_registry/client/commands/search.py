@@ -48,8 +48,8 @@ def search(
         results().print(_table(found, registries, several=len(urls) > 1))
     elif not found.failures:
         remarks().print("nothing was found")
-    for url, problem in found.failures.items() if not as_json else ():
-        remarks().print(Text.assemble((f"{url}: ", "bold red"), shown(problem)))
+    for problem in found.failures.values() if not as_json else ():
+        remarks().print(Text.assemble(("error: ", "bold red"), shown(problem, 1000)))
     if found.failures:
         raise typer.Exit(1)
 
