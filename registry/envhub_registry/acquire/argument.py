@@ -82,7 +82,7 @@ def parse_argument(text: str, here: Path, *, is_package: bool = False) -> Argume
     try:
         wanted = Wanted.parse(text)
     except NameRefused as error:
-        if (here / path).is_dir():
+        if text and (here / path).is_dir():
             raise ConfigError(f"{text!a} is no package; for the folder of that name write ./{text}") from error
         raise
     if "@" not in text and not is_package and (here / path / FILE_NAME).is_file():

@@ -141,7 +141,11 @@ class Bringing:
     async def _fetched(self, release: Release, source: Source) -> Brought:
         with self.telling.bar(str(release)) as progress:
             fetched = await source.fetch(release, self._folder(), progress)
-        bundle = await to_thread.run_sync(open_bundle, fetched.bundle)
+        try:
+            bundle = await to_thread.run_sync(open_bundle, fetched.bundle)
+        except BundleRefused as error:
+            said = str(error).replace(str(fetched.bundle), f"the bundle of {release} from {source.url}")
+            raise BundleRefused(said) from error
         return signed(bundle, release, source.url, fetched.raw, self.place.trust.pins())
 
     async def _built(self, folder: Path, source: str) -> Brought:

@@ -42,7 +42,7 @@ def choose(wanted: Wanted, offers: Sequence[Offer], source: str, pins: Pins, *, 
         raise NotPublished(_nothing_within(wanted, offers, source))
     fit = [offer for offer in within if offer.yanked is None and offer.contract == CONTRACT]
     if not fit:
-        raise NotTaken(_nothing_fits(wanted, within, offers))
+        raise NotTaken(_nothing_fits(within, offers))
     best = max(fit, key=_version)
     if not best.checks_passed and not allow_failing:
         raise NotTaken(failing(str(best.release), _other(fit)))
@@ -87,14 +87,13 @@ def _nothing_within(wanted: Wanted, offers: Sequence[Offer], source: str) -> str
     return text
 
 
-def _nothing_fits(wanted: Wanted, within: Sequence[Offer], offers: Sequence[Offer]) -> str:
+def _nothing_fits(within: Sequence[Offer], offers: Sequence[Offer]) -> str:
     first, *more = sorted(within, key=lambda offer: offer.release.version, reverse=True)
-    said = f"{first.release}: {_against(first)}"
+    said = f"{first.release} is not installed: {_against(first)}"
     if more:
         said += f" (nor are {_listed(offer.release.version for offer in more)})"
     other = _other(offers)
-    what = f"{wanted} is not installed: {said}"
-    return what + (f"; {other.release} could be" if other is not None else "; nothing else is offered")
+    return said + (f"; {other.release} can be had" if other is not None else "; nothing else is offered")
 
 
 def _against(offer: Offer) -> str:

@@ -172,4 +172,4 @@ def _show(place: "Place", done: "list[Done]", kept: Path | None, as_json: bool) 
     if as_json:
         write(done_json(done, kept, place.environ))
     else:
-        show_done(done, kept, place.environ)
+        show_done(done, kept, place)

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from envhub.cli.console import remarks, results
 from envhub_registry.acquire.done import Done
+from envhub_registry.acquire.place import Place
 from envhub_registry.acquire.telling import Telling
 from envhub_registry.client.offer import Progress
 from envhub_registry.client.shown import shown
@@ -60,14 +61,17 @@ def _bar(label: str) -> Generator[Progress]:
         yield progress
 
 
-def show_done(done: Sequence[Done], lock: Path | None, environ: Mapping[str, str]) -> None:
+def show_done(done: Sequence[Done], lock: Path | None, place: Place) -> None:
     """What became of each, for a person."""
     console = results()
     for each in done:
         word, style = _HEADS[each.state]
         took = f" in {each.seconds:.1f} s" if each.state == "installed" else ""
         console.print(Text.assemble((word, style), " ", (each.target, "bold"), took))
-        for key, value in _lines(each, environ):
+        # The bare name is the highest version's.
+        meant = place.home.find(each.locked.name)
+        run_as = each.target if meant is not None and meant.target != each.target else each.locked.name
+        for key, value in _lines(each, run_as, place.environ):
             console.print(Text.assemble((f"  {key:<10}", "dim"), shown(value)))
     if lock is not None:
         console.print(Text(f"locked in {lock}", style="dim"))
@@ -79,7 +83,7 @@ def done_json(done: Sequence[Done], lock: Path | None, environ: Mapping[str, str
     return json.dumps({"environments": environments, "lock": None if lock is None else str(lock)})
 
 
-def _lines(done: Done, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+def _lines(done: Done, run_as: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:
     locked = done.locked
     lines = [("from", locked.source or "nowhere"), ("signed by", _signer(done))]
     if done.state != "present":
@@ -95,7 +99,7 @@ def _lines(done: Done, environ: Mapping[str, str]) -> list[tuple[str, str]]:
         gone = f"{locked.name}@{done.replaced}"
         lines.append(("before", f"{gone} stays until `hub remove {gone}`"))
     if done.state != "planned":
-        lines.append(("run it", f"hub run {locked.name}"))
+        lines.append(("run it", f"hub run {run_as}"))
     return lines
 
 
