@@ -94,6 +94,8 @@ def test_sample_arguments_fit_the_schema_or_do_not() -> None:
     assert tool.name == "note"
     assert all(isinstance(arguments["text"], str) for arguments in well_formed(tool))
     assert [wrong for wrong, _ in ill_formed(tool)] == ["an unknown argument", "no 'text'", "text = 7"]
+    opened = tool.model_copy(update={"input_schema": {**tool.input_schema, "additionalProperties": True}})
+    assert [wrong for wrong, _ in ill_formed(opened)] == ["no 'text'", "text = 7"]
 
 
 SHIPPED = ["arithmetic", Path(__file__).parents[2] / "examples" / "dice.py"]

@@ -30,11 +30,12 @@ def well_formed(tool: Tool, text: str | None = None) -> Iterator[dict[str, Any]]
 
 
 def ill_formed(tool: Tool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Calls that no tool may accept, each with what is wrong."""
+    """Calls that no tool with this schema may accept, each with what is wrong."""
     schema = tool.input_schema
     properties = cast(dict[str, Any], schema.get("properties", {}))
     fitting = next(well_formed(tool))
-    yield "an unknown argument", {**fitting, "no_such_argument": 1}
+    if schema.get("additionalProperties") is False:  # a foreign server may well take what it does not name
+        yield "an unknown argument", {**fitting, "no_such_argument": 1}
     for name in cast(list[str], schema.get("required", [])):
         yield f"no {name!r}", {key: value for key, value in fitting.items() if key != name}
     for name, field in properties.items():
