@@ -4,11 +4,13 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+
+from packaging.utils import canonicalize_name
 
 from envhub.errors import ConfigError
 from envhub.installed import Installation
@@ -202,11 +204,19 @@ def _there(bundle: Bundle, home: InstallHome, locked: LockedEnvironment | None) 
             f"{release} is installed already, with other content ({there.locked.bundle}, this is {bundle.digest}): a"
             f" version never changes; `hub remove {release}` first if you mean this one"
         )
-    if locked is not None and there.locked.dependencies_digest != locked.dependencies_digest:
+    if locked is not None and not _are_alike(there.locked.dependencies, locked.dependencies):
         raise InstallRefused(
             f"{release} is installed already, with other dependencies than the lock has; `hub remove {release}` first"
         )
     return there
+
+
+def _are_alike(some: Sequence[LockedDependency], others: Sequence[LockedDependency]) -> bool:
+    """Whether they are the same archives, as far as both name them: uv names all of a version, pip the one it took."""
+    one, other = ({canonicalize_name(each.name): each for each in each_of} for each_of in (some, others))
+    return one.keys() == other.keys() and all(
+        each.version == other[name].version and set(each.hashes) & set(other[name].hashes) for name, each in one.items()
+    )
 
 
 def _check_locked(bundle: Bundle, locked: LockedEnvironment) -> None:

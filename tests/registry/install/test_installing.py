@@ -187,6 +187,18 @@ def test_a_lock_that_does_not_fit_is_refused(world: World, tmp_path: Path) -> No
         assert world.left == []
 
 
+def test_what_a_lock_agrees_with_stays(quick: World, tmp_path: Path) -> None:
+    write_wheel(quick.links, "dep", "1.0")
+    bundle = server_bundle(tmp_path / "words", ["dep"])
+    there = quick.install(bundle)
+    dependency = there.locked.dependencies[0]
+    more = dependency.model_copy(update={"hashes": (*dependency.hashes, "sha256:" + "0" * 64)})
+    assert quick.install(bundle, locked=there.locked.model_copy(update={"dependencies": (more,)})) == there
+    other = dependency.model_copy(update={"hashes": ("sha256:" + "0" * 64,)})
+    with pytest.raises(InstallRefused, match="with other dependencies than the lock has"):
+        quick.install(bundle, locked=there.locked.model_copy(update={"dependencies": (other,)}))
+
+
 def test_the_same_bytes_again_stay_and_other_bytes_are_refused(world: World, tmp_path: Path) -> None:
     write_wheel(world.links, "dep", "1.0")
     bundle = server_bundle(tmp_path / "words")
