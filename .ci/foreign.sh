@@ -29,6 +29,13 @@ if ! compgen -G "$sdk/lib/python*/site-packages/mcpreg" >/dev/null; then
   PIP_CONSTRAINT='' "$sdk/bin/pip" install -q --disable-pip-version-check --ignore-requires-python 'mcp-registry-sdk==0.1.0'
 fi
 
+# A browser, and what drives it.
+if [ ! -x foreign/browser/bin/playwright ]; then
+  "$python" -m venv foreign/browser
+  PIP_CONSTRAINT='' foreign/browser/bin/pip install -q --disable-pip-version-check 'playwright==1.65.2'
+fi
+command -v chromium >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; }
+
 # What judges the deployment files: schemas from PyPI, and two of the distribution's own programs.
 if [ ! -x foreign/schemas/bin/check-jsonschema ]; then
   "$python" -m venv foreign/schemas

@@ -1,4 +1,4 @@
-"""HTML without a template engine: text is escaped unless it is made here."""
+"""HTML without a template engine: text is escaped unless it is made here, and holds nothing that cannot be seen."""
 
 from collections.abc import Iterable
 from html import escape
@@ -10,6 +10,13 @@ class Html(str):
     __slots__ = ()
 
 
+def plain(text: str) -> str:
+    """Text without what turns around, hides or colours what stands beside it."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else " " if letter.isspace() else "\ufffd" for letter in text)
+
+
 def tag(name: str, /, *children: "str | Iterable[str] | None", **attributes: str | bool | None) -> Html:
     """An element. Attributes are escaped; `class_` and the like lose their underscore."""
     words = [name]
@@ -17,9 +24,9 @@ def tag(name: str, /, *children: "str | Iterable[str] | None", **attributes: str
         if value is True:
             words.append(key.rstrip("_"))
         elif value is not None and value is not False:
-            words.append(f'{key.rstrip("_").replace("_", "-")}="{escape(value)}"')
+            words.append(f'{key.rstrip("_").replace("_", "-")}="{escape(plain(value))}"')
     opening = f"<{' '.join(words)}>"
-    if name in ("input", "link", "meta"):
+    if name in ("base", "br", "input", "link", "meta"):
         return Html(opening)
     return Html(f"{opening}{join(*children)}</{name}>")
 
@@ -31,7 +38,7 @@ def join(*children: "str | Iterable[str] | None") -> Html:
         if isinstance(child, Html):
             parts.append(child)
         elif isinstance(child, str):
-            parts.append(escape(child))
+            parts.append(escape(plain(child)))
         elif child is not None:
             parts.extend(join(each) for each in child)
     return Html("".join(parts))

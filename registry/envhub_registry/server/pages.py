@@ -18,7 +18,7 @@ from envhub_registry.server.registry import Registry
 from envhub_registry.server.search import ORDERS, Found, Query
 from envhub_registry.server.style import STYLE
 
-POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'self'; frame-ancestors 'none'"
 
 
 class Pages:
@@ -27,6 +27,7 @@ class Pages:
     def __init__(self, registry: Registry, url: str) -> None:
         """`url` is how readers reach the registry: what they are told to install from."""
         self._registry, self._url = registry, url
+        self._base = f"{urlsplit(url).path}/"
 
     def routes(self) -> list[Route]:
         """Where they are."""
@@ -43,8 +44,8 @@ class Pages:
             query = query_of(request)
             found = await to_thread.run_sync(self._registry.search, query)
         except UsageError as error:
-            return _refusal(error)
-        return _page("Environments", _search_form(query), _results(query, found))
+            return _refusal(self._base, error)
+        return _page(self._base, "Environments", _search_form(query), _results(query, found))
 
     async def package(self, request: Request) -> Response:
         """One environment: its latest version, or the one that is named."""
@@ -57,25 +58,26 @@ class Pages:
             else:
                 shown = next(listing for listing in versions if listing.is_latest)
         except UsageError as error:
-            return _refusal(error)
-        return _page(str(package), *_package(shown, versions, self._url))
+            return _refusal(self._base, error)
+        return _page(self._base, str(package), *_package(shown, versions, self._url))
 
     async def style(self, request: Request) -> Response:
         """The pages' one style sheet."""
         return Response(STYLE, 200, {**HEADERS, "Cache-Control": "max-age=3600"}, "text/css")
 
 
-def _page(title: str, *content: str, status: int = 200) -> Response:
+def _page(base: str, title: str, *content: str, status: int = 200) -> Response:
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("base", href=base),
         tag("title", f"{title} · envhub registry"),
-        tag("link", rel="stylesheet", href="/style.css"),
+        tag("link", rel="stylesheet", href="style.css"),
     )
     body = tag(
         "body",
-        tag("header", tag("a", "envhub registry", href="/")),
+        tag("header", tag("a", "envhub registry", href="./")),
         tag("main", *content),
         tag("footer", tag("p", "For programs: ", tag("code", "/v0.1/servers"), " and ", tag("code", "/envhub/v1"))),
     )
@@ -83,23 +85,24 @@ def _page(title: str, *content: str, status: int = 200) -> Response:
     return Response(markup, status, {**HEADERS, "Content-Security-Policy": POLICY}, "text/html")
 
 
-def _refusal(error: UsageError) -> Response:
+def _refusal(base: str, error: UsageError) -> Response:
     status = error.status if isinstance(error, Refused) else 404
     heading = "There is no such page" if status == 404 else "This cannot be shown"
-    return _page(heading, tag("h1", heading), tag("p", str(error)), status=status)
+    return _page(base, heading, tag("h1", heading), tag("p", str(error)), status=status)
 
 
 def _search_form(query: Query) -> Html:
     orders = [tag("option", order, value=order, selected=order == query.order) for order in ORDERS]
+    passed = tag("input", type="checkbox", name="passed", value="1", checked=query.passed_only)
     return tag(
         "form",
         tag(
             "input", type="search", name="q", value=query.words, placeholder="Search environments", aria_label="Search"
         ),
         tag("select", orders, name="sort", aria_label="Order"),
-        tag("label", tag("input", type="checkbox", name="passed", value="1", checked=query.passed_only), " checked"),
+        tag("label", passed, " checks passed"),
         tag("button", "Search"),
-        action="/",
+        action="./",
         role="search",
     )
 
@@ -109,7 +112,7 @@ def _results(query: Query, found: Found) -> Html:
         return tag("p", "Nothing fits." if query.words or query.tag else "Nothing is published yet.", class_="soft")
     first, last = query.offset + 1, query.offset + len(found.listings)
     links = [
-        tag("a", text, href=f"/?{_address(query, offset)}")
+        tag("a", text, href=f"./?{_address(query, offset)}")
         for text, offset in (("Previous", query.offset - query.limit), ("Next", query.offset + query.limit))
         if -query.limit < offset < found.total and offset != query.offset and (offset >= 0 or query.offset > 0)
     ]
@@ -132,7 +135,7 @@ def _card(listing: Listing) -> Html:
         "li",
         tag(
             "div",
-            tag("a", name, href=f"/packages/{name}", class_="name"),
+            tag("a", name, href=f"packages/{name}", class_="name"),
             tag("span", str(listing.release.version)),
             _checks(listing),
             class_="row",
@@ -157,7 +160,7 @@ def _checks(listing: Listing) -> Html:
 
 
 def _tag(word: str) -> Html:
-    return tag("a", word, href=f"/?{urlencode({'tag': word})}", class_="tag")
+    return tag("a", word, href=f"./?{urlencode({'tag': word})}", class_="tag")
 
 
 def _package(shown: Listing, versions: list[Listing], url: str) -> list[Html]:
@@ -168,11 +171,9 @@ def _package(shown: Listing, versions: list[Listing], url: str) -> list[Html]:
         tag("p", facts.description or "No description."),
         tag("div", [_tag(word) for word in facts.tags], class_="row"),
     ]
-    if shown.yanked is not None:
-        parts.insert(1, tag("p", tag("span", "yanked", class_="mark bad"), " ", shown.yanked or "without a reason"))
     parts += [
         tag("h2", "Install"),
-        tag("pre", tag("code", f"hub install {release.package}@{release.version} --from {url}")),
+        _install(shown, versions, url),
         tag("h2", "Baselines"),
         _baselines(shown),
         tag("h2", "About"),
@@ -183,19 +184,35 @@ def _package(shown: Listing, versions: list[Listing], url: str) -> list[Html]:
     return parts
 
 
+def _install(shown: Listing, versions: list[Listing], url: str) -> Html:
+    """How it is installed; of one that is yanked, why it should not be."""
+    if shown.yanked is None:
+        return tag("pre", tag("code", f"hub install {shown.release} --from {url}"))
+    said = f"This version is yanked: {shown.yanked or 'no reason was given.'}"
+    where = next((each.release for each in versions if each.is_latest and each.yanked is None), None)
+    name = str(where.version) if where is not None else ""
+    instead = join(" Take ", tag("a", name, href=f"packages/{where.package}/{name}"), ".") if where else None
+    return tag("p", said, tag("br"), "It is installed only where a lock names it.", instead, class_="notice")
+
+
 def _baselines(shown: Listing) -> Html:
     if not shown.facts.baselines:
         return tag("p", "None were published with it.", class_="soft")
     rows = [
-        tag("tr", tag("td", model), tag("td", f"{mean:.3f}", class_="number"), tag("td", str(samples), class_="number"))
+        tag("tr", tag("td", model), tag("td", _number(mean), class_="number"), tag("td", str(samples), class_="number"))
         for model, mean, samples in shown.facts.baselines
     ]
     return _table(("Model", "Mean reward", "Samples"), rows)
 
 
+def _number(reward: float) -> str:
+    return f"{reward:.3f}" if abs(reward) < 1e6 else f"{reward:.3g}"
+
+
 def _about(shown: Listing) -> Html:
     facts = shown.facts
     rows: list[tuple[str, str | None]] = [
+        ("Checks", "passed before it was published" if facts.checks_passed else "failed; published all the same"),
         ("Licence", facts.licence or "not given"),
         ("Authors", ", ".join(facts.authors)),
         ("Homepage", _link(facts.homepage)),
@@ -227,7 +244,7 @@ def _versions(versions: list[Listing]) -> Html:
             "tr",
             tag(
                 "td",
-                tag("a", str(each.release.version), href=f"/packages/{each.release.package}/{each.release.version}"),
+                tag("a", str(each.release.version), href=f"packages/{each.release.package}/{each.release.version}"),
             ),
             tag("td", moment(each.published_at)[:10], class_="number"),
             tag(
@@ -236,7 +253,7 @@ def _versions(versions: list[Listing]) -> Html:
         )
         for each in sorted(versions, key=lambda listing: listing.release.version, reverse=True)
     ]
-    return _table(("Version", "Published", ""), rows)
+    return _table(("Version", "Published", "State"), rows)
 
 
 def _table(head: tuple[str, ...], rows: list[Html]) -> Html:

@@ -9,10 +9,11 @@ STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
 header, main, footer { max-width: 60rem; margin: 0 auto; padding: 0 1rem; }
-header { padding-top: 1.2rem; }
+main { overflow-wrap: anywhere; }
+header { padding-top: 1rem; padding-bottom: .8rem; border-bottom: 1px solid var(--line); }
 header a { font-weight: 650; font-size: 1.15rem; color: var(--ink); text-decoration: none; }
 footer { color: var(--soft); font-size: .85rem; padding-bottom: 2rem; }
-a { color: var(--link); } h1 { font-size: 1.5rem; overflow-wrap: anywhere; margin: 1rem 0 .3rem; }
+a { color: var(--link); } h1 { font-size: 1.5rem; margin: 1.2rem 0 .3rem; }
 h2 { font-size: 1.05rem; margin: 1.6rem 0 .5rem; }
 form { display: flex; flex-wrap: wrap; gap: .5rem; margin: 1rem 0; align-items: center; }
 input[type=search] { flex: 1 1 14rem; min-width: 0; }
@@ -22,20 +23,24 @@ button { cursor: pointer; } label { color: var(--soft); }
 .soft { color: var(--soft); } .cards { list-style: none; padding: 0; margin: 0; }
 .cards li { background: var(--card); border: 1px solid var(--line); border-radius: .6rem;
   padding: .8rem 1rem; margin: .6rem 0; }
-.cards p { margin: .25rem 0; overflow-wrap: anywhere; } .name { font-weight: 600; overflow-wrap: anywhere; }
+.cards p { margin: .25rem 0; display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 3; }
+.name { font-weight: 600; font-size: 1rem; } p, h1 { overflow: clip; }
+.row > * { min-width: 0; }
 .row { display: flex; flex-wrap: wrap; gap: .2rem .8rem; font-size: .88rem; color: var(--soft); align-items: baseline; }
 .mark { border-radius: .35rem; padding: .05rem .45rem; font-size: .82rem; }
 .good { color: var(--good); background: var(--good-page); } .bad { color: var(--bad); background: var(--bad-page); }
 .tag { border: 1px solid var(--line); border-radius: 1rem; padding: 0 .55rem; font-size: .82rem; color: var(--soft);
-  text-decoration: none; overflow-wrap: anywhere; }
+  text-decoration: none; } .tag:hover, .cards li:hover { border-color: var(--link); }
+.notice { color: var(--bad); background: var(--bad-page); border-radius: .45rem; padding: .6rem 1rem; }
 pre { background: var(--card); border: 1px solid var(--line); border-radius: .45rem;
-  padding: .7rem 1rem; overflow-x: auto; }
+  padding: .7rem 1rem; white-space: pre-wrap; }
 code, pre { font: .9rem/1.5 ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1.2rem; margin: 0; }
-dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
+dt { color: var(--soft); } dd { margin: 0; min-width: 0; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); }
-th { color: var(--soft); font-weight: 500; } td.number { font-variant-numeric: tabular-nums; }
+th { color: var(--soft); font-weight: 500; } th, td.number { overflow-wrap: normal; white-space: nowrap; }
+td.number { font-variant-numeric: tabular-nums; }
 nav { display: flex; gap: 1rem; margin: 1rem 0; }
 @media (max-width: 30rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; } }
 """

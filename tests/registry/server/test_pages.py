@@ -5,8 +5,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from envhub_registry.server.html import tag
-from tests.registry.server.publishers import Publisher
-from tests.registry.server.serving import bearer, served
+from tests.registry.server.publishers import Offer, Publisher
+from tests.registry.server.serving import Served, bearer, served
 
 HOSTILE = (
     """<script>alert(1)</script><img src=x onerror=alert(1)>" onmouseover="alert(1) ' {{7*7}} &lt;b&gt; \u202eevil"""
@@ -25,6 +25,10 @@ class Elements(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
+async def published(hub: Served, offer: Offer) -> bool:
+    return (await hub.publish(offer, hub.token())).status == 201
+
+
 async def test_people_find_an_environment_and_how_to_install_it(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path)
     async with served(tmp_path / "hub") as hub:
@@ -33,7 +37,7 @@ async def test_people_find_an_environment_and_how_to_install_it(tmp_path: Path) 
             offer = publisher.offer("lab/words", version, baselines=[("openai/big", 0.75, 8)], tags=["puzzle"])
             await hub.publish(offer, token)
         listed = await hub.get("/?q=words&sort=hardest&passed=1")
-        assert (listed.status, "/packages/lab/words" in listed.body.decode()) == (200, True)
+        assert (listed.status, 'href="packages/lab/words"' in listed.body.decode()) == (200, True)
         page = (await hub.get("/packages/lab/words")).body.decode()
         for shown in ("hub install lab/words@1.1.0 --from", "MIT", "0.750", publisher.key_id, offer.bundle.digest):
             assert shown in page
@@ -54,7 +58,7 @@ async def test_what_a_publisher_writes_is_text_and_never_markup(tmp_path: Path) 
             assert not {name for name, _ in elements} & {"script", "img", "b", "style", "iframe", "object"}
             assert not any(key.startswith("on") or key == "style" for _, attributes in elements for key in attributes)
             links = [attributes["href"] or "" for _, attributes in elements if "href" in attributes]
-            assert [link for link in links if not re.match(r"/|https?://", link)] == []
+            assert [link for link in links if not re.match(r"\./|packages/|style\.css|/$|https?://", link)] == []
             policy = answer.headers["Content-Security-Policy"]
             assert "default-src 'none'" in policy and "unsafe" not in policy
 
@@ -77,7 +81,34 @@ async def test_pages_lead_on_and_back(tmp_path: Path) -> None:
         assert b">Previous<" not in first
         last = (await hub.get("/?limit=2&sort=name&offset=2")).body
         assert b">Previous<" in last and b">Next<" not in last
-        assert b"/packages/lab/env-2" in last
+        assert b"packages/lab/env-2" in last
+
+
+async def test_pages_lead_within_a_registry_that_lies_below_another_place(tmp_path: Path) -> None:
+    async with served(tmp_path / "hub", public_url="https://example.org/registry/") as hub:
+        page = (await hub.get("/")).body.decode()
+        assert '<base href="/registry/">' in page
+        assert await published(hub, Publisher(tmp_path).offer("lab/words"))
+        assert "--from https://example.org/registry<" in (await hub.get("/packages/lab/words")).body.decode()
+
+
+async def test_a_yanked_version_is_not_recommended(tmp_path: Path) -> None:
+    publisher = Publisher(tmp_path)
+    async with served(tmp_path / "hub") as hub:
+        for version in ("1.0.0", "1.1.0"):
+            await published(hub, publisher.offer("lab/words", version))
+        yank = "/envhub/v1/packages/lab/words/1.1.0/yank"
+        await hub.ask("POST", yank, json={"reason": "wrong"}, headers=bearer(hub.token()))
+        page = (await hub.get("/packages/lab/words/1.1.0")).body.decode()
+        assert "This version is yanked: wrong" in page and 'href="packages/lab/words/1.0.0"' in page
+        assert "hub install" not in page
+        assert "hub install lab/words@1.0.0" in (await hub.get("/packages/lab/words")).body.decode()
+
+
+def test_text_turns_and_hides_nothing() -> None:
+    assert tag("p", "a\u202eb\x1b[31mc\u200bd\ne\u2066 עברית 🧮") == (
+        "<p>a\ufffdb\ufffd[31mc\ufffdd e\ufffd עברית 🧮</p>"
+    )
 
 
 def test_markup_is_escaped_everywhere() -> None:
