@@ -11,6 +11,17 @@ from envhub.frozen import Frozen
 from envhub.plugins import plugins
 
 IMPORTERS = "envhub.importers"
+COMMANDS = "envhub.import_commands"
+"""Name → a command below `hub import`, for what is no folder of tasks."""
+
+
+class Identity(Frozen):
+    """What an environment that is made of something foreign is called, and under which terms."""
+
+    name: str | None = None
+    """`namespace/name`; None is `local/` and the name of the new folder."""
+    license: str | None = None
+    """An SPDX expression; None where nobody said."""
 
 
 class Candidate(Frozen):
@@ -44,8 +55,9 @@ class Importer(Protocol):
         """
         ...
 
-    def write(self, folder: Path, settings: Mapping[str, JsonValue], out: Path) -> Path:
-        """Copy what can be run into a new folder that stands for itself; the file that `hub run` takes.
+    def write(self, folder: Path, settings: Mapping[str, JsonValue], out: Path, identity: Identity) -> Path:
+        """Copy what can be run into a new folder that stands for itself, and can be published; the file that `hub run`
+        takes.
 
         Raises:
             ConfigError: there is something in the new folder already, or nothing to write.

@@ -1,6 +1,6 @@
-"""`HarborImporter`: what of a folder of Harbor tasks can be run here, and a copy of it to keep."""
+"""`HarborImporter`: what of a folder of Harbor tasks can be run here, and a copy of it to keep or to publish."""
 
-import re
+import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,42 +8,14 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from envhub.errors import ConfigError, DataError
-from envhub.importers import Candidate
+from envhub.importers import Candidate, Identity
 from envhub.plugins import check_config
 from envhub.sandbox import Build
 from envhub_servers.terminal.config import TerminalConfig
 from envhub_servers.terminal.harbor import HarborTask, find_tasks, load_task
+from envhub_servers.terminal.imported import TASKS, Package, write_package
 from envhub_servers.terminal.places import agent_spec
 from envhub_servers.terminal.refusals import refusals
-
-TASKS = "tasks"
-_MODULE = '''"""Harbor tasks, copied from {name}."""
-
-from pathlib import Path
-from typing import Any
-
-from pydantic import model_validator
-
-from envhub import Environment
-from envhub_servers.terminal import Terminal, TerminalConfig
-
-DEFAULTS: dict[str, Any] = {{
-    "data": str(Path(__file__).parent / "{tasks}"),
-{settings}}}
-
-
-class ImportedConfig(TerminalConfig):
-    """What is not set is as it was when the tasks were imported."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_in(cls, values: Any) -> Any:
-        return DEFAULTS | values
-
-
-class Imported(Terminal, Environment[ImportedConfig]):
-    """Tasks in the Harbor format from {name}."""
-'''
 
 
 class HarborImporter:
@@ -56,21 +28,30 @@ class HarborImporter:
         config = _config(folder, settings)
         return [_candidate(task_id, place, config) for task_id, place in find_tasks(str(folder))]
 
-    def write(self, folder: Path, settings: Mapping[str, JsonValue], out: Path) -> Path:
-        """Copy the tasks that can be run, and write an environment of them."""
-        runs = {candidate.id for candidate in self.look(folder, settings) if candidate.runs}
+    def write(self, folder: Path, settings: Mapping[str, JsonValue], out: Path, identity: Identity) -> Path:
+        """Copy the tasks that can be run, and write an environment of them; all of it, or nothing."""
+        found = self.look(folder, settings)
+        runs = {candidate.id for candidate in found if candidate.runs}
         if not runs:
             raise ConfigError(f"none of the tasks in {str(folder)!r} can be run, so there is nothing to write")
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise ConfigError(f"--out {str(out)!r} is there already; name a new folder")
-        for task_id, place in find_tasks(str(folder)):
-            if task_id in runs:
-                shutil.copytree(place, out / TASKS / task_id)
         kept = {name: value for name, value in settings.items() if name != "data"}
-        lines = "".join(f'    "{name}": {value!r},\n' for name, value in sorted(kept.items()))
-        file = out / f"{_module_name(out.resolve().name)}.py"
-        file.write_text(_MODULE.format(name=folder.resolve().name, tasks=TASKS, settings=lines))
-        return file
+        package = Package.of(out.resolve().name, identity, folder.resolve().name, len(runs), kept)
+        partial = out.resolve().with_name(f".{out.resolve().name}.{secrets.token_hex(8)}.partial")
+        try:
+            for task_id, place in find_tasks(str(folder)):
+                if task_id in runs:
+                    shutil.copytree(place, partial / TASKS / task_id)
+            file = write_package(package, partial)
+            if out.exists():
+                out.rmdir()
+            partial.rename(out)
+        except OSError as error:
+            raise ConfigError(f"--out {str(out)!r} cannot be written: {error.strerror or error}") from error
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        return out / file.name
 
 
 def _config(folder: Path, settings: Mapping[str, JsonValue]) -> TerminalConfig:
@@ -91,7 +72,3 @@ def _facts(task: HarborTask, config: TerminalConfig) -> dict[str, JsonValue]:
     spec = agent_spec(task, config, config.caller())
     image = "Dockerfile" if isinstance(spec.image, Build) else str(spec.image)
     return {"steps": len(task.steps), "image": image, "profile": spec.profile, "network": spec.network}
-
-
-def _module_name(name: str) -> str:
-    return re.sub(r"\W+", "_", name).strip("_") or "tasks"

@@ -1,17 +1,23 @@
 """`hub import harbor`: what runs, what is refused and why, and a copy that stands for itself."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from envhub import BadRow
 from envhub.errors import ConfigError, UnknownNameError
-from envhub.importers import find_importer
+from envhub.importers import Identity, find_importer
+from envhub.manifest import load_manifest
 from envhub.plugins import find_environment
+from envhub_registry.bundle.bundle import build_bundle, extract
+from envhub_registry.bundle.collect import collect
+from envhub_registry.manifest import check_publishable
 from tests.mcp_servers.containers import TASKS
 
 HUB = Path(sys.executable).parent / "hub"
@@ -43,13 +49,68 @@ def test_every_task_is_looked_at(folder: Path) -> None:
 
 
 def test_a_copy_of_what_runs_is_an_environment_of_its_own(folder: Path, tmp_path: Path) -> None:
-    file = find_importer("harbor").write(folder, {"network": "none"}, tmp_path / "out")
+    file = find_importer("harbor").write(folder, {"network": "none"}, tmp_path / "out", Identity())
     shutil.rmtree(folder)
     found = find_environment(str(file))
     tasks = list(found.environment.tasks(found.environment.config_type(), "test", 0))
     assert [task.error if isinstance(task, BadRow) else task.id for task in tasks] == ["good", "open"]
     with pytest.raises(ConfigError, match="is there already"):
-        find_importer("harbor").write(TASKS, {}, tmp_path / "out")
+        find_importer("harbor").write(TASKS, {}, tmp_path / "out", Identity())
+
+
+def test_a_copy_can_be_published_and_finds_its_tasks_where_it_is_installed(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling", reason="building a wheel without the network needs hatchling here")
+    out = tmp_path / "1st Set"
+    find_importer("harbor").write(TASKS, {"network": "none"}, out, Identity(name="lab/1st-set", license="MIT"))
+    texts = [path.read_text() for path in (out / "env.toml", out / "1st_set_tasks.py") if path.exists()]
+    texts += [path.read_text() for path in out.glob("*") if path.is_file()]
+    assert not [text for text in texts if str(tmp_path) in text or str(TASKS) in text]
+    manifest = load_manifest(out / "env.toml")
+    assert (manifest.name, manifest.license, manifest.python and manifest.python.entry) == (
+        "lab/1st-set",
+        "MIT",
+        "_1st_set_tasks:Imported",
+    )
+    built = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "wheel"]
+    subprocess.run(built, cwd=out, capture_output=True, check=True)
+    assert check_publishable(manifest, out / "env.toml") == []
+    bundle = build_bundle(out, tmp_path)
+    extract(bundle, tmp_path / "content")
+    assert bundle.wheel is not None
+    site = tmp_path / "site"
+    with zipfile.ZipFile(tmp_path / "content" / bundle.wheel) as wheel:
+        wheel.extractall(site)
+    shutil.rmtree(out)
+    listing = (
+        "from _1st_set_tasks import Imported, ImportedConfig as Config\n"
+        "print(*(task.id for task in Imported.tasks(Config(), 'test', 0)))"
+    )
+    own = {**os.environ, "PYTHONPATH": str(site)}
+    said = subprocess.run([sys.executable, "-c", listing], env=own, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.split() == sorted(path.name for path in TASKS.iterdir() if (path / "task.toml").is_file())
+
+
+def test_files_that_a_bundle_leaves_out_elsewhere_are_kept_in_tasks(tmp_path: Path) -> None:
+    shutil.copytree(TASKS / "greeting", tmp_path / "set" / "greeting")
+    odd = tmp_path / "set" / "greeting" / "environment" / "node_modules" / "a" / "notes~"
+    odd.parent.mkdir(parents=True)
+    odd.write_text("part of the task")
+    find_importer("harbor").write(tmp_path / "set", {}, tmp_path / "out", Identity())
+    paths = [source.path for source in collect(tmp_path / "out")]
+    assert "tasks/greeting/environment/node_modules/a/notes~" in paths
+
+
+def test_tasks_whose_licence_nobody_named_say_so(tmp_path: Path) -> None:
+    find_importer("harbor").write(TASKS, {}, tmp_path / "out", Identity())
+    assert load_manifest(tmp_path / "out" / "env.toml").license == "LicenseRef-unstated"
+
+
+@pytest.mark.parametrize("identity", [Identity(name="no-namespace"), Identity(license="Free for all")])
+def test_a_name_or_a_licence_that_does_not_hold_writes_nothing(identity: Identity, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"env\.toml:\d+: (name|license)"):
+        find_importer("harbor").write(TASKS, {}, tmp_path / "out", identity)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
@@ -71,3 +132,20 @@ def test_the_command_tells_what_runs_and_how_to_run_it(folder: Path) -> None:
     assert (told["runs"], told["refused"]) == (6, 0)
     assert told["command"] == f"hub run terminal --set data={TASKS}"
     assert [task["id"] for task in told["tasks"] if task["facts"]["profile"] == "hardened"] == ["plain_user"]
+
+
+def test_the_command_writes_what_can_be_published(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new"
+    asked = [HUB, "import", "harbor", folder, "--out", out, "--name", "lab/set", "--license", "MIT", "--json"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert found.returncode == 1, found.stderr
+    told = json.loads(found.stdout)
+    assert (told["command"], told["publish"]) == (f"hub run {out}/set_tasks.py", f"hub publish {out}")
+    assert find_environment(told["command"].removeprefix("hub run ")).name == "set_tasks"
+    lost = subprocess.run([HUB, "import", "harbour", folder], capture_output=True, text=True, check=False)
+    assert lost.returncode == 2
+    assert "did you mean 'harbor'" in lost.stderr
+    alone = subprocess.run(
+        [HUB, "import", "harbor", folder, "--name", "a/b"], capture_output=True, text=True, check=False
+    )
+    assert alone.returncode == 2

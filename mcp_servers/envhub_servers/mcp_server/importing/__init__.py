@@ -1,0 +1,1 @@
+"""`hub import mcp`: an environment around somebody else's MCP server, from one look at it."""
