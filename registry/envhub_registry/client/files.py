@@ -11,7 +11,7 @@ from anyio import to_thread
 from envhub.errors import ConfigError, StoreError
 from envhub_registry.bundle.facts import Envelope
 from envhub_registry.bundle.limits import ARCHIVE_BYTES
-from envhub_registry.client.listed import last_lines, offer_of, offers_of
+from envhub_registry.client.listed import last_lines, latest_of, offers_of
 from envhub_registry.client.offer import Fetched, Hit, Offer, Progress
 from envhub_registry.client.refusal import Missing, NotPublished, RegistryFault, RegistryRefused
 from envhub_registry.client.searching import best_hits
@@ -97,7 +97,7 @@ class Files:
             return []
 
         def chosen(said: Said) -> list[Hit]:
-            return best_hits(self.url, [offer_of(each) for each in said], words, limit, sort, tag)
+            return best_hits(self.url, latest_of(said), words, limit, sort, tag)
 
         return await self._read(path, content, chosen)
 

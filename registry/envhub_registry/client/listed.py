@@ -115,6 +115,26 @@ def last_lines(content: bytes) -> list[Mapping[str, Any]]:
     return list(found.values())
 
 
+def latest_of(lines: Iterable[Mapping[str, Any]]) -> list[Offer]:
+    """Of each package the highest version that is not yanked; the others are not looked at any closer.
+
+    Raises:
+        ValueError: one does not hold.
+    """
+    found = dict[str, tuple[Version, Mapping[str, Any]]]()
+    for said in lines:
+        if said.get("yanked") is not None:
+            continue
+        try:
+            version = Version.parse(said["version"])
+        except NameRefused as error:
+            raise ValueError(str(error)) from None
+        other = found.get(said["name"])
+        if other is None or other[0] < version:
+            found[said["name"]] = version, said
+    return [offer_of(said) for _, said in found.values()]
+
+
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
         said: Any = json.loads(line)

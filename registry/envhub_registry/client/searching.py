@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterable
 
 from envhub_registry.client.offer import Hit, Offer
-from envhub_registry.names import PackageName
 
 _MOST_WORDS = 12
 
@@ -13,12 +12,10 @@ _MOST_WORDS = 12
 def best_hits(
     url: str, offers: Iterable[Offer], words: str, limit: int, sort: str | None = None, tag: str | None = None
 ) -> list[Hit]:
-    """The environments that hold every word, each with its highest version that is not yanked."""
+    """The offers, one a package, that hold every word."""
     wanted = _words(words)[:_MOST_WORDS]
     found = [
-        (offer, fit)
-        for offer in _latest(offers)
-        if (tag is None or tag in offer.tags) and (fit := _fit(offer, wanted)) > 0
+        (offer, fit) for offer in offers if (tag is None or tag in offer.tags) and (fit := _fit(offer, wanted)) > 0
     ]
     if words.strip() and not wanted:
         found = []
@@ -37,17 +34,6 @@ def best_hits(
         case _:
             pass
     return [Hit(source=url, offer=offer) for offer, _ in found[:limit]]
-
-
-def _latest(offers: Iterable[Offer]) -> list[Offer]:
-    found = dict[PackageName, Offer]()
-    for offer in offers:
-        if offer.yanked is not None:
-            continue
-        other = found.get(offer.release.package)
-        if other is None or other.release.version < offer.release.version:
-            found[offer.release.package] = offer
-    return list(found.values())
 
 
 def _fit(offer: Offer, wanted: list[str]) -> float:
