@@ -14,7 +14,7 @@ from envhub_registry.client.listed import offer_of, offers_of
 from envhub_registry.client.offer import Fetched, Hit, Offer, Progress
 from envhub_registry.client.refusal import Missing, NotPublished, RegistryFault, TokenRefused
 from envhub_registry.names import PackageName, Release
-from envhub_registry.trust.signing import parse_envelope
+from envhub_registry.trust.signing import open_envelope, parse_envelope
 
 API = "/envhub/v1"
 LISTING_BYTES = 64 * 2**20
@@ -86,11 +86,14 @@ class Served:
         await self.token_facts()
         form = Form({"statement": envelope, "bundle": bundle})
         said = await self._exchange.send(f"{API}/packages", token, form, _ANSWER_BYTES, progress)
+        sent = open_envelope(parse_envelope(envelope)).statement
         try:
-            release = offer_of(said).release
+            told = offer_of(said)
+            if (told.release, told.digest) != (sent.release, sent.digest):
+                raise ValueError(f"{sent.release} was sent, and it says that it published {told.release} {told.digest}")
         except ValueError as error:
             raise self._nonsense(error) from None
-        return f"{self.url}/packages/{release.package}/{release.version}"
+        return f"{self.url}/packages/{sent.release.package}/{sent.release.version}"
 
     async def yank(self, release: Release, reason: str) -> None:
         """See `Source`."""

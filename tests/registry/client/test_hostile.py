@@ -418,3 +418,57 @@ async def test_the_users_proxy_is_asked_for_other_machines_alone(folder: Path, m
         async with host(files_of(folder)) as up, open_source(up.url) as source:
             await source.offers(DICE)
         assert len(proxy.asked) == count
+
+
+def knows_the_token(then: Handler) -> Handler:
+    """Knows every token, and does what it wants with what is sent."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == "/envhub/v1/token":
+            return web.json_response({"id": "1", "namespace": "*", "scopes": ["publish"], "more": "of a later server"})
+        return await then(request)
+
+    return answer
+
+
+async def test_an_upload_that_is_never_answered_is_given_up(publisher: Publisher) -> None:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    offer = publisher.offer("lab/dice")
+    async with hostile(knows_the_token(answer), HURRIED) as (source, _):
+        with anyio.fail_after(5), pytest.raises(RegistryFault, match="too slow: given up POST"):
+            await source.publish(offer.bundle.path, offer.envelope)
+
+
+async def test_an_upload_is_sent_as_it_is_and_a_refusal_is_heard(publisher: Publisher) -> None:
+    parts = dict[str, bytes]()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        for key, value in (await request.post()).items():
+            assert isinstance(value, web.FileField)
+            parts[key] = value.file.read()
+        return web.json_response({"detail": "not today"}, status=422)
+
+    offer = publisher.offer("lab/dice")
+    async with hostile(knows_the_token(answer)) as (source, up):
+        with pytest.raises(RegistryRefused, match="refuses it: not today"):
+            await source.publish(offer.bundle.path, offer.envelope)
+        assert parts == {"statement": offer.envelope, "bundle": offer.bundle.path.read_bytes()}
+        assert up.tokens == [f"Bearer {TOKEN}"] * 2
+
+
+@pytest.mark.parametrize("changed", [{"name": "lab/\x1b[31m"}, {"name": "lab/cards"}, {}])
+async def test_a_server_that_says_it_published_something_else_is_not_believed(
+    publisher: Publisher, folder: Path, changed: dict[str, str]
+) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        return web.json_response(listed(folder, **changed), status=201)
+
+    offer = publisher.offer("lab/dice", "1.0.0", description="Other dice.")
+    async with hostile(knows_the_token(answer)) as (source, _):
+        with pytest.raises(RegistryFault, match="does not answer as one") as refused:
+            await source.publish(offer.bundle.path, offer.envelope)
+    assert str(refused.value).isprintable()
