@@ -10,6 +10,7 @@ import importlib.util
 import io
 import os
 import secrets
+import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
@@ -19,6 +20,7 @@ from envhub_registry.install.refusal import InstallRefused
 
 DISTRIBUTION = "envhub"
 PACKAGES = ("envhub", "envhub_agents", "envhub_registry", "envhub_sandboxes", "envhub_servers", "envhub_tui")
+_KEPT_SECONDS = 7 * 24 * 3600
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _WHEEL = "Wheel-Version: 1.0\nGenerator: envhub\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
@@ -36,7 +38,9 @@ def hub_wheel(environ: Mapping[str, str]) -> Path:
     try:
         name, content = _made(hub)
         folder = cache_folder(environ) / "hub-wheels" / hashlib.sha256(content).hexdigest()[:32]
-        return _put(content, folder / name)
+        wheel = _put(content, folder / name)
+        _prune(folder)
+        return wheel
     except OSError as error:
         raise InstallRefused(f"the hub cannot be made a wheel: {error.filename}: {error.strerror}") from error
 
@@ -86,6 +90,15 @@ def _files() -> Iterator[tuple[str, Path]]:
                 if not name.endswith((".pyc", ".pyo")):
                     file = Path(folder, name)
                     yield f"{package}/{file.relative_to(root).as_posix()}", file
+
+
+def _prune(used: Path) -> None:
+    """Remove what no install took for long: a hub that is worked on is another at every change."""
+    os.utime(used)
+    for folder in used.parent.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another's prune was quicker
+            if folder.stat().st_mtime < used.stat().st_mtime - _KEPT_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _put(content: bytes, file: Path) -> Path:

@@ -10,7 +10,9 @@ from typing import BinaryIO, cast
 
 from packaging.utils import canonicalize_name
 
+from envhub.errors import ConfigError
 from envhub.installed import Installation
+from envhub.manifest import FILE_NAME, load_manifest
 from envhub_registry.bundle.archive import write_archive
 from envhub_registry.bundle.collect import Source
 from envhub_registry.bundle.refusal import BundleRefused
@@ -41,8 +43,9 @@ def verify_installed(installation: Installation, home: InstallHome) -> None:
         _check_record(installation, record)
         _check_statement(record, folder / STATEMENT)
         _check_content(record, folder / CONTENT)
+        _check_manifest(record, folder / CONTENT / FILE_NAME)
         _check_environment(record, folder)
-    except (InstallationDamaged, BundleRefused, TrustRefused, OSError) as error:
+    except (InstallationDamaged, BundleRefused, TrustRefused, ConfigError, OSError) as error:
         said = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
         raise InstallationDamaged(
             f"{installation.target} is not used, since it is not what was installed: {said}; "
@@ -81,6 +84,15 @@ def _check_content(record: InstalledRecord, content: Path) -> None:
         shutil.rmtree(caches)
     if (found := _digest(content)) != record.locked.bundle:
         raise InstallationDamaged(f"the files in {content} are {found}, and were {record.locked.bundle}")
+
+
+def _check_manifest(record: InstalledRecord, file: Path) -> None:
+    """How it is run, and which of the user's variables it is given, is the manifest's to say."""
+    manifest = load_manifest(file)
+    said = (manifest.name, manifest.version, manifest.python is not None, manifest.needed_variables)
+    kept = (record.locked.name, record.locked.version, record.is_class, record.secrets)
+    if said != kept:
+        raise InstallationDamaged(f"its manifest says {said}, and its record {kept}")
 
 
 def _digest(content: Path) -> str:

@@ -27,6 +27,15 @@ def test_what_is_damaged_in_the_cache_is_put_right(tmp_path: Path) -> None:
     assert hub_wheel({"XDG_CACHE_HOME": str(tmp_path)}).read_bytes() == content
 
 
+def test_wheels_of_hubs_that_are_gone_are_not_kept_for_ever(tmp_path: Path) -> None:
+    folders = [tmp_path / "envhub/hub-wheels" / name for name in ("old", "new")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    os.utime(folders[0], (0, 0))
+    hub_wheel({"XDG_CACHE_HOME": str(tmp_path)})
+    assert [folder.exists() for folder in folders] == [False, True]
+
+
 def test_it_holds_the_hubs_files_and_no_caches(tmp_path: Path) -> None:
     with zipfile.ZipFile(hub_wheel({"XDG_CACHE_HOME": str(tmp_path)})) as archive:
         names = archive.namelist()

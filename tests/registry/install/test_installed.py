@@ -94,6 +94,11 @@ TAMPERED: dict[str, tuple[Callable[[Place], object], str]] = {
     "no statement": (lambda place: (place.folder / STATEMENT).unlink(), "No such file"),
     "a damaged statement": (lambda place: (place.folder / STATEMENT).write_text("{}"), "no envelope"),
     "a stranger's statement": (_sign_by_another, f"says {STRANGER.id}, and its record {KEY.id}"),
+    "more of the user's variables": (
+        _record_says('"WORDS_KEY"', '"WORDS_KEY","OPENAI_API_KEY"'),
+        "its manifest says .* and its record .*OPENAI_API_KEY",
+    ),
+    "another kind": (_record_says('"is_class": false', '"is_class": true'), "its manifest says"),
     "other tools": (_record_says(tool_list_digest(TOOLS), tool_list_digest([])), "its signed statement says"),
 }
 

@@ -14,8 +14,6 @@ from envhub_registry.install.refusal import InstallRefused
 from envhub_registry.install.running import run_installer
 from envhub_registry.install.virtual_environment import distributions, site_packages
 from tests.registry.install.wheels import (
-    ORIGIN,
-    RAISED,
     World,
     class_bundle,
     server_bundle,
@@ -226,13 +224,17 @@ def test_a_wheel_that_lies_about_itself_or_takes_the_hubs_name_is_refused(quick:
     refused(quick, class_bundle(tmp_path / "old", files=old), "needs Python <3")
 
 
-def test_nothing_of_it_runs(world: World, tmp_path: Path) -> None:
-    write_hub_needs(world.links)
-    bundle = class_bundle(tmp_path / "words", files={"words/more.py": RAISED})
-    world.install(bundle, ORIGIN)
-    site = site_packages(venv(world, bundle))
-    assert (site / "words/more.py").read_text() == RAISED
-    assert not list((site / "words").glob("__pycache__")), "it was never even looked at"
+def test_nothing_of_it_runs(either: World, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    trap = f"import pathlib; pathlib.Path({str(ran)!r}).touch()\n"
+    files = {"trap.pth": trap, "sitecustomize.py": trap, "keyring/__init__.py": trap, "dep/__init__.py": trap}
+    write_wheel(either.links, "dep", "1.0", files=files)
+    bundle = server_bundle(tmp_path / "words", ["dep"])
+    either.install(bundle)
+    site = site_packages(venv(either, bundle))
+    assert (site / "trap.pth").read_text() == trap, "it is there, for the environment's own process"
+    assert not list(site.glob("*/__pycache__")), "its modules were never even looked at"
+    assert not ran.exists()
 
 
 def test_the_hubs_keys_are_not_shown_to_an_installer(
