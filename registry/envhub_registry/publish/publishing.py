@@ -130,8 +130,6 @@ def _hand_over(
 
 def _publishable(folder: Path) -> Release:
     file = folder / FILE_NAME
-    if not file.is_file():
-        raise ConfigError(f"{folder} holds no {FILE_NAME}; name the folder of an environment (`hub new` starts one)")
     manifest = load_manifest(file)
     problems = check_publishable(manifest, file)
     if problems:
