@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from envhub_registry.bundle.bundle import Bundle
+from envhub_registry.install.home import InstallHome
 from envhub_registry.names import Release
 from envhub_registry.server.registry import open_registry
 from tests.cli.conftest import HUB
@@ -20,9 +21,11 @@ from tests.cli.warm import WarmHub
 from tests.registry.server.publishers import Offer, Publisher, statement_of
 
 _LOADED = """
+import anyio._backends._asyncio, rich.table, uv, uvloop
 import envhub.loop, envhub.cli.locking, envhub.cli.console
 import envhub_registry.acquire.acquiring, envhub_registry.acquire.restoring, envhub_registry.acquire.upgrading
 import envhub_registry.acquire.project, envhub_registry.acquire.showing, envhub_registry.acquire.removing
+import envhub_registry.install.with_uv
 from tests.cli.warm import wait
 wait({})
 """
@@ -107,8 +110,8 @@ class Machine:
         return found
 
     def versions(self) -> list[str]:
-        """What is installed, as `hub list` says."""
-        return [f"{each['name']}@{each['version']}" for each in self.hub("list", "--json").json["installed"]]
+        """What is installed, as every command finds it."""
+        return [each.target for each in InstallHome(self.installed).all()]
 
 
 @dataclass(frozen=True)
