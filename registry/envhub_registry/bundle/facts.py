@@ -4,7 +4,7 @@ https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
 https://github.com/secure-systems-lab/dsse/blob/master/envelope.md
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
@@ -28,7 +28,7 @@ class Baseline(Frozen):
     """As the hub names it, such as `openai/gpt-5`."""
     mean_reward: float = Field(allow_inf_nan=False)
     """Over the scored samples."""
-    samples: int = Field(ge=1)
+    samples: int = Field(ge=1, le=10**12)
     """How many were scored."""
 
 
@@ -50,11 +50,11 @@ class Predicate(Frozen):
     """Of the canonical tool list, see `tool_list_digest`; None where the publisher did not start the environment."""
     check: CheckSummary
     baselines: tuple[Baseline, ...] = Field(default=(), max_length=100)
-    created_at: AwareDatetime
+    created_at: AwareDatetime = Field(ge=datetime(2000, 1, 1, tzinfo=UTC), lt=datetime(9000, 1, 1, tzinfo=UTC))
     """When the statement was signed."""
     hub_version: str = Field(min_length=1, max_length=60)
     """Of the hub that published it."""
-    contract: int = Field(ge=0)
+    contract: int = Field(ge=0, le=10**6)
     """The version of the environment contract that it is written for."""
 
 

@@ -14,7 +14,7 @@ from envhub_registry.bundle.facts import Envelope, Statement
 from envhub_registry.manifest import Published, server_json
 from envhub_registry.names import Release
 from envhub_registry.server.env_toml import env_toml
-from envhub_registry.server.listing import BUNDLE_HERE, Facts, facts_of
+from envhub_registry.server.listing import BUNDLE_HERE, Facts, dump_facts, facts_of
 from envhub_registry.server.refusal import Refused
 from envhub_registry.trust.signing import open_envelope, parse_envelope
 
@@ -23,28 +23,12 @@ STATEMENT_BYTES = 8 * 2**20
 
 @dataclass(frozen=True)
 class Examined:
-    """A signed statement, and what is known of the bundle that it speaks of."""
+    """What a signed statement says of a bundle."""
 
     release: Release
-    envelope: Envelope
-    statement: Statement
-    manifest: Manifest
-    manifest_sha256: str
-    """Of the bytes of env.toml."""
-    size: int
-    """Of the bundle, in bytes."""
-
-    @property
-    def key_id(self) -> str:
-        """Of the key that signed."""
-        return self.envelope.signatures[0].keyid
-
-    @property
-    def facts(self) -> Facts:
-        """What is shown and searched of it."""
-        said = self.statement
-        published = Published(self.manifest_sha256, said.predicate.tools_digest, said.digest, BUNDLE_HERE)
-        return facts_of(self.envelope, said, self.size, server_json(self.manifest, published))
+    key_id: str
+    """Of the key that signed."""
+    facts: Facts
 
 
 def examine(bundle: Path, statement: Path) -> Examined:
@@ -69,9 +53,9 @@ def examine(bundle: Path, statement: Path) -> Examined:
         raise Refused(
             422, f"the statement speaks of {said.subject[0].name}, and the bundle's env.toml of {opened.release}"
         )
-    if _said(said) != opened.manifest:
+    if _manifest(said) != opened.manifest or said.predicate.contract != opened.manifest.contract:
         raise Refused(422, f"what the statement says of the env.toml of {opened.release} is not what the bundle holds")
-    return Examined(opened.release, envelope, said, opened.manifest, _digest(bundle), opened.size)
+    return _examined(envelope, said, opened.manifest, bundle)
 
 
 def read_statement(statement: bytes, bundle: Path) -> Examined:
@@ -83,14 +67,22 @@ def read_statement(statement: bytes, bundle: Path) -> Examined:
     """
     envelope = parse_envelope(statement)
     said = open_envelope(envelope).statement
-    return Examined(said.release, envelope, said, _said(said), _digest(bundle), bundle.stat().st_size)
+    return _examined(envelope, said, _manifest(said), bundle)
 
 
-def _digest(bundle: Path) -> str:
-    return hashlib.sha256(env_toml(bundle)).hexdigest()
+def _examined(envelope: Envelope, said: Statement, manifest: Manifest, bundle: Path) -> Examined:
+    digest = hashlib.sha256(env_toml(bundle)).hexdigest()
+    server = server_json(manifest, Published(digest, said.predicate.tools_digest, said.digest, BUNDLE_HERE))
+    try:
+        facts = facts_of(envelope, said, bundle.stat().st_size, server)
+        # Now, and not when it is published and would be in the way of everything else: numbers and times have bounds.
+        dump_facts(facts).encode()
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        raise Refused(422, f"what the statement says of {said.release} cannot be kept: {error}") from error
+    return Examined(said.release, envelope.signatures[0].keyid, facts)
 
 
-def _said(statement: Statement) -> Manifest:
+def _manifest(statement: Statement) -> Manifest:
     try:
         return Manifest.model_validate_json(json.dumps(statement.predicate.manifest), strict=True)
     except ValidationError as error:

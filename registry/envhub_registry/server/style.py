@@ -27,7 +27,7 @@ button { cursor: pointer; } label { color: var(--soft); }
 .name { font-weight: 600; font-size: 1rem; } p, h1 { overflow: clip; }
 .row > * { min-width: 0; }
 .row { display: flex; flex-wrap: wrap; gap: .2rem .8rem; font-size: .88rem; color: var(--soft); align-items: baseline; }
-.mark { border-radius: .35rem; padding: .05rem .45rem; font-size: .82rem; }
+.mark { white-space: nowrap; border-radius: .35rem; padding: .05rem .45rem; font-size: .82rem; }
 .good { color: var(--good); background: var(--good-page); } .bad { color: var(--bad); background: var(--bad-page); }
 .tag { border: 1px solid var(--line); border-radius: 1rem; padding: 0 .55rem; font-size: .82rem; color: var(--soft);
   text-decoration: none; } .tag:hover, .cards li:hover { border-color: var(--link); }
