@@ -226,6 +226,12 @@ class Exchange:
                 f"the registry {self._url} cannot be reached: {_reason(error.os_error)}; see that the URL is right and "
                 "that it is up"
             ) from error
+        except aiohttp.ConnectionTimeoutError as error:
+            seconds = self._patience.connect_seconds
+            raise RegistryFault(
+                f"the registry {self._url} cannot be reached: no connection within {seconds:g} s; see that the URL is "
+                "right, and whether a proxy is needed"
+            ) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             told = shown(str(error)) or type(error).__name__
             raise RegistryFault(f"the registry {self._url} broke off: {told}; try again") from error

@@ -4,10 +4,18 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
+from envhub_registry.client.exchange import PATIENCE, Patience
+from envhub_registry.client.source import Source, open_source
+from envhub_registry.names import PackageName, Release
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Use = Callable[[Source], Awaitable[Any]]
+DICE, RELEASE, TOKEN = PackageName.parse("lab/dice"), Release.parse("lab/dice@1.2.0"), "envhub_geheim"
+HURRIED = Patience(answer_seconds=0.3, slowest_bytes_per_second=1e6, examining_seconds=0.3)
 
 
 @dataclass
@@ -62,5 +70,52 @@ def registry_that(says: Handler) -> Handler:
         if request.path == "/registry.json":
             return web.json_response({"format": 1, "api": "/envhub/v1"})
         return await says(request)
+
+    return answer
+
+
+async def offers(source: Source) -> Any:
+    """Ask for the versions of the dice."""
+    return await source.offers(DICE)
+
+
+async def find(source: Source) -> Any:
+    """Search."""
+    return await source.search("dice")
+
+
+async def state(source: Source) -> Any:
+    """Ask what was signed."""
+    return await source.statement(RELEASE)
+
+
+async def yank(source: Source) -> Any:
+    """Change something."""
+    return await source.yank(RELEASE, "why")
+
+
+@asynccontextmanager
+async def hostile(says: Handler, patience: Patience = PATIENCE) -> AsyncGenerator[tuple[Source, Host]]:
+    """A registry that says whatever it wants to somebody who has a token for it."""
+    async with host(registry_that(says)) as up, open_source(up.url, TOKEN, patience) as source:
+        yield source, up
+
+
+def says(content: Any) -> Handler:
+    """Always the same JSON."""
+
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return web.json_response(content)
+
+    return answer
+
+
+def knows_the_token(then: Handler) -> Handler:
+    """Knows every token, and does what it wants with what is sent."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == "/envhub/v1/token":
+            return web.json_response({"id": "1", "namespace": "*", "scopes": ["publish"], "more": "of a later server"})
+        return await then(request)
 
     return answer
