@@ -54,6 +54,9 @@ def pythons_own(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in variables.items() if name.startswith("PYTHON")}
 
 
+PYTHONS_OWN = pythons_own(os.environ)
+
+
 @cache
 def warm() -> WarmHub:
     """A `hub` for all tests of this process, so that each need not load it anew."""
@@ -68,9 +71,8 @@ def hub(tmp_path: Path) -> Hub:
 
     def run(*arguments: str | Path, timeout: float = 60, **more: str) -> Done:
         words, variables = [*map(str, arguments)], environment(**more)
-        if not any(name.startswith("PYTHON") for name in more):
+        if pythons_own(variables) == PYTHONS_OWN:
             return Done(warm().run(words, tmp_path, variables, timeout))
-        # What the interpreter reads at its start.
         given: dict[str, Any] = {"cwd": tmp_path, "env": variables, "timeout": timeout, "check": False}
         return Done(subprocess.run([*HUB, *words], capture_output=True, text=True, **given))
 

@@ -41,14 +41,18 @@ class WarmHub:
         self._line = line
 
     def run(
-        self, command: list[str], folder: Path, environment: Mapping[str, str], timeout_seconds: float
+        self,
+        command: list[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        timeout_seconds: float,
+        stdin: bytes | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """As `subprocess.run` with captured output."""
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open("rb") as nothing:
+        """As `subprocess.run` with captured output; `stdin` is what fits into a pipe."""
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, _readable(stdin) as given:
             asked = json.dumps([command, str(folder), dict(environment)]).encode()
-            files = [nothing.fileno(), out.fileno(), err.fileno()]
             self._line.settimeout(60)
-            socket.send_fds(self._line, [asked], files)
+            socket.send_fds(self._line, [asked], [given, out.fileno(), err.fileno()])
             pid = int(self._line.recv(64))
             self._line.settimeout(timeout_seconds)
             try:
@@ -61,6 +65,22 @@ class WarmHub:
             out.seek(0)
             err.seek(0)
             return subprocess.CompletedProcess(command, code, out.read().decode(), err.read().decode())
+
+
+@contextmanager
+def _readable(stdin: bytes | None) -> Generator[int]:
+    """A file to read this from."""
+    if stdin is None:
+        with Path(os.devnull).open("rb") as nothing:
+            yield nothing.fileno()
+        return
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, stdin)
+        os.close(writing)
+        yield reading
+    finally:
+        os.close(reading)
 
 
 @contextmanager

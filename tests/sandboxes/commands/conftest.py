@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
+from anyio import to_thread
 
 from envhub_sandboxes.docker.engine import Engine, NoEngine, connect_engine
-from tests.cli.conftest import HUB, Done, environment
+from tests.cli.conftest import Done, environment, warm
 
 NO_ENGINE = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
 AsyncHub = Callable[..., Coroutine[Any, Any, Done]]
@@ -31,13 +31,8 @@ def hub(tmp_path: Path) -> AsyncHub:
     """Runs `hub` with arguments in the test's folder, beside the test's own tasks."""
 
     async def run(*arguments: str | Path, stdin: bytes = b"", timeout: float = 60, **more: str) -> Done:
-        import subprocess
-
-        with anyio.fail_after(timeout):
-            done = await anyio.run_process(
-                [*HUB, *map(str, arguments)], input=stdin, cwd=tmp_path, env=environment(**more), check=False
-            )
-        return Done(subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode()))
+        command = [*map(str, arguments)]
+        return Done(await to_thread.run_sync(warm().run, command, tmp_path, environment(**more), timeout, stdin))
 
     return run
 
