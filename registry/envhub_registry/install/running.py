@@ -1,15 +1,21 @@
 """Running an installer: what it may see of the hub's variables, and what is told of its failure."""
 
+import contextlib
 import os
 import subprocess
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from anyio import from_thread
 
 from envhub_registry.install.refusal import InstallRefused
 
 SECONDS = 3600
 """How long one step may take; it may have gigabytes to download."""
 _LINES = 15
+_LOOK_SECONDS = 0.2
 _PASSED_ON = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "NETRC"),
     *("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
@@ -41,23 +47,43 @@ def run_installer(argv: Sequence[str | os.PathLike[str]], folder: Path, environ:
     Raises:
         InstallRefused: it fails, with the end of what it said, or takes too long.
     """
+    command = [os.fspath(word) for word in argv]
     try:
-        done = subprocess.run(
-            argv,
+        process = subprocess.Popen(
+            command,
             cwd=folder,
             env=variables(environ),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=SECONDS,
-            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
-    except subprocess.TimeoutExpired as error:
-        raise InstallRefused(f"{what} took longer than {SECONDS} s") from error
     except OSError as error:
-        raise InstallRefused(f"{what} failed: {argv[0]}: {error.strerror or error}") from error
-    if done.returncode:
-        raise InstallRefused(f"{what} failed:\n{_end(done.stderr) or _end(done.stdout) or done.returncode}")
-    return done.stdout.decode(errors="replace")
+        raise InstallRefused(f"{what} failed: {command[0]}: {error.strerror or error}") from error
+    with process:
+        try:
+            said, complained = _wait(process, what)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        raise InstallRefused(f"{what} failed:\n{_end(complained) or _end(said) or process.returncode}")
+    return said.decode(errors="replace")
+
+
+def _wait(process: subprocess.Popen[bytes], what: str) -> tuple[bytes, bytes]:
+    """Both its streams in the end, unless nobody waits for it any more."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        try:
+            return process.communicate(timeout=_LOOK_SECONDS)
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > deadline:
+                raise InstallRefused(f"{what} took longer than {SECONDS} s") from None
+        # A thread is not interrupted: it has to look whether its task was cancelled, or its process is about to end.
+        with contextlib.suppress(RuntimeError):
+            from_thread.check_cancelled()
+        if not threading.main_thread().is_alive():
+            raise InstallRefused(f"{what} was interrupted")
 
 
 def _end(said: bytes) -> str:

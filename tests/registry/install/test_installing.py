@@ -149,21 +149,21 @@ def test_nobody_takes_the_hubs_name(world: World, tmp_path: Path) -> None:
     refused(world, server_bundle(tmp_path / "words", ["envhub"]), "a declared server cannot have the hub")
 
 
-def test_what_is_locked_is_installed_and_nothing_else(either: World, tmp_path: Path) -> None:
-    write_wheel(either.links, "dep", "1.0")
+def test_what_is_locked_is_installed_and_nothing_else(world: World, tmp_path: Path) -> None:
+    write_wheel(world.links, "dep", "1.0")
     bundle = server_bundle(tmp_path / "words", ["dep"])
-    first = either.install(bundle)
-    either.home.remove(bundle.release)
-    write_wheel(either.links, "dep", "2.0")
-    again = either.install(bundle, locked=first.locked)
+    first = world.install(bundle)
+    world.home.remove(bundle.release)
+    write_wheel(world.links, "dep", "2.0")
+    again = world.install(bundle, locked=first.locked)
     assert again.locked == first.locked
-    assert distributions(venv(either, bundle)) == {"dep": "1.0"}
-    either.home.remove(bundle.release)
+    assert distributions(venv(world, bundle)) == {"dep": "1.0"}
+    world.home.remove(bundle.release)
     shutil.rmtree(tmp_path / "cache", ignore_errors=True)
-    write_wheel(either.links, "dep", "1.0", files={"dep/more.py": "changed"})
+    write_wheel(world.links, "dep", "1.0", files={"dep/more.py": "changed"})
     with pytest.raises(InstallRefused, match="dep"):
-        either.install(bundle, locked=first.locked)
-    assert either.left == []
+        world.install(bundle, locked=first.locked)
+    assert world.left == []
 
 
 def test_a_lock_that_does_not_fit_is_refused(world: World, tmp_path: Path) -> None:
@@ -224,14 +224,14 @@ def test_a_wheel_that_lies_about_itself_or_takes_the_hubs_name_is_refused(quick:
     refused(quick, class_bundle(tmp_path / "old", files=old), "needs Python <3")
 
 
-def test_nothing_of_it_runs(either: World, tmp_path: Path) -> None:
+def test_nothing_of_it_runs(world: World, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     trap = f"import pathlib; pathlib.Path({str(ran)!r}).touch()\n"
     files = {"trap.pth": trap, "sitecustomize.py": trap, "keyring/__init__.py": trap, "dep/__init__.py": trap}
-    write_wheel(either.links, "dep", "1.0", files=files)
+    write_wheel(world.links, "dep", "1.0", files=files)
     bundle = server_bundle(tmp_path / "words", ["dep"])
-    either.install(bundle)
-    site = site_packages(venv(either, bundle))
+    world.install(bundle)
+    site = site_packages(venv(world, bundle))
     assert (site / "trap.pth").read_text() == trap, "it is there, for the environment's own process"
     assert not list(site.glob("*/__pycache__")), "its modules were never even looked at"
     assert not ran.exists()

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -19,7 +20,10 @@ from pathlib import Path
 from envhub_registry.bundle.bundle import open_bundle
 from envhub_registry.install.home import InstallHome
 from envhub_registry.install.installing import Origin, install
-print(install(open_bundle(Path(sys.argv[1])), Origin("file:///registry"), InstallHome(Path(sys.argv[2]))).target)
+
+def work():
+    install(open_bundle(Path(sys.argv[1])), Origin("file:///registry"), InstallHome(Path(sys.argv[2])))
+
 """
 
 
@@ -28,13 +32,13 @@ def left(world: World) -> list[str]:
     return sorted(str(each.relative_to(world.home.root)) for each in world.home.root.glob("**/*"))
 
 
-def _begun(world: World, bundle: Path) -> tuple[subprocess.Popen[str], socket.socket]:
+def _begun(world: World, bundle: Path, start: str = "work()") -> tuple[subprocess.Popen[str], socket.socket]:
     """An install in a process of its own that waits for an index which does not answer."""
     index = socket.create_server(("127.0.0.1", 0))
     index.settimeout(30)
     url = f"http://127.0.0.1:{index.getsockname()[1]}/"
     environ = {**world.environ, "UV_DEFAULT_INDEX": url, "PIP_INDEX_URL": url}
-    command = [sys.executable, "-c", _INSTALL, str(bundle), str(world.home.root)]
+    command = [sys.executable, "-c", _INSTALL + start, str(bundle), str(world.home.root)]
     process = subprocess.Popen(
         command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -55,6 +59,30 @@ def test_ctrl_c_leaves_nothing(quick: World, tmp_path: Path) -> None:
     index.close()
     assert process.returncode != 0
     assert "KeyboardInterrupt" in said
+    assert left(quick) == [".lock"]
+
+
+def test_an_interrupt_of_the_hub_alone_ends_its_installer(quick: World, tmp_path: Path) -> None:
+    bundle = server_bundle(tmp_path / "words", ["dep"]).path
+    process, index = _begun(quick, bundle, "import anyio; anyio.run(anyio.to_thread.run_sync, work)")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=10)
+    index.close()
+    assert process.returncode != 0
+    assert left(quick) == [".lock"]
+
+
+async def test_a_cancelled_install_leaves_nothing(quick: World, tmp_path: Path) -> None:
+    index = socket.create_server(("127.0.0.1", 0))
+    environ = {**quick.environ, "UV_DEFAULT_INDEX": f"http://127.0.0.1:{index.getsockname()[1]}/"}
+    bundle = server_bundle(tmp_path / "words", ["dep"])
+    with index, anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            work = partial(install, bundle, ORIGIN, quick.home, environ=environ)
+            group.start_soon(anyio.to_thread.run_sync, work)
+            connection, _ = await anyio.to_thread.run_sync(index.accept)
+            with connection:
+                group.cancel_scope.cancel()
     assert left(quick) == [".lock"]
 
 
