@@ -109,7 +109,7 @@ def write_jars(folder: Path) -> Path:
             "answer": {jar: number * 100},
             "reference": [{"name": "fill", "arguments": {"jar": jar, "grams": number * 100}}],
         }
-        for number, jar in enumerate(("rice", "lentils", "flour", "salt"), 1)
+        for number, jar in enumerate(("rice", "lentils"), 1)
     ]
     (folder / "tasks.jsonl").write_text("".join(f"{json.dumps(task)}\n" for task in tasks))
     return folder
@@ -174,7 +174,7 @@ def test_one_publishes_and_another_installs_runs_and_reproduces(tmp_path: Path, 
     with served(author, root) as url:
         hub(author, "login", url, "--token-stdin", said=token_for(root, "pantry"))
         folder = write_jars(tmp_path / "jars")
-        published = author.hub("publish", str(folder), "--to", url, "--json", "-q").json
+        published = author.hub("publish", str(folder), "--to", url, "--check-limit", "1", "--json", "-q").json
 
         assert reader.hub("registry", "add", url).code == 0
         assert "pantry/jars" in reader.hub("search", "fill jars").out
@@ -199,5 +199,5 @@ def test_one_publishes_and_another_installs_runs_and_reproduces(tmp_path: Path, 
         assert reader.hub("install", "--lock", str(lock)).code == 0
     assert reader.hub(*run, "runs/second", "--lock", str(lock)).code == 0
     first, second = (played(reader.project / "runs" / name) for name in ("first", "second"))
-    assert [(environment.bundle, score.reward) for _, environment, _, _, score in first] == [(done["bundle"], 1.0)] * 4
+    assert [(environment.bundle, score.reward) for _, environment, _, _, score in first] == [(done["bundle"], 1.0)] * 2
     assert first == second
