@@ -13,7 +13,7 @@ from envhub_registry.bundle.refusal import BundleRefused
 
 SECONDS = 600
 """How long a build may take; it may have to download its build backend."""
-_PASSED_ON = ("PATH", "HOME", "LANG", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
+_PASSED_ON = ("PATH", "HOME", "LANG", "SYSTEMROOT", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
 _PASSED_PREFIXES = ("PIP_", "SSL_CERT_")
 
 
@@ -51,7 +51,7 @@ def build_wheel(sources: Iterable[Source], scratch: Path) -> Path:
         done = subprocess.run(
             [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(tree)],
             cwd=scratch,
-            env=_variables(),
+            env=_variables(scratch),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -70,10 +70,12 @@ def build_wheel(sources: Iterable[Source], scratch: Path) -> Path:
     return wheels[0]
 
 
-def _variables() -> dict[str, str]:
+def _variables(scratch: Path) -> dict[str, str]:
+    """The build's own: what it leaves when it is killed lies in our scratch folder, and goes with it."""
     kept = {
         key: value
         for key, value in os.environ.items()
         if key.upper() in _PASSED_ON or key.upper().startswith(_PASSED_PREFIXES)
     }
-    return {**kept, "SOURCE_DATE_EPOCH": "315532800", "PYTHONHASHSEED": "0"}
+    temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(scratch))
+    return {**kept, **temporary, "SOURCE_DATE_EPOCH": "315532800", "PYTHONHASHSEED": "0"}
