@@ -9,6 +9,7 @@ import pytest
 
 from envhub.lock import LockedDependency
 from envhub_registry.bundle.bundle import Bundle
+from envhub_registry.install.installed import Installed
 from envhub_registry.install.installing import Origin
 from envhub_registry.install.refusal import InstallRefused
 from envhub_registry.install.running import run_installer
@@ -76,6 +77,22 @@ def test_a_class_gets_this_very_hub_and_no_index_can_offer_another(either: World
     assert chosen["envhub"] == either.home.record(there).hub_version != "99.0"
     assert {"mcp", "docker"} < set(chosen), "what the hub needs, and its extra for sandboxes"
     assert not {"envhub", "words"} & {each.name for each in there.locked.dependencies}
+
+
+def test_a_class_gets_the_extras_it_names(quick: World, tmp_path: Path) -> None:
+    write_hub_needs(quick.links)
+    write_wheel(quick.links, "dep", "1.0")
+    bundle = class_bundle(tmp_path / "words", ["dep; extra == 'more'", "absent; extra == 'other'"])
+    quick.install(bundle)
+    assert distributions(venv(quick, bundle))["dep"] == "1.0"
+
+
+def test_an_environment_of_the_hub_itself_brings_its_hub(quick: World, tmp_path: Path) -> None:
+    write_wheel(quick.links, "envhub", "99.0")
+    bundle = class_bundle(tmp_path / "words", distribution="envhub")
+    there = quick.install(bundle)
+    assert distributions(venv(quick, bundle)) == {"envhub": "1.2.0"}
+    Installed(quick.home).verify(there)
 
 
 def test_programs_of_a_moved_environment_start(world: World, tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ description = "Words."
 [python]
 entry = "words:Words"
 distribution = "{distribution}"
+extras = ["more"]
 
 [sandbox]
 images = ["python@sha256:{zeros}"]
