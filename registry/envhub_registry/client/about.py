@@ -110,6 +110,16 @@ def standing(key_id: str, namespace: str, pins: Pins) -> KeyStanding:
     return "pinned" if key_id in pinned else "not the pinned one"
 
 
+def differing(installed: Sequence[Installation], offered: Offered) -> list[str]:
+    """The versions that the registry offers with other bytes than are installed; a version never changes."""
+    digests = {str(offer.release.version): offer.digest for offer in offered.versions}
+    return [
+        each.locked.version
+        for each in installed
+        if each.locked.bundle is not None and digests.get(each.locked.version, each.locked.bundle) != each.locked.bundle
+    ]
+
+
 def as_json(
     wanted: Wanted, installed: Sequence[Installation], offered: Offered | None, problem: str | None, pins: Pins
 ) -> dict[str, Any]:
@@ -119,6 +129,7 @@ def as_json(
         "pinned_keys": list(pins.namespaces.get(wanted.package.namespace, ())),
         "installed": [_installed_json(each) for each in installed],
         "offered": None if offered is None else _offered_json(offered, pins),
+        "differing": [] if offered is None else differing(installed, offered),
         "problem": problem,
     }
 

@@ -67,6 +67,8 @@ def info(
 def _lines(name: str, installed: "Sequence[Installation]", offered: "Offered | None", pins: "Pins") -> "Iterator[Text]":
     from rich.text import Text
 
+    from envhub_registry.client.about import differing
+
     yield Text(name, "bold")
     for each in installed:
         dependencies = len(each.locked.dependencies)
@@ -80,6 +82,11 @@ def _lines(name: str, installed: "Sequence[Installation]", offered: "Offered | N
         yield _line("installed", "nothing")
     if offered is not None:
         yield from _offered_lines(offered, pins)
+        for version in differing(installed, offered):
+            said = (
+                f"{version} is offered with other bytes than are installed; a version never changes: tell its owner"
+            )
+            yield _line("beware", said, "bold red")
 
 
 def _offered_lines(offered: "Offered", pins: "Pins") -> "Iterator[Text]":
