@@ -263,7 +263,7 @@ def _require(requirements: tuple[str, ...], file: Path) -> None:
         if here is None or not requirement.specifier.contains(here, prereleases=True):
             raise ConfigError(
                 f"{file}: server.requirements: it needs {text!r}, and here is {here or 'none'}; give it an interpreter "
-                f"of its own: `hub install {file.parent}`"
+                f"of its own: `hub install {file.parent.absolute()}`"
             )
 
 

@@ -39,6 +39,8 @@ def test_a_server_becomes_an_environment_that_runs_at_once(hub: Hub, here: Path)
     ran = hub("run", "new", "-a", "null", "--json", "-q")
     assert ran.code == 0, ran.err
     assert (ran.json["scored"], ran.json["mean_reward"]) == (1, 0.0)
+    played = hub("run", "new", "-a", "oracle", "--json", "-q")
+    assert played.json["mean_reward"] == 0.0  # so the pattern itself passes no check
     file = here / "new" / "env.toml"
     manifest = load_manifest(file)
     assert manifest.server is not None
@@ -51,6 +53,7 @@ def test_with_a_licence_nothing_is_left_but_the_tasks(here: Path) -> None:
     asked = said(Asked(command=(sys.executable, "shopping.py", "l.json"), requirements=("mcp>=2,<3",)))
     made = import_server(asked, here / "new", Identity(license="MIT"), sys.executable)
     assert len(made.left) == 2
+    assert made.commands[:2] == (f"hub install {here}/new", "hub run local/new -a null")
     manifest = load_manifest(here / "new" / "env.toml")
     assert (manifest.name, manifest.license) == ("local/new", "MIT")
     assert check_publishable(manifest, here / "new" / "env.toml") == []

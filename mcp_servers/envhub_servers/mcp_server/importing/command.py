@@ -59,10 +59,9 @@ def import_mcp(
     )
     interpreter = sys.executable if python is None else str(python.absolute())
     made = import_server(said(asked), out, Identity(name=name, license=terms), interpreter)
-    commands = [f"hub run {made.folder} -a null", f"hub check {made.folder}", f"hub publish {made.folder}"]
     if as_json:
         told = {"name": made.name, "folder": str(made.folder), "tools": list(made.tools), "left": list(made.left)}
-        typer.echo(json.dumps({**told, "remarks": list(made.remarks), "commands": commands}))
+        typer.echo(json.dumps({**told, "remarks": list(made.remarks), "commands": list(made.commands)}))
         return
     from rich.text import Text
 
@@ -76,7 +75,7 @@ def import_mcp(
     for step in made.left:
         console.print(Text(f"- {step}"))
     console.print("\nTry it:")
-    for line in commands:
+    for line in made.commands:
         console.print(Text(f"  {line}"))
     for remark in made.remarks:
         remarks().print(Text(remark))

@@ -42,9 +42,9 @@ To do, before others can use it:
 {left}
 
 ```bash
-hub run . -a null                       # does it start? nobody does anything: 0.000
-hub run . -a oracle                     # the `reference` of each task plays: 1.000 if all is well
-hub check .                             # may it be published?
+{first}hub run {itself} -a null                       # does it start? nobody does anything: 0.000
+hub run {itself} -a oracle                     # the `reference` of each task plays: 1.000 if all is well
+hub check {itself}                             # may it be published?
 hub publish . --to REGISTRY             # others: hub install {name}
 ```
 """
@@ -61,6 +61,17 @@ class Imported:
     left: tuple[str, ...]
     """What a person must still do."""
     remarks: tuple[str, ...]
+    is_apart: bool
+    """Whether it needs an interpreter of its own."""
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What to try first."""
+        shown = str(self.folder)
+        place = shown if self.folder.is_absolute() or shown.startswith(".") else f"./{shown}"
+        first = (f"hub install {place}",) if self.is_apart else ()
+        played = self.name if self.is_apart else shown
+        return (*first, f"hub run {played} -a null", f"hub check {played}", f"hub publish {shown}")
 
 
 def import_server(server: Said, out: Path, identity: Identity, python: str) -> Imported:
@@ -90,7 +101,17 @@ def import_server(server: Said, out: Path, identity: Identity, python: str) -> I
         _write(partial, server, name, identity, tools)
         shown = ", ".join(f"`{tool}`" for tool in tools) or "none"
         steps = "\n".join(f"- {step}" for step in (*left, *server.remarks))
-        (partial / "README.md").write_text(_README.format(name=name, tools=shown, left=steps), encoding="utf-8")
+        is_apart = bool(server.server.get("requirements"))
+        readme = _README.format(
+            name=name,
+            tools=shown,
+            left=steps,
+            first="hub install .                           # with what it needs, in an interpreter of its own\n"
+            if is_apart
+            else "",
+            itself=name if is_apart else ".",
+        )
+        (partial / "README.md").write_text(readme, encoding="utf-8")
         if target.exists():
             target.rmdir()
         partial.rename(target)
@@ -98,7 +119,7 @@ def import_server(server: Said, out: Path, identity: Identity, python: str) -> I
         raise ConfigError(f"--out {str(out)!r} cannot be written: {error.strerror or error}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return Imported(out, name, tuple(tools), left, server.remarks)
+    return Imported(out, name, tuple(tools), left, server.remarks, is_apart)
 
 
 async def _tools_of(file: Path, python: str) -> list[str]:
@@ -151,7 +172,8 @@ def _task(tools: Sequence[str]) -> dict[str, Any]:
         "id": "first",
         "prompt": f"TODO: ask for something that needs {', '.join(tools) or 'the tools'}, and has one short answer.",
         "answer": "TODO: the answer, which verify.py compares",
-        "reference": [],
+        # It does not win, so that the pattern itself does not pass `hub check`.
+        "reference": ['TODO: what the oracle says, or calls: {"name": "TOOL", "arguments": {}}'],
     }
 
 
