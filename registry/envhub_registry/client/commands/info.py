@@ -83,9 +83,7 @@ def _lines(name: str, installed: "Sequence[Installation]", offered: "Offered | N
     if offered is not None:
         yield from _offered_lines(offered, pins)
         for version in differing(installed, offered):
-            said = (
-                f"{version} is offered with other bytes than are installed; a version never changes: tell its owner"
-            )
+            said = f"{version} is offered with other bytes than are installed; a version never changes: tell its owner"
             yield _line("beware", said, "bold red")
 
 
