@@ -16,6 +16,8 @@ from envhub.store import open_run
 
 from .conftest import Hub, environment, started
 
+BETWEEN_LOOKS = 0.01
+"""Seconds: a test that looked all the time would take the processor from what it waits for."""
 SLOW = '''
 import anyio
 from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task
@@ -156,6 +158,7 @@ def _until(is_there: Any, process: subprocess.Popen[str]) -> None:
     while not is_there():
         assert process.poll() is None, process.stderr and process.stderr.read()
         assert time.monotonic() < deadline
+        time.sleep(BETWEEN_LOOKS)
 
 
 def test_unscored_lines_make_exit_code_1(hub: Hub, files: Path) -> None:

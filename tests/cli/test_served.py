@@ -13,6 +13,8 @@ from envhub.store import open_run
 
 from .conftest import Hub, started
 
+BETWEEN_LOOKS = 0.01
+"""Seconds: a test that looked all the time would take the processor from what it waits for."""
 DICE = '''
 import os
 from pathlib import Path
@@ -70,6 +72,7 @@ def wait_for(what: Callable[[], Any], seconds: float = 20) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < deadline, "it did not come"
+        time.sleep(BETWEEN_LOOKS)
     return found
 
 

@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from envhub.live.folder import find_sockets
 from envhub.store import open_run
 from tests.cli.conftest import HUB, environment, started
 
+BETWEEN_LOOKS = 0.01
+"""Seconds: a test that looked all the time would take the processor from what it waits for."""
 Live = Callable[..., Result]
 
 
@@ -48,6 +51,7 @@ def slow(tmp_path: Path, runtime: Path) -> Generator[Process]:
     with started(tmp_path, *arguments, XDG_RUNTIME_DIR=str(runtime)) as process:
         while not find_sockets((runtime / "envhub",)):
             assert process.poll() is None
+            time.sleep(BETWEEN_LOOKS)
         yield process
 
 
@@ -63,6 +67,7 @@ def in_flight(live: Live, count: int) -> list[str]:
         (hub,) = listed(live)
         if len(hub["rollouts"]) == count:
             return [view["rollout_id"] for view in hub["rollouts"]]
+        time.sleep(BETWEEN_LOOKS)
 
 
 def test_a_run_is_seen_steered_and_ended_from_outside(live: Live, slow: Process, tmp_path: Path) -> None:
@@ -87,6 +92,7 @@ def test_a_run_is_seen_steered_and_ended_from_outside(live: Live, slow: Process,
         assert listed(live)[0]["run"]["status"] == "finishing"
         while not listed(live)[0]["run"]["followers"]:
             assert follower.poll() is None, follower.communicate()
+            time.sleep(BETWEEN_LOOKS)
         assert live("cancel", "--all", "--yes").exit_code == 0
         events = [json.loads(line) for line in follower.stdout]
         assert follower.wait(30) == 0
