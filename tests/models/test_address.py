@@ -40,4 +40,7 @@ def test_a_password_in_a_url_is_refused_and_not_repeated(given: str) -> None:
 
 def test_loopback_is_this_machine() -> None:
     assert all(is_loopback(f"http://{host}/v1") for host in ("localhost", "127.0.0.1:8000", "[::1]:1", "127.9.9.9"))
-    assert not is_loopback("https://api.openai.com/v1")
+    assert not any(
+        is_loopback(f"http://{host}/v1")
+        for host in ("api.openai.com", "127.0.0.1.example.org", "127.example", "0.0.0.0")
+    )

@@ -1,10 +1,10 @@
 """Where a model server is: its base URL in one form, checked."""
 
+import ipaddress
+
 from yarl import URL
 
 from envhub.errors import ConfigError
-
-_LOOPBACK = frozenset({"localhost", "::1"})
 
 
 def normal_base_url(given: str, *, is_wire: bool = True) -> str:
@@ -40,7 +40,12 @@ def normal_base_url(given: str, *, is_wire: bool = True) -> str:
 def is_loopback(base_url: str) -> bool:
     """Whether a server is on this machine."""
     host = URL(base_url).host or ""
-    return host in _LOOPBACK or host.startswith("127.")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, and be it 127.0.0.1.example.org
+        return False
 
 
 def _shown(text: str) -> str:
