@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -49,14 +49,6 @@ def environment(**more: str) -> dict[str, str]:
     return kept | {"COLUMNS": "200", "XDG_DATA_HOME": os.devnull} | more
 
 
-def pythons_own(variables: Mapping[str, str]) -> dict[str, str]:
-    """What Python itself reads when it starts, and never again."""
-    return {name: value for name, value in variables.items() if name.startswith("PYTHON")}
-
-
-PYTHONS_OWN = pythons_own(os.environ)
-
-
 @cache
 def warm() -> WarmHub:
     """A `hub` for all tests of this process, so that each need not load it anew."""
@@ -71,7 +63,7 @@ def hub(tmp_path: Path) -> Hub:
 
     def run(*arguments: str | Path, timeout: float = 60, **more: str) -> Done:
         words, variables = [*map(str, arguments)], environment(**more)
-        if pythons_own(variables) == PYTHONS_OWN:
+        if warm().reads_the_same(variables):
             return Done(warm().run(words, tmp_path, variables, timeout))
         given: dict[str, Any] = {"cwd": tmp_path, "env": variables, "timeout": timeout, "check": False}
         return Done(subprocess.run([*HUB, *words], capture_output=True, text=True, **given))

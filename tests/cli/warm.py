@@ -37,8 +37,12 @@ MOST_BYTES = 1 << 20
 class WarmHub:
     """Runs commands one after the other, each in a fork."""
 
-    def __init__(self, line: socket.socket) -> None:
-        self._line = line
+    def __init__(self, line: socket.socket, variables: Mapping[str, str]) -> None:
+        self._line, self._read = line, _pythons_own(variables)
+
+    def reads_the_same(self, variables: Mapping[str, str]) -> bool:
+        """Whether Python, when it started here, found what it would find with these variables."""
+        return _pythons_own(variables) == self._read
 
     def run(
         self,
@@ -67,6 +71,11 @@ class WarmHub:
             return subprocess.CompletedProcess(command, code, out.read().decode(), err.read().decode())
 
 
+def _pythons_own(variables: Mapping[str, str]) -> dict[str, str]:
+    """What Python itself reads when it starts, and never again."""
+    return {name: value for name, value in variables.items() if name.startswith("PYTHON")}
+
+
 @contextmanager
 def _readable(stdin: bytes | None) -> Generator[int]:
     """A file to read this from."""
@@ -91,7 +100,7 @@ def warm_hub() -> Generator[WarmHub]:
     root, number = Path(__file__).parents[2], theirs.fileno()
     with ours, subprocess.Popen([sys.executable, "-c", WAIT.format(number)], cwd=root, pass_fds=[number]):
         theirs.close()
-        yield WarmHub(ours)
+        yield WarmHub(ours, os.environ)
         ours.close()  # which it takes for the end
 
 
