@@ -23,7 +23,7 @@ from envhub_registry.install.hub_wheel import DISTRIBUTION
 from envhub_registry.install.installer import Installer, choose_installer
 from envhub_registry.install.record import InstalledRecord
 from envhub_registry.install.refusal import InstallationDamaged, InstallRefused
-from envhub_registry.install.virtual_environment import check_whole, settle
+from envhub_registry.install.virtual_environment import check_distributions, check_whole, settle
 from envhub_registry.install.wanted import wanted
 from envhub_registry.names import Release
 
@@ -131,6 +131,8 @@ class _Making:
             dependencies = self.installer.resolve(contents, venv, self.scratch)
         self.note(f"installing {len(contents.wheels) + len(dependencies)} distributions with {self.installer.name}")
         self.installer.install(contents, dependencies, venv, self.scratch)
+        # A setting of the user's may have led the installer elsewhere.
+        check_distributions(venv, {each.name: each.version for each in (*contents.wheels, *dependencies)})
         if locked is not None:
             check_whole(venv, contents, dependencies)
         return dependencies

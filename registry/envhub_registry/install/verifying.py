@@ -17,12 +17,11 @@ from envhub_registry.bundle.collect import Source
 from envhub_registry.bundle.encoding import END, StoredGzip, header, padding
 from envhub_registry.bundle.limits import CHUNK_BYTES
 from envhub_registry.bundle.refusal import BundleRefused
-from envhub_registry.bundle.wheel import distribution
 from envhub_registry.install.home import CONTENT, STATEMENT, VENV, InstallHome
 from envhub_registry.install.hub_wheel import DISTRIBUTION
 from envhub_registry.install.record import InstalledRecord
 from envhub_registry.install.refusal import InstallationDamaged
-from envhub_registry.install.virtual_environment import check_files, distributions
+from envhub_registry.install.virtual_environment import check_distributions, check_files
 from envhub_registry.trust.refusal import TrustRefused
 from envhub_registry.trust.signing import open_envelope, parse_envelope
 
@@ -133,19 +132,11 @@ def _walk(folder: Path, prefix: str) -> Iterator[Source]:
 
 def _check_environment(record: InstalledRecord, folder: Path) -> None:
     """Its interpreter has its own wheel, unchanged, and just the dependencies that were chosen."""
-    expected: dict[str, str] = {}
-    for each in record.locked.dependencies:
-        expected[canonicalize_name(each.name)] = each.version
+    expected = {each.name: each.version for each in record.locked.dependencies}
     if record.is_class:
         expected[DISTRIBUTION] = record.hub_version
     wheel = next((folder / CONTENT / "wheel").glob("*.whl"), None)
     if wheel is not None:
-        expected[canonicalize_name(distribution(wheel.name))] = wheel.name.split("-")[1]
+        expected[canonicalize_name(wheel.name.split("-")[0])] = wheel.name.split("-")[1]
         check_files(folder / VENV, wheel)
-    there = distributions(folder / VENV)
-    for name in sorted({*expected, *there}):
-        if expected.get(name) != there.get(name):
-            raise InstallationDamaged(
-                f"its virtual environment has {name} {there.get(name, 'not at all')}, and was installed with"
-                f" {expected.get(name, 'none of it')}"
-            )
+    check_distributions(folder / VENV, expected)

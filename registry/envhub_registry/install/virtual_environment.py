@@ -1,7 +1,7 @@
 """A virtual environment on the disk: what is in it, and how it is moved. Nothing in it is run."""
 
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PathDistribution
 from pathlib import Path
 from typing import cast
@@ -9,6 +9,7 @@ from typing import cast
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from envhub.lock import LockedDependency
 from envhub_registry.install.home import interpreter
@@ -35,8 +36,32 @@ def distributions(venv: Path) -> dict[str, str]:
         InstallationDamaged: it is none.
     """
     names = (each.name.removesuffix(".dist-info") for each in site_packages(venv).glob("*.dist-info"))
-    parts = (name.partition("-") for name in names)
-    return {canonicalize_name(name): version for name, _, version in parts}
+    parts = (name.rpartition("-") for name in names)
+    return {canonicalize_name(name): _plain(version) for name, _, version in parts}
+
+
+def check_distributions(venv: Path, expected: Mapping[str, str]) -> None:
+    """See that just these distributions are in it, in these versions.
+
+    Raises:
+        InstallationDamaged: others are, or it is no virtual environment.
+    """
+    wanted: dict[str, str] = {canonicalize_name(name): _plain(version) for name, version in expected.items()}
+    there = distributions(venv)
+    for name in sorted({*wanted, *there}):
+        if wanted.get(name) != there.get(name):
+            raise InstallationDamaged(
+                f"its virtual environment has {name} {there.get(name, 'not at all')}, and was installed with"
+                f" {wanted.get(name, 'none of it')}"
+            )
+
+
+def _plain(version: str) -> str:
+    """A version in its one form: a wheel's name may say 2024.08 for what an index calls 2024.8."""
+    try:
+        return str(Version(version))
+    except InvalidVersion:
+        return version
 
 
 def settle(venv: Path, final: Path) -> None:

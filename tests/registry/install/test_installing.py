@@ -152,6 +152,28 @@ def test_a_source_distribution_is_never_built(either: World, tmp_path: Path) -> 
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_version_that_its_wheel_spells_otherwise_is_the_same(quick: World, tmp_path: Path) -> None:
+    write_wheel(quick.links, "dep", "2024.08")
+    there = quick.install(server_bundle(tmp_path / "words", ["dep"]))
+    assert there.locked.dependencies[0].version == "2024.8"
+    Installed(quick.home).verify(there)
+
+
+def test_settings_that_lead_elsewhere_are_no_success(world: World, tmp_path: Path) -> None:
+    write_wheel(world.links, "dep", "1.0")
+    elsewhere = tmp_path / "elsewhere"
+    (tmp_path / "pip.conf").write_text(f"[install]\ntarget = {elsewhere}\n")
+    world.environ["PIP_CONFIG_FILE"] = str(tmp_path / "pip.conf")
+    world.environ["UV_TARGET"] = str(elsewhere)
+    try:
+        there = world.install(server_bundle(tmp_path / "words", ["dep"]))
+    except InstallRefused as error:
+        assert "has dep not at all" in str(error)
+        assert world.left == []
+    else:
+        Installed(world.home).verify(there)
+
+
 def test_what_an_address_leads_to_is_refused(either: World, tmp_path: Path) -> None:
     write_hub_needs(either.links)
     address = write_wheel(tmp_path / "elsewhere", "dep", "1.0").as_uri()
