@@ -47,13 +47,19 @@ async def sandbox(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize(
-    ("body", "reward"), [("canonical_solution", 1.0), pytest.param(None, 0.0, marks=pytest.mark.soak)]
+    ("body", "reward", "every"),
+    [
+        ("canonical_solution", 1.0, 4),
+        pytest.param("canonical_solution", 1.0, 1, marks=pytest.mark.soak),
+        pytest.param(None, 0.0, 1, marks=pytest.mark.soak),
+    ],
 )
 async def test_humaneval_is_scored_as_it_should_be(
-    real_data: Path, tmp_path: Path, sandbox: str, body: str | None, reward: float
+    real_data: Path, tmp_path: Path, sandbox: str, body: str | None, reward: float, every: int
 ) -> None:
     lines = gzip.decompress((real_data / "humaneval" / "HumanEval.jsonl.gz").read_bytes()).splitlines(keepends=True)
     assert len(lines) == 164
+    lines = lines[::every]
     if sandbox == "docker" and body is None:
         lines = lines[::8]  # that they all fail is seen with process; here two containers a task take their time
     file = tmp_path / "HumanEval.jsonl"
