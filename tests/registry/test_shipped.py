@@ -9,6 +9,7 @@ from envhub.manifest import load_manifest
 from envhub.plugins import find_environment
 from envhub_registry.bundle.bundle import build_bundle, extract
 from envhub_registry.install.hub_wheel import hub_wheel
+from envhub_registry.install.wanted import wanted
 from envhub_registry.manifest import check_publishable
 from envhub_registry.shipped import shipped_folder, shipped_names
 
@@ -58,6 +59,19 @@ def test_a_bundle_of_the_hubs_own_is_twice_the_same_and_names_the_hubs_bytes(
         assert {name: wheel.read(name) for name in wheel.namelist()} == {
             name: hub.read(name) for name in hub.namelist()
         }
+
+
+def test_one_of_the_hubs_own_brings_the_hub_once_with_the_extras_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    bundle = build_bundle(folder_of("humaneval"), tmp_path)
+    extract(bundle, tmp_path / "there")
+    (tmp_path / "cache").rename(tmp_path / "gone")  # what is installed is in the bundle, and made by no other hub
+    (wheel,) = wanted(bundle, tmp_path / "there", {"XDG_CACHE_HOME": str(tmp_path / "cache")}).wheels
+    assert (wheel.name, wheel.extras) == ("envhub", ("data", "docker"))
+    assert wheel.file == tmp_path / "there" / str(bundle.wheel)
+    assert not (tmp_path / "cache").exists()
 
 
 def test_other_names_have_no_folder_here(tmp_path: Path) -> None:
