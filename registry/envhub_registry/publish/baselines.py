@@ -4,12 +4,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
+from envhub.manifest import FILE_NAME, load_manifest
 from envhub.rollout import Outcome
 from envhub.store import RunInfo, RunReader, open_run
 from envhub_registry.bundle.facts import Baseline
 from envhub_registry.names import Release
 from envhub_registry.publish.refusal import PublishRefused
 from envhub_registry.publish.report import without_paths
+from envhub_registry.shipped import shipped_folder
 
 MOST = 100
 
@@ -62,8 +64,15 @@ def _check_environment(run: Path, info: RunInfo, release: Release) -> None:
     if len(played) != 1:
         names = ", ".join(played) or "none"
         raise _refused(run, f"it played {len(played)} environments ({names}); a baseline is of {release} alone")
-    if played[0] != str(release):
+    name, _, version = played[0].partition("@")
+    if _package(name) != str(release.package) or version != str(release.version):
         raise _refused(run, f"it played {played[0]}, and what is published is {release}; play this one")
+
+
+def _package(name: str) -> str:
+    """What an environment is called as a package: the hub's own have bare names in runs."""
+    folder = shipped_folder(name)
+    return name if folder is None else load_manifest(folder / FILE_NAME).name
 
 
 def _environments(info: RunInfo) -> list[str]:

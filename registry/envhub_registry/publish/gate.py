@@ -18,6 +18,7 @@ from envhub_registry.check.asked import Asked
 from envhub_registry.check.finding import Finding
 from envhub_registry.check.installed import CHECK_INSTALLED_SECONDS, check_installed, redactor
 from envhub_registry.check.running import open_roles
+from envhub_registry.client.shown import shown
 from envhub_registry.install.home import InstallHome
 from envhub_registry.install.installing import Origin, install
 from envhub_registry.publish.refusal import PublishRefused
@@ -26,9 +27,10 @@ from envhub_registry.trust.tools import tool_list_digest
 
 SERVE_SECONDS = 180.0
 """To come up, say what its tools are, and go."""
+_LONGEST_LIST = 80
 _THERE_ONLY = (
-    "What works in your folder may not be in the bundle: a file that is ignored or lies outside, or a distribution "
-    "that is not among its dependencies."
+    "If it does so in your folder, its bundle lacks what is there: a file that is ignored or lies outside, or a "
+    "distribution that is not among its dependencies."
 )
 
 
@@ -60,7 +62,7 @@ def pass_gate(
         step.said = _kind(installation)
     with steps.step("starting its server") as step:
         digest, tools = run_async(_tools_of, installation, asked)
-        step.said = f"{len(tools)} tools: {', '.join(tools)}" if tools else "no tools"
+        step.said = shown(f"{len(tools)} tools: {', '.join(tools)}", _LONGEST_LIST) if tools else "no tools"
     with steps.step("checking it") as step:
         findings = run_async(check_installed, installation, asked, seconds)
         failed = sum(finding.state == "failed" for finding in findings)
@@ -90,16 +92,19 @@ async def _tools_of(installation: Installation, asked: Asked) -> tuple[str, tupl
         UsageError: it does not come up as it is installed.
     """
     redact, program = redactor(installation), Program.of(installation)
-    try:
-        with anyio.fail_after(SERVE_SECONDS):
-            async with AsyncExitStack() as stack:
-                models = await open_roles(stack, asked.roles)
-                roles = await stack.enter_async_context(serve_roles(models))
-                served = open_served(str(installation.file), asked.settings, roles, program=program)
-                host = await stack.enter_async_context(served)
-                return tool_list_digest(host.info.tools), tuple(tool.name for tool in host.info.tools)
-    except TimeoutError:
-        raise PublishRefused(f"{installation.target} was not up within {SERVE_SECONDS:g} s, and was ended") from None
-    except (UsageError, EpisodeError) as error:
-        said = redact(str(error)).replace(f"{installation.file.parent}/", "")
-        raise PublishRefused(f"{installation.target} does not start from its bundle: {said}\n{_THERE_ONLY}") from error
+    async with AsyncExitStack() as stack:
+        models = await open_roles(stack, asked.roles)
+        roles = await stack.enter_async_context(serve_roles(models))
+        try:
+            with anyio.fail_after(SERVE_SECONDS):
+                async with open_served(str(installation.file), asked.settings, roles, program=program) as host:
+                    return tool_list_digest(host.info.tools), tuple(tool.name for tool in host.info.tools)
+        except TimeoutError:
+            raise PublishRefused(
+                f"{installation.target} was not up within {SERVE_SECONDS:g} s, and was ended"
+            ) from None
+        except (UsageError, EpisodeError) as error:
+            said = redact(str(error)).replace(f"{installation.file.parent}/", "").replace("`--set ", "`--check-set ")
+            raise PublishRefused(
+                f"{installation.target} does not start from its bundle: {said}\n{_THERE_ONLY}"
+            ) from error

@@ -61,6 +61,13 @@ async def test_a_run_that_says_something_else_is_refused(tmp_path: Path, change:
         read_baselines([folder], RELEASE)
 
 
+async def test_a_run_of_one_of_the_hubs_own_is_of_its_package(tmp_path: Path) -> None:
+    folder = await run(tmp_path / "run", [scored(1, 1.0)], [{"name": "arithmetic", "version": "0.1.0"}])
+    assert read_baselines([folder], Release.parse("envhub/arithmetic@0.1.0"))[0].samples == 1
+    with pytest.raises(PublishRefused, match=r"it played arithmetic@0\.1\.0"):
+        read_baselines([folder], Release.parse("lab/arithmetic@0.1.0"))
+
+
 async def test_a_run_that_another_model_helped_with_is_refused(tmp_path: Path) -> None:
     turns = tuple(turn.model_copy(update={"model": "mock/other"}) for turn in scored(1, 1.0).turns)
     folder = await run(tmp_path / "run", [scored(1, 1.0, turns=turns)], fallbacks=["mock/other"])

@@ -90,7 +90,7 @@ def test_failing_checks_are_marked_where_they_are_allowed_without_answers_or_pat
     [
         (
             {"server.py": LEFT_BEHIND, "../left_behind.py": ""},
-            "(?s)start from its bundle: env.toml: .*left_behind.*What works in your",
+            "(?s)start from its bundle: env.toml: .*left_behind.*in your folder",
         ),
         ({"verify.py": "import no_such_distribution\n"}, r"fails 1 of 2 checks \(null\)"),
         ({"setup.py": SETUP}, r"setup\.py"),
