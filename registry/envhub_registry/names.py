@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 from typing import Literal
 
 from envhub.errors import UsageError
@@ -134,6 +134,7 @@ def skeleton(word: str) -> str:
     return word.translate(_LOOKALIKES).replace("rn", "m").replace("vv", "w")
 
 
+@lru_cache(maxsize=10_000)
 def _word(text: str, kind: Literal["namespace", "name"], longest: int) -> str:
     if len(text) > longest:
         raise NameRefused(f"the {kind} {_shown(text)} is too long: {len(text)} characters; {longest} are allowed")

@@ -1,5 +1,6 @@
 """The forms that values of an `env.toml` take, and what its sections check alike."""
 
+from functools import lru_cache
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -26,6 +27,7 @@ def _address(url: str) -> str:
 Url = Annotated[str, Field(pattern=r"^https?://\S+$"), AfterValidator(_address)]
 
 
+@lru_cache(maxsize=256)
 def _licence(expression: str) -> str:
     # Its table of licences is read only by who declares one.
     from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression

@@ -1,6 +1,5 @@
 """The `env.toml` of a bundle that was examined when it came, without reading the rest of it again."""
 
-import tarfile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -9,6 +8,8 @@ from envhub_registry.bundle.encoding import BLOCK, GZIP_HEADER, STORED, padding,
 from envhub_registry.bundle.limits import MANIFEST_BYTES
 from envhub_registry.server.refusal import Refused
 
+_NAME, _SIZE, _PREFIX = FILE_NAME.encode() + b"\0", slice(124, 135), 345
+"""Of a tar header: how this one's begins, where the size stands, and where a folder would."""
 _BEFORE_A_BLOCK = len(stored_header(STORED, is_last=False))
 
 
@@ -22,13 +23,13 @@ def env_toml(bundle: Path) -> bytes:
         at = 0
         while (block := _read(source, at, BLOCK)) not in (bytes(BLOCK), b""):
             try:
-                member = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
-            except (tarfile.HeaderError, UnicodeDecodeError):
+                size = int(block[_SIZE], 8)
+            except ValueError:
                 break
             at += BLOCK
-            if member.name == FILE_NAME and member.size <= MANIFEST_BYTES:
-                return _read(source, at, member.size)
-            at += member.size + padding(member.size)
+            if block.startswith(_NAME) and not block[_PREFIX] and size <= MANIFEST_BYTES:
+                return _read(source, at, size)
+            at += size + padding(size)
     raise Refused(422, f"{bundle} holds no {FILE_NAME} where a bundle's is")
 
 

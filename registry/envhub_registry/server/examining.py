@@ -14,7 +14,7 @@ from envhub_registry.bundle.facts import Envelope, Statement
 from envhub_registry.manifest import Published, server_json
 from envhub_registry.names import Release
 from envhub_registry.server.env_toml import env_toml
-from envhub_registry.server.listing import BUNDLE_HERE, Facts, dump_facts, facts_of
+from envhub_registry.server.listing import BUNDLE_HERE, Facts, facts_of
 from envhub_registry.server.refusal import Refused
 from envhub_registry.trust.signing import open_envelope, parse_envelope
 
@@ -76,7 +76,7 @@ def _examined(envelope: Envelope, said: Statement, manifest: Manifest, bundle: P
     try:
         facts = facts_of(envelope, said, bundle.stat().st_size, server)
         # Now, and not when it is published and would be in the way of everything else: numbers and times have bounds.
-        dump_facts(facts).encode()
+        facts.text.encode()
     except (ValueError, ArithmeticError, RecursionError) as error:
         raise Refused(422, f"what the statement says of {said.release} cannot be kept: {error}") from error
     return Examined(said.release, envelope.signatures[0].keyid, facts)

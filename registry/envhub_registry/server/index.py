@@ -5,7 +5,7 @@ Counts of downloads alone are in no other place: they move from an index to the 
 
 import sqlite3
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 from envhub.errors import StoreError
 from envhub_registry.names import PackageName, Release
 from envhub_registry.server.layout import sort_key
-from envhub_registry.server.listing import Listing, dump_facts, load_facts, release_of
+from envhub_registry.server.listing import Listing, load_facts, release_of
 
 SCHEMA_VERSION = 2
 _SCHEMA = """
@@ -95,7 +95,7 @@ class Index:
                 each.facts.checks_passed,
                 each.facts.difficulty,
                 each.facts.quality,
-                dump_facts(each.facts),
+                each.facts.text,
             )
             for each in added
         ]
@@ -196,6 +196,17 @@ class Index:
         shown = found[:limit]
         last = shown[-1].release if len(found) > limit else None
         return Page(shown, None if last is None else (str(last.package), sort_key(last.version)))
+
+    def all(self) -> Iterator[Listing]:
+        """Every version, a few at a time in memory."""
+        after, rows = 0, [None]
+        while rows:
+            with self.use() as connection:
+                rows = connection.execute(
+                    f"SELECT {COLUMNS} FROM {FROM} WHERE v.id > ? ORDER BY v.id LIMIT 500", (after,)
+                ).fetchall()
+            yield from map(listing_of, rows)
+            after = rows[-1]["id"] if rows else after
 
     def select(self, condition: str, values: Sequence[Any], order: str = "") -> list[Listing]:
         """The versions for which an SQL condition holds."""

@@ -62,19 +62,17 @@ class Journal:
         Raises:
             StoreError: the disk did not take it.
         """
-        everything: list[bytes] = []
+        everything = sorted((each.updated_at, each.release.package, _line(each)) for each in listings)
         packages: defaultdict[PackageName, list[bytes]] = defaultdict(list)
-        for listing in sorted(listings, key=lambda each: (each.updated_at, str(each.release))):
-            line = _line(listing)
-            everything.append(line)
-            packages[listing.release.package].append(line)
+        for _, package, line in everything:
+            packages[package].append(line)
         for package, lines in packages.items():
             _replace(self._layout.versions_file(package), b"".join(lines))
         for file in self._layout.packages.glob("*/*/versions.jsonl"):
             if PackageName(file.parent.parent.name, file.parent.name) not in packages:
                 file.unlink()
         # Last: until it is there, the sizes of the others do not fit it, and the next to open begins again.
-        _replace(self._layout.catalog, b"".join(everything))
+        _replace(self._layout.catalog, b"".join(line for _, _, line in everything))
 
 
 def _name(listing: Listing) -> str:

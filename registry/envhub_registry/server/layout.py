@@ -1,5 +1,6 @@
 """Where things lie in a registry's directory; the same whether it is served or read as it is."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,11 +94,10 @@ class Layout:
     def releases(self) -> Iterator[Release]:
         """All there are, in the order of their names; what is not named as a release is not one."""
         for namespace in _folders(self.packages):
-            for name in _folders(namespace):
-                for version in _folders(name):
+            for name in _folders(self.packages / namespace):
+                for version in _folders(self.packages / namespace / name):
                     try:
-                        package = PackageName.parse(f"{namespace.name}/{name.name}")
-                        yield Release(package, Version.parse(version.name))
+                        yield Release(PackageName.parse(f"{namespace}/{name}"), Version.parse(version))
                     except NameRefused:
                         continue
 
@@ -111,8 +111,9 @@ def sort_key(version: Version) -> str:
     return f"{core}-{''.join(words)}"
 
 
-def _folders(path: Path) -> list[Path]:
+def _folders(path: Path) -> list[str]:
     try:
-        return sorted(entry for entry in path.iterdir() if entry.is_dir())
+        with os.scandir(path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
     except FileNotFoundError:
         return []

@@ -1,8 +1,9 @@
 """One published version, as the index keeps it and everyone is told of it."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from pydantic import JsonValue
@@ -42,6 +43,11 @@ class Facts:
     server: dict[str, Any]
     """Its MCP `server.json`, with BUNDLE_HERE for the URL of the bundle."""
 
+    @cached_property
+    def text(self) -> str:
+        """As a row of the index holds it."""
+        return json.dumps({name: getattr(self, name) for name in _FIELDS}, ensure_ascii=False, separators=(",", ":"))
+
     @property
     def difficulty(self) -> float | None:
         """One less the pass rate of the strongest baseline; None without one."""
@@ -51,6 +57,9 @@ class Facts:
     def quality(self) -> float:
         """What lets one of two equally fitting environments be named first."""
         return (0.5 if self.checks_passed else 0.0) + (0.25 if self.baselines else 0.0)
+
+
+_FIELDS = tuple(field.name for field in fields(Facts))
 
 
 @dataclass(frozen=True)
@@ -152,11 +161,6 @@ def facts_of(envelope: Envelope, statement: Statement, size: int, server: dict[s
         baselines=tuple((each.model, each.mean_reward, each.samples) for each in baselines),
         server=server,
     )
-
-
-def dump_facts(facts: Facts) -> str:
-    """Facts, as a row of the index holds them."""
-    return json.dumps(vars(facts), ensure_ascii=False, separators=(",", ":"))
 
 
 def load_facts(text: str) -> Facts:

@@ -145,7 +145,7 @@ class Registry:
                 self.index.clear()
             wrong = self._reconcile()
             if anew or not self._journal.agrees(self.index.standings()):
-                self._journal.make_anew(self.index.select("1", ()))
+                self._journal.make_anew(self.index.all())
             return wrong
 
     def _reconcile(self) -> int:
@@ -153,7 +153,7 @@ class Registry:
         wrong, some = 0, list[Listing]()
         for release in self.layout.releases():
             there.add(release)
-            if known.get(release) is not self.layout.yanked(release).exists():
+            if release not in known or known[release] is not self.layout.yanked(release).exists():
                 wrong += 1
                 try:
                     some.append(_read(self.layout, release))
