@@ -40,9 +40,13 @@ class Done:
 
     @property
     def json(self) -> Any:
-        """What it printed."""
+        """What it printed, for programs."""
+        return json.loads(self.went_well())
+
+    def went_well(self) -> str:
+        """What it printed, for people."""
         assert self.code == 0, (self.code, self.out, self.err)
-        return json.loads(self.out)
+        return self.out
 
     def refused(self, *words: str, code: int = 2) -> str:
         """Its complaint in plain words, which says these."""
@@ -203,7 +207,7 @@ def warm_registry_hub() -> Generator[WarmHub]:
     command = [sys.executable, "-c", _LOADED.format(number)]
     with ours, subprocess.Popen(command, cwd=Path(__file__).parents[3], pass_fds=[number]):
         theirs.close()
-        yield WarmHub(ours)
+        yield WarmHub(ours, os.environ)
         ours.close()
 
 

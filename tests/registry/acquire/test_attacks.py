@@ -88,24 +88,24 @@ def test_a_registry_that_went_back_in_time_is_refused(user: Machine, lab: Shop, 
     rolled = replace(lab, root=tmp_path / "rolled")
     rolled.publish("lab/words")
     lab.publish("lab/words", "1.1.0")
-    assert user.hub("install", "lab/words", "--from", lab.url).code == 0
-    assert user.hub("remove", "lab/words").code == 0
+    user.hub("install", "lab/words", "--from", lab.url).went_well()
+    user.hub("remove", "lab/words").went_well()
     refused(user, "install", "lab/words", "--from", rolled.url, says=("may be replayed", "1.1.0", WORDS))
-    assert user.hub("install", WORDS, "--from", rolled.url).code == 0
+    user.hub("install", WORDS, "--from", rolled.url).went_well()
 
 
 def test_an_old_version_within_a_range_is_none_that_is_replayed(user: Machine, lab: Shop) -> None:
     for version in ("1.0.0", "1.1.0", "2.0.0"):
         lab.publish("lab/words", version)
-    assert user.hub("install", "lab/words@2", "--from", lab.url).code == 0
-    assert user.hub("install", "lab/words@^1", "--from", lab.url).code == 0
+    user.hub("install", "lab/words@2", "--from", lab.url).went_well()
+    user.hub("install", "lab/words@^1", "--from", lab.url).went_well()
     assert user.versions() == ["lab/words@1.1.0", "lab/words@2.0.0"]
 
 
 def test_other_bytes_under_a_known_version_are_refused(user: Machine, lab: Shop, tmp_path: Path) -> None:
     lab.publish("lab/words")
-    assert user.hub("install", "lab/words", "--from", lab.url).code == 0
-    assert user.hub("remove", "lab/words").code == 0
+    user.hub("install", "lab/words", "--from", lab.url).went_well()
+    user.hub("remove", "lab/words").went_well()
     other = replace(lab, root=tmp_path / "other")
     other.publish("lab/words", description="Something else.")
     refused(user, "install", WORDS, "--from", other.url, says=("a version never changes",))
@@ -113,14 +113,14 @@ def test_other_bytes_under_a_known_version_are_refused(user: Machine, lab: Shop,
 
 def test_a_changed_key_is_refused_until_it_is_trusted(user: Machine, lab: Shop, tmp_path: Path) -> None:
     lab.publish("lab/words")
-    assert user.hub("install", WORDS, "--from", lab.url).code == 0
+    user.hub("install", WORDS, "--from", lab.url).went_well()
     stranger = shop(tmp_path, "stranger")
     stranger.publish("lab/words", "1.1.0")
     again = ("install", "lab/words@latest", "--from", stranger.url)
     key = stranger.publisher.key_id
     refused(user, *again, says=("the key of 'lab' changed", f"hub trust lab {key}"))
-    assert user.hub("trust", "lab", key).code == 0
-    assert user.hub(*again).code == 0
+    user.hub("trust", "lab", key).went_well()
+    user.hub(*again).went_well()
     assert user.versions() == [WORDS, "lab/words@1.1.0"]
 
 
@@ -184,13 +184,13 @@ def test_a_package_that_another_registry_offers_too_is_not_taken_from_there(
     lab.publish("lab/words")
     other = replace(lab, root=tmp_path / "other")
     other.publish("lab/words", "9.0.0")
-    assert user.hub("install", "lab/words", "--from", lab.url).code == 0
+    user.hub("install", "lab/words", "--from", lab.url).went_well()
     settings = user.home / "config" / "envhub" / "registries.toml"
     settings.write_text(f'[[registry]]\nurl = "{other.url}"\n')
     for words in ("lab/words", "lab/words@latest", "lab/words@^9"):
         refused(user, "install", words, says=("does not change its source", f"--from {lab.url}", f"--from {other.url}"))
     assert user.hub("upgrade", "--json").json["environments"][0]["version"] == "1.0.0"
-    assert user.hub("install", "lab/words@latest", "--from", other.url).code == 0
+    user.hub("install", "lab/words@latest", "--from", other.url).went_well()
     assert user.versions() == [WORDS, "lab/words@9.0.0"]
 
 

@@ -19,7 +19,7 @@ def test_a_lock_is_written_kept_and_restored_on_another_machine(user: Machine, l
     assert words is not None and arithmetic is not None
     assert (words.bundle, words.source, words.key_id) == (offer.bundle.digest, lab.url, lab.publisher.key_id)
     assert arithmetic.bundle is None and arithmetic.code is not None
-    assert user.hub("lock", "--check").code == 0
+    user.hub("lock", "--check").went_well()
 
     other = Machine(tmp_path / "other", user.warm)
     other.variables()
@@ -28,7 +28,7 @@ def test_a_lock_is_written_kept_and_restored_on_another_machine(user: Machine, l
     done = other.hub("install", "--locked", "--json").json["environments"]
     assert [(each["version"], each["state"], each["is_new_key"]) for each in done] == [("1.0.0", "installed", True)]
     assert other.hub("install", "--locked", "--json").json["environments"][0]["state"] == "present"
-    assert other.hub("lock", "--check").code == 0
+    other.hub("lock", "--check").went_well()
 
 
 def test_an_install_updates_the_lock_of_its_project(user: Machine, lab: Shop) -> None:
@@ -110,12 +110,12 @@ def test_a_lock_holds_dependencies_to_their_hashes(user: Machine, tmp_path: Path
     manifest.write_text(manifest.read_text().replace("[tasks]", 'requirements = ["tinydep>=1"]\n\n[tasks]'))
     write_wheel(links, "tinydep", "1.0.0")
     offline = {"UV_FIND_LINKS": str(links), "UV_DEFAULT_INDEX": (tmp_path / "no-index").as_uri()}
-    assert user.hub("install", str(folder), **offline).code == 0
+    user.hub("install", str(folder), **offline).went_well()
     user.hub("lock")
     user.hub("remove", "lab/words")
     write_wheel(links, "tinydep", "1.1.0")
-    assert user.hub("install", "--locked", **offline).code == 0
-    assert user.hub("lock", "--check").code == 0
+    user.hub("install", "--locked", **offline).went_well()
+    user.hub("lock", "--check").went_well()
     user.hub("remove", "lab/words")
     write_wheel(links, "tinydep", "1.0.0", files={"tinydep/more.py": "x = 1\n"})
     shutil.rmtree(user.home / "cache")

@@ -73,7 +73,7 @@ def test_nothing_of_a_repository_runs(user: Machine, tmp_path: Path) -> None:
         hook.parent.mkdir(parents=True)
         hook.write_text(f"#!/bin/sh\ntouch {ran}\n")
         hook.chmod(0o755)
-    assert user.hub("install", f"git+{repository.as_uri()}@{commit}").code == 0
+    user.hub("install", f"git+{repository.as_uri()}@{commit}").went_well()
     assert not ran.exists()
 
 

@@ -176,7 +176,7 @@ def test_one_publishes_and_another_installs_runs_and_reproduces(tmp_path: Path, 
         folder = write_jars(tmp_path / "jars")
         published = author.hub("publish", str(folder), "--to", url, "--check-limit", "1", "--json", "-q").json
 
-        assert reader.hub("registry", "add", url).code == 0
+        reader.hub("registry", "add", url).went_well()
         assert "pantry/jars" in reader.hub("search", "fill jars").out
         started = time.perf_counter()
         done = json.loads(hub(reader, "install", "pantry/jars", "--json"))["environments"][0]
@@ -188,16 +188,16 @@ def test_one_publishes_and_another_installs_runs_and_reproduces(tmp_path: Path, 
         assert seconds < SECONDS
 
     run = ("run", "pantry/jars", "-q", "--output")
-    assert reader.hub(*run, "runs/first").code == 0
+    reader.hub(*run, "runs/first").went_well()
     lock = reader.project / "runs" / "first" / "envhub.lock"
     locked = read_lock(lock).find("pantry/jars")
     assert locked is not None
     assert (locked.bundle, locked.key_id) == (done["bundle"], done["key_id"])
-    assert reader.hub("remove", "pantry/jars").code == 0
+    reader.hub("remove", "pantry/jars").went_well()
     with served(author, root, url) as again:
         assert again == url
-        assert reader.hub("install", "--lock", str(lock)).code == 0
-    assert reader.hub(*run, "runs/second", "--lock", str(lock)).code == 0
+        reader.hub("install", "--lock", str(lock)).went_well()
+    reader.hub(*run, "runs/second", "--lock", str(lock)).went_well()
     first, second = (played(reader.project / "runs" / name) for name in ("first", "second"))
     assert [(environment.bundle, score.reward) for _, environment, _, _, score in first] == [(done["bundle"], 1.0)] * 2
     assert first == second
