@@ -137,8 +137,11 @@ def _provided(manifest: Manifest, published: Published) -> dict[str, Any]:
         "network": None if manifest.sandbox is None else manifest.sandbox.network,
         "tags": list(manifest.tags),
     }
-    for key, value in further.items():
-        if value and _size(found | {key: value}) <= LONGEST_META:
+    given = {key: value for key, value in further.items() if value}
+    if _size(found | given) <= LONGEST_META:
+        return found | given
+    for key, value in given.items():
+        if _size(found | {key: value}) <= LONGEST_META:
             found[key] = value
     return found
 
