@@ -12,7 +12,7 @@ from typing import Protocol, cast
 
 from mcp_types import Tool
 
-from envhub.errors import ConfigError
+from envhub.errors import ConfigError, UnknownNameError
 from envhub.lock import LockedEnvironment
 from envhub.plugins import ENVIRONMENTS, plugins
 
@@ -114,10 +114,11 @@ def installations() -> Installations:
 
 
 def find_installation(target: str) -> Installation | None:
-    """The installed environment that a target of a run names; None where it is named otherwise, or not installed.
+    """The installed environment that a target of a run names; None where it names another kind.
 
     Raises:
-        ConfigError: the name is also that of a distribution in the hub's own interpreter, or the version is not there.
+        UnknownNameError: nothing of the name is there.
+        ConfigError: it is also the name of a distribution in the hub's own interpreter, or the version is not there.
     """
     name, at, _ = target.partition("@")
     if not _NAME.fullmatch(name):
@@ -131,7 +132,10 @@ def find_installation(target: str) -> Installation | None:
             f"{plugin.distribution!r} in the hub's own interpreter; remove one: `hub remove {name}` or "
             f"`pip uninstall {plugin.distribution}`"
         )
-    if installation is None and at and plugin is None:
-        there = ", ".join(each.locked.version for each in known.all() if each.name == name) or "no version of it"
-        raise ConfigError(f"{target} is not installed (here is {there}); `hub install {target}`")
+    if installation is None and plugin is None and not Path(target).exists():
+        if at:
+            there = ", ".join(each.locked.version for each in known.all() if each.name == name) or "no version of it"
+            raise ConfigError(f"{target} is not installed (here is {there}); `hub install {target}`")
+        names = {*plugins(ENVIRONMENTS), *(each.name for each in known.all())}
+        raise UnknownNameError("environment", name, names, f"`hub install {name}` installs it from a registry")
     return installation

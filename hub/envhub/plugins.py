@@ -105,10 +105,7 @@ def find_environment(name: str, python: str | None = None) -> FoundEnvironment:
     if plugin is None:
         if (folder := Path(name)).is_dir():
             return _from_manifest(folder / FILE_NAME, python)
-        hint = f"`hub install {name}` installs it from a registry" if "/" in name and name[0] not in "./~" else ""
-        raise UnknownNameError(
-            "environment", name, known, hint or "A file of your own is given by its path: ./my_env.py"
-        )
+        raise UnknownNameError("environment", name, known, "A file of your own is given by its path: ./my_env.py")
     target = _load(plugin)
     if isinstance(target, Preset):
         defaults = dict(target.defaults)
