@@ -8,11 +8,17 @@ from pathlib import Path
 import anyio
 import pytest
 
+from envhub.errors import UsageError
 from envhub.installed import Installation
 from envhub.lock import LockedEnvironment
+from envhub_registry.bundle.bundle import build_bundle
 from envhub_registry.check.asked import Asked
 from envhub_registry.check.installed import CheckRefused, check_installed
+from envhub_registry.check.running import check_environment
+from envhub_registry.install.home import InstallHome
+from envhub_registry.install.installing import Origin, install
 from tests.registry.interpreters import install_class
+from tests.registry.publish.environments import write_environment
 
 NULL = Asked(limit=1, only=("null",))
 SHOPPING = Path(__file__).parents[2] / "examples" / "mcp_server"
@@ -83,3 +89,16 @@ async def test_a_declared_server_is_checked_with_the_interpreter_it_was_installe
     (finding,) = await check_installed(installed(own), NULL)
     assert finding.state == "passed"
     assert (tmp_path / "used").exists()
+
+
+async def test_an_installed_environment_is_checked_by_its_name_and_only_as_it_was_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    bundle = build_bundle(write_environment(tmp_path / "words"), tmp_path / "made")
+    installed = install(bundle, Origin("a test"), InstallHome.of({"XDG_DATA_HOME": str(tmp_path / "data")}))
+    (finding,) = await check_environment("lab/words@1.0.0", NULL)
+    assert finding.state == "passed"
+    (installed.file.parent / "verify.py").write_text("print(1)")
+    with pytest.raises(UsageError, match=r"lab/words@1\.0\.0"):
+        await check_environment("lab/words", NULL)

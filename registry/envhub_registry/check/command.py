@@ -54,7 +54,8 @@ def check(
 ) -> None:
     """Check an environment before others use it: right scores, no leaks, no bleeding, nothing left behind.
 
-    Its code runs inside this process; --thorough serves it from one of its own, too, and also takes a server's address.
+    Its code runs inside this process, an installed class's in one of its own; --thorough serves it from another, too,
+    and also takes a server's address.
     Exit codes: 0 every check passed and every attack held, 1 some did not, 2 usage, 130 interrupted.
     """
     if from_stdin:

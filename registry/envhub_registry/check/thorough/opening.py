@@ -17,6 +17,7 @@ from envhub.errors import ConfigError, EpisodeError, HubError, first_error
 from envhub.gateway.gateway import open_gateway
 from envhub.hosting.launch import is_address
 from envhub.hosting.opening import configured
+from envhub.installed import find_installation
 from envhub.models.config import ModelConfig
 from envhub.models.credentials import Credentials
 from envhub.models.mock import MockModel
@@ -78,6 +79,11 @@ async def _attached(order: Order, stack: AsyncExitStack) -> Siege:
 
 
 async def _served(order: Order, stack: AsyncExitStack) -> Siege:
+    if find_installation(order.target) is not None:
+        raise ConfigError(
+            f"{order.target} is installed, and its class is not here to be looked into; serve it with `hub serve-env "
+            f"{order.target}`, and attack its address: `hub check --thorough http://HOST:PORT`"
+        )
     found = find_environment(order.target)
     config = configured(found, order.settings)
     wanted = found.environment.roles(config)
