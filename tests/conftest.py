@@ -6,8 +6,13 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.dividing import Division, Producer, longest_first
+
+# How fast examples are made, and tried, says how busy the machine is.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 SKIPS = Path(__file__).parent.parent / ".ci" / "skips"
 
