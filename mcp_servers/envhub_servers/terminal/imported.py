@@ -61,9 +61,6 @@ dependencies = ["envhub"]
 
 [tool.hatch.build.targets.wheel]
 bypass-selection = true
-
-[tool.hatch.build.targets.editable]
-dev-mode-dirs = ["."]
 """
 _IGNORED = f"""\
 # Tasks are kept whole, whatever their files are called; but for what Python leaves behind.
