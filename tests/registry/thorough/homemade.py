@@ -17,7 +17,12 @@ from envhub.protocols import EnvironmentInfo
 
 WORDS = "the grader wanted another number of seats"
 TOKEN = "the-control-token-of-a-home-made-server"
-_OBJECT: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+_OBJECT: dict[str, Any] = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}},
+    "required": ["text"],
+    "additionalProperties": False,
+}
 _NONE: dict[str, Any] = {"type": "object", "properties": {}}
 _TOOLS = (
     Tool(name="echo", description="Say it again.", input_schema=_OBJECT),
