@@ -94,6 +94,14 @@ def main() -> None:
     except HubError as error:
         _complain(str(error))
         sys.exit(2 if isinstance(error, UsageError) else 1)
+    except ModuleNotFoundError as error:
+        from envhub.cli.extras import extra_with
+
+        extra = extra_with(error.name or "")
+        if extra is None:
+            raise
+        _complain(f"this command needs {error.name}, which is not installed; run `pip install 'envhub[{extra}]'`")
+        sys.exit(2)
     except KeyboardInterrupt:
         _complain("interrupted")
         sys.exit(130)
