@@ -1,10 +1,8 @@
 """`hub install`: everything that was asked for is brought and verified first, and only then installed."""
 
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from envhub.errors import ConfigError, UsageError
 from envhub.installed import Installation
@@ -13,6 +11,7 @@ from envhub_registry.acquire.bringing import Bringing, Consent
 from envhub_registry.acquire.brought import Brought
 from envhub_registry.acquire.done import Done, present
 from envhub_registry.acquire.place import Place, version_of
+from envhub_registry.acquire.scratch import scratch_folder
 from envhub_registry.acquire.settling import remember, settle
 from envhub_registry.acquire.telling import Telling
 from envhub_registry.client.address import registry_url
@@ -59,8 +58,8 @@ async def acquire(order: Order, place: Place, telling: Telling) -> list[Done]:
     arguments = [parse_argument(text, here, is_package=url is not None) for text in order.arguments]
     if url is not None and (odd := next((each for each in arguments if not isinstance(each, Wanted)), None)):
         raise ConfigError(f"--from names the registry of packages; {odd.source} says itself where it comes from")
-    with tempfile.TemporaryDirectory(prefix="envhub-", ignore_cleanup_errors=True) as scratch:
-        bringing = Bringing(place, Path(scratch), order.consent, telling)
+    with scratch_folder() as scratch:
+        bringing = Bringing(place, scratch, order.consent, telling)
         steps = [await _step(argument, order, url, bringing) for argument in arguments]
         _refuse_two_of_one([step.brought for step in steps if isinstance(step.brought, Brought)])
         done = list[Done]()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from anyio import to_thread
 
+from envhub.errors import HubError
 from envhub_registry.acquire.argument import ArchiveArgument, FolderArgument, GitArgument
 from envhub_registry.acquire.brought import Brought, Unsigned, signed, unsigned
 from envhub_registry.acquire.choosing import NotTaken, choose, failing
@@ -139,8 +140,15 @@ class Bringing:
         return brought
 
     async def _fetched(self, release: Release, source: Source) -> Brought:
-        with self.telling.bar(str(release)) as progress:
-            fetched = await source.fetch(release, self._folder(), progress)
+        folder = self._folder()
+        try:
+            with self.telling.bar(str(release)) as progress:
+                fetched = await source.fetch(release, folder, progress)
+        except OSError as error:
+            raise HubError(
+                f"the bundle of {release} cannot be written to {folder}: {error.strerror or error}; set TMPDIR to "
+                "where there is room"
+            ) from error
         try:
             bundle = await to_thread.run_sync(open_bundle, fetched.bundle)
         except BundleRefused as error:

@@ -1,7 +1,6 @@
 """`hub install --locked`: exactly what an `envhub.lock` names, or a refusal."""
 
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from envhub_registry.acquire.brought import Brought
 from envhub_registry.acquire.done import Done, present
 from envhub_registry.acquire.place import Place
 from envhub_registry.acquire.project import as_here
+from envhub_registry.acquire.scratch import scratch_folder
 from envhub_registry.acquire.settling import remember, settle
 from envhub_registry.acquire.telling import Telling
 from envhub_registry.client.address import registry_url
@@ -58,8 +58,8 @@ async def restore(order: Restoration, place: Place, telling: Telling) -> list[Do
     # A lock is the user's word: yanked, failing and unsigned ones were taken before, by their digest.
     consent = Consent(to_failing_checks=True, to_unsigned=True, to_build=order.to_build)
     url = None if order.source is None else registry_url(order.source)
-    with tempfile.TemporaryDirectory(prefix="envhub-", ignore_cleanup_errors=True) as scratch:
-        bringing = Bringing(place, Path(scratch), consent, telling)
+    with scratch_folder() as scratch:
+        bringing = Bringing(place, scratch, consent, telling)
         steps = list[tuple[Brought | Done, float]]()
         for locked in chosen:
             started = time.perf_counter()

@@ -1,10 +1,8 @@
 """`hub upgrade`: the highest version there is, from where the installed one came; the old one stays."""
 
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from envhub.errors import HubError, UnknownNameError
 from envhub.installed import Installation
@@ -12,6 +10,7 @@ from envhub_registry.acquire.argument import parse_source
 from envhub_registry.acquire.bringing import Bringing, Consent
 from envhub_registry.acquire.done import Done, present
 from envhub_registry.acquire.place import Place, version_of
+from envhub_registry.acquire.scratch import scratch_folder
 from envhub_registry.acquire.settling import settle
 from envhub_registry.acquire.telling import Telling
 from envhub_registry.client.ranges import Wanted
@@ -36,8 +35,8 @@ async def upgrade(
         UsageError: one is not installed.
     """
     upgraded = Upgraded([], [])
-    with tempfile.TemporaryDirectory(prefix="envhub-", ignore_cleanup_errors=True) as scratch:
-        bringing = Bringing(place, Path(scratch), consent, telling)
+    with scratch_folder() as scratch:
+        bringing = Bringing(place, scratch, consent, telling)
         for wanted, installation in _chosen(names, place):
             started = time.perf_counter()
             try:
