@@ -8,7 +8,9 @@ from xdist.scheduler import LoadFileScheduling  # pyright: ignore[reportMissingT
 
 DOCUMENTS = "tests/test_readme.py"
 """Minutes in all, and nothing that its tests share: each goes to whichever process is free."""
-LONGEST = (DOCUMENTS, "tests/cluster/", "tests/contract/", "tests/cli/")
+CLUSTER = "tests/cluster/"
+"""Its files share a cluster, which takes seconds to start: they go to one process."""
+LONGEST = (CLUSTER, DOCUMENTS, "tests/contract/", "tests/cli/")
 """Begun last, one of these would keep a single process busy when the others are done."""
 
 
@@ -16,13 +18,15 @@ __all__ = ["Division", "Producer", "longest_first"]
 
 
 class Division(LoadFileScheduling):
-    """By file, but for the documents."""
+    """By file, but for the documents and the cluster."""
 
     def __init__(self, config: pytest.Config, log: Producer) -> None:
         super().__init__(config, log)
         config.option.loadscopereorder = False  # the order is `longest_first`
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(CLUSTER):
+            return CLUSTER
         return nodeid if nodeid.startswith(DOCUMENTS) else super()._split_scope(nodeid)
 
 
