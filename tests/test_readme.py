@@ -25,8 +25,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [*DOCUMENTS, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
-LONG = {"benchmarks.md", "cluster.md", "sandboxes.md", "shipped.md"}
-"""Documents whose commands take long: a cluster, containers, measurements, every environment there is."""
+LONG = {"benchmarks.md", "cluster.md", "installing.md", "sandboxes.md", "shipped.md"}
+"""Documents whose commands take long: a cluster, containers, installs, measurements, every environment there is."""
 CI_RUNS = {"main-job", "tests"}
 """The blocks after these marks are CI's to run: it reads them from the README."""
 ENGINE = "engine"
