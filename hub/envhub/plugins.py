@@ -8,8 +8,10 @@ that declares a server, or names a class of an installed distribution.
 import importlib.util
 import sys
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from pathlib import Path
+from types import CodeType
 from typing import Any, cast
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -209,12 +211,21 @@ def _from_python(manifest: Manifest, section: PythonSection, file: Path) -> Foun
     return FoundEnvironment(manifest.name, environment, dict(preset.defaults), summary, True)
 
 
+class _FromSource(SourceFileLoader):
+    """Compiles what is there now: cached bytecode is known by second and size, and a digest is of the bytes."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
 def _from_file(name: str) -> FoundEnvironment:
     file, _, wanted = name.partition(".py:")
     path = Path(file if file.endswith(".py") else file + ".py")
     if not path.is_file():
         raise ConfigError(f"there is no file {str(path)!r}; a registered environment is given by name, see `hub list`")
-    spec = importlib.util.spec_from_file_location(f"envhub_file_{path.stem}", path)
+    name = f"envhub_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path, loader=_FromSource(name, str(path)))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -233,7 +233,7 @@ def test_a_run_is_scored_again_into_a_new_one(hub: Hub, files: Path) -> None:
 
 def test_a_changed_verifier_scores_what_an_old_one_could_not(hub: Hub, files: Path) -> None:
     hub("run", "slow.py", "-m", "mock/say?text=crash", "--limit", "5", "-o", "run", "-q", "--set", "seconds=0")
-    (files / "slow.py").write_text(SLOW.replace('"crash"', '"another"'))
+    (files / "slow.py").write_text(SLOW.replace('"crash"', '"other"'))
     done = hub("score", "run", "--json")
     assert done.code == 0, done.err
     assert (done.json["newly_scored"], done.json["before"]["scored"], done.json["after"]["scored"]) == (5, 0, 5)
