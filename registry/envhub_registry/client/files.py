@@ -4,52 +4,28 @@ import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from anyio import to_thread
 
 from envhub.errors import ConfigError, StoreError
 from envhub_registry.bundle.facts import Envelope
-from envhub_registry.bundle.limits import ARCHIVE_BYTES
 from envhub_registry.client.listed import last_lines, latest_of, offers_of
 from envhub_registry.client.offer import Fetched, Hit, Offer, Progress
+from envhub_registry.client.reader import Published, Reader
 from envhub_registry.client.refusal import Missing, NotPublished, RegistryFault, RegistryRefused
 from envhub_registry.client.searching import best_hits
 from envhub_registry.names import PackageName, Release
 from envhub_registry.server.listing import Listing
 from envhub_registry.server.refusal import Refused
 from envhub_registry.server.registry import Registry, open_registry
-from envhub_registry.trust.signing import parse_envelope
 
 VERSIONS_BYTES = 64 * 2**20
 CATALOG_BYTES = 256 * 2**20
-STATEMENT_BYTES = 8 * 2**20
 _CHUNK = 2**20
 
 Result = TypeVar("Result")
 Said = Sequence[Mapping[str, Any]]
-
-
-class Reader(Protocol):
-    """Where the files are read."""
-
-    async def read(self, path: str, most_bytes: int) -> bytes:
-        """All of a file.
-
-        Raises:
-            Missing: there is none.
-            RegistryFault: it cannot be read.
-        """
-        ...
-
-    async def copy(self, path: str, target: Path, most_bytes: int, progress: Progress | None = None) -> None:
-        """Copy a file to a new one.
-
-        Raises:
-            Missing: there is none.
-            RegistryFault: it cannot be read.
-        """
-        ...
 
 
 class Files:
@@ -72,21 +48,11 @@ class Files:
 
     async def statement(self, release: Release) -> tuple[Envelope, bytes]:
         """See `Source`."""
-        try:
-            raw = await self._reader.read(f"{_folder(release)}/statement.dsse.json", STATEMENT_BYTES)
-        except Missing:
-            raise NotPublished(f"{release} is not published at {self.url}") from None
-        return parse_envelope(raw), raw
+        return await self._published(release).read_statement(self._reader)
 
     async def fetch(self, release: Release, folder: Path, progress: Progress | None = None) -> Fetched:
         """See `Source`."""
-        envelope, raw = await self.statement(release)
-        bundle = folder / release.file_name
-        try:
-            await self._reader.copy(f"{_folder(release)}/bundle.envhub", bundle, ARCHIVE_BYTES, progress)
-        except Missing:
-            raise NotPublished(f"the bundle of {release} is not at {self.url}") from None
-        return Fetched(bundle, envelope, raw)
+        return await self._published(release).fetch(self._reader, folder, progress)
 
     async def search(self, words: str, limit: int = 20, sort: str | None = None, tag: str | None = None) -> list[Hit]:
         """See `Source`."""
@@ -114,6 +80,10 @@ class Files:
             f"{self.url} shows the files of a registry and takes none: publish into its folder with "
             "--to file:///FOLDER, or serve it with `hub registry serve`"
         )
+
+    def _published(self, release: Release) -> Published:
+        folder = f"/packages/{release.package}/{release.version}"
+        return Published(release, self.url, f"{folder}/bundle.envhub", f"{folder}/statement.dsse.json")
 
     async def _read(self, path: str, content: bytes, use: Callable[[Said], Result]) -> Result:
         try:
@@ -219,7 +189,3 @@ class FolderReader:
             raise Missing(f"there is no {file}") from None
         except OSError as error:
             raise RegistryFault(f"{file} cannot be read: {error.strerror or error}") from error
-
-
-def _folder(release: Release) -> str:
-    return f"/packages/{release.package}/{release.version}"

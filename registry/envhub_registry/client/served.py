@@ -7,18 +7,17 @@ from urllib.parse import urlencode
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from envhub_registry.bundle.facts import Envelope
-from envhub_registry.bundle.limits import ARCHIVE_BYTES
 from envhub_registry.client.exchange import Exchange
 from envhub_registry.client.form import Form
 from envhub_registry.client.listed import offer_of, offers_of
 from envhub_registry.client.offer import Fetched, Hit, Offer, Progress
+from envhub_registry.client.reader import Published
 from envhub_registry.client.refusal import Missing, NotPublished, RegistryFault, TokenRefused
 from envhub_registry.names import PackageName, Release
 from envhub_registry.trust.signing import open_envelope, parse_envelope
 
 API = "/envhub/v1"
 LISTING_BYTES = 64 * 2**20
-STATEMENT_BYTES = 8 * 2**20
 _ANSWER_BYTES = 2**20
 
 
@@ -55,21 +54,11 @@ class Served:
 
     async def statement(self, release: Release) -> tuple[Envelope, bytes]:
         """See `Source`."""
-        try:
-            raw = await self._exchange.read(f"{_path(release)}/statement", STATEMENT_BYTES)
-        except Missing:
-            raise NotPublished(f"{release} is not published at {self.url}") from None
-        return parse_envelope(raw), raw
+        return await self._published(release).read_statement(self._exchange)
 
     async def fetch(self, release: Release, folder: Path, progress: Progress | None = None) -> Fetched:
         """See `Source`."""
-        envelope, raw = await self.statement(release)
-        bundle = folder / release.file_name
-        try:
-            await self._exchange.copy(f"{_path(release)}/bundle", bundle, ARCHIVE_BYTES, progress)
-        except Missing:
-            raise NotPublished(f"the bundle of {release} is not at {self.url}") from None
-        return Fetched(bundle, envelope, raw)
+        return await self._published(release).fetch(self._exchange, folder, progress)
 
     async def search(self, words: str, limit: int = 20, sort: str | None = None, tag: str | None = None) -> list[Hit]:
         """See `Source`."""
@@ -115,6 +104,10 @@ class Served:
             return TokenFacts.model_validate(said)
         except ValidationError as error:
             raise self._nonsense(ValueError(error.errors(include_input=False)[0]["msg"])) from None
+
+    def _published(self, release: Release) -> Published:
+        path = _path(release)
+        return Published(release, self.url, f"{path}/bundle", f"{path}/statement")
 
     def _needed_token(self) -> str:
         if self._token is None:
