@@ -18,6 +18,8 @@ def print_rollout(console: Console, rollout: Rollout) -> None:
     task, environment = rollout.task, rollout.environment
     console.print(Text(f"{rollout.rollout_id}  attempt {rollout.attempt}", style="bold"))
     console.print(Text(f"{environment.name} {environment.version}  {environment.digest}"))
+    if environment.bundle is not None:
+        console.print(Text(f"bundle {environment.bundle}", style="dim"))
     console.print(Text(f"task {task.id}  split {task.split}  {task.digest}  seed {rollout.seed}"))
     console.print(Text(f"agent {rollout.agent.name} {rollout.agent.version}  model {rollout.model or 'none'}"))
     for ref in rollout.sandboxes:
