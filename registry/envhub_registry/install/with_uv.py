@@ -18,7 +18,7 @@ _HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64})(?=\s|$)")
 
 
 class Uv:
-    """Runs the program `uv`; its settings and its UV_ variables say where packages come from."""
+    """Runs the program `uv`; the user's settings and UV_ variables say where packages come from, and no folder's."""
 
     name: Literal["uv"] = "uv"
 
@@ -27,11 +27,14 @@ class Uv:
 
     def create(self, venv: Path) -> None:
         """See `Installer`."""
-        self._run("making a virtual environment", venv.parent, "venv", "--no-project", "--python", sys.executable, venv)
+        # From the root, so that no folder above has a say.
+        words = ("venv", "--no-project", "--python", sys.executable, venv.absolute())
+        self._run("making a virtual environment", Path("/"), *words)
 
     def resolve(self, wanted: Wanted, venv: Path, scratch: Path) -> tuple[LockedDependency, ...]:
         """See `Installer`."""
         (scratch / "asked.txt").write_text(asked(wanted), encoding="utf-8")
+        _settle_settings(scratch)
         hashed = ("--generate-hashes", *_WHEELS, "--python", interpreter(venv), "--no-header", "--no-annotate")
         text = self._run("choosing its dependencies", scratch, "pip", "compile", *hashed, "asked.txt")
         return checked(wanted, _parsed(text, {wheel.name for wheel in wanted.wheels}))
@@ -39,11 +42,17 @@ class Uv:
     def install(self, wanted: Wanted, dependencies: Sequence[LockedDependency], venv: Path, scratch: Path) -> None:
         """See `Installer`."""
         (scratch / "pinned.txt").write_text(pinned(wanted, dependencies), encoding="utf-8")
+        _settle_settings(scratch)
         strict = ("--no-deps", "--require-hashes", *_WHEELS, "--python", interpreter(venv))
         self._run("installing its dependencies", scratch, "pip", "install", *strict, "-r", "pinned.txt")
 
     def _run(self, what: str, folder: Path, *words: str | Path) -> str:
         return run_installer([self._program, "--quiet", *words], folder, self._environ, f"{what} (by uv)")
+
+
+def _settle_settings(scratch: Path) -> None:
+    """Let uv look for a project's settings no further: above lies a folder that everybody may write, like /tmp."""
+    (scratch / "uv.toml").touch()
 
 
 def _parsed(text: str, here: set[str]) -> Iterator[LockedDependency]:

@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,22 @@ def test_settings_that_lead_elsewhere_are_no_success(world: World, tmp_path: Pat
         assert world.left == []
     else:
         Installed(world.home).verify(there)
+
+
+@pytest.mark.parametrize("name", ["uv.toml", "pyproject.toml"])
+def test_settings_that_somebody_left_among_temporary_files_have_no_say(
+    name: str, quick: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_wheel(quick.links, "dep", "1.0")
+    write_wheel(tmp_path / "evil", "dep", "9.9")
+    everybodys = tmp_path / "everybodys"
+    everybodys.mkdir()
+    table = "[tool.uv]\n" if name == "pyproject.toml" else ""
+    (everybodys / name).write_text(f'{table}find-links = ["{tmp_path}/evil"]\n')
+    monkeypatch.setattr(tempfile, "tempdir", str(everybodys))
+    del quick.environ["UV_FIND_LINKS"]
+    with pytest.raises(InstallRefused, match="dep was not found"):
+        quick.install(server_bundle(tmp_path / "words", ["dep"]))
 
 
 def test_what_an_address_leads_to_is_refused(either: World, tmp_path: Path) -> None:
