@@ -21,7 +21,7 @@ from envhub_registry.install.home import CONTENT, STATEMENT, VENV, InstallHome
 from envhub_registry.install.hub_wheel import DISTRIBUTION
 from envhub_registry.install.record import InstalledRecord
 from envhub_registry.install.refusal import InstallationDamaged
-from envhub_registry.install.virtual_environment import check_distributions, check_files
+from envhub_registry.install.virtual_environment import check_distributions, check_files, check_no_others
 from envhub_registry.trust.refusal import TrustRefused
 from envhub_registry.trust.signing import open_envelope, parse_envelope
 
@@ -31,7 +31,8 @@ _CACHES = "__pycache__"
 def verify_installed(installation: Installation, home: InstallHome) -> None:
     """Check content, signature, wheel and versions, by the publisher's digest where it is signed.
 
-    Of its dependencies there must be just the locked versions; what is inside them is not read again.
+    Of its dependencies there must be just the locked versions, and nothing beside them; what is inside them is not
+    read again.
 
     Raises:
         ConfigError: its record is damaged.
@@ -140,3 +141,4 @@ def _check_environment(record: InstalledRecord, folder: Path) -> None:
         expected[canonicalize_name(wheel.name.split("-")[0])] = wheel.name.split("-")[1]
         check_files(folder / VENV, wheel)
     check_distributions(folder / VENV, expected)
+    check_no_others(folder / VENV, wheel)

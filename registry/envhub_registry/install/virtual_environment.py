@@ -1,5 +1,6 @@
 """A virtual environment on the disk: what is in it, and how it is moved. Nothing in it is run."""
 
+import csv
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PathDistribution
@@ -15,6 +16,10 @@ from envhub.lock import LockedDependency
 from envhub_registry.install.home import interpreter
 from envhub_registry.install.refusal import InstallationDamaged, InstallRefused
 from envhub_registry.install.wanted import Wanted
+
+_CACHES = "__pycache__"
+_OF_UV = ("_virtualenv.pth", "_virtualenv.py")
+"""What an older uv puts beside the distributions for those who build some; Python would run it at every start."""
 
 
 def site_packages(venv: Path) -> Path:
@@ -67,6 +72,8 @@ def _plain(version: str) -> str:
 def settle(venv: Path, final: Path) -> None:
     """Let its programs name the path that it is about to be moved to; Python itself finds its own."""
     old, new = str(venv).encode(), str(final).encode()
+    for name in _OF_UV:
+        (site_packages(venv) / name).unlink(missing_ok=True)
     for file in (venv / "bin").iterdir():
         if file.is_symlink() or not file.is_file():
             continue
@@ -128,6 +135,44 @@ def check_files(venv: Path, wheel: Path) -> None:
                 raise InstallationDamaged(f"{path!r} of its wheel cannot be read: {error.strerror}") from error
             if not same:
                 raise InstallationDamaged(f"{path!r} of its wheel was changed after it was installed")
+
+
+def check_no_others(venv: Path, wheel: Path | None) -> None:
+    """See that only what distributions brought lies where Python would load it; the wheel's own bytecode goes.
+
+    It would load a `sitecustomize.py` or a `.pth` beside the distributions, and a library in the place of a module.
+
+    Raises:
+        InstallationDamaged: there is one.
+    """
+    site = site_packages(venv)
+    if "include-system-site-packages = true" in (venv / "pyvenv.cfg").read_text(encoding="utf-8").lower():
+        raise InstallationDamaged(f"{venv} lets in what is installed outside of it")
+    brought = {path for record in site.glob("*.dist-info/RECORD") for path in _recorded(record)}
+    known = {path.partition("/")[0] for path in brought} | {_CACHES}
+    _refuse_others(site, known, "")
+    if wheel is None:
+        return
+    with zipfile.ZipFile(wheel) as archive:
+        own = {path for name in archive.namelist() if (path := _installed(name)) is not None}
+    for folder in {path.rpartition("/")[0] for path in own if path.endswith(".py")}:
+        start = f"{folder}/" if folder else ""
+        known = {path.removeprefix(start).partition("/")[0] for path in brought | own if path.startswith(start)}
+        _refuse_others(site / folder, known | {_CACHES}, start)
+        # Python would believe it, whatever it holds; another process may be writing or removing some now.
+        for left in (site / folder / _CACHES).glob("*"):
+            left.unlink(missing_ok=True)
+
+
+def _refuse_others(folder: Path, known: set[str], start: str) -> None:
+    if others := sorted(name for each in folder.iterdir() if (name := each.name) not in known):
+        raise InstallationDamaged(f"{start + others[0]!a} in its virtual environment came with no distribution")
+
+
+def _recorded(record: Path) -> Iterator[str]:
+    """The files that a distribution brought."""
+    with record.open(encoding="utf-8", newline="") as lines:
+        yield from (row[0] for row in csv.reader(lines) if row)
 
 
 def _installed(path: str) -> str | None:

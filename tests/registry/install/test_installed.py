@@ -90,6 +90,22 @@ TAMPERED: dict[str, tuple[Callable[[Place], object], str]] = {
         "has dep 2.0, and was installed with 1.0",
     ),
     "something more": (lambda place: (place.site / "more-1.0.dist-info").mkdir(), "has more 1.0"),
+    "code that Python runs at its start": (
+        lambda place: (place.site / "sitecustomize.py").write_text(""),
+        "'sitecustomize.py' in its virtual environment came with no distribution",
+    ),
+    "a line that Python runs at its start": (
+        lambda place: (place.site / "a.pth").write_text("import os"),
+        "'a.pth' in its virtual environment came with no distribution",
+    ),
+    "a module in the place of one": (
+        lambda place: (place.site / "words/tasks.abi3.so").write_text(""),
+        "'words/tasks.abi3.so' in its virtual environment came with no distribution",
+    ),
+    "what is installed outside": (
+        lambda place: (place.folder / "venv/pyvenv.cfg").write_text("include-system-site-packages = true\n"),
+        "lets in what is installed outside",
+    ),
     "no interpreter": (lambda place: (place.folder / "venv/bin/python").unlink(), "no virtual environment"),
     "no statement": (lambda place: (place.folder / STATEMENT).unlink(), "No such file"),
     "a damaged statement": (lambda place: (place.folder / STATEMENT).write_text("{}"), "no envelope"),
@@ -129,6 +145,13 @@ def test_caches_that_python_left_are_thrown_away(place: Place) -> None:
     (caches / "verify.cpython-311.pyc").write_bytes(b"what the attacker likes")
     place.installed.verify(place.installation)
     assert not caches.exists()
+
+
+def test_bytecode_of_its_own_code_is_thrown_away(place: Place) -> None:
+    (caches := place.site / "words/__pycache__").mkdir()
+    (caches / "__init__.cpython-311.pyc").write_bytes(b"what the attacker likes")
+    place.installed.verify(place.installation)
+    assert not list(caches.iterdir())
 
 
 def test_a_tool_list_that_changed_is_refused(place: Place) -> None:
