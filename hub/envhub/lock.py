@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import tomli_w
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from envhub.errors import ConfigError
 from envhub.frozen import Frozen
@@ -65,6 +65,14 @@ class Lock(Frozen):
     hub_version: str
     """Of the hub that wrote it."""
     environments: tuple[LockedEnvironment, ...] = ()
+
+    @field_validator("environments")
+    @classmethod
+    def _are_named_once(cls, environments: tuple[LockedEnvironment, ...]) -> tuple[LockedEnvironment, ...]:
+        names = [each.name for each in environments]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"{twice[0]!r} is there twice")
+        return environments
 
     def find(self, name: str) -> LockedEnvironment | None:
         """What it says of an environment."""

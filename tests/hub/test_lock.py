@@ -60,6 +60,7 @@ def test_an_environment_is_put_in_the_place_of_its_namesake() -> None:
         ('hub_version = "1"\nenvironment = []', "environment: Extra inputs are not permitted"),
         ("[[environments]", "cannot be read"),
         ("", "hub_version: Field required"),
+        ('hub_version = "1"' + 2 * '\n[[environments]]\nname = "x"\nversion = "1"', "'x' is there twice"),
     ],
 )
 def test_a_lock_that_does_not_hold_is_refused_by_name(text: str, said: str, tmp_path: Path) -> None:

@@ -32,8 +32,13 @@ def check_installed(installation: Installation | None, target: str, lock: Lock) 
         ConfigError: they are others, or nothing is installed.
     """
     locked = lock.find(target.partition("@")[0])
-    if locked is None or locked.bundle is None:
+    if locked is None or (locked.bundle is None and installation is None):
         return  # judged by what its host says, once it is up
+    if locked.bundle is None:
+        raise ConfigError(
+            f"the lock names {target} as it runs from its author's folder, and here it is installed; name the folder, "
+            f"or lock what is installed with `hub lock {target}`"
+        )
     if installation is None:
         raise ConfigError(f"the lock names {target}, which is not installed; run `hub install --locked`")
     here = installation.locked
@@ -41,10 +46,11 @@ def check_installed(installation: Installation | None, target: str, lock: Lock) 
         ("bundle", locked.bundle, here.bundle),
         ("list of dependencies", locked.dependencies_digest, here.dependencies_digest),
         ("Python", locked.python, here.python),
+        ("signer", locked.key_id, here.key_id if locked.key_id is not None else None),
     ):
         if before != now:
             raise ConfigError(
-                f"{target} is installed with another {what} than the lock names ({now} instead of {before}); "
+                f"{target} is installed with another {what} than the lock names ({now or 'none'} instead of {before}); "
                 "run `hub install --locked`"
             )
 

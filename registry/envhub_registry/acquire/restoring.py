@@ -89,6 +89,8 @@ async def _as_there(locked: LockedEnvironment, place: Place, order: Restoration)
 
 def _is_same(there: Installation, locked: LockedEnvironment) -> bool:
     here = there.locked
+    if locked.key_id not in (None, here.key_id):
+        return False
     return (here.bundle, here.dependencies_digest) == (locked.bundle, locked.dependencies_digest)
 
 

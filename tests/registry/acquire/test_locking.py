@@ -93,10 +93,11 @@ def test_a_lock_of_another_key_or_another_hub_is_refused(user: Machine, lab: Sho
     lab.publish("lab/words")
     user.hub("install", "lab/words", "--from", lab.url)
     user.hub("lock", "lab/words", "arithmetic")
-    user.hub("remove", "lab/words")
     file = user.project / "envhub.lock"
     text = file.read_text()
     file.write_text(text.replace(lab.publisher.key_id, "ab" * 32))
+    user.hub("install", "--locked").refused("ab" * 32)
+    user.hub("remove", "lab/words")
     user.hub("install", "--locked").refused("ab" * 32)
     file.write_text(text.replace('code = "sha256:', 'code = "sha256:00'))
     user.hub("install", "--locked").refused("arithmetic", "hub lock arithmetic")

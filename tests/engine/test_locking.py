@@ -1,0 +1,54 @@
+"""A run that is held to a lock plays no other installation than the lock names."""
+
+from pathlib import Path
+
+import pytest
+
+from envhub.engine.locking import check_installed
+from envhub.errors import ConfigError
+from envhub.installed import Installation
+from envhub.lock import Lock, LockedDependency, LockedEnvironment
+
+LOCKED = LockedEnvironment(
+    name="lab/sums",
+    version="1.2.0",
+    bundle="sha256:" + "a" * 64,
+    source="https://hub.example.org",
+    key_id="b" * 64,
+    python="3.11",
+)
+LOCK = Lock(hub_version="0.1.0", environments=(LOCKED,))
+MORE = LockedDependency(name="dep", version="1.0", hashes=("sha256:" + "c" * 64,))
+
+
+def installed(**changes: object) -> Installation:
+    """What is installed, with something else than the lock names."""
+    here = LOCKED.model_copy(update=changes)
+    return Installation(here, "Sums.", Path("env.toml"), Path("python"), is_class=False)
+
+
+def test_what_the_lock_names_is_played_wherever_it_came_from() -> None:
+    check_installed(installed(), "lab/sums@1.2.0", LOCK)
+    check_installed(installed(source="file:///mirror"), "lab/sums@1.2.0", LOCK)
+
+
+@pytest.mark.parametrize(
+    ("what", "changes"),
+    [
+        ("bundle", {"bundle": "sha256:" + "0" * 64}),
+        ("list of dependencies", {"dependencies": (MORE,)}),
+        ("Python", {"python": "3.12"}),
+        ("signer", {"key_id": "0" * 64}),
+        ("signer", {"key_id": None}),
+    ],
+)
+def test_what_differs_is_refused_by_name(what: str, changes: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=f"another {what} than the lock names .*hub install --locked"):
+        check_installed(installed(**changes), "lab/sums@1.2.0", LOCK)
+
+
+def test_what_is_installed_is_not_what_was_locked_in_its_authors_folder() -> None:
+    lock = Lock(hub_version="0.1.0", environments=(LockedEnvironment(name="lab/sums", version="1.2.0"),))
+    with pytest.raises(ConfigError, match="from its author's folder, and here it is installed"):
+        check_installed(installed(), "lab/sums", lock)
+    check_installed(None, "./sums", lock)
