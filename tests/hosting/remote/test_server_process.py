@@ -16,6 +16,8 @@ from envhub.errors import ConfigError, TaskError
 from envhub.hosting.launch import ServeOrder
 from envhub.hosting.remote.process import LINES_A_SECOND, ServerProcess, kill_running, start
 from envhub.hosting.remote.program import Program, clean_environment
+from envhub.installed import Installation
+from envhub.lock import LockedEnvironment
 
 ORDER = ServeOrder(environment="somebody's", control_token="control-token-of-this-test")
 READY = {"name": "x", "control_url": "http://127.0.0.1:1", "agent_url": "http://127.0.0.1:1", "pid": 1}
@@ -151,3 +153,24 @@ def test_variables_named_like_secrets_are_kept_from_environments() -> None:
     assert set(clean_environment(everything)) == set(plain)
     # What an environment declares that it needs, it gets; and that alone.
     assert set(Program(secrets=(secret[0], "NOT_SET")).environment(everything)) == {*plain, secret[0]}
+
+
+def test_an_installed_environment_is_shown_less_and_what_it_declares() -> None:
+    named = ("GITHUB_PAT", "TOKEN_OF_LAB", "API_KEY_OPENAI", "AWS_ACCESS_KEY_ID", "NPM_CONFIG__AUTH", "SSH_AUTH_SOCK")
+    login = {"DATABASE_URL": "postgres://me:pw@host/db", "UV_INDEX_URL": "https://pat@host/simple"}
+    plain = {
+        "PATH": "/bin",
+        "PWD": "/",
+        "XAUTHORITY": "/x",
+        "TOKENIZERS_PARALLELISM": "1",
+        "HF_ENDPOINT": "https://h/@x",
+    }
+    everything: dict[str, str] = dict.fromkeys((*named, "OPENAI_API_KEY"), "x") | login | plain
+    installed = Program(secrets=("DATABASE_URL",), is_strangers=True)
+    assert set(installed.environment(everything)) == {*plain, "DATABASE_URL"}
+
+
+def test_what_is_installed_is_a_strangers(tmp_path: Path) -> None:
+    locked = LockedEnvironment(name="lab/sums", version="1.0.0")
+    installation = Installation(locked, "Sums.", tmp_path / "env.toml", tmp_path / "python", is_class=True)
+    assert "GITHUB_PAT" not in Program.of(installation).environment({"GITHUB_PAT": "ghp_x"})
