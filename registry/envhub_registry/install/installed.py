@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from mcp_types import Tool
 
@@ -16,9 +17,9 @@ class Installed:
     Finding needs none of what the extra `registry` brings: the hub inside an installed environment lacks it.
     """
 
-    def __init__(self, home: InstallHome | None = None) -> None:
-        """`home` is the user's own unless another is given."""
-        self.home = home or InstallHome.of(os.environ)
+    def __init__(self, home: InstallHome | None = None, settings: Path | None = None) -> None:
+        """`home` and the folder of `settings` are the user's own unless others are given."""
+        self.home, self._settings = home or InstallHome.of(os.environ), settings
 
     def all(self) -> Sequence[Installation]:
         """Every version there is, by name and version.
@@ -37,12 +38,16 @@ class Installed:
 
         Raises:
             InstallationDamaged: it is not.
+            TrustRefused: its key is not trusted any more, or this version had other bytes.
             ConfigError: its record is damaged, or the extra that can tell is not installed.
         """
         try:
-            from envhub_registry.install.verifying import verify_installed
+            from envhub_registry.install.verifying import verify_installed, verify_trusted
+            from envhub_registry.trust.keys import config_folder
+            from envhub_registry.trust.store import TrustStore
         except ImportError as error:
             raise _unable(installation, error) from error
+        verify_trusted(installation, TrustStore(self._settings or config_folder(os.environ)))
         verify_installed(installation, self.home)
 
     def admit(self, installation: Installation, tools: Sequence[Tool]) -> None:

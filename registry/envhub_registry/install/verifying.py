@@ -22,8 +22,10 @@ from envhub_registry.install.hub_wheel import DISTRIBUTION
 from envhub_registry.install.record import InstalledRecord
 from envhub_registry.install.refusal import InstallationDamaged
 from envhub_registry.install.virtual_environment import check_distributions, check_files, check_no_others
+from envhub_registry.names import Release
 from envhub_registry.trust.refusal import TrustRefused
 from envhub_registry.trust.signing import open_envelope, parse_envelope
+from envhub_registry.trust.store import TrustStore
 
 _CACHES = "__pycache__"
 
@@ -52,6 +54,21 @@ def verify_installed(installation: Installation, home: InstallHome) -> None:
             f"{installation.target} is not used, since it is not what was installed: {said}; "
             f"`hub remove {installation.target}`, then install it again"
         ) from error
+
+
+def verify_trusted(installation: Installation, trust: TrustStore) -> None:
+    """See that whoever signed it is still believed, and that its version never had other bytes.
+
+    Raises:
+        TrustRefused: it is not so.
+        TrustStoreError: what is believed cannot be read.
+    """
+    locked = installation.locked
+    if locked.key_id is None or locked.bundle is None:
+        return
+    pins, release = trust.pins(), Release.parse(installation.target)
+    pins.check_key(release.package.namespace, locked.key_id)
+    pins.check_version(release, locked.bundle, is_exact=True)
 
 
 def _check_record(installation: Installation, record: InstalledRecord) -> None:

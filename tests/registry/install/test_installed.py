@@ -17,7 +17,9 @@ from envhub_registry.install.installed import Installed
 from envhub_registry.install.installing import Origin
 from envhub_registry.install.refusal import InstallationDamaged
 from envhub_registry.install.virtual_environment import site_packages
+from envhub_registry.trust.refusal import KeyChanged, Replayed
 from envhub_registry.trust.signing import sign
+from envhub_registry.trust.store import TrustStore
 from envhub_registry.trust.tools import ToolsChanged, tool_list_digest
 from tests.registry.install.wheels import World, server_bundle, write_wheel
 from tests.registry.trust.statements import KEY, STRANGER, statement
@@ -41,7 +43,8 @@ class Place:
         self.installation: Installation = world.install(self.bundle, signed(self.bundle, tool_list_digest(TOOLS)))
         self.folder = world.home.folder(self.bundle.release)
         self.content, self.site = self.folder / "content", site_packages(self.folder / "venv")
-        self.installed = Installed(world.home)
+        self.trust = TrustStore(folder / "settings")
+        self.installed = Installed(world.home, folder / "settings")
 
 
 @pytest.fixture
@@ -124,6 +127,21 @@ def test_what_was_tampered_with_is_not_used(what: str, place: Place) -> None:
     tamper, said = TAMPERED[what]
     tamper(place)
     with pytest.raises(InstallationDamaged, match=rf"words@1\.2\.0 is not used, .*{said}.*hub remove acme/words"):
+        place.installed.verify(place.installation)
+
+
+def test_a_key_that_is_not_trusted_any_more_is_not_used(place: Place) -> None:
+    place.trust.trust("acme", (STRANGER.id,))
+    with pytest.raises(KeyChanged, match=f"the key of 'acme' changed.*hub trust acme {KEY.id}"):
+        place.installed.verify(place.installation)
+    place.trust.trust("acme", (STRANGER.id, KEY.id))
+    place.installed.verify(place.installation)
+
+
+def test_a_version_that_had_other_bytes_is_not_used(place: Place) -> None:
+    other = "sha256:" + "0" * 64
+    place.trust.admit(sign(statement(place.bundle.release, other), KEY), other, place.bundle.release)
+    with pytest.raises(Replayed, match=f"was {other} when it was first installed"):
         place.installed.verify(place.installation)
 
 
