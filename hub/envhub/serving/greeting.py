@@ -16,7 +16,7 @@ from envhub.loop import run_async
 from envhub.models.config import ModelConfig
 from envhub.serving.credential import ControlCredential, control_credential
 from envhub.serving.ending import serve_to_the_end
-from envhub.serving.handing_over import hand_over, see_that_it_is_sound
+from envhub.serving.handing_over import TOOLS_VARIABLE, hand_over, see_that_it_is_sound
 from envhub.serving.serve import Service, serve
 from envhub.serving.stdio_pipe import keep_to_ourselves
 
@@ -107,10 +107,11 @@ def serve_for_people(
     given = assignments(settings, "--set")
     asked = {role: ModelConfig(name=str(model)) for role, model in assignments(roles, "--role").items()}
     installation = find_installation(name)
+    tools_digest = os.environ.pop(TOOLS_VARIABLE, None)
     if installation is not None:
-        run_async(see_that_it_is_sound, installation, given, asked)
+        tools_digest = run_async(see_that_it_is_sound, installation, given, asked)
         if installation.is_class:
-            hand_over(installation, name)
+            hand_over(installation, name, tools_digest)
     with control_credential(control) as credential:
         service = Service(
             environment=name if installation is None else str(installation.file),
@@ -124,6 +125,7 @@ def serve_for_people(
             public_url=public_url.rstrip("/") if public_url else None,
             ttl_seconds=ttl_seconds,
             traces=traces,
+            tools_digest=tools_digest,
         )
         return serve_to_the_end(partial(serve, service), lambda ready: _announce(ready, credential, as_json))
 

@@ -18,11 +18,14 @@ from envhub.models.credentials import load_credentials
 from envhub.models.resolve import open_model
 from envhub.models.serving import serve_roles
 
+TOOLS_VARIABLE = "ENVHUB_SERVED_TOOLS"
+"""Tells the process that serves which tools were seen to be those that were published: it lists them anew."""
+
 
 async def see_that_it_is_sound(
     installation: Installation, settings: Mapping[str, JsonValue], roles: Mapping[str, ModelConfig]
-) -> None:
-    """Serve it for a moment, to see that bytes and tools are what was installed.
+) -> str:
+    """Serve it for a moment, to see that bytes and tools are what was installed; the digest of these tools.
 
     Raises:
         UsageError: they are not, or it cannot be served as asked.
@@ -34,13 +37,15 @@ async def see_that_it_is_sound(
             role: await stack.enter_async_context(open_model(model, credentials)) for role, model in roles.items()
         }
         endpoints = await stack.enter_async_context(serve_roles(models))
-        await stack.enter_async_context(open_installed(installation, settings, endpoints))
+        host = await stack.enter_async_context(open_installed(installation, settings, endpoints))
+        return host.info.tools_digest
 
 
-def hand_over(installation: Installation, name: str) -> NoReturn:
+def hand_over(installation: Installation, name: str, tools_digest: str) -> NoReturn:
     """Become the process that serves it: this one's arguments, with the file in the place of the name."""
     arguments = [str(installation.file) if word == name else word for word in sys.argv[1:]]
     variables = Program.of(installation).environment(os.environ)
+    variables[TOOLS_VARIABLE] = tools_digest
     if token := os.environ.get(TOKEN_VARIABLE):
         variables[TOKEN_VARIABLE] = token
     sys.stdout.flush()

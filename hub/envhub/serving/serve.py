@@ -54,6 +54,8 @@ class Service:
     ttl_seconds: float = 7200.0
     traces: str | None = None
     """The OTLP collector that spans go to; None makes none."""
+    tools_digest: str | None = None
+    """What its tools were when it was seen to be what was published; None takes them as they are."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,15 @@ async def serve(
     """Serve until `stopped` returns; `give_up` is called where episodes do not close in time.
 
     Raises:
-        UsageError: the environment, its configuration, a role or an address does not hold.
+        UsageError: the environment, its tools, its configuration, a role or an address does not hold.
     """
     async with AsyncExitStack() as stack:
         host = await _host(service, stack)
+        if service.tools_digest not in (None, host.info.tools_digest):
+            raise ConfigError(
+                f"{host.info.name} offers other tools than a moment ago ({host.info.tools_digest} "
+                f"instead of {service.tools_digest}); it is not served: install it again, or tell its owner"
+            )
         serving = await stack.enter_async_context(serving_host(host, service, give_up))
         ready(serving.ready)
         await stopped()
