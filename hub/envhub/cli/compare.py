@@ -64,7 +64,12 @@ def compare(
         int | None, typer.Option(min=1, help="Project cost and time to N tasks; the full split where it is played.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where the models' runs go; runs/compare-ENV-TIME by default.")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="Where the models' runs go; runs/compare-ENV-TIME by default. Or FILE.html or FILE.md: a report.",
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the comparison in -o.")] = False,
     root: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
@@ -80,8 +85,9 @@ def compare(
     from envhub.cli.compare_tables import print_comparison
     from envhub.cli.comparing import play_models, read_runs
     from envhub.cli.console import results
+    from envhub.reporting.write import is_report
 
-    code = 0
+    code, file = 0, output if is_report(output) else None
     if model or resume:
         given = run_settings(
             environments=what,
@@ -101,12 +107,16 @@ def compare(
             track=trackers_of(None, no_track),
         )
         comparison, code = play_models(
-            given, model or [], base_url or [], config, output, resume, project, is_quiet=quiet
+            given, model or [], base_url or [], config, None if file else output, resume, project, is_quiet=quiet
         )
     else:
         comparison = read_runs(what or [], root, project)
     if comparison is None:
         raise typer.Exit(code)
+    if file is not None:
+        from envhub.cli.reporting import write_comparison
+
+        write_comparison(comparison, file)
     if as_json:
         sys.stdout.write(json.dumps(comparison.as_json()) + "\n")
     else:

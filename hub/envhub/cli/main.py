@@ -21,6 +21,7 @@ from envhub.cli import (
     mock_server,
     model,
     play,
+    reporting,
     run,
     runs,
     score,
@@ -48,6 +49,7 @@ app.command("show")(runs.show)
 app.command("score")(score.score)
 app.command("export")(export.export)
 app.command("compare")(compare.compare)
+app.command("report")(reporting.report)
 app.command("list")(catalog.list_environments)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
