@@ -28,8 +28,11 @@ def break_down(sandbox: Sandbox, kind: str) -> None:
     for child in _children(os.getpid()):
         with suppress(OSError):
             if sandbox.id in (Path("/proc") / str(child) / "cmdline").read_text():
-                for pid in (*_children(child), child):
-                    os.kill(pid, signal.SIGKILL)
+                below = _children(child)
+                os.kill(child, signal.SIGKILL)  # first, or it could still report that a program ended
+                for pid in below:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
 
 
 def _children(pid: int) -> list[int]:
