@@ -56,7 +56,7 @@ def launch_of(server: ServerSection, place: Place, scratch: Scratch, public: Pub
 def _clean_env(place: Place, scratch: Scratch) -> dict[str, str]:
     """Variables of a foreign program: of the hub's own, PATH and LANG alone."""
     return {
-        "PATH": place.path,
+        **place.variables,
         "LANG": os.environ.get("LANG", "C.UTF-8"),
         "HOME": str(scratch.home),
         "TMPDIR": str(scratch.temporary),

@@ -14,7 +14,9 @@ class Place:
     python: str
 
     @property
-    def path(self) -> str:
-        """PATH; first the programs of an interpreter that is the environment's own."""
+    def variables(self) -> dict[str, str]:
+        """PATH, first the programs of an interpreter that is the environment's own, which leaves its files as they are."""
         path = os.environ.get("PATH", os.defpath)
-        return path if self.python == sys.executable else f"{Path(self.python).parent}{os.pathsep}{path}"
+        if self.python == sys.executable:
+            return {"PATH": path}
+        return {"PATH": f"{Path(self.python).parent}{os.pathsep}{path}", "PYTHONDONTWRITEBYTECODE": "1"}

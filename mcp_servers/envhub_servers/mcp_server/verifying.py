@@ -55,7 +55,7 @@ async def ask_command(section: VerifierSection, place: Place, home: Path, mark: 
     words = {"{folder}": str(place.folder), "{python}": place.python}
     argv = [_fill(word, words) for word in section.command]
     env = {
-        "PATH": place.path,
+        **place.variables,
         "LANG": os.environ.get("LANG", "C.UTF-8"),
         "HOME": str(home),
         "TMPDIR": str(home),
