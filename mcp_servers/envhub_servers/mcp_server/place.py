@@ -15,7 +15,7 @@ class Place:
 
     @property
     def variables(self) -> dict[str, str]:
-        """PATH, first the programs of an interpreter that is the environment's own, which leaves its files as they are."""
+        """PATH; first the programs of an interpreter of the environment's own, which leaves its files as they are."""
         path = os.environ.get("PATH", os.defpath)
         if self.python == sys.executable:
             return {"PATH": path}
