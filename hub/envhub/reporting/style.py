@@ -93,6 +93,7 @@ _SMALL_AND_PAPER = """
   --code: #f6f6f6; --accent: #000; } body { font-size: 10.5pt; } main { max-width: none; padding: 0; }
   section { break-inside: auto; border-color: #ccc; } .tile, svg, tr, figure { break-inside: avoid; }
   h2, h3 { break-after: avoid; } pre { max-height: none; overflow: visible; } .wide { overflow: visible; }
+  .n, th { white-space: normal; }
   details.told::details-content { content-visibility: visible; height: auto; }
   * { -webkit-print-color-adjust: exact; print-color-adjust: exact; } }
 """
