@@ -16,7 +16,7 @@ def find_runs(root: Path) -> list[RunInfo | BrokenRun]:
     """The runs in a folder, up to three levels down, oldest first; what cannot be read is reported, last."""
     found: list[RunInfo] = []
     broken: list[RunInfo | BrokenRun] = []
-    for directory in _directories(root, _DEPTH):
+    for directory in run_directories(root):
         try:
             with open_run(directory) as run:
                 found.append(run.info)
@@ -26,7 +26,8 @@ def find_runs(root: Path) -> list[RunInfo | BrokenRun]:
     return [*found, *broken]
 
 
-def _directories(folder: Path, depth: int) -> Iterator[Path]:
+def run_directories(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
+    """The directories in a folder that hold a database, whatever is in it; looks so many levels down."""
     try:
         with os.scandir(folder) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
@@ -37,4 +38,4 @@ def _directories(folder: Path, depth: int) -> Iterator[Path]:
     elif depth:
         for entry in entries:
             if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
-                yield from _directories(Path(entry.path), depth - 1)
+                yield from run_directories(Path(entry.path), depth - 1)

@@ -1,0 +1,19 @@
+"""Fuzzy search: a few letters in order find what they abbreviate."""
+
+_LONGEST = 400
+
+
+def closeness(query: str, text: str) -> int | None:
+    """How well letters fit a text, larger is better; None where they are not in it, in order. Case does not matter."""
+    text = text[:_LONGEST].lower()
+    query = query.lower()
+    whole = text.find(query)
+    if whole >= 0:
+        begins = whole == 0 or not text[whole - 1].isalnum()
+        return 2 * _LONGEST - whole + (_LONGEST if begins else 0)
+    first = at = text.find(query[0])
+    for letter in query[1:]:
+        if at < 0:
+            break
+        at = text.find(letter, at + 1)
+    return None if at < 0 else _LONGEST - (at - first)
