@@ -1,11 +1,13 @@
-"""Draws the README's pictures from real runs: python docs/images/make.py
+"""Draws the README's pictures from real runs: python docs/images/make.py [NAME…]
 
 Each command runs in a terminal of 100 columns; what it prints becomes an SVG that refers to nothing outside itself.
+The report is photographed in a browser, where there is a `chromium`.
 """
 
 import os
 import pty
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -26,6 +28,11 @@ HUB = Path(sys.executable).parent / "hub"
 MODEL = "'mock/solver?accuracy=0.3&latency=0.05..0.4'"
 RUN = f"hub run arithmetic -m {MODEL} \\\n    --limit 50 --repeats 8 --seed 7 -o runs/sums"
 """Fifty sums, eight tries each, by a mock that is right three times in ten; no model, and the same every time."""
+REPORTED = (
+    "hub run arithmetic -m 'mock/solver?accuracy=0.4&latency=0.05..0.4&fail=0.04' --retries 0 "
+    "--limit 50 --repeats 8 --seed 7 -q -o runs/sums"
+)
+"""As above, by a mock whose backend fails for good now and then: those rollouts have no score."""
 
 
 def print_in_terminal(command: str, folder: Path) -> str:
@@ -67,8 +74,30 @@ def draw(name: str, command: str, printed: str) -> None:
     (HERE / f"{name}.svg").write_text(svg)
 
 
-def main() -> None:
-    """Draw them all."""
+def photograph(name: str, page: Path, width: int, height: int) -> None:
+    """Write `name`.png: how a page looks in a browser, from its top."""
+    browser = shutil.which("chromium")
+    assert browser is not None, "there is no chromium to photograph the report with"
+    options = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={width},{height}"]
+    subprocess.run(
+        [browser, *options, f"--screenshot={HERE / f'{name}.png'}", page.as_uri()],
+        check=True,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def make_report() -> None:
+    """Play a run of which some rollouts break, and photograph its report."""
+    with tempfile.TemporaryDirectory() as folder:
+        for command in (REPORTED, "hub report runs/sums -o report.html"):
+            subprocess.run(
+                ["sh", "-c", command.replace("hub ", f"{HUB} ", 1)], cwd=folder, check=False, capture_output=True
+            )
+        photograph("report", Path(folder, "report.html").resolve(), 1040, 1960)
+
+
+def make_terminals() -> None:
+    """Draw what commands print."""
     with tempfile.TemporaryDirectory() as folder:
         draw("run", RUN, print_in_terminal(RUN, Path(folder)))
         failed = subprocess.run(
@@ -79,5 +108,8 @@ def main() -> None:
         draw("show", show, print_in_terminal(show, Path(folder)))
 
 
+MAKERS = {"terminals": make_terminals, "report": make_report}
+
 if __name__ == "__main__":
-    main()
+    for wanted in sys.argv[1:] or MAKERS:
+        MAKERS[wanted]()

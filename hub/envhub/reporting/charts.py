@@ -34,13 +34,15 @@ def k_charts(runs: Sequence[RunReport]) -> Markup | None:
         lines = [Line("pass@k", passing[0].points)] if passing else []
         lines.append(Line("avg@k", average[0].points))
         drawn = tag("div", curves("pass@k and avg@k", lines), _key([line.name for line in lines]))
-        inner = tag("div", drawn, tag("div", table(titles, rows)), class_="two")
+        inner = tag("div", drawn, tag("div", table(titles, rows, words=0)), class_="two")
     else:
         pictures = [tag("div", tag("h3", "pass@k"), curves("pass@k", passing))] if passing else []
         pictures.append(tag("div", tag("h3", "avg@k"), curves("avg@k", average)))
         told = tag("details", tag("summary", "The figures"), table(titles, rows), class_="told")
         inner = join(tag("div", pictures, class_="two"), _key([line.name for line in average]), told)
     words = "pass@k: the chance that one of k samples passes. avg@k: their mean reward. Bars are 95 % intervals."
+    if any(at.avg_at_k.tasks < run.figures.tasks for run in runs for at in run.at_k):
+        words += " A task with fewer than k scored samples is left out at k: curves may rise or fall for that alone."
     return tag("section", tag("h2", "With k samples of a task"), inner, tag("p", words, class_="soft small"))
 
 
@@ -71,7 +73,8 @@ def distribution_chart(run: RunReport) -> Markup | None:
     numbers = table(["reward", "rollouts", "share"], rows)
     told = numbers if len(rows) <= 8 else tag("details", tag("summary", "The figures"), numbers, class_="told")
     two = tag("div", tag("div", histogram("Rewards of scored rollouts", run.rewards)), tag("div", told), class_="two")
-    words = f"{total:,} scored rollouts; {run.figures.constant_groups:,} of {run.figures.tasks:,} tasks have one only."
+    alike = f"{run.figures.constant_groups:,} of {run.figures.tasks:,} tasks"
+    words = f"{total:,} scored rollouts; in {alike}, all samples got the same reward."
     return tag("section", tag("h2", "Rewards"), two, tag("p", words, class_="soft small"))
 
 

@@ -1,5 +1,6 @@
 """Charts as SVG: made here, styled by the page, with words beside them for those who do not see them."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from envhub.reporting.markup import Markup, tag
 WIDTH, HEIGHT = 440.0, 250.0
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 14.0, 14.0, 34.0
 COLOURS = 8
+WIDEST_BAR = 96.0
 
 
 @dataclass(frozen=True)
@@ -64,26 +66,27 @@ def _line(line: Line, places: dict[int, float], up: Callable[[float], float], co
 
 def histogram(title: str, bars: Sequence[Bar]) -> Markup:
     """How many rollouts got which reward."""
-    most = max(bar.count for bar in bars)
+    most = _ceiling(max(bar.count for bar in bars))
     width = (WIDTH - LEFT - RIGHT) / len(bars)
     drawn = list(_grid(0, most, whole=True))
     every = max(1, len(bars) // 6)
     for place, bar in enumerate(bars):
         height = bar.count / most * (HEIGHT - TOP - BOTTOM)
-        left = LEFT + place * width + width * 0.1
+        wide = min(width * 0.8, WIDEST_BAR)
+        left = LEFT + (place + 0.5) * width - wide / 2
         drawn.append(
             tag(
                 "rect",
                 x=left,
                 y=HEIGHT - BOTTOM - height,
-                width=width * 0.8,
+                width=wide,
                 height=height,
                 rx="2",
                 class_="bar",
             )
         )
         if place % every == 0:
-            drawn.append(_label(left + width * 0.4, HEIGHT - BOTTOM + 19, f"{bar.low:.3g}", "middle"))
+            drawn.append(_label(left + wide / 2, HEIGHT - BOTTOM + 19, f"{bar.low:.3g}", "middle"))
     return _picture(title, ", ".join(f"{bar.count:,} at {_where(bar)}" for bar in bars), drawn)
 
 
@@ -148,15 +151,20 @@ def _along(place: int, many: int) -> float:
 def _grid(low: float, high: float, *, whole: bool = False) -> Iterator[Markup]:
     for part in range(5):
         value = low + (high - low) * part / 4
-        if whole and value != int(value) and high < 4:
-            continue
         y = HEIGHT - BOTTOM - part / 4 * (HEIGHT - TOP - BOTTOM)
         yield tag("path", d=f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}", class_="axis" if part == 0 else "grid")
         yield _label(LEFT - 7, y + 4, _compact(value) if whole else f"{value:.3g}", "end")
 
 
+def _ceiling(most: int) -> float:
+    """A little more than this, of which a quarter is a round number."""
+    quarter = max(1.0, most / 4)
+    size = 10 ** math.floor(math.log10(quarter))
+    return 4 * next(part * size for part in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if part * size >= quarter - 1e-9)
+
+
 def _compact(value: float) -> str:
-    return f"{value:.0f}" if value < 10_000 else f"{value / 1000:.0f}k"
+    return f"{value:.3g}" if value < 10_000 else f"{value / 1000:.3g}k"
 
 
 def _label(x: float, y: float, text: str, anchor: str) -> Markup:

@@ -25,6 +25,7 @@ from envhub.reporting.identity import identify
 from envhub.reporting.moment import one_moment
 from envhub.reporting.pictures import Pictures
 from envhub.reporting.plainness import Plainness
+from envhub.reporting.wording import KINDS
 from envhub.statistics import Estimate
 from envhub.store import RunInfo, RunReader
 
@@ -147,6 +148,9 @@ def _notices(info: RunInfo, tables: Tables) -> list[str]:
         found.append(f"It stopped by itself: {info.stopped}")
     if not played:
         found.append("No rollout has ended yet, so there is nothing to report but what was asked for.")
+    elif 0 < tables.overall.scored < played:
+        kinds = [f"{count:,} {KINDS[kind]}" for kind, count in tables.overall.kinds.items() if kind != "scored"]
+        found.append(f"{played - tables.overall.scored:,} of {played:,} rollouts have no score ({', '.join(kinds)}).")
     elif not tables.overall.scored:
         found.append("No rollout was scored, so there is no mean: unscored is not zero.")
     if info.bad_rows:

@@ -107,7 +107,8 @@ def _notices(run: RunReport) -> list[Markup]:
 
 def _tiles(run: RunReport) -> Markup:
     found = run.figures
-    last = run.at_k[-1] if len(run.at_k) > 1 else None
+    # The largest k that tasks have samples for.
+    last = next((at for at in run.at_k[:0:-1] if at.pass_at_k is not None and at.pass_at_k.tasks), None)
     tiles = [
         ("mean reward", number(found.mean_reward.value), wording.interval(found.mean_reward) or "no interval"),
         (

@@ -25,7 +25,7 @@ def facts(run: RunReport) -> Iterator[tuple[str, list[str]]]:
     repeats = f" × {count(identity.repeats, 'sample')}" if identity.repeats else ""
     yield "tasks", [f"{count(identity.tasks, 'task')}{repeats}"]
     if identity.tasks_digest:
-        yield "  contents", [identity.tasks_digest]
+        yield "  their contents", [identity.tasks_digest]
     if identity.models or not identity.agents:
         yield "model", list(identity.models) or ["none"]
     if identity.fallbacks:

@@ -39,7 +39,7 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 .two { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1rem 2rem; }
 .two > * { min-width: 0; }
 dl { display: grid; grid-template-columns: minmax(7rem, max-content) 1fr; gap: .35rem 1.4rem; margin: 0; }
-dt { color: var(--soft); } dd { margin: 0; min-width: 0; } dd + dd { grid-column: 2; }
+dt { color: var(--soft); } dt.sub { padding-left: .9rem; } dd { margin: 0; min-width: 0; } dd + dd { grid-column: 2; }
 code, pre { font: .86rem/1.55 ui-monospace, SFMono-Regular, 'DejaVu Sans Mono', Menlo, Consolas, monospace; }
 pre { white-space: pre-wrap; background: var(--code); border-radius: .5rem; padding: .6rem .8rem; margin: .3rem 0;
   max-height: 32rem; overflow: auto; }
@@ -48,11 +48,11 @@ th, td { text-align: left; padding: .38rem .9rem .38rem 0; border-bottom: 1px so
 th:last-child, td:last-child { padding-right: 0; } tbody tr:last-child td { border-bottom: 0; }
 th { color: var(--soft); font-weight: 550; font-size: .82rem; }
 .n { text-align: right; white-space: nowrap; overflow-wrap: normal; font-variant-numeric: tabular-nums; }
-td:first-child { min-width: 7rem; } th { white-space: nowrap; overflow-wrap: normal; }
+td:first-child:not(.n) { min-width: 6rem; } th { white-space: nowrap; overflow-wrap: normal; }
 summary { cursor: pointer; color: var(--accent); padding: .25rem 0; } summary > * { color: var(--ink); }
 details.task { border-top: 1px solid var(--line); } details.task > summary { padding: .55rem 0; }
 footer { color: var(--soft); font-size: .85rem; padding-top: 1rem; }
-.key { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; font-size: .84rem; margin: .4rem 0 0; padding: 0;
+.key { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; font-size: .84rem; margin: .5rem 0 .8rem; padding: 0;
   list-style: none; } .key i { display: inline-block; width: .7rem; height: .7rem; border-radius: .2rem;
   margin-right: .4rem; }
 .talk { border-left: 3px solid var(--line); padding: .1rem 0 .1rem .9rem; margin: .7rem 0; }
