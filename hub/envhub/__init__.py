@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from envhub.limits import Deadlines, Limits
     from envhub.messages import Media, Message, Text, ToolRequest
+    from envhub.notebook import open_run
     from envhub.protocols import Agent, Episode, Model, ModelReply, ModelRequest, Sampling, Seat
     from envhub.rollout import Outcome, Rollout, Stop, ToolCall, Turn
     from envhub.sandbox import Build, Resources, Sandbox, SandboxProvider, SandboxSpec
@@ -46,6 +47,7 @@ _HOME = {
     ),
     "limits": ("Deadlines", "Limits"),
     "messages": ("Media", "Message", "Text", "ToolRequest"),
+    "notebook": ("open_run",),
     "protocols": ("Agent", "Episode", "Model", "ModelReply", "ModelRequest", "Sampling", "Seat"),
     "rollout": ("Outcome", "Rollout", "Stop", "ToolCall", "Turn"),
     "sandbox": ("Build", "Resources", "Sandbox", "SandboxProvider", "SandboxSpec"),
@@ -107,6 +109,7 @@ __all__ = [
     "UsageError",
     "VerifierError",
     "collect",
+    "open_run",
     "segments",
     "tool",
 ]

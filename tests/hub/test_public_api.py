@@ -56,6 +56,7 @@ PUBLIC = [
     "UsageError",
     "VerifierError",
     "collect",
+    "open_run",
     "segments",
     "tool",
 ]

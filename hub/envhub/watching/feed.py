@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,11 @@ from typing import Any, Self, TypeVar, cast
 from pydantic import ValidationError
 
 from envhub.errors import RunDirectoryError
+from envhub.rollout import Rollout
 from envhub.store import LiveState, RunInfo, RunReader
 from envhub.store.facts import ShownStatus
-from envhub.store.schema import LIVE_COLUMNS, SUMMARY_COLUMNS
+from envhub.store.rows import SELECT_TURNS, rollout_from
+from envhub.store.schema import LIVE_COLUMNS, SUMMARY_COLUMNS, TURN_BITS
 from envhub.store.source import Source
 from envhub.watching.columns import Columns
 from envhub.watching.counts import Counts
@@ -249,6 +251,32 @@ class RunFeed:
         found = RolloutList(self.columns, sort, descending=descending, where=where, search=search, effective=effective)
         found.catch_up()
         return found
+
+    def records(self, places: Iterable[int]) -> Iterator[Rollout]:
+        """The full records of rows, one at a time in memory, as they were at one moment.
+
+        Raises:
+            RunDirectoryError: they are damaged, or gone.
+        """
+        ids = self.columns.ids
+        with self._reading() as connection:
+            connection.execute("BEGIN")
+            try:
+                for place in places:
+                    row_id = ids[place]
+                    row = connection.execute("SELECT body FROM rollouts WHERE id = ?", (row_id,)).fetchone()
+                    if row is None:
+                        raise RunDirectoryError(f"a record of {self.directory} is gone; refresh, and look again")
+                    turns = connection.execute(SELECT_TURNS, (row_id << TURN_BITS, row_id + 1 << TURN_BITS))
+                    yield rollout_from(row[0], turns)
+            finally:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+
+    @property
+    def reader(self) -> RunReader:
+        """The store's own reader of the run, for what the feed does not keep."""
+        return self._reader
 
     def next_live(self, after: str | None = None) -> LiveState | None:
         """The attempt in flight that comes after one of this rollout id, going round; None without any."""
