@@ -1,7 +1,9 @@
 """The facts of a report: complete enough for a stranger, honest about what is missing, and without secrets."""
 
 import hashlib
+import sqlite3
 import struct
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import anyio
 import pytest
 
 from envhub import Message, Outcome, Turn
-from envhub.errors import RunDirectoryError
+from envhub.errors import HubError, RunDirectoryError
 from envhub.messages import Media
 from envhub.reporting.figures import MOST_GROUPS
 from envhub.store import open_writer
@@ -139,6 +141,37 @@ async def test_a_run_that_cannot_be_read_is_refused_in_words(tmp_path: Path) -> 
     (folder / "run.db").write_bytes(b"no database at all" * 100)
     with pytest.raises(RunDirectoryError, match="damaged or no database"):
         report_of(folder)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE meta SET value = 'odd' WHERE key = 'status'",
+        "UPDATE rollouts SET outcome = 'odd'",
+        "UPDATE rollouts SET body = '{}'",
+        "UPDATE rollouts SET body = 'no JSON'",
+        "DELETE FROM meta WHERE key = 'run_id'",
+        "UPDATE meta SET value = '[]' WHERE key = 'resolved'",
+        "DROP TABLE turns",
+    ],
+)
+async def test_a_run_with_rows_that_nobody_wrote_is_refused_in_words(tmp_path: Path, damage: str) -> None:
+    await make_run(tmp_path / "run", [played(0, 0)])
+    with closing(sqlite3.connect(tmp_path / "run" / "run.db")) as connection:
+        connection.execute(damage)
+        connection.commit()
+    with pytest.raises(HubError, match=r"run in .* cannot be reported|could not read the run in"):
+        report_of(tmp_path / "run")
+
+
+async def test_only_what_hub_run_played_is_said_to_be_played_again_by_it(tmp_path: Path) -> None:
+    await make_run(tmp_path / "run", [played(0, 0)])
+    async with open_writer(tmp_path / "new", resolved={**RESOLVED, "rescored": {}}, given="", resume=False) as writer:
+        await writer.add(played(0, 0))
+    run, rescored = report_of(tmp_path / "run", tmp_path / "new").runs
+    assert run.commands == ("hub run --config run/resolved.json -o runs/again",)
+    assert rescored.commands == ()
+    assert any("new rewards" in notice for notice in rescored.notices)
 
 
 async def test_hostile_text_is_plain_in_every_fact(tmp_path: Path) -> None:

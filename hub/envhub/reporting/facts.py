@@ -188,8 +188,10 @@ class RunReport(Frozen):
     """Seconds since the epoch."""
     finished_at: float | None
     hub_version: str
-    is_reproducible: bool
+    is_locked: bool
     """Whether a lock with the exact bytes of its environments lies beside it."""
+    commands: tuple[str, ...]
+    """What plays the same again; none where `hub run` cannot."""
     identity: Identity
     settings: dict[str, JsonValue]
     """The settings as resolved; secrets masked, paths shortened, what is not set left out."""

@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from shlex import quote
+from typing import Any, cast
 
 from envhub.comparing.comparison import Comparison, Standing
+from envhub.errors import RunDirectoryError
+from envhub.gateway.service.visitor import VISITOR
 from envhub.reporting.choosing import choose
 from envhub.reporting.facts import (
     Compared,
@@ -39,6 +43,7 @@ SIZES = {
     "output_tokens": "output tokens",
 }
 MOST_FAULTS = 40
+LOCK = "envhub.lock"
 TRANSCRIPTS = 3
 """The worst and the best, so many each, that a report tells by default."""
 
@@ -68,9 +73,19 @@ def gather(
     return Report(
         made_at=time.time(),
         hub_version=version("envhub"),
-        runs=tuple(_gather_run(run, plainness, transcripts) for run in runs),
+        runs=tuple(_read(run, plainness, transcripts) for run in runs),
         comparison=None if comparison is None else _comparison(comparison, plainness),
     )
+
+
+def _read(run: Wanted, plainness: Plainness, transcripts: int) -> RunReport:
+    try:
+        return _gather_run(run, plainness, transcripts)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # rows that no version of ours has written
+        raise RunDirectoryError(
+            f"the run in {run.directory} cannot be reported: it is damaged, or not what this version of envhub writes "
+            f"({plainness.name(str(error))})"
+        ) from error
 
 
 def _gather_run(run: Wanted, plainness: Plainness, transcripts: int) -> RunReport:
@@ -83,13 +98,14 @@ def _gather_run(run: Wanted, plainness: Plainness, transcripts: int) -> RunRepor
         totals = reader.totals()
         return RunReport(
             name=plainness.name(run.name),
-            run_id=info.run_id,
+            run_id=plainness.name(info.run_id),
             status=info.status,
-            notices=tuple(_notices(info, tables)),
+            notices=tuple(_notices(info, tables, plainness)),
             created_at=info.created_at,
             finished_at=info.finished_at,
-            hub_version=info.hub_version,
-            is_reproducible=(run.directory / "envhub.lock").is_file(),
+            hub_version=plainness.name(info.hub_version),
+            is_locked=(run.directory / LOCK).is_file(),
+            commands=tuple(_commands(run, info, plainness)),
             identity=identify(info, connection, plainness),
             settings=settings if isinstance(settings, dict) else {},
             figures=tables.overall,
@@ -112,7 +128,7 @@ def _gather_run(run: Wanted, plainness: Plainness, transcripts: int) -> RunRepor
             resumptions=tuple(
                 Resumed(
                     at=each.at,
-                    hub_version=each.hub_version,
+                    hub_version=plainness.name(each.hub_version),
                     changes=tuple(plainness.ours(change) for change in each.changes),
                 )
                 for each in info.resumptions
@@ -120,11 +136,24 @@ def _gather_run(run: Wanted, plainness: Plainness, transcripts: int) -> RunRepor
         )
 
 
+def _commands(run: Wanted, info: RunInfo, plainness: Plainness) -> list[str]:
+    """What plays the same again. Visitors of `hub serve` and new rewards of `hub score` are not played by `hub run`."""
+    request: Any = info.resolved.get("request")
+    if not isinstance(request, dict) or "rescored" in info.resolved:
+        return []
+    asked = cast(dict[str, Any], request)
+    if not asked.get("environments") or asked.get("agent") == VISITOR:
+        return []
+    folder = plainness.name(run.name)
+    lock = f" --lock {quote(f'{folder}/{LOCK}')}" if (run.directory / LOCK).is_file() else ""
+    return [f"hub run --config {quote(f'{folder}/resolved.json')}{lock} -o runs/again"]
+
+
 def _renamed(columns: dict[str, Quantiles], names: dict[str, str]) -> dict[str, Quantiles]:
     return {title: columns[column] for column, title in names.items() if column in columns}
 
 
-def _notices(info: RunInfo, tables: Tables) -> list[str]:
+def _notices(info: RunInfo, tables: Tables, plainness: Plainness) -> list[str]:
     """What a reader must know before believing the figures."""
     found: list[str] = []
     played = tables.overall.played
@@ -144,8 +173,10 @@ def _notices(info: RunInfo, tables: Tables) -> list[str]:
         case "finished":
             if missing:
                 found.append(f"{missing:,} planned rollouts were not played.")
+    if "rescored" in info.resolved:
+        found.append("Another run was played, and its rollouts got new rewards here (`hub score`).")
     if info.stopped:
-        found.append(f"It stopped by itself: {info.stopped}")
+        found.append(f"It stopped by itself: {plainness.ours(info.stopped)}")
     if not played:
         found.append("No rollout has ended yet, so there is nothing to report but what was asked for.")
     elif 0 < tables.overall.scored < played:

@@ -70,7 +70,7 @@ def _run(run: RunReport) -> Iterator[str]:
         yield from _tasks(run)
     yield "### Play it again"
     yield ""
-    yield from (code(line) for line in wording.reproduce(run))
+    yield from [code(line) for line in run.commands] or [wording.NOT_AGAIN]
     yield ""
 
 

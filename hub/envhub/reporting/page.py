@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from envhub.reporting import wording
 from envhub.reporting.charts import comparison_chart, distribution_chart, k_charts, outcome_strip
-from envhub.reporting.facts import ComparisonReport, Figures, Report, RunReport
+from envhub.reporting.facts import Compared, ComparisonReport, Figures, Report, RunReport
 from envhub.reporting.markup import Markup, join, table, tag
 from envhub.reporting.provenance import provenance, settings
 from envhub.reporting.sections import faults, groups, outcomes, reproducing, stages, usage
@@ -173,7 +173,7 @@ def _side_by_side(runs: Sequence[RunReport]) -> Markup:
         else "These runs did not play the same tasks: their means answer different questions."
     )
     mark = "soft small" if len(same) == 1 else "notice warn"
-    alike = _card("Side by side", tag("p", note, class_=mark), table(titles, rows, words=3))
+    alike = _card("Side by side", tag("p", note, class_=mark), table(titles, rows, words=2))
     strips = [join(tag("h3", run.name), outcome_strip(run)) for run in runs]
     return join(alike, k_charts(runs), _card("How rollouts ended", *strips))
 
@@ -189,21 +189,10 @@ def _comparison(found: ComparisonReport) -> Markup:
         ]
         for each in found.standings
     ]
-    costs = [
-        [
-            each.label,
-            wording.size(each.prompt_tokens),
-            wording.size(each.output_tokens),
-            wording.seconds(each.seconds_p50),
-            wording.seconds(each.seconds_p95),
-            wording.dollars(each.cost),
-            wording.dollars(each.projected_cost),
-            wording.seconds(each.projected_seconds),
-        ]
-        for each in found.standings
-    ]
-    full = f"all {found.full_tasks:,}" if found.full_tasks is not None else "all"
-    titles = ["model", "prompt tokens", "output tokens", "p50", "p95", "$ each", f"$ {full}", f"time {full}"]
+    costs = [_cost_row(each, is_full=found.full_tasks is not None) for each in found.standings]
+    titles = ["model", "prompt tokens", "output tokens", "p50", "p95", "$ each"]
+    if found.full_tasks is not None:
+        titles += [f"$ all {found.full_tasks:,}", f"time all {found.full_tasks:,}"]
     words = f"On {found.common_tasks:,} common tasks; differences are to the first, paired by task."
     return join(
         _card(
@@ -215,3 +204,15 @@ def _comparison(found: ComparisonReport) -> Markup:
         ),
         _card("What a rollout takes", table(titles, costs)),
     )
+
+
+def _cost_row(each: Compared, *, is_full: bool) -> list[str]:
+    row = [
+        each.label,
+        wording.size(each.prompt_tokens),
+        wording.size(each.output_tokens),
+        wording.seconds(each.seconds_p50),
+        wording.seconds(each.seconds_p95),
+        wording.dollars(each.cost),
+    ]
+    return [*row, wording.dollars(each.projected_cost), wording.seconds(each.projected_seconds)] if is_full else row

@@ -127,8 +127,8 @@ _FAULTS = ("boundary and type", "attempts", "the latest said")
 
 def reproducing(run: RunReport) -> Markup:
     """How to play it again, and when it was taken up."""
-    parts = [tag("pre", "\n".join(wording.reproduce(run)))]
-    if not run.is_reproducible:
+    parts = [tag("pre", "\n".join(run.commands)) if run.commands else tag("p", wording.NOT_AGAIN)]
+    if not run.is_locked:
         words = "No lock lies beside this run: compare the digests above with those of what you play."
         parts.append(tag("p", words, class_="soft small"))
     if run.resumptions:

@@ -63,6 +63,7 @@ footer { color: var(--soft); font-size: .85rem; padding-top: 1rem; }
 """
 
 _CHARTS = """
+a { color: var(--accent); }
 svg.chart { display: block; width: 100%; max-width: 34rem; height: auto; } svg.strip { display: block; width: 100%;
   height: 1.25rem; border-radius: .35rem; }
 svg text { font-size: 12px; fill: var(--soft); font-family: system-ui, 'DejaVu Sans', sans-serif; }

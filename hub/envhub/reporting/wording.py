@@ -5,6 +5,7 @@ import time
 from envhub.reporting.facts import Figure, RunReport
 
 NONE = "–"
+NOT_AGAIN = "`hub run` cannot play this again: it did not play it."
 KINDS = {
     "scored": "scored",
     "agent_failure": "agent failures",
@@ -101,12 +102,6 @@ def sentence(run: RunReport) -> str:
         f"{count(identity.tasks, 'task')} of {'; '.join(names) or 'no environment yet'}{samples}, "
         f"played by {', '.join(agents) or 'nobody yet'}{models}, {seed}."
     )
-
-
-def reproduce(run: RunReport) -> list[str]:
-    """Commands that play the same again."""
-    lock = f" --lock {run.name}/envhub.lock" if run.is_reproducible else ""
-    return [f"hub run --config {run.name}/resolved.json{lock} -o runs/again"]
 
 
 def signed(found: Figure | None) -> str:
