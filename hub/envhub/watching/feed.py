@@ -1,6 +1,7 @@
 """One run, followed read-only: what is new is read at each refresh, and every figure is kept up to date from that."""
 
 import sqlite3
+import struct
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -172,7 +173,7 @@ class RunFeed:
         try:
             with self._source.connect() as connection:
                 yield connection
-        except (TypeError, ValueError, KeyError, OverflowError, ValidationError) as error:
+        except (TypeError, ValueError, KeyError, OverflowError, struct.error, ValidationError) as error:
             raise RunDirectoryError(
                 f"the run in {self.directory} holds what this version of envhub does not write "
                 f"({type(error).__name__}: {error}); it is damaged, or not envhub's"
