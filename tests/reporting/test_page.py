@@ -12,8 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envhub import Outcome
+from envhub.comparing.comparison import compare_runs
+from envhub.comparing.record import read_compared
 from envhub.reporting.facts import Report
+from envhub.reporting.gather import Wanted, gather
+from envhub.reporting.markdown import markdown_report
 from envhub.reporting.page import html_report
+from envhub.reporting.plainness import Plainness
 from envhub.reporting.style import STYLE
 from tests.reporting.played import HOSTILE, broken, hostile, make_run, played, report_of
 
@@ -80,6 +85,24 @@ async def test_no_text_adds_an_element_or_an_attribute(tmp_path: Path) -> None:
         found = outline(html_report(Report.model_validate(poisoned(facts, f"sha256:{text}"))))
         assert found.elements == plain
         assert all(lead == "data:," or lead.startswith(("#run", "data:image/")) for lead in found.leads)
+
+    attack()
+
+
+async def test_no_label_of_a_comparison_adds_an_element(tmp_path: Path) -> None:
+    for name, reward in (("a", 0.0), ("b", 1.0)):
+        await make_run(tmp_path / name, [played(n, 0, reward=reward) for n in range(3)])
+    found = compare_runs([read_compared(tmp_path / name, name) for name in "ab"], full_tasks=9)
+    runs = [Wanted(tmp_path / name, name) for name in "ab"]
+    facts = gather(runs, Plainness(str), transcripts=0, comparison=found).model_dump()
+    plain = outline(html_report(Report.model_validate(poisoned(facts, "sha256:plain")))).elements
+
+    @given(TEXT)
+    @settings(max_examples=30)
+    def attack(text: str) -> None:
+        report = Report.model_validate(poisoned(facts, f"sha256:{text}"))
+        assert outline(html_report(report)).elements == plain
+        assert "<img" not in re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", markdown_report(report))
 
     attack()
 

@@ -43,6 +43,8 @@ def k_charts(runs: Sequence[RunReport]) -> Markup | None:
     words = "pass@k: the chance that one of k samples passes. avg@k: their mean reward. Bars are 95 % intervals."
     if any(at.avg_at_k.tasks < run.figures.tasks for run in runs for at in run.at_k):
         words += " A task with fewer than k scored samples is left out at k: curves may rise or fall for that alone."
+    if len(runs) > MOST_LINES:
+        words += f" The first {MOST_LINES} runs are drawn; the table has all."
     return tag("section", tag("h2", "With k samples of a task"), inner, tag("p", words, class_="soft small"))
 
 

@@ -24,7 +24,7 @@ def markdown_report(report: Report) -> str:
         parts += _side_by_side(report.runs)
     for run in report.runs:
         parts += _run(run)
-    made = f"envhub {report.hub_version}, {wording.moment(report.made_at)}"
+    made = f"envhub {code(report.hub_version)}, {wording.moment(report.made_at)}"
     parts += ["", f"Intervals are 95 %, over tasks; unscored is never zero. Made by {made}.", ""]
     return "\n".join(parts)
 

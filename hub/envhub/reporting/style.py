@@ -7,7 +7,8 @@ _COLOURS = """
   --c0: #2f5fd0; --c1: #d9730d; --c2: #1c8f6a; --c3: #a63fa8; --c4: #b3352b; --c5: #5d6b86;
   --c6: #0b8fb3; --c7: #8a7000;
   --agent: #d9730d; --infra: #8a94a8; --verifier: #a63fa8; --cancelled: #c2a93a; --missing: #d5dae4; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6eaf3; --soft: #9aa5ba; --line: #2b3446; --page: #10141d;
+@media screen and (prefers-color-scheme: dark) { :root { --ink: #e6eaf3; --soft: #9aa5ba; --line: #2b3446;
+  --page: #10141d;
   --card: #181e2a; --code: #121824; --accent: #8ab0ff; --good: #72d6a0; --good-page: #14301f; --bad: #ff9c92;
   --bad-page: #3a1d1b; --warn: #f2c66d; --warn-page: #342812;
   --c0: #7ea6ff; --c1: #ff9f4d; --c2: #4fd0a3; --c3: #df8be0; --c4: #ff8a80; --c5: #a3b0c9;
