@@ -45,7 +45,7 @@ async def test_another_run_in_its_place_is_read_from_its_beginning(tmp_path: Pat
     run = await small_run(tmp_path)
     with RunFeed(run) as feed:
         feed.refresh()
-        found = feed.list()
+        found = feed.rollouts()
         assert (feed.counts.scored, len(found)) == (40, 40)
         shutil.rmtree(run)
         await write(run, [record("x-0")])
@@ -115,3 +115,16 @@ async def test_a_run_that_dies_is_said_to_be_dead(tmp_path: Path) -> None:
         with RunFeed(tmp_path / "copy") as feed:
             feed.refresh()
             assert (feed.info.status, feed.counts.scored, feed.progress().eta_seconds) == ("dead", 1, None)
+
+
+async def test_a_record_that_is_damaged_or_gone_is_said(tmp_path: Path) -> None:
+    run = await small_run(tmp_path)
+    with RunFeed(run) as feed:
+        feed.refresh()
+        assert [rollout.rollout_id for rollout in feed.records([2, 0])] == ["g2-0", "g0-0"]
+        change(run, "UPDATE rollouts SET body = '{}' WHERE id = 1")
+        with pytest.raises(RunDirectoryError, match="does not write"):
+            list(feed.records([0]))
+        change(run, "DELETE FROM rollouts WHERE id = 1")
+        with pytest.raises(RunDirectoryError, match="is gone"):
+            list(feed.records([0]))

@@ -92,8 +92,8 @@ def test_what_is_kept_up_to_date_is_what_reading_anew_gives(
                     feed.refresh()
                     if not found:
                         found = [
-                            feed.list(column, descending=descending, effective=effective),
-                            feed.list(column, descending=descending, effective=effective, where="reward < 0.75"),
+                            feed.rollouts(column, descending=descending, effective=effective),
+                            feed.rollouts(column, descending=descending, effective=effective, where="reward < 0.75"),
                         ]
                     check(feed, folder)
                 rows = [row for row in rows_of(folder) if row.effective or not effective]
@@ -178,14 +178,14 @@ async def test_errors_and_extremes_are_found_in_the_order_shown(tmp_path: Path) 
     await write(tmp_path / "run", made)
     with RunFeed(tmp_path / "run") as feed:
         feed.refresh()
-        found = feed.list("seq")
+        found = feed.rollouts("seq")
         assert (found.best(), found.worst()) == (2, 3)
         assert [found.next_error(), found.next_error(1), found.next_error(4)] == [1, 4, 1]
         assert found.next_error(1, backwards=True) == 4
-        by_reward = feed.list("reward", descending=True)
+        by_reward = feed.rollouts("reward", descending=True)
         assert [feed.columns.value("reward", place) for place in by_reward.page(0, 9)] == [1.0, 0.5, 0.0, None, None]
-        assert feed.list(where="passed").best() is None
-        assert feed.list(where="passed").next_error() is None
+        assert feed.rollouts(where="passed").best() is None
+        assert feed.rollouts(where="passed").next_error() is None
 
 
 async def test_letters_in_order_find_a_rollout(tmp_path: Path) -> None:
@@ -197,6 +197,6 @@ async def test_letters_in_order_find_a_rollout(tmp_path: Path) -> None:
     await write(tmp_path / "run", made)
     with RunFeed(tmp_path / "run") as feed:
         feed.refresh()
-        assert feed.list(search="ALG2").page(0, 9) == [2]
-        assert feed.list(search="g1-").page(0, 9) == [1]
-        assert feed.list(search="zzz").page(0, 9) == []
+        assert feed.rollouts(search="ALG2").page(0, 9) == [2]
+        assert feed.rollouts(search="g1-").page(0, 9) == [1]
+        assert feed.rollouts(search="zzz").page(0, 9) == []

@@ -60,7 +60,7 @@ async def feed(tmp_path: Path) -> RunFeed:
     ],
 )
 async def test_a_filter_picks_these(text: str, wanted: list[int], feed: RunFeed) -> None:
-    assert feed.list(where=text).page(0, 9) == wanted
+    assert feed.rollouts(where=text).page(0, 9) == wanted
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ class Run:
         return Frame(record_table(arrow, table, self._feed.records(places), names))
 
     def _places(self, where: str, effective: bool) -> list[int]:
-        found = self._feed.list("seq", where=where, effective=effective)
+        found = self._feed.rollouts("seq", where=where, effective=effective)
         return sorted(found.page(0, len(found)))
 
     def __repr__(self) -> str:

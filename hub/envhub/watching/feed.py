@@ -234,7 +234,7 @@ class RunFeed:
         """A line for each task's group of samples."""
         return self._follow("groups", lambda columns: Lines(columns, "group_id"))
 
-    def list(
+    def rollouts(
         self,
         sort: str = "seq",
         *,
