@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 from hypothesis import given, settings
@@ -14,6 +14,7 @@ from envhub import Outcome, Rollout, Score, Stop
 from envhub.rollout import EnvironmentRef, TaskRef, Timings
 from envhub.store import LiveState, open_writer
 from envhub.watching import RolloutList, RunFeed
+from envhub.watching.groups import Order
 from tests.store.records import RESOLVED, conversation, record, write
 from tests.watching.scratch import check, rows_of, sorted_rows
 
@@ -200,3 +201,31 @@ async def test_letters_in_order_find_a_rollout(tmp_path: Path) -> None:
         assert feed.rollouts(search="ALG2").page(0, 9) == [2]
         assert feed.rollouts(search="g1-").page(0, 9) == [1]
         assert feed.rollouts(search="zzz").page(0, 9) == []
+
+
+async def test_groups_are_sorted_by_what_they_came_to(tmp_path: Path) -> None:
+    rewards = {"a": (0.0, 1.0), "b": (0.5, 0.75), "c": (None, 0.25), "d": (None, None)}
+    made = [
+        record(f"{group}-{sample}", score=Score(reward=reward, passed=reward > 0.6), turns=())
+        if reward is not None
+        else record(f"{group}-{sample}", 0, Outcome.MODEL_FAILED, turns=())
+        for group, samples in rewards.items()
+        for sample, reward in enumerate(samples)
+    ]
+    await write(tmp_path / "run", made)
+    with RunFeed(tmp_path / "run") as feed:
+        feed.refresh()
+        groups = feed.groups
+        names = {by: "".join(groups.line(place).name for place in groups.places(by)) for by in get_args(Order)}
+        assert names == {
+            "met": "abcd",
+            "rollouts": "abcd",
+            "mean_reward": "cabd",
+            "pass_rate": "cabd",
+            "spread": "bacd",
+        }
+        assert [groups.line(place).name for place in groups.places("mean_reward", descending=True)] == list("bacd")
+        found = groups.find("b")
+        assert found is not None
+        assert (found.task_id, found.mean_reward, found.pass_rate, found.spread) == ("test/b", 0.625, 0.5, 0.125)
+        assert groups.find("z") is None

@@ -3,11 +3,15 @@
 from array import array
 from dataclasses import dataclass
 from math import isnan, sqrt
+from typing import Literal
 
 from envhub.statistics import GroupCounts
 from envhub.watching.columns import Columns
 from envhub.watching.following import Follower
 from envhub.watching.words import Words
+
+Order = Literal["met", "rollouts", "mean_reward", "pass_rate", "spread"]
+"""What lines are sorted by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,32 @@ class Lines(Follower):
             judged=judged,
         )
         return Line(self._names.vocabulary[place], environment, task_id, counts, self._tokens[place])
+
+    def places(self, by: Order = "met", *, descending: bool = False) -> list[int]:
+        """The places of all lines in an order; those without a value come last, either way.
+
+        Sorted when asked: a group's figures change with each of its samples.
+        """
+        every = range(len(self))
+        if by == "met":
+            return list(reversed(every)) if descending else list(every)
+        keys = [self._key(by, place) for place in every]
+        absent = [place for place in every if keys[place] is None]
+        present = [(key, place) for place in every if (key := keys[place]) is not None]
+        present.sort(reverse=descending)
+        return [*(place for _, place in present), *absent]
+
+    def _key(self, by: Order, place: int) -> float | None:
+        scored = self._scored[place]
+        match by:
+            case "rollouts":
+                return self._samples[place]
+            case "mean_reward":
+                return self._sums[place] / scored if scored else None
+            case "pass_rate":
+                return self._passed[place] / self._judged[place] if self._judged[place] else None
+            case _:
+                return self.line(place).spread
 
     def all(self) -> list[Line]:
         """Every line: of the few environments, rather than of many groups."""
