@@ -54,3 +54,13 @@ def test_a_duration_below_zero_counts_as_none() -> None:
     low, high = stages.quantiles((0.5, 0.99))["setup"]
     assert low == 0.0
     assert abs(high - 2) < 0.01
+
+
+def test_a_duration_beyond_all_measure_is_counted() -> None:
+    columns = Columns()
+    stages = StageQuantiles(columns)
+    add(columns, "setup_seconds", [1.0, 1e300, 1.0])
+    stages.catch_up()
+    half, last = stages.quantiles((0.5, 0.99))["setup"]
+    assert abs(half - 1) < 0.01
+    assert last > 1e38

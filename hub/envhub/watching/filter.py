@@ -8,18 +8,25 @@
 what is unscored is never below a reward; `reward == null` finds it. A column of yes or no may stand alone.
 """
 
-import operator
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from math import inf
 from typing import Literal, cast
 
 from envhub.errors import UsageError
 from envhub.rollout import Outcome, Stop
-from envhub.watching.columns import KINDS, Columns
-from envhub.watching.words import Words
+from envhub.watching.columns import KINDS
+from envhub.watching.predicates import (
+    ORDERS,
+    Binding,
+    always,
+    flag_is,
+    is_absent,
+    joined,
+    negated,
+    number_is,
+    text_is,
+)
 
 ALIASES = {
     "task": "task_id",
@@ -40,20 +47,8 @@ _TOKEN = re.compile(
     |(?P<name>[A-Za-z_][\w.]*))""",
     re.VERBOSE,
 )
-_ORDERS: dict[str, Callable[[float, float], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _TEXT_OPERATORS = ("==", "!=", "~", "!~")
 _CONSTANTS = {"true": True, "false": False, "null": None}
-
-Predicate = Callable[[int], bool]
-"""Whether the row at a place is wanted."""
-Binding = Callable[[Columns], Predicate]
 
 
 class FilterError(UsageError):
@@ -83,7 +78,7 @@ def parse_filter(text: str) -> Filter:
         FilterError: it is none.
     """
     if not text.strip():
-        return Filter(text, lambda _: _always)
+        return Filter(text, lambda _: always)
     if len(text) > LONGEST:
         raise FilterError(f"a filter has at most {LONGEST} characters, not {len(text)}", text, LONGEST)
     return Filter(text, _Parser(text).parse())
@@ -101,10 +96,6 @@ def column_named(name: str, text: str, at: int) -> str:
         meant = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(KINDS)}"
         raise FilterError(f"no column is named {name!r}{meant}", text, at)
     return column
-
-
-def _always(place: int) -> bool:
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +159,13 @@ class _Parser:
         terms = [self._both()]
         while self._takes("or"):
             terms.append(self._both())
-        return terms[0] if len(terms) == 1 else _joined(terms, is_any=True)
+        return terms[0] if len(terms) == 1 else joined(terms, is_any=True)
 
     def _both(self) -> Binding:
         factors = [self._factor()]
         while self._takes("and"):
             factors.append(self._factor())
-        return factors[0] if len(factors) == 1 else _joined(factors, is_any=False)
+        return factors[0] if len(factors) == 1 else joined(factors, is_any=False)
 
     def _factor(self) -> Binding:
         token = self._peek()
@@ -183,7 +174,7 @@ class _Parser:
             raise self._error(f"nested more than {_DEEPEST} deep", token)
         try:
             if self._takes("not"):
-                return _negated(self._factor())
+                return negated(self._factor())
             if self._takes("("):
                 inner = self._either()
                 if not self._takes(")"):
@@ -202,7 +193,7 @@ class _Parser:
         if sign.kind != "operator" or sign.text in "()":
             if KINDS[column] != "flag":
                 raise self._error(f"{named.text} is not yes or no: compare it with something", named)
-            return _flag(column, True)
+            return flag_is(column, True)
         self._take()
         value = self._take()
         if value.kind in ("end", "operator") or (value.kind == "name" and value.text not in _CONSTANTS):
@@ -215,7 +206,7 @@ class _Parser:
         if value.text == "null" and value.kind == "name":
             if sign.text not in ("==", "!="):
                 raise self._error("null is compared by == or !=", sign)
-            return _absent(column, sign.text == "==")
+            return is_absent(column, sign.text == "==")
         if kind in ("words", "text"):
             if value.kind != "text":
                 raise self._error(f"{column} is text: compare it with a text in quotes", value)
@@ -227,97 +218,15 @@ class _Parser:
                 close = get_close_matches(wanted, known, n=1, cutoff=0.5)
                 meant = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(sorted(known))}"
                 raise self._error(f"{column} is never {wanted!r}{meant}", value)
-            return _texts(column, sign.text, wanted)
+            return text_is(column, sign.text, wanted)
         if kind == "flag":
             if value.kind != "name":
                 raise self._error(f"{column} is yes or no: compare it with true or false", value)
             if sign.text not in ("==", "!="):
                 raise self._error(f"{column} is yes or no: use == or !=", sign)
-            return _flag(column, (value.text == "true") == (sign.text == "=="))
+            return flag_is(column, (value.text == "true") == (sign.text == "=="))
         if value.kind != "number":
             raise self._error(f"{column} is a number: compare it with one", value)
-        if sign.text not in _ORDERS:
-            raise self._error(f"{column} is a number: use one of {' '.join(_ORDERS)}", sign)
-        return _numbers(column, sign.text, float(value.text))
-
-
-def _joined(bindings: list[Binding], *, is_any: bool) -> Binding:
-    def bind(columns: Columns) -> Predicate:
-        predicates = [binding(columns) for binding in bindings]
-
-        def holds(place: int) -> bool:
-            for predicate in predicates:
-                if predicate(place) == is_any:
-                    return is_any
-            return not is_any
-
-        return holds
-
-    return bind
-
-
-def _negated(binding: Binding) -> Binding:
-    def bind(columns: Columns) -> Predicate:
-        predicate = binding(columns)
-        return lambda place: not predicate(place)
-
-    return bind
-
-
-def _flag(column: str, wanted: bool) -> Binding:
-    def bind(columns: Columns) -> Predicate:
-        flags, number = columns.flags[column], int(wanted)
-        return lambda place: flags[place] == number
-
-    return bind
-
-
-def _absent(column: str, wanted: bool) -> Binding:
-    return lambda columns: lambda place: (columns.value(column, place) is None) == wanted
-
-
-def _numbers(column: str, sign: str, wanted: float) -> Binding:
-    compare = _ORDERS[sign]
-
-    def bind(columns: Columns) -> Predicate:
-        if column in columns.wholes:
-            wholes = columns.wholes[column]
-            return lambda place: compare(wholes[place], wanted)
-        numbers = columns.numbers[column]
-        # Not a number is absent; only != would hold of it.
-        return lambda place: compare(number := numbers[place], wanted) and -inf <= number
-
-    return bind
-
-
-def _texts(column: str, sign: str, wanted: str) -> Binding:
-    folded = wanted.casefold()
-    tests: dict[str, Callable[[str], bool]] = {
-        "==": lambda text: text == wanted,
-        "!=": lambda text: text != wanted,
-        "~": lambda text: folded in text.casefold(),
-        "!~": lambda text: folded not in text.casefold(),
-    }
-    test = tests[sign]
-
-    def bind(columns: Columns) -> Predicate:
-        if column in columns.words:
-            return _by_word(columns.words[column], test)
-        texts = columns.texts[column]
-        return lambda place: test(texts[place])
-
-    return bind
-
-
-def _by_word(words: Words, test: Callable[[str], bool]) -> Predicate:
-    """Tests each word once, however many rows have it."""
-    verdicts = bytearray()
-    codes, vocabulary = words.codes, words.vocabulary
-
-    def holds(place: int) -> bool:
-        code = codes[place]
-        if code >= len(verdicts):
-            verdicts.extend([test(word) for word in vocabulary[len(verdicts) :]])
-        return code >= 0 and bool(verdicts[code])
-
-    return holds
+        if sign.text not in ORDERS:
+            raise self._error(f"{column} is a number: use one of {' '.join(ORDERS)}", sign)
+        return number_is(column, sign.text, float(value.text))

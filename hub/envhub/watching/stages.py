@@ -17,6 +17,7 @@ from envhub.watching.columns import Columns
 from envhub.watching.following import Follower
 
 _COLUMNS = {stage: "seconds" if stage == "total" else f"{stage}_seconds" for stage in STAGES}
+_INFINITE = 0x7F80
 _UPPER = 1 if sys.byteorder == "little" else 0
 
 
@@ -45,9 +46,13 @@ class StageQuantiles(Follower):
 
 def _buckets(seconds: Iterable[float]) -> list[int]:
     """The buckets of durations; below zero, as of a clock set back, counts as zero."""
-    floats = array("f", seconds)
-    halves = memoryview(floats).cast("B").cast("H")[_UPPER::2].tolist()
-    return [0 if half & 0x8000 else half for half in halves] if floats and min(floats) < 0 else halves
+    values = tuple(seconds)
+    try:
+        floats = struct.pack(f"{len(values)}f", *values)
+    except OverflowError:  # what no 32 bits hold is infinite
+        floats = array("f", values).tobytes()
+    halves = memoryview(floats).cast("H")[_UPPER::2].tolist()
+    return [0 if half & 0x8000 else half for half in halves] if values and min(values) < 0 else halves
 
 
 def _at(counts: Counter[int], qs: Sequence[float]) -> tuple[float, ...]:
@@ -66,5 +71,7 @@ def _at(counts: Counter[int], qs: Sequence[float]) -> tuple[float, ...]:
 def _middle(bucket: int) -> float:
     if not bucket:
         return 0.0
+    if bucket >= _INFINITE:
+        return math.inf
     (seconds,) = struct.unpack("<f", struct.pack("<I", bucket << 16 | 0x8000))
     return seconds

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 from envhub.errors import UnknownNameError
 from envhub.watching.columns import KINDS, Columns
-from envhub.watching.filter import ALIASES, Filter, Predicate, parse_filter
+from envhub.watching.filter import ALIASES, Filter, parse_filter
 from envhub.watching.following import Follower
 from envhub.watching.fuzzy import closeness
+from envhub.watching.predicates import Predicate
 
 _INSERT_SHARE = 50
 """Up to a fiftieth of the list is inserted row by row; more is cheaper to sort anew."""
