@@ -16,6 +16,8 @@ from envhub_registry.client.source import Source, open_source
 from envhub_registry.client.tokens import token_for
 from envhub_registry.names import Release
 from envhub_registry.publish.refusal import PublishRefused
+from envhub_registry.server.layout import Layout
+from envhub_registry.server.storage import check_can_become_registry
 from envhub_registry.trust.keys import config_folder
 
 ANY = "*"
@@ -50,6 +52,7 @@ class Destination:
         """Whether just this is published there already; else it can be, as far as can be seen.
 
         Raises:
+            ConfigError: the folder is no registry and cannot become one.
             PublishRefused: its version is, with other bytes or by another key.
             TokenRefused: the token is not for this.
             RegistryRefused: nothing can be published there.
@@ -57,6 +60,7 @@ class Destination:
         """
         release, folder = bundle.release, folder_of(self.url)
         if folder is not None and not (folder / SIGN.lstrip("/")).exists():
+            check_can_become_registry(Layout(folder.absolute()))
             return False  # it becomes a registry with what is published first
         async with open_source(self.url, self.token) as source:
             await self._check_takes(source, release)

@@ -17,14 +17,18 @@ from envhub_registry.names import Release
 from envhub_registry.server.layout import BUNDLE, FORMAT, STATEMENT, Layout
 from envhub_registry.server.refusal import Refused
 
+_OF_THE_DISK = frozenset({"lost+found"})
+"""What lies in an empty directory that is a disk of its own."""
+
 
 def open_layout(root: Path) -> Layout:
     """A registry's directory, made where there is none.
 
     Raises:
-        ConfigError: it cannot be made or written, or was made by a later hub.
+        ConfigError: it holds something else, cannot be made or written, or was made by a later hub.
     """
     layout = Layout(root.absolute())
+    check_can_become_registry(layout)
     try:
         for folder in (layout.packages, layout.namespaces, layout.incoming):
             folder.mkdir(parents=True, exist_ok=True)
@@ -37,6 +41,27 @@ def open_layout(root: Path) -> Layout:
     if not _is_known(marker):
         raise ConfigError(f"{layout.marker} names no format that this hub knows; upgrade the hub")
     return layout
+
+
+def check_can_become_registry(layout: Layout) -> None:
+    """See that a directory is a registry, is empty, or is not there at all: nobody's other files are mixed with one.
+
+    Raises:
+        ConfigError: it holds something else, or cannot be read.
+    """
+    if any(path.exists() for path in (layout.marker, layout.packages, layout.index)):
+        return  # a directory without the marker is an older hub's, or another process is making it right now
+    try:
+        held = sorted({path.name for path in layout.root.iterdir()} - _OF_THE_DISK)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(f"a registry cannot be kept in {layout.root}: {_reason(error)}") from error
+    if held:
+        raise ConfigError(
+            f"{layout.root} is no registry: it has no {layout.marker.name} and is not empty (it holds {held[0]!r}); "
+            "name the directory of a registry, an empty one, or one that is yet to be made"
+        )
 
 
 def _is_known(marker: bytes) -> bool:

@@ -108,6 +108,16 @@ def test_what_must_not_be_published_is_not(tmp_path: Path, home: Home, changes: 
     assert is_clean(tmp_path)
 
 
+def test_a_folder_of_something_else_does_not_become_a_registry(tmp_path: Path, home: Home) -> None:
+    folder, steps = write_environment(tmp_path / "words"), Steps(Silent())
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(UsageError, match=r"is no registry: it has no registry\.json and is not empty"):
+        publish(order(folder, to=folder.as_uri()), home, steps)
+    assert "installing" not in " ".join(step.step for step in steps.all)  # before anything long
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert is_clean(tmp_path)
+
+
 def test_every_problem_is_told_at_once_with_file_and_line(tmp_path: Path, home: Home) -> None:
     bare = MANIFEST.replace('license = "MIT"\n', "").replace('description = "Say a word."\n', "")
     folder = write_environment(tmp_path / "words", {"env.toml": bare.replace("lab/", "lab_1/")})

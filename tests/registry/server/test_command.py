@@ -89,6 +89,35 @@ def test_an_operator_gives_a_namespace_to_a_key(run: Run) -> None:
     assert json.loads(run("rebuild", "hub", "--json").out)["versions"] == 0
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("serve", "src", "--port", "0"),
+        ("rebuild", "src"),
+        ("token", "create", "src", "--namespace", "lab"),
+        ("token", "list", "src"),
+        ("namespace", "assign", "src", "lab", "--key", "ab" * 32),
+        ("namespace", "list", "src"),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_a_folder_of_something_else_is_refused_and_left_as_it_is(
+    run: Run, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "program.py").write_text("")
+    assert isinstance(run(*words).error, UsageError)
+    assert [path.name for path in (tmp_path / "src").rglob("*")] == ["program.py"]
+
+
+def test_an_empty_disk_and_a_registry_without_its_marker_are_taken(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "disk" / "lost+found").mkdir(parents=True)
+    assert run("token", "list", "disk").error is None
+    (tmp_path / "disk" / "registry.json").unlink()
+    assert run("rebuild", "disk").error is None
+    assert (tmp_path / "disk" / "registry.json").exists()
+
+
 def test_a_server_says_where_it_is_and_leaves_at_ctrl_c(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from envhub.cli.main import main; main()"]
     command += ["registry", "serve", "hub", "--port", "0", "--json"]
