@@ -1,7 +1,7 @@
 """Draws the README's pictures from real runs: python docs/images/make.py [NAME…]
 
 Each command runs in a terminal of 100 columns; what it prints becomes an SVG that refers to nothing outside itself.
-The report is photographed in a browser, where there is a `chromium`.
+The report and the registry are photographed in a browser, where there is a `chromium`.
 """
 
 import os
@@ -22,7 +22,8 @@ from rich.text import Text
 
 COLUMNS = 100
 FONTS = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+EXAMPLES = HERE.parents[1] / "examples"
 HUB = Path(sys.executable).parent / "hub"
 
 MODEL = "'mock/solver?accuracy=0.3&latency=0.05..0.4'"
@@ -33,6 +34,26 @@ REPORTED = (
     "--limit 50 --repeats 8 --seed 7 -q -o runs/sums"
 )
 """As above, by a mock whose backend fails for good now and then: those rollouts have no score."""
+
+REGISTRY = "http://127.0.0.1:8800"
+PUBLISH = 'hub publish {} --to "file://$PWD/my-registry" --check-limit 1'
+BASELINE = "hub run {0} -m 'mock/solver?accuracy={1}' --limit 20 --repeats 4 --seed 7 -q -o runs/{2}-{1}"
+PUBLISHED = (
+    BASELINE.format("arithmetic", "0.9", "sums"),
+    BASELINE.format("arithmetic", "0.3", "sums"),
+    PUBLISH.format("arithmetic") + " --baseline runs/sums-0.9 --baseline runs/sums-0.3",
+    PUBLISH.format(EXAMPLES / "mcp_server"),
+    "hub new lab/shelves --server",
+    PUBLISH.format("shelves"),
+    "sed -i 's/^version = .*/version = \"0.2.0\"/' shelves/env.toml",
+    BASELINE.format("shelves", "0.8", "shelves"),
+    BASELINE.format("shelves", "0.4", "shelves"),
+    PUBLISH.format("shelves") + " --baseline runs/shelves-0.8 --baseline runs/shelves-0.4",
+    "hub yank lab/shelves@0.1.0 --reason 'published too early; take 0.2.0' --from \"file://$PWD/my-registry\"",
+)
+"""What fills the registry that is photographed: all that its pages say was really done, by mocks that say they are."""
+DOWNLOADED = ("lab/shelves", "examples/shopping")
+"""What is then installed from it, once each."""
 
 
 def print_in_terminal(command: str, folder: Path) -> str:
@@ -74,13 +95,14 @@ def draw(name: str, command: str, printed: str) -> None:
     (HERE / f"{name}.svg").write_text(svg)
 
 
-def photograph(name: str, page: Path, width: int, height: int) -> None:
+def photograph(name: str, url: str, width: int, height: int, scale: float = 1) -> None:
     """Write `name`.png: how a page looks in a browser, from its top."""
     browser = shutil.which("chromium")
-    assert browser is not None, "there is no chromium to photograph the report with"
+    assert browser is not None, "there is no chromium to photograph pages with"
     options = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={width},{height}"]
+    options.append(f"--force-device-scale-factor={scale}")
     subprocess.run(
-        [browser, *options, f"--screenshot={HERE / f'{name}.png'}", page.as_uri()],
+        [browser, *options, f"--screenshot={HERE / f'{name}.png'}", url],
         check=True,
         stderr=subprocess.DEVNULL,
     )
@@ -93,7 +115,7 @@ def make_report() -> None:
             subprocess.run(
                 ["sh", "-c", command.replace("hub ", f"{HUB} ", 1)], cwd=folder, check=False, capture_output=True
             )
-        photograph("report", Path(folder, "report.html").resolve(), 1040, 1960)
+        photograph("report", Path(folder, "report.html").resolve().as_uri(), 1040, 1960)
 
 
 def make_terminals() -> None:
@@ -108,7 +130,29 @@ def make_terminals() -> None:
         draw("show", show, print_in_terminal(show, Path(folder)))
 
 
-MAKERS = {"terminals": make_terminals, "report": make_report}
+def make_registry() -> None:
+    """Publish a few environments, serve them, install some, and photograph the registry's pages."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        # A home of its own: nothing of who makes the picture is in it, neither keys nor what is installed.
+        homes = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE")}
+        environment = {**os.environ, **homes, "PATH": f"{HUB.parent}{os.pathsep}{os.environ['PATH']}"}
+        for command in PUBLISHED:
+            subprocess.run(["sh", "-c", command], cwd=folder, env=environment, check=True)
+        serve = [HUB, "registry", "serve", "my-registry", "--port", REGISTRY.rpartition(":")[2], "--json"]
+        with subprocess.Popen(serve, cwd=folder, env=environment, stdout=subprocess.PIPE) as server:
+            try:
+                assert server.stdout is not None and server.stdout.readline(), "the registry is not served"
+                for wanted in DOWNLOADED:
+                    install = [HUB, "install", wanted, "--from", REGISTRY]
+                    subprocess.run(install, cwd=folder, env=environment, check=True)
+                photograph("registry", f"{REGISTRY}/", 1000, 570, 1.5)
+                photograph("registry-package", f"{REGISTRY}/packages/lab/shelves", 1000, 1090, 1.5)
+            finally:
+                server.terminate()
+
+
+MAKERS = {"terminals": make_terminals, "report": make_report, "registry": make_registry}
 
 if __name__ == "__main__":
     for wanted in sys.argv[1:] or MAKERS:
