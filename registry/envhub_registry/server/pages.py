@@ -147,7 +147,8 @@ def _card(listing: Listing) -> Html:
 
 def _signals(listing: Listing) -> list[Html]:
     facts = listing.facts
-    said = [f"{listing.downloads} download{'' if listing.downloads == 1 else 's'}", *([facts.licence] if facts.licence else [])]
+    count = listing.downloads
+    said = [f"{count} download{'' if count == 1 else 's'}", *([facts.licence] if facts.licence else [])]
     if facts.difficulty is not None:
         said.append(f"difficulty {facts.difficulty:.2f}")
     return [tag("span", text) for text in said]
