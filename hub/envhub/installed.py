@@ -58,7 +58,15 @@ class Installations(Protocol):
     """Who keeps installed environments."""
 
     def all(self) -> Sequence[Installation]:
-        """Every version there is, by name and version."""
+        """Every version there is, by name and version.
+
+        Raises:
+            ConfigError: one is damaged.
+        """
+        ...
+
+    def readable(self) -> tuple[Sequence[Installation], Sequence[ConfigError]]:
+        """Every version that can be read, by name and version, and what is wrong with each of the others."""
         ...
 
     def find(self, target: str) -> Installation | None:
@@ -91,6 +99,9 @@ class _None:
 
     def all(self) -> Sequence[Installation]:
         return ()
+
+    def readable(self) -> tuple[Sequence[Installation], Sequence[ConfigError]]:
+        return (), ()
 
     def find(self, target: str) -> Installation | None:
         return None
@@ -133,9 +144,10 @@ def find_installation(target: str) -> Installation | None:
             f"`pip uninstall {plugin.distribution}`"
         )
     if installation is None and plugin is None and not Path(target).exists():
+        readable, _ = known.readable()
         if at:
-            there = ", ".join(each.locked.version for each in known.all() if each.name == name) or "no version of it"
+            there = ", ".join(each.locked.version for each in readable if each.name == name) or "no version of it"
             raise ConfigError(f"{target} is not installed (here is {there}); `hub install {target}`")
-        names = {*plugins(ENVIRONMENTS), *(each.name for each in known.all())}
+        names = {*plugins(ENVIRONMENTS), *(each.name for each in readable)}
         raise UnknownNameError("environment", name, names, f"`hub install {name}` installs it from a registry")
     return installation

@@ -6,26 +6,47 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from envhub.installed import Installation
 
 
 def list_environments(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """List the environments and agents that are installed."""
-    from rich.table import Table
+    """List the environments and agents that are installed.
+
+    Exit codes: 0 all of them, 1 all but the installed ones that are damaged, which are named.
+    """
     from rich.text import Text
 
-    from envhub.cli.console import results
+    from envhub.cli.console import remarks
     from envhub.installed import installations
     from envhub.plugins import AGENTS, plugins
 
     environments = _registered()
-    installed = [_row(each) for each in installations().all()]
+    readable, damaged = installations().readable()
+    installed = [_row(each) for each in readable]
     agents = [{"name": name, "distribution": plugin.distribution} for name, plugin in plugins(AGENTS).items()]
     if as_json:
-        typer.echo(json.dumps({"environments": environments, "installed": installed, "agents": agents}))
-        return
+        said = {"environments": environments, "installed": installed, "agents": agents}
+        typer.echo(json.dumps({**said, "damaged": [str(each) for each in damaged]}))
+    else:
+        _show(environments, installed, [agent["name"] for agent in agents])
+    for each in damaged:
+        remarks().print(Text.assemble(("error: ", "bold red"), _printable(str(each))), soft_wrap=True)
+    if damaged:
+        raise typer.Exit(1)
+
+
+def _show(
+    environments: "Sequence[dict[str, str]]", installed: "Sequence[dict[str, str | None]]", agents: "Sequence[str]"
+) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from envhub.cli.console import results
+
     console = results()
     if installed:
         table = Table("installed", "version", "from", "signed by", "what it is", box=None, pad_edge=False)
@@ -40,7 +61,7 @@ def list_environments(
     for row in environments:
         table.add_row(row["name"], row["version"], row["distribution"], row["summary"])
     console.print(table)
-    console.print(f"\nagents: {', '.join(agent['name'] for agent in agents)}")
+    console.print(f"\nagents: {', '.join(agents)}")
 
 
 def _registered() -> list[dict[str, str]]:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from envhub.errors import HubError, UnknownNameError
+from envhub.errors import ConfigError, HubError, UnknownNameError
 from envhub.installed import Installation
 from envhub_registry.acquire.argument import parse_source
 from envhub_registry.acquire.bringing import Bringing, Consent
@@ -23,7 +23,7 @@ class Upgraded:
 
     done: list[Done]
     failed: list[HubError]
-    """Of those that stayed as they are because their registry did not answer or offers what is not to be taken."""
+    """Of those that stayed as they are: damaged, their registry silent, or what it offers not to be taken."""
 
 
 async def upgrade(
@@ -34,10 +34,11 @@ async def upgrade(
     Raises:
         UsageError: one is not installed.
     """
-    upgraded = Upgraded([], [])
+    chosen, damaged = _chosen(names, place)
+    upgraded = Upgraded([], [*damaged])
     with scratch_folder() as scratch:
         bringing = Bringing(place, scratch, consent, telling)
-        for wanted, installation in _chosen(names, place):
+        for wanted, installation in chosen:
             started = time.perf_counter()
             try:
                 done = await _upgraded(wanted, installation, bringing, is_rehearsal)
@@ -66,16 +67,17 @@ async def _upgraded(wanted: Wanted, installation: Installation, bringing: Bringi
     return replace(done, replaced=installation.locked.version)
 
 
-def _chosen(names: Sequence[str], place: Place) -> list[tuple[Wanted, Installation]]:
+def _chosen(names: Sequence[str], place: Place) -> tuple[list[tuple[Wanted, Installation]], list[ConfigError]]:
     if not names:
-        highest = {each.name: each for each in sorted(place.home.all(), key=version_of)}
-        return [(Wanted.parse(name), highest[name]) for name in sorted(highest)]
+        readable, damaged = place.home.readable()
+        highest = {each.name: each for each in sorted(readable, key=version_of)}
+        return [(Wanted.parse(name), highest[name]) for name in sorted(highest)], damaged
     chosen = list[tuple[Wanted, Installation]]()
     for name in names:
         wanted = Wanted.parse(name)
         there = place.installed(wanted.package)
         if not there:
-            known = {each.name for each in place.home.all()}
+            known = {str(release.package) for release in place.home.releases()}
             raise UnknownNameError("installed environment", str(wanted.package), known)
         chosen.append((wanted, there[-1]))
-    return chosen
+    return chosen, []

@@ -53,6 +53,20 @@ class InstallHome:
         """
         return [self._read(release) for release in self.releases()]
 
+    def readable(self) -> tuple[list[Installation], list[ConfigError]]:
+        """Every installed version that can be read, by name and version, and what is wrong with each of the others.
+
+        Raises:
+            ConfigError: the home itself cannot be read.
+        """
+        read, damaged = list[Installation](), list[ConfigError]()
+        for release in self.releases():
+            try:
+                read.append(self._read(release))
+            except ConfigError as error:
+                damaged.append(error)
+        return read, damaged
+
     def releases(self, package: PackageName | None = None) -> list[Release]:
         """The versions there are, by name and version, damaged ones too; of one package, or of all.
 

@@ -29,6 +29,10 @@ class Installed:
         """
         return self.home.all()
 
+    def readable(self) -> tuple[Sequence[Installation], Sequence[ConfigError]]:
+        """See `Installations`."""
+        return self.home.readable()
+
     def find(self, target: str) -> Installation | None:
         """See `Installations`."""
         return self.home.find(target)

@@ -165,3 +165,22 @@ def test_remove_wants_to_know_which_version(user: Machine, lab: Shop) -> None:
     removed = json.loads(user.hub("remove", "lab/words", "--all-versions", "--json").out)["removed"]
     assert removed == [WORDS, "lab/words@1.2.0"]
     assert list(user.installed.iterdir()) == [user.installed / ".lock"]
+
+
+def test_a_damaged_installation_is_named_and_hides_no_other(user: Machine, lab: Shop) -> None:
+    lab.publish("lab/words")
+    lab.publish("lab/letters")
+    user.hub("install", "lab/words", "lab/letters", "--from", lab.url)
+    (damaged,) = user.folder.glob("**/lab/words/1.0.0/installed.json")
+    damaged.write_text("{")
+    shown = user.hub("list")
+    assert shown.code == 1 and "lab/letters" in shown.out and "hub remove lab/words@1.0.0" in shown.err
+    listed = user.hub("list", "--json")
+    said = json.loads(listed.out)
+    assert listed.code == 1 and [each["name"] for each in said["installed"]] == ["lab/letters"]
+    assert [WORDS in each for each in said["damaged"]] == [True]
+    lab.publish("lab/letters", "1.1.0")
+    upgraded = user.hub("upgrade")
+    assert upgraded.code == 2 and "lab/letters@1.1.0" in upgraded.out and WORDS in upgraded.err
+    user.hub("upgrade", "lab/leters").refused("did you mean 'lab/letters'")
+    user.hub("lock").refused(WORDS)
