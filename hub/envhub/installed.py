@@ -131,9 +131,13 @@ def find_installation(target: str) -> Installation | None:
         UnknownNameError: nothing of the name is there.
         ConfigError: it is also the name of a distribution in the hub's own interpreter, or the version is not there.
     """
-    name, at, _ = target.partition("@")
+    name, at, wanted = target.partition("@")
     if not _NAME.fullmatch(name):
         return None
+    if at and not wanted:
+        raise ConfigError(
+            f"{target!r} names no version; write {name}@1.2.3, or {name} for the highest that is installed"
+        )
     known = installations()
     installation = known.find(target)
     plugin = plugins(ENVIRONMENTS).get(name)

@@ -56,6 +56,7 @@ def test_without_a_lock_nothing_is_locked(hub: Hub) -> None:
 def test_an_unknown_name_of_a_namespace_says_how_it_is_installed(hub: Hub) -> None:
     assert "`hub install lab/sums` installs it" in hub("run", "lab/sums").refused()
     assert "lab/sums@1.0.0 is not installed (here is no version of it)" in hub("run", "lab/sums@1.0.0").refused()
+    assert "'lab/sums@' names no version" in hub("run", "lab/sums@").refused()
 
 
 def lock(folder: Path) -> Path:

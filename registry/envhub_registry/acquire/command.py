@@ -15,6 +15,7 @@ RehearsalOption = Annotated[bool, typer.Option("--dry-run", help="Say what would
 FailingOption = Annotated[
     bool, typer.Option("--allow-failing-checks", help="Also what was published although it failed its checks.")
 ]
+QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="No progress, only the result.")]
 NoLockOption = Annotated[bool, typer.Option("--no-lock", help="Leave the project's envhub.lock as it is.")]
 
 
@@ -41,6 +42,7 @@ def install(
     no_lock: NoLockOption = False,
     dry_run: RehearsalOption = False,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Install environments, each with an interpreter of its own; nothing of them runs meanwhile.
 
@@ -58,7 +60,7 @@ def install(
     from envhub_registry.acquire.showing import telling
 
     place, names, file = _place(), tuple(environments or ()), lock_file(locked, lock)
-    told = telling(as_json)
+    told = telling(as_json or quiet)
     if file is not None:
         restoration = Restoration(file, names, source, build, reinstall, dry_run)
         done = run_async(restore, restoration, place, told)
@@ -80,6 +82,7 @@ def upgrade(
     no_lock: NoLockOption = False,
     dry_run: RehearsalOption = False,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Install the highest versions, each from where the installed one came; the old ones stay until `hub remove`."""
     from functools import partial
@@ -91,7 +94,7 @@ def upgrade(
     from envhub_registry.acquire.showing import telling
     from envhub_registry.acquire.upgrading import upgrade as upgrade_all
 
-    place, told = _place(), telling(as_json)
+    place, told = _place(), telling(as_json or quiet)
     consent = Consent(to_failing_checks=allow_failing_checks)
     upgraded = run_async(partial(upgrade_all, tuple(environments or ()), consent, place, told, is_rehearsal=dry_run))
     kept = None if no_lock or dry_run else lock_done(upgraded.done, place, only_known=True)
