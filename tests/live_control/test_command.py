@@ -108,6 +108,28 @@ def test_a_run_is_seen_steered_and_ended_from_outside(live: Live, slow: Process,
     assert listed(live) == []
 
 
+def test_a_run_is_paused_told_and_asked_for_another_attempt(live: Live, slow: Process, tmp_path: Path) -> None:
+    one, other, _ = in_flight(live, 3)
+    assert "starts nothing new" in live("pause").stdout
+    assert "paused" in live().stdout
+    assert json.loads(live("tell", one[:10], "Hurry up.", "--json").stdout)["message"].startswith(f"{one} is told")
+    live("interrupt", one)
+    live("cancel", other)
+    in_flight(live, 1)
+    assert f"{other} is played again" in live("retry", other, "--run", "run").stdout
+    problem = live("retry", other).exception
+    assert "waits to be played" in str(problem)
+    assert "goes on" in live("resume", "--run", str(tmp_path / "run")).stdout
+    in_flight(live, 3)
+    assert live("cancel", "--all", "--yes").exit_code == 0
+    slow.communicate(timeout=30)
+    with open_run(tmp_path / "run") as reader:
+        told = reader.rollout(one)
+        assert [summary.attempt for summary in reader.attempts(other)] == [0, 1]
+    assert [said.text for said in told.told] == ["Hurry up."]
+    assert (told.outcome, told.trainable) == (Outcome.SCORED, False)
+
+
 def test_a_killed_hub_is_gone_at_once_and_its_socket_with_it(live: Live, slow: Process, runtime: Path) -> None:
     assert len(listed(live)) == 1
     slow.send_signal(signal.SIGKILL)
@@ -135,6 +157,9 @@ def check_suggestions(live: Live, one: str) -> None:
         (("events",), "no hub of yours plays here; start one"),
         (("show", "abc"), "no hub of yours plays here"),
         (("cancel", "--all"), "no hub of yours plays here"),
+        (("pause",), "no hub of yours plays here; start one"),
+        (("tell", "abc", "hello"), "no hub of yours plays here"),
+        (("retry", "abc"), "no hub of yours plays here"),
         (("cancel",), "name a rollout (`hub live` lists those in flight), or say --all"),
         (("interrupt", "abc", "--all"), "abc or --all: which of the two?"),
         (("retune",), "say what to change"),

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from envhub.engine.control import LiveRun, RunFacts, RunParts
+from envhub.engine.feed import Retrying
 from envhub.engine.item import Item
 from envhub.engine.pool import Sink
 from envhub.engine.stop import StopSignal
@@ -19,6 +20,14 @@ class Crew:
     """A pool of which one worker of two lives, and has sent word."""
 
     concurrency, workers, workers_alive = 8, 2, 1
+    is_held, undecided = False, ()
+
+    def hold(self, is_held: bool) -> None:
+        """Not here."""
+
+    def retry(self, rollout_id: str) -> Retrying:
+        """Not here."""
+        return "over"
 
     def resize(self, concurrency: int) -> None:
         """Not here."""

@@ -5,6 +5,7 @@ from urllib.parse import quote
 import pytest
 
 from envhub.hosting.control import BatchAnswer, Card, EpisodeStatus, OpenedEpisode, Verified
+from envhub.hosting.doors import Doors
 from envhub.protocols import EnvironmentInfo
 from envhub.serving import control_http
 from tests.hosting.worlds import CANARY, Interview, Market, Workshop, World, host_of
@@ -64,6 +65,21 @@ async def test_an_episode_lives_from_open_to_close() -> None:
             closed = EpisodeStatus.model_validate_json((await desk.control("DELETE", f"/v1/episodes/{opened.id}")).body)
             assert closed.state == "closed"
         assert (await desk.control("GET", f"/v1/episodes/{opened.id}")).json["state"] == "closed"
+
+
+async def test_doors_are_told_to_the_hub_alone_and_only_for_an_episode_that_is_open() -> None:
+    async with served(Workshop) as desk:
+        opened = await desk.open()
+        path = f"/v1/episodes/{opened.id}/doors"
+        assert Doors.model_validate_json((await desk.control("GET", path)).body).doors == ()
+        assert (await desk.control("GET", path, token=None)).status == 401
+        assert (await desk.control("GET", path, token=opened.seats[0].token)).status == 401
+        assert (await desk.control("POST", path)).status == 405
+        assert (await desk.control("GET", "/v1/episodes/none/doors")).status == 404
+        for url in (desk.agent_url + path, opened.seats[0].url.removesuffix("mcp") + "doors"):
+            assert (await desk.send("GET", url, headers={"Authorization": f"Bearer {TOKEN}"})).status == 404
+        await desk.control("DELETE", f"/v1/episodes/{opened.id}")
+        assert (await desk.control("GET", path)).status == 409
 
 
 async def test_the_first_verdict_stands() -> None:

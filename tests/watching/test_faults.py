@@ -10,6 +10,7 @@ import pytest
 from envhub.errors import HubError, RunDirectoryError
 from envhub.store import open_writer
 from envhub.watching import RunFeed
+from envhub.watching.columns import MOST
 from tests.store.processes import make_read_only
 from tests.store.records import RESOLVED, names_in, record, write
 
@@ -77,9 +78,22 @@ async def test_a_damaged_database_is_said(place: int, tmp_path: Path) -> None:
         "UPDATE rollouts SET reward = 'high' WHERE id = 3",
         "UPDATE rollouts SET outcome = x'ff00' WHERE id = 3",
         "UPDATE rollouts SET turns = 1.5 WHERE id = 3",
+        "UPDATE rollouts SET finished_at = 9e999 WHERE id = 3",
+        "UPDATE rollouts SET reward = -9e999 WHERE id = 3",
+        "UPDATE rollouts SET outcome = 'brilliant' WHERE id = 3",
+        "UPDATE rollouts SET stop = char(27) || ']0;owned' || char(7) WHERE id = 3",
+        "UPDATE rollouts SET rollout_id = x'ff00' WHERE id = 3",
+        "INSERT INTO live VALUES ('a', 'b', 'c', 0, 0, char(27) || '[2J', 0, 0, 0)",
+        "INSERT INTO live VALUES (x'ff', 'b', 'c', 0, 0, 'model', 0, 0, 0)",
+        "INSERT INTO live VALUES ('a', 'b', 'c', 0, 0, 'model', 'x', 0, 0)",
+        "INSERT INTO live VALUES ('a', 'b', 'c', 0, 0, 'model', 0, 0, 9e999)",
         "UPDATE rollouts SET effective = 4000 WHERE id = 3",
         "DELETE FROM meta WHERE key = 'run_id'",
         "UPDATE meta SET value = '{' WHERE key = 'resolved'",
+        "UPDATE meta SET value = '7' WHERE key = 'resolved'",
+        "UPDATE meta SET value = '1e999' WHERE key = 'created_at'",
+        "INSERT OR REPLACE INTO meta VALUES ('finished_at', '\"soon\"')",
+        "INSERT OR REPLACE INTO meta VALUES ('planned', '-1')",
     ],
 )
 async def test_values_that_the_writer_never_writes_are_said(statement: str, tmp_path: Path) -> None:
@@ -128,3 +142,13 @@ async def test_a_record_that_is_damaged_or_gone_is_said(tmp_path: Path) -> None:
         change(run, "DELETE FROM rollouts WHERE id = 1")
         with pytest.raises(RunDirectoryError, match="is gone"):
             list(feed.records([0]))
+
+
+async def test_counts_beyond_all_bounds_are_held_at_one(tmp_path: Path) -> None:
+    await write(tmp_path / "run", [record(f"g{number}-0") for number in range(3)])
+    change(tmp_path / "run", "UPDATE rollouts SET output_tokens = 9223372036854775807, turns = -9223372036854775808")
+    with RunFeed(tmp_path / "run") as feed:
+        feed.refresh()
+        assert feed.columns.value("output_tokens", 0) == MOST
+        assert feed.columns.value("turns", 0) == -MOST
+        assert [feed.environments.line(0).output_tokens, feed.counts.output_tokens] == [3 * MOST] * 2

@@ -17,7 +17,8 @@ def add(columns: Columns, name: str, values: list[float]) -> None:
     """Append rows of which one column is told."""
     first = len(columns) + 1
     for number, value in enumerate(values):
-        fields = {column: _BLANK[kind] for column, kind in KINDS.items()} | {name: value}
+        fields = {column: _BLANK[kind] for column, kind in KINDS.items()}
+        fields |= {"outcome": "scored", "stop": "finished", name: value}
         columns.append([(first + number, *(fields[column] for column in SUMMARY_COLUMNS))])
 
 

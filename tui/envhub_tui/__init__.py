@@ -1,1 +1,1 @@
-"""How people watch rollouts: the home of the terminal UI."""
+"""How people watch rollouts: a terminal UI that attaches to any run of this machine, live or ended."""

@@ -53,6 +53,22 @@ class LiveClient:
         """Have so many workers play."""
         return Done.model_validate(await self._ask("retune", workers=workers))
 
+    async def pause(self) -> Done:
+        """Let the run start nothing new until it is resumed."""
+        return Done.model_validate(await self._ask("pause"))
+
+    async def resume(self) -> Done:
+        """Let a paused run go on."""
+        return Done.model_validate(await self._ask("resume"))
+
+    async def tell(self, rollout_id: str, text: str) -> Done:
+        """Say something to an agent, as its user."""
+        return Done.model_validate(await self._ask("tell", rollout=rollout_id, text=text))
+
+    async def retry(self, rollout_id: str) -> Done:
+        """Play a sample again that ended without a result."""
+        return Done.model_validate(await self._ask("retry", rollout=rollout_id))
+
     async def retune(self, rollout_id: str, limits: Mapping[str, float | None]) -> Done:
         """Change limits of one rollout; None lifts one."""
         return Done.model_validate(await self._ask("retune", rollout=rollout_id, limits=dict(limits)))
@@ -86,7 +102,7 @@ class LiveClient:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             raise _gone(self._path) from error
         if line.error is not None:
-            raise _error(line.error, fields)
+            raise _error(line.error, method, fields)
         return dict(line.result or {})
 
     async def _read(self) -> Line:
@@ -148,7 +164,7 @@ def choose_run(running: Sequence[RunningHub], name: str | None) -> RunningHub:
         raise UsageError("no hub of yours plays here; start one (`hub run …`), and look again while it plays")
     if name is None:
         if len(running) > 1:
-            raise UsageError(f"{len(running)} hubs play; name one of the runs: {_names(running)}")
+            raise UsageError(f"{len(running)} hubs play; name one with --run: {_names(running)}")
         return running[0]
     directory = str(Path(name).absolute())
     matches = [hub for hub in running if hub.listing.run.directory == directory or hub.listing.run.run_id == name]
@@ -171,10 +187,14 @@ def _target(rollout_id: str | None) -> dict[str, Any]:
 
 
 def _encoded(question: Mapping[str, Any]) -> bytes:
-    return json.dumps(question).encode() + b"\n"
+    # As it is, and not as escapes: a request has only so many bytes.
+    return json.dumps(question, ensure_ascii=False).encode(errors="surrogatepass") + b"\n"
 
 
-def _error(problem: Problem, fields: Mapping[str, Any]) -> Exception:
+def _error(problem: Problem, method: str, fields: Mapping[str, Any]) -> Exception:
+    if problem.kind == "unknown_rollout" and method == "retry":
+        hint = "What ended a moment ago is known in a moment."
+        return UnknownNameError("rollout without a result", str(fields.get("rollout")), problem.known, hint)
     if problem.kind == "unknown_rollout":
         hint = "" if problem.known else "Nothing is in flight."
         return UnknownNameError("rollout in flight", str(fields.get("rollout")), problem.known, hint)

@@ -20,11 +20,15 @@ from envhub.live.protocol import (
     Following,
     InterruptRequest,
     ListRequest,
+    PauseRequest,
     Problem,
     Request,
     RequestId,
+    ResumeRequest,
+    RetryRequest,
     RetuneRequest,
     ShowRequest,
+    TellRequest,
     requests,
 )
 
@@ -124,13 +128,19 @@ class Connection:
             case ListRequest():
                 return await self._desk.list(request)
             case ShowRequest():
-                return self._desk.show(request)
+                return await self._desk.show(request)
             case CancelRequest():
                 return self._desk.cancel(request)
             case InterruptRequest():
                 return self._desk.interrupt(request)
             case RetuneRequest():
                 return self._desk.retune(request)
+            case PauseRequest() | ResumeRequest():
+                return self._desk.hold(request)
+            case TellRequest():
+                return self._desk.tell(request)
+            case RetryRequest():
+                return await self._desk.retry(request)
             case EventsRequest():
                 raise AssertionError("events are followed, not answered")
 

@@ -12,8 +12,10 @@ from envhub.engine.control import LiveRun
 from envhub.engine.in_flight import InFlight
 from envhub.errors import HubError
 from envhub.limits import Limits
+from envhub.live.again import RESUME, named, why_not_again
 from envhub.live.broadcast import Broadcast
 from envhub.live.describe import rollout_view, shown_rollout
+from envhub.live.machines import machines
 from envhub.live.plain import plain_name
 from envhub.live.protocol import (
     CancelRequest,
@@ -21,12 +23,17 @@ from envhub.live.protocol import (
     InterruptRequest,
     Listing,
     ListRequest,
+    PauseRequest,
     Problem,
+    ResumeRequest,
+    RetryRequest,
     RetuneRequest,
     RunView,
     ShownRollout,
     ShowRequest,
+    TellRequest,
 )
+from envhub.live.shells import shells
 from envhub.statistics import RunningMeans
 from envhub.store import open_run
 
@@ -55,6 +62,7 @@ class Desk:
         self._means_at = float("-inf")
         # A thread of its own: those that everyone shares may all be held by environments that block.
         self._thread = anyio.CapacityLimiter(1)
+        self._told_of: set[str] = set()
 
     async def list(self, request: ListRequest) -> Listing:
         """The run, and what is in flight."""
@@ -63,6 +71,7 @@ class Desk:
         facts = live.facts
         assert facts is not None, "a door opens once the run plays"
         attempts = list(live.attempts.values())
+        plays_on = machines(live)
         return Listing(
             run=RunView(
                 run_id=facts.run_id,
@@ -81,16 +90,24 @@ class Desk:
                 started_at=live.began_at,
                 seconds=round(time.time() - live.began_at, 3),
                 means=None if means is None else means.to_json(),
+                backends=plays_on.backends,
+                staff=plays_on.staff,
+                sandboxes=plays_on.sandboxes,
             ),
             rollouts=tuple(rollout_view(attempt) for attempt in attempts[: request.limit]),
             left_out=max(0, len(attempts) - request.limit),
         )
 
-    def show(self, request: ShowRequest) -> ShownRollout:
-        """One rollout."""
-        if request.content:
-            logger.info("live control: the content of %s was read", request.rollout)
-        return shown_rollout(self._find(request.rollout), with_content=request.content)
+    async def show(self, request: ShowRequest) -> ShownRollout:
+        """One rollout, and how to get into its sandbox."""
+        attempt = self._find(request.rollout)
+        if request.content and request.rollout not in self._told_of:
+            # Whoever watches one live asks every second: once says it.
+            self._told_of.add(request.rollout)
+            logger.info("live control: the content of %s is read", request.rollout)
+        found, why_none = await shells(attempt)
+        shown = shown_rollout(attempt, with_content=request.content)
+        return shown.model_copy(update={"shells": found, "no_shell": why_none})
 
     def cancel(self, request: CancelRequest) -> Done:
         """End a rollout unscored, or the run."""
@@ -103,7 +120,7 @@ class Desk:
         if not attempt.cancel():
             raise Refusal(Problem(kind="too_late", message=f"{request.rollout} has its verdict, and is only closing"))
         logger.info("live control: %s was cancelled", request.rollout)
-        return Done(message=f"{request.rollout} is cancelled; `hub run --resume` would play it again")
+        return Done(message=f"{request.rollout} is cancelled; `hub live retry` or `hub run --resume` plays it again")
 
     def interrupt(self, request: InterruptRequest) -> Done:
         """End the agent's time, or let the run start nothing new."""
@@ -136,6 +153,55 @@ class Desk:
         logger.info("live control: %s goes on with %s", request.rollout, changes)
         limits = ", ".join(f"{name} {value:g}" for name, value in attempt.limits if value is not None)
         return Done(message=f"{request.rollout} goes on with {limits or 'no limits'}; its record says so")
+
+    def hold(self, request: PauseRequest | ResumeRequest) -> Done:
+        """Start nothing new for now, or go on."""
+        live, is_held = self._live, isinstance(request, PauseRequest)
+        if live.state in ("finishing", "stopping"):
+            raise _too_late(f"the run is {live.state}, and starts nothing new as it is")
+        if not live.hold(is_held):
+            raise _not_possible("what this hub plays, and when, those decide who ask it for episodes")
+        logger.info("live control: the run was %s", "paused" if is_held else "resumed")
+        if is_held:
+            return Done(message="the run starts nothing new until it is resumed; what is in flight goes on")
+        return Done(message="the run goes on")
+
+    def tell(self, request: TellRequest) -> Done:
+        """Say something to an agent."""
+        attempt = self._find(request.rollout)
+        if attempt.deaf is not None:
+            raise _not_possible(f"nothing can be said in {request.rollout}: {plain_name(attempt.deaf)}")
+        if not attempt.tell(request.text):
+            raise _too_late(f"the agent's time in {request.rollout} is over already")
+        logger.info("live control: something was said to the agent of %s", request.rollout)
+        return Done(message=f"{request.rollout} is told before its model's next answer; its record will say so")
+
+    async def retry(self, request: RetryRequest) -> Done:
+        """Play a sample again that ended without a result."""
+        live = self._live
+        if (playing := named(request.rollout, tuple(live.attempts))) is not None:
+            raise _too_late(
+                f"{playing} is in flight; what has ended without a result is played again, so cancel it first"
+            )
+        undecided = live.undecided
+        name = named(request.rollout, undecided) or request.rollout
+        match live.retry(name):
+            case "queued":
+                logger.info("live control: %s is tried again", name)
+                return Done(message=f"{name} is played again; the earlier attempt is kept")
+            case "waiting":
+                raise _too_late(f"{plain_name(name)} waits to be played as it is")
+            case "over":
+                raise _too_late(f"the run starts nothing new; {RESUME}")
+            case "on_demand":
+                raise _not_possible("what this hub plays, and when, those decide who ask it for episodes")
+            case "unknown":
+                assert live.facts is not None, "a door opens once the run plays"
+                known = tuple(undecided[-_MOST_KNOWN:])
+                problem = await anyio.to_thread.run_sync(
+                    why_not_again, live.facts.directory, name, known, limiter=self._thread, abandon_on_cancel=True
+                )
+                raise Refusal(problem)
 
     def _find(self, rollout_id: str) -> InFlight:
         attempt = self._live.attempts.get(rollout_id)
@@ -178,6 +244,10 @@ class Desk:
             logger.warning("live control: the run's means could not be read: %s", error)
             return None
         return means
+
+
+def _too_late(message: str) -> Refusal:
+    return Refusal(Problem(kind="too_late", message=message))
 
 
 def _not_possible(message: str) -> Refusal:

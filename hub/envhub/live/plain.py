@@ -21,7 +21,8 @@ _CONTROLS = re.compile(
 def plain(text: str, most: int) -> str:
     """The text without escapes and control characters but newline and tab, cut to a length, which it then says."""
     cut = text[: 2 * most]
-    cut = _CONTROLS.sub("", _ESCAPES.sub("", cut))
+    if not cut.isprintable():  # what is has none of these, and most names are
+        cut = _CONTROLS.sub("", _ESCAPES.sub("", cut))
     if len(text) <= most and len(cut) <= most:
         return cut
     return f"{cut[:most]} … [{len(text)} characters in all]"

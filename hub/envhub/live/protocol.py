@@ -100,11 +100,107 @@ class RetuneRequest(Frozen):
         return self
 
 
+class PauseRequest(Frozen):
+    """Start nothing new until told to go on; what is in flight goes on."""
+
+    id: RequestId
+    method: Literal["pause"]
+
+
+class ResumeRequest(Frozen):
+    """Go on starting new episodes."""
+
+    id: RequestId
+    method: Literal["resume"]
+
+
+class TellRequest(Frozen):
+    """Say something to the agent of a rollout, as its user: what its model is saying is cut short, and it goes on."""
+
+    id: RequestId
+    method: Literal["tell"]
+    rollout: Name
+    text: Annotated[str, Field(min_length=1, max_length=20_000)]
+
+
+class RetryRequest(Frozen):
+    """Play a sample of this run again that ended without a result; the new attempt counts, the old one is kept."""
+
+    id: RequestId
+    method: Literal["retry"]
+    rollout: Name
+
+
 Request = Annotated[
-    ListRequest | EventsRequest | ShowRequest | CancelRequest | InterruptRequest | RetuneRequest,
+    ListRequest
+    | EventsRequest
+    | ShowRequest
+    | CancelRequest
+    | InterruptRequest
+    | RetuneRequest
+    | PauseRequest
+    | ResumeRequest
+    | TellRequest
+    | RetryRequest,
     Field(discriminator="method"),
 ]
 requests: TypeAdapter[Request] = TypeAdapter(Request)
+
+
+class BackendView(Frozen):
+    """A model server that calls go to."""
+
+    model: str
+    """The model's name, as the run asks for it."""
+    role: str
+    """Who asks: `policy`, or the environment's role."""
+    name: str
+    """The server, without credentials."""
+    in_flight: int
+    calls: int
+    """Begun since the run was, those tried again among them."""
+    errors: int
+    """Those that failed by the server's fault; a 429 is none."""
+    latency_p50: float | None = None
+    """Seconds, over the latest answers; None before the first. Where several workers call it, the longest of theirs."""
+    latency_p95: float | None = None
+    state: Literal["up", "cooling", "open"]
+    """`cooling`: it is held off for a moment after a 429, or on trial after an outage; `open`, as of a circuit breaker:
+    after too many faults in a row no call goes there."""
+    reason: str | None = None
+    """Why it is not up, or gets fewer calls at a time than there are."""
+
+
+class WorkerView(Frozen):
+    """A process that plays."""
+
+    name: str
+    node: str
+    pid: int | None = None
+    in_flight: int
+    done: int
+    """Attempts whose record came from it."""
+    state: str
+    """`starting`, `late`, `playing`, `idle`, `leaving` or `gone`."""
+
+
+class SandboxesView(Frozen):
+    """Sandboxes of one kind."""
+
+    environment: str
+    provider: str
+    in_use: int
+    warm: int | None = None
+    """Ready and waiting; None where none are kept."""
+
+
+class ShellView(Frozen):
+    """How to get a shell in a place where a rollout's programs run."""
+
+    label: str
+    """What the place is: a provider and its walls."""
+    command: tuple[str, ...]
+    """What to run on this machine."""
 
 
 class RunView(Frozen):
@@ -133,6 +229,12 @@ class RunView(Frozen):
     """Since it began to play."""
     means: dict[str, JsonValue] | None
     """As `hub run --json` has them, over what is durable; None where the store could not be asked."""
+    backends: tuple[BackendView, ...] = ()
+    """Model servers. Where workers call them: as they last told, which they do a moment after a first `list`."""
+    staff: tuple[WorkerView, ...] = ()
+    """The workers one by one, where others than the hub's own process play."""
+    sandboxes: tuple[SandboxesView, ...] = ()
+    """Those of environments in the hub's own process or its workers'; not those of served ones."""
 
 
 class RolloutView(Frozen):
@@ -210,6 +312,10 @@ class ShownRollout(RolloutView):
     turns: tuple[TurnView, ...]
     turns_left_out: int
     """Turns before these."""
+    shells: tuple[ShellView, ...] = ()
+    """Ways in to where its programs run."""
+    no_shell: str | None = None
+    """Why there is none."""
 
 
 class Done(Frozen):

@@ -1,5 +1,7 @@
 """What one process of a run knows of itself: plain structs that workers can send, and the driver sums."""
 
+from typing import Literal
+
 import msgspec
 
 from envhub.monitor.histogram import LAG_BOUNDS as _LAG
@@ -23,6 +25,13 @@ class Backend(msgspec.Struct, frozen=True):
     """The median of its last answers."""
     limit: float | None = None
     """Calls it may have at once."""
+    role: str = ""
+    """Who asks it: `policy`, or a role of the environment's."""
+    latency_p95_seconds: float | None = None
+    standing: Literal["up", "cooling", "open"] = "up"
+    """`cooling`: it is held off for a moment, or on trial; `open`, as of a circuit breaker: no call goes there."""
+    reason: str | None = None
+    """Why it gets no calls, or fewer than there are."""
 
 
 class ModelLoad(msgspec.Struct, frozen=True):

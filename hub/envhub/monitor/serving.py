@@ -12,6 +12,7 @@ from typing import Any
 from mcp_types import CallToolResult, Tool
 from pydantic import JsonValue
 
+from envhub.hosting.doors import EnterableEpisode, WaysIn
 from envhub.limits import Deadlines
 from envhub.messages import Message
 from envhub.monitor.spans import UNKNOWN_TOOL, Span, Value, new_id
@@ -149,6 +150,10 @@ class TracedEpisode:
     @property
     def sandboxes(self) -> Sequence[SandboxRef]:
         return self._episode.sandboxes
+
+    async def ways_in(self) -> WaysIn:
+        """As the episode has them."""
+        return await self._episode.ways_in() if isinstance(self._episode, EnterableEpisode) else WaysIn()
 
     async def reference(self) -> Sequence[Message]:
         """As the episode gives it."""

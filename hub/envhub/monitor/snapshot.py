@@ -2,16 +2,20 @@
 
 import socket
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
-from envhub.models.router.replica import ReplicaStatus
+from envhub.models.latency import spread
 from envhub.monitor.figures import Backend, Gpu, ModelLoad, SandboxLoad, ServerLoad, Snapshot
 from envhub.monitor.histogram import Histogram
 from envhub.monitor.usage import usage
 from envhub.protocols import EnvironmentHost, Model
 from envhub.sandbox import SandboxProvider
+
+if TYPE_CHECKING:
+    from envhub.models.counted import CallCounts
+    from envhub.models.router.replica import ReplicaStatus
 
 
 class Stateful(Protocol):
@@ -33,7 +37,15 @@ class RoutedModel(Protocol):
     def in_flight(self) -> int: ...
     @property
     def limit(self) -> int: ...
-    def status(self) -> tuple[ReplicaStatus, ...]: ...
+    def status(self) -> "tuple[ReplicaStatus, ...]": ...
+
+
+@runtime_checkable
+class CountingModel(Protocol):
+    """A model that is its own and only server."""
+
+    name: str
+    counts: "CallCounts"
 
 
 @runtime_checkable
@@ -100,9 +112,9 @@ def take_snapshot(
         process=process,
         usage=usage(),
         states=dict(Counter(attempt.state for attempt in attempts)),
-        backends=[_backend(status) for model in routed for status in model.status()],
+        backends=list(backends_of(models or {})),
         models=[ModelLoad(model.name, model.waiting, model.in_flight, model.limit) for model in routed],
-        sandboxes=[load for host in hosts if (load := _sandboxes(host)) is not None],
+        sandboxes=list(sandboxes_of(hosts)),
         servers=[
             ServerLoad(host.info.name, len(up), sum(up))
             for host in hosts
@@ -117,7 +129,17 @@ def take_snapshot(
     return snapshot
 
 
-def _backend(status: ReplicaStatus) -> Backend:
+def backends_of(models: Mapping[str, Model]) -> Iterator[Backend]:
+    """The servers of models, given by role, as they stand."""
+    for role, model in models.items():
+        if isinstance(model, RoutedModel):
+            for status in model.status():
+                yield _backend(role, status)
+        elif isinstance(model, CountingModel):
+            yield _counted(role, model)
+
+
+def _backend(role: str, status: "ReplicaStatus") -> Backend:
     return Backend(
         model=status.model,
         place=_public(status.place),
@@ -127,6 +149,26 @@ def _backend(status: ReplicaStatus) -> Backend:
         is_up=not status.is_cooling,
         latency_seconds=status.latency_seconds,
         limit=getattr(status, "limit", None),
+        role=role,
+        latency_p95_seconds=status.latency_p95_seconds,
+        standing=status.standing,
+        reason=status.reason,
+    )
+
+
+def _counted(role: str, model: CountingModel) -> Backend:
+    counts = model.counts
+    latency = spread(counts.latest)
+    return Backend(
+        model=model.name,
+        place=model.name,
+        in_flight=counts.in_flight,
+        calls=counts.calls,
+        errors=counts.errors,
+        is_up=True,
+        latency_seconds=None if latency is None else latency[0],
+        role=role,
+        latency_p95_seconds=None if latency is None else latency[1],
     )
 
 
@@ -136,6 +178,14 @@ def _public(place: str) -> str:
     if not parts.scheme or not parts.netloc:
         return place
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def sandboxes_of(hosts: Iterable[EnvironmentHost]) -> Iterator[SandboxLoad]:
+    """The sandboxes of environments that are hosted in this process."""
+    for host in hosts:
+        load = _sandboxes(host)
+        if load is not None:
+            yield load
 
 
 def _sandboxes(host: EnvironmentHost) -> SandboxLoad | None:

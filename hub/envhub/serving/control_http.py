@@ -56,7 +56,7 @@ class ControlHttp:
                 await self._refuse(send, refusal, UsageError("the request names a foreign Host or Origin"))
             elif parts == ["health"]:
                 await answer(send, 200, b'{"status":"ok"}')
-            elif not hmac.compare_digest(header(scope, b"authorization") or b"", self._credential):
+            elif not self.admits(scope):
                 error = CredentialError("the control plane needs its own credential, as `Authorization: Bearer`")
                 await self._refuse(send, 401, error)
             else:
@@ -74,6 +74,10 @@ class ControlHttp:
         except Exception as error:
             logger.exception("%s %s failed", scope["method"], scope["path"])
             await self._refuse(send, 500, TaskError(f"the server failed: {describe(error)}"))
+
+    def admits(self, scope: Scope) -> bool:
+        """Whether a request shows the credential."""
+        return hmac.compare_digest(header(scope, b"authorization") or b"", self._credential)
 
     async def serve(self, parts: list[str], scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request of whoever holds the credential; `parts` are those of its path.

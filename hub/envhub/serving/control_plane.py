@@ -22,6 +22,7 @@ from envhub.hosting.control import (
     VerifyRequest,
     problem_of,
 )
+from envhub.hosting.doors import Doors, EnterableEpisode, WaysIn
 from envhub.limits import Deadlines
 from envhub.protocols import EnvironmentHost
 from envhub.serving.control_http import (
@@ -173,6 +174,10 @@ class ControlPlane(ControlHttp):
             return ReplyAnswer(messages=None if messages is None else tuple(messages))
         raise TaskError("whoever asked for the reply has left")
 
+    async def _doors(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
+        episode = self._episodes.find(episode_id).episode
+        return Doors.of(await episode.ways_in() if isinstance(episode, EnterableEpisode) else WaysIn())
+
     async def _reference(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
         return Reference(messages=tuple(await self._episodes.find(episode_id).episode.reference()))
 
@@ -216,6 +221,7 @@ _ACTIONS: dict[tuple[str, str], _Action] = {
     ("POST", "seal"): ControlPlane._seal,  # pyright: ignore[reportPrivateUsage]  # its own module
     ("POST", "verify"): ControlPlane._verify,  # pyright: ignore[reportPrivateUsage]
     ("POST", "reply"): ControlPlane._reply,  # pyright: ignore[reportPrivateUsage]
+    ("GET", "doors"): ControlPlane._doors,  # pyright: ignore[reportPrivateUsage]
     ("GET", "reference"): ControlPlane._reference,  # pyright: ignore[reportPrivateUsage]
     ("GET", "state"): ControlPlane._state,  # pyright: ignore[reportPrivateUsage]
 }

@@ -7,13 +7,13 @@ import struct
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
-from math import isnan, nan
+from math import inf, isnan, nan
 from typing import Any, Literal
 
 from envhub.rollout import Outcome, Stop
 from envhub.store import Summary
 from envhub.store.schema import SUMMARY_COLUMNS
-from envhub.watching.words import Words
+from envhub.watching.words import ABSENT, Words
 
 Kind = Literal["words", "text", "real", "whole", "flag"]
 
@@ -25,11 +25,17 @@ _KINDS: dict[str, Kind] = {
 }
 KINDS: dict[str, Kind] = {name: _KINDS.get(name, "real") for name in SUMMARY_COLUMNS}
 """What each column holds. `words` repeat, `text` does not; a `real` or `flag` may be absent, as `words` may."""
+MOST = 2**40
+"""Of what is counted in a row; sums over as many rows as there may be stay whole numbers of the machine.
+
+A model's server may say that an answer had more tokens than that, or somebody may have written it into the run.
+"""
 _ABSENT = ("reward", "cost")
 """The columns of reals that a row may have no value in."""
 _EFFECTIVE = SUMMARY_COLUMNS.index("effective")
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 _STOPS = {stop.value: stop for stop in Stop}
+_KNOWN = {"outcome": _OUTCOMES.keys(), "stop": _STOPS.keys()}
 
 Value = str | float | int | bool | None
 
@@ -78,16 +84,33 @@ class Columns:
             case "words":
                 self.words[name].extend(values)
             case "text":
+                if any(type(value) is not str for value in values):
+                    raise TypeError(f"{name} of a row is no text")
                 self.texts[name].extend(values)
             # Packed at a stroke: an eighth of what appending one by one takes.
             case "real":
                 given = [nan if value is None else value for value in values] if name in _ABSENT else values
+                if inf in given or -inf in given:
+                    raise ValueError(f"{name} of a row is no finite number")
                 self.numbers[name].frombytes(struct.pack(f"{len(values)}d", *given))
             case "whole":
+                if name != "seq" and values and not (min(values) >= -MOST and max(values) <= MOST):
+                    values = tuple(max(-MOST, min(MOST, int(value))) for value in values)
                 self.wholes[name].frombytes(struct.pack(f"{len(values)}q", *values))
             case "flag":
                 given = [-1 if value is None else value for value in values]
                 self.flags[name].frombytes(struct.pack(f"{len(values)}b", *given))
+
+    def check_words(self, start: int) -> None:
+        """Make sure that every attempt from a place on has an outcome and a stop that there are.
+
+        Raises:
+            ValueError: one has not.
+        """
+        for name, known in _KNOWN.items():
+            words = self.words[name]
+            if not known >= set(words.vocabulary) or ABSENT in words.codes[start:]:
+                raise ValueError(f"{name} of a row is none that there is")
 
     def change(self, place: int, row: Sequence[Any]) -> None:
         """Take in a row that is there already: all that ever changes is whether it counts."""

@@ -25,6 +25,7 @@ from envhub.watching.filter import Filter
 from envhub.watching.following import Follower
 from envhub.watching.groups import Lines
 from envhub.watching.histogram import RewardHistogram
+from envhub.watching.moving import live_state
 from envhub.watching.stages import StageQuantiles
 from envhub.watching.timeline import WINDOW_SECONDS, Timeline
 from envhub.watching.view import RolloutList
@@ -106,7 +107,7 @@ class RunFeed:
                 if facts["run_id"] != self._run_id:
                     self._forget()
                 is_new = self._read_rows(connection)
-                live = [LiveState(*row) for row in connection.execute(_LIVE)]
+                live = [live_state(row) for row in connection.execute(_LIVE)]
             finally:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
@@ -135,6 +136,7 @@ class RunFeed:
             try:
                 for rows in _chunks(connection.execute(_ALL)):
                     columns.append(rows)
+                columns.check_words(0)
             except BaseException:
                 self._forget()
                 raise
@@ -159,6 +161,7 @@ class RunFeed:
             columns.append(rows[len(known) :])
             for row in known:
                 columns.change(self._place_of(row[0]), row)
+            columns.check_words(len(columns) - len(rows) + len(known))
         except BaseException:
             self._forget()  # half a batch is in: all is read again
             raise

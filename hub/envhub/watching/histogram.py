@@ -1,7 +1,7 @@
 """How rewards are distributed: few bins, whatever the rewards are."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import floor, isnan
 
@@ -22,14 +22,10 @@ class Bin:
     count: int
 
 
-class RewardHistogram(Follower):
+class RewardBins:
     """Bins as fine as few bins can be: widths of 1 and 5 times powers of ten, each dividing the next."""
 
-    def __init__(self, columns: Columns) -> None:
-        super().__init__(columns)
-        self._clear()
-
-    def _clear(self) -> None:
+    def __init__(self) -> None:
         self._bins: Counter[int] = Counter()
         self._finest = 1
         self._next = 2
@@ -49,8 +45,8 @@ class RewardHistogram(Follower):
         width = self.width
         return [Bin(place * width, (place + 1) * width, self._bins[place]) for place in places]
 
-    def _add(self, start: int, stop: int) -> None:
-        rewards = [reward for reward in self._columns.effective_part("reward", start, stop) if reward == reward]
+    def add(self, rewards: Sequence[float]) -> None:
+        """Count rewards."""
         if not rewards:
             return
         low, high = min(rewards), max(rewards)
@@ -61,10 +57,9 @@ class RewardHistogram(Follower):
             self._widen()
         self._bins.update(self._places(rewards))
 
-    def _withdraw(self, place: int) -> None:
-        reward = self._columns.numbers["reward"][place]
-        if not isnan(reward):
-            self._bins.subtract(self._places((reward,)))
+    def withdraw(self, reward: float) -> None:
+        """Count one no more that was."""
+        self._bins.subtract(self._places((reward,)))
 
     def _fits(self, low: float, high: float) -> bool:
         first, last = self._places((low, high))
@@ -86,3 +81,34 @@ class RewardHistogram(Follower):
         """
         finest = self._finest
         return [floor(min(max(reward / _FINEST, -_MOST), _MOST) + 1e-6) // finest for reward in rewards]
+
+
+class RewardHistogram(Follower):
+    """The bins of a run's effective attempts."""
+
+    def __init__(self, columns: Columns) -> None:
+        super().__init__(columns)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._rewards = RewardBins()
+
+    @property
+    def width(self) -> float:
+        """What a bin spans."""
+        return self._rewards.width
+
+    @property
+    def bins(self) -> list[Bin]:
+        """Every bin from the lowest reward to the highest, empty ones among them; none without rewards."""
+        return self._rewards.bins
+
+    def _add(self, start: int, stop: int) -> None:
+        self._rewards.add(
+            [reward for reward in self._columns.effective_part("reward", start, stop) if reward == reward]
+        )
+
+    def _withdraw(self, place: int) -> None:
+        reward = self._columns.numbers["reward"][place]
+        if not isnan(reward):
+            self._rewards.withdraw(reward)

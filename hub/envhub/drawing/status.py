@@ -1,0 +1,41 @@
+"""A run's status in a word, with a mark before it and a colour."""
+
+from dataclasses import dataclass
+
+from rich.text import Text
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How one status is shown."""
+
+    mark: str
+    """One cell wide."""
+    word: str
+    meaning: str
+    style: str
+
+
+STANDINGS: dict[str, Standing] = {
+    "running": Standing("►", "running", "it plays now", "cyan"),
+    "paused": Standing("‖", "paused", "it starts nothing new until told to go on", "yellow"),
+    "finishing": Standing("▷", "finishing", "it starts nothing new; what is in flight goes on", "yellow"),
+    "stopping": Standing("▷", "stopping", "it ends what is in flight, too", "yellow"),
+    "finished": Standing("✓", "finished", "everything planned was played", "green"),
+    "interrupted": Standing("■", "interrupted", "it was ended early; hub run --resume goes on", "yellow"),
+    "failed": Standing("✗", "failed", "it broke; hub run --resume goes on", "red"),
+    "dead": Standing("†", "died", "it was killed; what is committed is kept, hub run --resume goes on", "red"),
+}
+"""What the store says of a run, and the hub that plays it."""
+
+
+def standing(status: str, state: str | None = None) -> Standing:
+    """How a run stands: what its hub says of it comes before what its store does."""
+    name = state if status == "running" and state in STANDINGS else status
+    return STANDINGS.get(name) or STANDINGS["failed"]
+
+
+def status_text(status: str, state: str | None = None) -> Text:
+    """The mark and the word."""
+    shown = standing(status, state)
+    return Text(f"{shown.mark} {shown.word}", f"bold {shown.style}")

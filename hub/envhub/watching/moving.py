@@ -1,0 +1,26 @@
+"""Where attempts in flight are, as a run says it."""
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any, get_args
+
+from envhub.store.facts import LiveState, State
+from envhub.watching.columns import MOST
+
+_STATES = get_args(State)
+
+
+def live_state(row: Sequence[Any]) -> LiveState:
+    """Of a row that its writer wrote; anybody may have written another.
+
+    Raises:
+        TypeError, ValueError: it is another.
+    """
+    rollout_id, environment, task_id, sample, attempt, state, turn, output_tokens, updated_at = row
+    if not all(isinstance(text, str) for text in (rollout_id, environment, task_id)) or state not in _STATES:
+        raise ValueError(f"{state!r} is no state of an attempt in flight")
+    if not isfinite(updated_at):
+        raise ValueError("an attempt in flight moved at no time")
+    counts = (max(-MOST, min(MOST, int(count))) for count in (sample, attempt, turn, output_tokens))
+    sample, attempt, turn, output_tokens = counts
+    return LiveState(rollout_id, environment, task_id, sample, attempt, state, turn, output_tokens, updated_at)

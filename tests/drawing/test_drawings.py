@@ -1,0 +1,206 @@
+"""Drawings of a run: they fit every width, and say a dash for what is not there."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from math import sin
+from typing import Any
+
+import pytest
+from rich.text import Text
+
+from envhub.drawing.curve import curve
+from envhub.drawing.endings import outcome_bar, outcome_legend, tally
+from envhub.drawing.environments import environment_table
+from envhub.drawing.figures import Figures, figure_table, headline
+from envhub.drawing.fitting import NARROWEST, cut, fact, flow
+from envhub.drawing.flight import flight_line
+from envhub.drawing.histogram import reward_histogram, reward_spark
+from envhub.drawing.machines import backend_table, sandbox_table, staff_table
+from envhub.drawing.outcomes import ENDINGS
+from envhub.drawing.progress import progress_line, share_bar, speed
+from envhub.drawing.stages import stage_line, stage_table
+from envhub.drawing.status import STANDINGS, status_text
+from envhub.drawing.timeline import timeline_chart
+from envhub.live.protocol import BackendView, SandboxesView, WorkerView
+from envhub.statistics import GroupCounts
+from envhub.store import LiveState
+from envhub.watching import Progress
+from envhub.watching.groups import Line
+from envhub.watching.histogram import RewardBins
+from envhub.watching.timeline import Point
+
+WIDTHS = (NARROWEST, 41, 57, 80, 120, 200)
+RUDE = "\x1b[31mrude\u202e[bold]\n👩\u200d👩\u200d👧🇩🇪❤\ufe0f👍🏽" + "名前" * 40
+ABSENT = Figures(None, None, None, 0, 0, None, 0, None, None, None, 0, None)
+FULL = Figures(0.5, 0.25, 0.75, 123_456, 200_000, 1_000_000, 234_567, 10**7, 10**6, 10**10, 10**9, 12_345.67)
+
+
+def progress(**changes: Any) -> Progress:
+    """A run midway."""
+    facts: dict[str, Any] = {
+        "status": "running", "done": 412, "planned": 1000, "in_flight": 32, "rate": 12.3, "eta_seconds": 48.0,
+        "seconds": 33.0,
+    }  # fmt: skip
+    return Progress(**facts | changes)
+
+
+def points(count: int = 200) -> list[Point]:
+    """Stretches of two seconds, some of them without anything."""
+    return [
+        Point(1000.0 + 2 * place, 2.0, 8, 8, 8 * (0.5 + 0.4 * sin(place / 9)), 8, place % 8)
+        for place in range(count)
+        if place % 17
+    ]
+
+
+def bins(rewards: Sequence[float]) -> RewardBins:
+    """A distribution."""
+    found = RewardBins()
+    found.add(rewards)
+    return found
+
+
+def lines(count: int = 30) -> list[Line]:
+    """Environments, the first one with nothing scored."""
+    made = [Line("empty", "empty", None, GroupCounts("empty", "", 3, 0, None, 0.0, 0.0), 0)]
+    for place in range(count):
+        counts = GroupCounts(RUDE, "", 1000, 900, 450, 600.0, 500.0, judged=900)
+        made.append(Line(f"{place} {RUDE}", RUDE, None, counts, 10**8))
+    return made
+
+
+def in_flight() -> list[LiveState]:
+    """A rollout in each of two states."""
+    return [LiveState(name, "e", "t", 0, 0, name, 1, 5, 0.0) for name in ("model", "tool")]
+
+
+def drawings(width: int) -> list[tuple[Text, int]]:
+    """Every drawing with much to show, and with nothing; each with the lines it may take."""
+    kinds = dict(zip(ENDINGS, (900, 1, 30, 2, 4), strict=True))
+    spread = bins([(place * 37 % 1000) / 1000 for place in range(3000)]).bins
+    quantiles = {"model": (0.5, 70.0, 9000.0), "tool": (0.0, 0.001, 0.2), "total": (1.0, 100.0, 1e5)}
+    backend: dict[str, Any] = {
+        "model": RUDE,
+        "role": "policy",
+        "name": RUDE,
+        "in_flight": 12_345,
+        "calls": 10**9,
+        "errors": 10**6,
+    }
+    servers = [
+        BackendView(**backend, latency_p50=0.5, latency_p95=120.0, state="up"),
+        BackendView(**backend, state="open", reason=RUDE),
+    ]
+    staff = [WorkerView(name=RUDE, node=RUDE, pid=None, in_flight=3, done=10**6, state=RUDE)]
+    return [
+        *((progress_line(one, width), 1) for one in (progress(), progress(planned=None, rate=None, eta_seconds=None))),
+        (progress_line(progress(status="finished", done=10**9, planned=10**9), width, None, has_status=False), 1),
+        *((headline(one, width, 2), 2) for one in (ABSENT, FULL)),
+        *((figure_table(one, width, 5), 5) for one in (ABSENT, FULL)),
+        *((outcome_bar(one, width), 1) for one in ({}, kinds)),
+        *((outcome_legend(one, width, 5, zeros=True), 5) for one in ({}, kinds)),
+        (tally("faults", {RUDE: 3, "model:ModelError": 10**6}, width), 2),
+        *((reward_histogram(one, width, 8), 8) for one in ([], spread, bins([0.0, 1.0, 1.0]).bins, bins([-3e9]).bins)),
+        *((reward_spark(one, width), 1) for one in ([], spread)),
+        *((timeline_chart(one, width, high), high) for one in ([], points(1), points()) for high in (2, 7, 16)),
+        *((stage_table(one, width, 6), 6) for one in ({}, quantiles)),
+        (stage_line({"model": 0.5, "verify": 100.0}, width), 1),
+        *((environment_table(one, width, 8), 8) for one in ([], lines())),
+        (flight_line(in_flight(), width, 3, zeros=True), 3),
+        (backend_table(servers, width), 4),
+        (staff_table(staff, width), 2),
+        (sandbox_table([SandboxesView(environment=RUDE, provider=RUDE, in_use=3)], width), 2),
+    ]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_drawing_fits_and_drives_no_terminal(width: int) -> None:
+    for drawing, most in drawings(width):
+        rows = drawing.split("\n")
+        assert 1 <= len(rows) <= most, drawing.plain
+        assert max(row.cell_len for row in rows) <= width, drawing.plain
+        assert all(character.isprintable() or character == "\n" for character in drawing.plain), drawing.plain
+
+
+def test_what_is_not_there_is_a_dash_and_never_zero() -> None:
+    said = headline(ABSENT, 200).plain
+    assert "mean reward –" in said
+    assert "pass rate –" in said
+    assert "coverage –" in said
+    assert "–/s" in progress_line(progress(rate=None), 120).plain
+    assert "412/–" in progress_line(progress(planned=None), 120).plain
+    unscored = environment_table(lines(0), 120).plain.splitlines()[1]
+    assert unscored.split() == ["empty", "0/3", "–", "–", "–", "0"]
+    assert "p50" in backend_table([], 120).plain
+    assert sandbox_table([SandboxesView(environment="e", provider="p", in_use=2)], 80).plain.split()[-1] == "–"
+
+
+def test_every_kind_of_ending_has_its_own_mark_and_is_seen_however_rare() -> None:
+    assert len({ending.mark for ending in ENDINGS.values()}) == len(ENDINGS)
+    assert len({standing.word for standing in STANDINGS.values()}) == len(STANDINGS)
+    kinds = dict(zip(ENDINGS, (100_000, 1, 1, 1, 1), strict=True))
+    assert outcome_bar(kinds, 40).plain == "█" * 36 + "✗!?○"
+    legend = outcome_legend(kinds, 200).plain
+    assert all(word in legend for word in ("scored 100,000", "✗ agent failure 1", "! infrastructure fault 1"))
+
+
+def test_a_bar_is_full_only_when_all_is_done() -> None:
+    assert share_bar(0.99999, 10, "green").plain == "━" * 9 + "╸"
+    assert share_bar(1.0, 10, "green").plain == "━" * 10
+    assert "99.9%" in progress_line(progress(done=9999, planned=10_000), 120).plain
+
+
+def test_what_matters_most_stays_where_room_is_short() -> None:
+    wide, narrow = (progress_line(progress(), width).plain for width in (120, 46))
+    assert all(word in wide for word in ("running", "412/1,000", "41.2%", "12.3/s", "ETA 0:48", "32 in flight"))
+    assert "412/1,000" in narrow
+    assert "running" in narrow
+    assert "in flight" not in narrow
+    parts = [fact(name, "1") for name in ("first", "second", "third")]
+    assert flow(parts, 16, 1).plain == "first 1  +2 more"
+    assert cut("名前名前", 5) == "名前…"
+
+
+def test_the_hub_says_how_a_run_stands_while_its_store_says_that_it_runs() -> None:
+    assert status_text("running", "paused").plain == "‖ paused"
+    assert status_text("finished", "paused").plain == "✓ finished"
+    assert status_text("dead").plain == "† died"
+
+
+def test_few_values_are_listed_with_their_counts_and_many_are_bars() -> None:
+    listed = reward_histogram(bins([0.0] * 3 + [1.0]).bins, 60, 8).plain.splitlines()
+    assert listed[0].split() == ["0", "█" * 48, "3", "75.0%"]
+    assert listed[1].split()[0] == "1"
+    upright = reward_histogram(bins([place / 100 for place in range(100)]).bins, 60, 8).plain.splitlines()
+    assert upright[0].startswith("5┤")
+    assert upright[-1].split()[0] == "0.00"
+
+
+def test_a_curve_is_broken_where_much_is_missing_and_goes_on_over_little() -> None:
+    row = curve([0.0, None, 0.0] + [None] * 40 + [0.0, 0.0], 1, 0.0, 1.0)[0]
+    assert row[:2] == "⣀⡀"
+    assert set(row[2:21]) == {" "}
+    assert curve([0.0, 1.0], 2, 0.0, 1.0) == ["⢸", "⣸"]
+
+
+def test_rewards_that_are_verdicts_are_one_curve_and_others_two() -> None:
+    verdicts = [Point(float(place), 1.0, 2, 2, 1.0, 2, 1) for place in range(20)]
+    assert "mean reward, which is the pass rate" in timeline_chart(verdicts, 80, 16).plain
+    both = timeline_chart(points(), 80, 16).plain
+    assert both.index("mean reward") < both.index("pass rate")
+    assert "speed: up to 4.0/s" in both
+    assert "pass rate" not in timeline_chart(points(), 80, 7).plain
+    steady = [Point(float(place), 1.0, 2) for place in range(69)]
+    assert timeline_chart(steady, 93, 2).plain.split() == ["speed", "█" * 86]
+    unscored = [Point(0.0, 1.0, 5)]
+    assert "nothing is scored yet" in timeline_chart(unscored, 80, 9).plain
+
+
+def test_speed_is_worded_by_the_minute_and_hour_where_it_is_slow() -> None:
+    assert [speed(rate) for rate in (200.0, 0.5, 0.01)] == ["200.0/s", "30.0/min", "36.0/h"]
+
+
+def test_drawings_load_no_screen() -> None:
+    code = "import sys, envhub.drawing.timeline, envhub.drawing.machines; assert 'textual' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,45 @@
+"""What rewards are made of is read when it is asked for."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from envhub import Outcome, Score
+from envhub.errors import RunDirectoryError
+from envhub.score import Component
+from envhub.watching.components import ComponentsReader
+from tests.store.records import record, write
+
+
+async def test_the_components_of_some_rows_are_read(tmp_path: Path) -> None:
+    parts = {"tests": Component(value=1.0, weight=0.5), "style": Component(value=0.25)}
+    made = [
+        record("a-0", score=Score(reward=0.75, components=parts), turns=()),
+        record("b-0", turns=()),
+        record("c-0", 0, Outcome.MODEL_FAILED, turns=()),
+    ]
+    await write(tmp_path / "run", made)
+    reader = ComponentsReader(tmp_path / "run")
+    assert reader.read([1, 2, 3, 99]) == {1: {"tests": 1.0, "style": 0.25}, 2: {}, 3: {}}
+    assert reader.read([]) == {}
+    reader.close()
+    assert reader.read([1]) == {}
+
+
+@pytest.mark.parametrize("parts", ["[1, 2]", '{"a": {"value": "w"}}', '{"a": {}}', '{"a": {"value": 1e999}}', "7"])
+async def test_what_are_no_components_are_left_out(parts: str, tmp_path: Path) -> None:
+    await write(tmp_path / "run", [record("a-0", turns=())])
+    with closing(sqlite3.connect(tmp_path / "run" / "run.db")) as connection, connection:
+        connection.execute(
+            "UPDATE rollouts SET body = json_object('score', json_object('components', json(?)))", (parts,)
+        )
+    reader = ComponentsReader(tmp_path / "run")
+    assert reader.read([1]) == {1: {}}
+    reader.close()
+
+
+def test_where_there_is_no_run_it_says_so(tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryError):
+        ComponentsReader(tmp_path / "none").read([1])

@@ -1,0 +1,206 @@
+"""A terminal that a program is measured in: answers what programs ask terminals, and notes when what was painted.
+
+POSIX only, and the CPU of another process to the nanosecond is Linux's.
+"""
+
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fcntl import ioctl
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+QUIET_SECONDS = 0.03
+"""A pause this long ends a burst of output: what is written without one is a frame."""
+_SECONDS_TO_END = 10.0
+_ANSWERS = (
+    (b"\x1b[c", b"\x1b[?62;22c"),
+    (b"\x1b[6n", b"\x1b[1;1R"),
+    (b"\x1b[16t", b"\x1b[6;20;10t"),
+    (b"\x1b[?2026$p", b"\x1b[?2026;2$y"),
+    (b"\x1b[?2048$p", b"\x1b[?2048;0$y"),
+)
+"""What programs ask, and what an ordinary terminal without pictures says; a cell is 10×20."""
+_ESCAPES = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]P_^X][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]")
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Output without a pause in it."""
+
+    began: float
+    ended: float
+    size: int
+    """Bytes."""
+    cpu: float
+    """Seconds of CPU that the process had used when the burst ended, since it began."""
+
+
+def cpu_of(process_id: int) -> float:
+    """Seconds of CPU that a process of this machine has used, all its threads together, gone ones included."""
+    # Linux's number for the CPU clock of a process, as glibc's clock_getcpuclockid makes it.
+    return time.clock_gettime_ns((~process_id << 3) | 2) / 1e9
+
+
+class Terminal:
+    """A program in a pseudo-terminal, from entering the block until it is left."""
+
+    def __init__(
+        self, command: Sequence[str], folder: Path, environ: Mapping[str, str], size: tuple[int, int] = (200, 60)
+    ) -> None:
+        """`size` is in columns and lines."""
+        self.bursts: list[Burst] = []
+        self.output = bytearray()
+        """Everything it wrote."""
+        self._command, self._folder, self._size = list(command), folder, size
+        self._environ = {
+            **environ,
+            "TERM": "xterm-256color",
+            "COLORTERM": "truecolor",
+            "COLUMNS": str(size[0]),
+            "LINES": str(size[1]),
+        }
+        self._began: float | None = None
+        self._ended = 0.0
+        self._burst_size = 0
+        self._cpu = self._burst_cpu = 0.0
+        self._tail = b""
+
+    def __enter__(self) -> Self:
+        self._mine, theirs = pty.openpty()
+        ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", self._size[1], self._size[0], 0, 0))
+        self.started = time.perf_counter()
+        self.process = subprocess.Popen(
+            self._command,
+            cwd=self._folder,
+            env=self._environ,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            until = time.perf_counter() + _SECONDS_TO_END
+            while self.process.poll() is None and time.perf_counter() < until:
+                self.pump(0.05)
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+        os.close(self._mine)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the program has not ended."""
+        return self.process.poll() is None
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of CPU the program has used."""
+        with suppress(OSError):
+            self._cpu = cpu_of(self.process.pid)
+        return self._cpu
+
+    def memory(self) -> int:
+        """The most bytes of memory it had at a time; 0 where that is not known (any more)."""
+        with suppress(OSError):
+            found = re.search(r"VmHWM:\s*(\d+) kB", Path(f"/proc/{self.process.pid}/status").read_text())
+            return int(found[1]) * 1024 if found else 0
+        return 0
+
+    def press(self, keys: str) -> float:
+        """Type, and say when."""
+        at = time.perf_counter()
+        os.write(self._mine, keys.encode())
+        return at
+
+    def pump(self, seconds: float) -> None:
+        """Take what it writes for a while."""
+        until = time.perf_counter() + seconds
+        while (left := until - time.perf_counter()) > 0:
+            if not self._take(min(left, QUIET_SECONDS)):
+                break
+
+    def settle(self, most: float = 5.0) -> None:
+        """Take what it writes until it pauses."""
+        until = time.perf_counter() + most
+        while time.perf_counter() < until and self._take(QUIET_SECONDS):
+            if self._began is None:
+                return
+
+    def painted_after(self, at: float, most: float = 5.0) -> float | None:
+        """When its first output after a moment came; None where none comes."""
+        until = time.perf_counter() + most
+        size = len(self.output)
+        while time.perf_counter() < until and self._take(QUIET_SECONDS):
+            if len(self.output) > size:
+                return self._first_after(at)
+        return None
+
+    def _first_after(self, at: float) -> float:
+        return self._began if self._began is not None and self._began >= at else self._ended
+
+    def wait_for(self, pattern: str, most: float, start: int = 0) -> float | None:
+        """When words were painted that match, in the output from a place of it on; None where they do not come."""
+        wanted = re.compile(pattern.encode())
+        until = time.perf_counter() + most
+        size = -1
+        while time.perf_counter() < until:
+            if len(self.output) != size:
+                size = len(self.output)
+                if wanted.search(_ESCAPES.sub(b"", bytes(self.output[start:]))):
+                    return self._ended
+            if not self._take(QUIET_SECONDS):
+                return None
+        return None
+
+    def words(self, start: int = 0) -> str:
+        """What it wrote from a place of its output on, without escapes."""
+        return _ESCAPES.sub(b"", bytes(self.output[start:])).decode(errors="replace")
+
+    def _take(self, seconds: float) -> bool:
+        """Take what there is, or wait so long for some; False when the program has closed its side."""
+        if not select.select([self._mine], [], [], seconds)[0]:
+            self._end_burst()
+            return True
+        try:
+            written = os.read(self._mine, 1 << 16)
+        except OSError:  # Linux's end of file on a terminal whose other side is closed
+            self._end_burst()
+            return False
+        now = time.perf_counter()
+        if self._began is None:
+            self._began, self._burst_size = now, 0
+        self._ended, self._burst_size = now, self._burst_size + len(written)
+        self._burst_cpu = self.cpu
+        self.output += written
+        self._answer(written)
+        return bool(written)
+
+    def _end_burst(self) -> None:
+        if self._began is not None:
+            self.bursts.append(Burst(self._began, self._ended, self._burst_size, self._burst_cpu))
+            self._began = None
+
+    def _answer(self, written: bytes) -> None:
+        asked = self._tail + written
+        for question, answer in _ANSWERS:
+            for _ in range(asked.count(question) - self._tail.count(question)):
+                os.write(self._mine, answer)
+        self._tail = asked[-16:]

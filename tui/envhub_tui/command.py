@@ -1,0 +1,102 @@
+"""`hub watch`: the runs of this machine on a screen, live or ended."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from envhub.errors import UsageError
+
+_STREAMS = ("stdin", "stdout", "stderr")
+
+
+def _complete_run(incomplete: str) -> list[str]:
+    """The names of the runs that there are, for the shell."""
+    from envhub_tui.finding import known_names, usual_roots
+
+    names = ["last", *known_names(usual_roots(os.environ))]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def watch(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="RUN",
+            help="A run's directory, its name under runs/, 'last', or the id of one that plays; else all are listed.",
+            autocompletion=_complete_run,
+        ),
+    ] = None,
+    root: Annotated[
+        list[Path] | None,
+        typer.Option(help="Where runs are kept, again for more; runs/ and the user's own store by default."),
+    ] = None,
+    web: Annotated[
+        bool, typer.Option("--web", help="Serve it to a browser on this machine, and to nobody else.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, show_default=False, help="With --web: the port; a free one by default.")
+    ] = 0,
+    no_open: Annotated[bool, typer.Option("--no-open", help="With --web: print the address, open no browser.")] = False,
+) -> None:
+    """Watch runs, live or ended, and steer those that play: press ? for the keys.
+
+    Attaches to any run of yours on this machine, also one that another terminal started, and never slows it.
+
+    Exit codes: 0 left, 1 something broke, 2 usage.
+    """
+    import anyio
+
+    from envhub_tui.finding import find_watched, usual_roots
+
+    environ = dict(os.environ)
+    is_served = "web_driver" in environ.get("TEXTUAL_DRIVER", "")
+    if not web:
+        for given, option in ((port, "--port"), (no_open, "--no-open")):
+            if given:
+                raise UsageError(f"{option} goes with --web")
+        if not is_served:
+            check_terminal(environ)
+    roots = [folder.absolute() for folder in root] if root else usual_roots(environ)
+    directory = None if run is None else anyio.run(find_watched, run, roots, environ)
+    raise typer.Exit(_serve(directory, roots, environ, port, no_open) if web else _show(directory, roots, environ))
+
+
+def check_terminal(environ: Mapping[str, str]) -> None:
+    """See that there is a screen to draw on.
+
+    Raises:
+        UsageError: there is none.
+    """
+    instead = "`hub runs`, `hub live` and `hub report` print"
+    for number, name in enumerate(_STREAMS):
+        if not os.isatty(number):
+            raise UsageError(
+                f"hub watch needs a terminal, and {name} is none; {instead}, `hub watch --web` is for browsers"
+            )
+    if environ.get("TERM", "") in ("", "dumb", "unknown"):
+        raise UsageError(f"hub watch cannot draw on a terminal of type {environ.get('TERM', '')!r} ($TERM); {instead}")
+
+
+def _show(directory: Path | None, roots: Sequence[Path], environ: Mapping[str, str]) -> int:
+    from envhub_tui.app import WatchApp
+    from envhub_tui.failing import last_words, logging_beside
+    from envhub_tui.running import run_app
+    from envhub_tui.widgets.rollout.graphics import prepare_graphics
+
+    with logging_beside(environ):
+        prepare_graphics(environ)
+        app = WatchApp(roots, environ, run=directory)
+        code = run_app(app)
+    if app.problem is not None:
+        last_words(app.problem)
+    return code
+
+
+def _serve(directory: Path | None, roots: Sequence[Path], environ: Mapping[str, str], port: int, no_open: bool) -> int:
+    from envhub.loop import run_async
+    from envhub_tui.web.server import Serving, serve
+
+    return run_async(serve, Serving(directory, tuple(roots), dict(environ), port=port, opens=not no_open))

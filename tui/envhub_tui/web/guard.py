@@ -1,0 +1,82 @@
+"""Who may come in: the one who was given the token, from a page of this server's, under this server's name."""
+
+import hmac
+import secrets
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+TOKEN_BYTES = 24
+PLACE_BYTES = 9
+
+_ALWAYS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class Guard:
+    """Checks every request, whatever it asks for."""
+
+    def __init__(self, port: int) -> None:
+        self.token = secrets.token_urlsafe(TOKEN_BYTES)
+        self.place = f"/{secrets.token_urlsafe(PLACE_BYTES)}/"
+        """All is below it, so that the cookie does not go to other servers on this machine: a cookie knows no port."""
+        self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
+        self.cookie = f"hub-watch-{port}"
+
+    @property
+    def address(self) -> str:
+        """Where a person comes in."""
+        return f"http://{self._hosts[0]}{self.place}?token={self.token}"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every answer says: nothing is fetched from anywhere else, nor is this shown inside another page."""
+        sockets = " ".join(f"ws://{host}" for host in self._hosts)
+        policy = (
+            "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'; "
+            f"img-src 'self' data:; connect-src {sockets}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+        return {**_ALWAYS, "Content-Security-Policy": policy}
+
+    def opens(self, given: str | None) -> bool:
+        """Whether it is the token; takes as long for one that is nearly right."""
+        return hmac.compare_digest((given or "").encode("utf-8", "replace"), self.token.encode())
+
+    def refusal(self, request: web.Request) -> web.Response | None:
+        """Why a request is not answered; None where it is."""
+        if request.headers.getall("Host", []) not in ([host] for host in self._hosts):
+            # A name that leads here by somebody else's doing would make their page one of ours.
+            return web.Response(status=403, text="not a name of this server\n")
+        origin = request.headers.get("Origin")
+        if request.headers.get("Upgrade") is not None and origin is None:
+            return web.Response(status=403, text="only a page may open this\n")
+        if origin is not None and origin != f"http://{request.host}":
+            return web.Response(status=403, text="not from another page\n")
+        is_first = request.path == self.place and "token" in request.query
+        given = request.query.get("token") if is_first else request.cookies.get(self.cookie)
+        if not self.opens(given):
+            return web.Response(status=401, text="open the address that `hub watch --web` printed, token and all\n")
+        return None
+
+    def middleware(self) -> Middleware:
+        """For the server."""
+
+        @web.middleware
+        async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+            response = self.refusal(request)
+            if response is None:
+                try:
+                    response = await handler(request)
+                except web.HTTPException as error:  # not found, or not with this method
+                    response = web.Response(status=error.status, text=f"{error.reason}\n")
+            if not response.prepared:
+                response.headers.update(self.headers)
+            return response
+
+        return check

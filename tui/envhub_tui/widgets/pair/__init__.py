@@ -1,0 +1,1 @@
+"""Two rollouts, line by line."""

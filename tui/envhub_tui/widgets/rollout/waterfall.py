@@ -1,0 +1,129 @@
+"""When each stage, model call and tool call of a rollout was, on one axis of time."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rich.text import Text
+
+from envhub.amounts import NONE, seconds, share
+from envhub.rollout import Rollout
+from envhub_tui.widgets.rollout.drawn import drawn_line
+from envhub_tui.widgets.rollout.rows_view import RowsView
+from envhub_tui.widgets.rollout.transcript import turn_number
+
+Kind = Literal["queue", "setup", "model", "tool", "verify", "close"]
+_LOOKS: dict[Kind, tuple[str, str]] = {
+    "queue": ("·", "bright_black"),
+    "setup": ("░", "cyan"),
+    "model": ("█", "blue"),
+    "tool": ("▒", "yellow"),
+    "verify": ("▓", "magenta"),
+    "close": ("░", "bright_black"),
+}
+"""What a bar is drawn with: signs differ as colours do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Something that took time."""
+
+    kind: Kind
+    name: str
+    started: float
+    seconds: float
+    is_error: bool = False
+
+
+def stretches(rollout: Rollout) -> list[Stretch]:
+    """All of them, as they began."""
+    timings = rollout.timings
+    found: list[Stretch] = []
+    if timings.setup:
+        found.append(Stretch("setup", "setup", 0.0, timings.setup))
+    for turn in rollout.turns:
+        found.append(Stretch("model", turn_number(turn.index), turn.started, turn.seconds))
+        found += [
+            Stretch("tool", drawn_line(call.name, 60), call.started, call.seconds, call.is_error)
+            for call in turn.tool_calls
+        ]
+    # Of these two only the lengths are recorded: they follow the agent, the one after the other.
+    ended = timings.setup + timings.agent
+    if timings.verify:
+        found.append(Stretch("verify", "verify", ended, timings.verify))
+    if timings.close:
+        found.append(Stretch("close", "close", ended + timings.verify, timings.close))
+    return found
+
+
+class Waterfall(RowsView):
+    """A row for each, under the sums."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._stretches: list[Stretch] = []
+        self._sums: list[Text] = []
+        self._end = 0.0
+
+    def show(self, rollout: Rollout) -> None:
+        """Show when everything was."""
+        self._stretches = stretches(rollout)
+        self._end = max([rollout.timings.total, *(each.started + each.seconds for each in self._stretches)])
+        self._sums = _sums(rollout)
+        self.changed()
+
+    @property
+    def row_count(self) -> int:
+        """The sums, an axis, and the stretches."""
+        return len(self._sums) + 1 + len(self._stretches) if self._sums else 0
+
+    def row_text(self, row: int) -> Text:
+        """A sum, the axis, or a bar."""
+        if row < len(self._sums):
+            return self._sums[row]
+        names = 14 if self.row_width < 100 else 28
+        room = max(8, self.row_width - names - 14)
+        row -= len(self._sums)
+        if row == 0:
+            end = seconds(self._end)
+            return Text(f"{'':<{names}} 0{end:>{room - 1}}", style="dim")
+        return self._bar(self._stretches[row - 1], names, room)
+
+    def _bar(self, each: Stretch, names: int, room: int) -> Text:
+        sign, style = _LOOKS[each.kind]
+        indent = "  " if each.kind == "tool" else ""
+        # Clamped before it is a whole number: a record from elsewhere may say any time.
+        start = min(1.0, max(0.0, each.started) / self._end) if self._end > 0 else 0.0
+        share = max(0.0, min(1.0, each.seconds / self._end)) if self._end > 0 else 0.0
+        begin = min(room - 1, int(start * room))
+        size = max(1, min(room - begin, round(share * room)))
+        name = Text(f"{indent}{each.name}", style="bold red" if each.is_error else "")
+        name.truncate(names, overflow="ellipsis", pad=True)
+        return Text.assemble(
+            name,
+            " ",
+            " " * begin,
+            (sign * size, style),
+            " " * (room - begin - size),
+            f" {seconds(each.seconds):>10}",
+            (" !" if each.is_error else "", "bold red"),
+        )
+
+
+def _sums(rollout: Rollout) -> list[Text]:
+    timings = rollout.timings
+    rows: list[Text] = []
+    parts: list[tuple[Kind | None, str, float, str]] = [
+        ("queue", "waiting to start", timings.queue, ""),
+        ("setup", "setup", timings.setup, ""),
+        (None, "agent", timings.agent, "model and tools are in this"),
+        ("model", "model", timings.model, f"{len(rollout.turns):,} turns"),
+        ("tool", "tools", timings.tool, f"{sum(len(turn.tool_calls) for turn in rollout.turns):,} calls"),
+        ("verify", "verify", timings.verify, ""),
+        ("close", "close", timings.close, ""),
+        (None, "total", timings.total, ""),
+    ]
+    for kind, name, took, note in parts:
+        sign, style = _LOOKS[kind] if kind else (" ", "")
+        part = share(took / timings.total) if timings.total else NONE
+        rows.append(Text.assemble((f"{sign} ", style), f"{name:<17}{seconds(took):>10}  {part:>6}  ", (note, "dim")))
+    return [*rows, Text("")]

@@ -1,0 +1,1 @@
+"""A line of the list of runs: what it says, and where that comes from."""
