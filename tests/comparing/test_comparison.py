@@ -9,7 +9,7 @@ from envhub import Outcome, Score
 from envhub.comparing.comparison import compare_runs
 from envhub.comparing.record import Compared, read_compared
 from envhub.errors import ConfigError
-from envhub.rollout import Rollout, TaskRef
+from envhub.rollout import EnvironmentRef, Rollout, TaskRef, Told
 from tests.store.records import record, write
 
 
@@ -86,3 +86,24 @@ async def test_other_seeds_are_remarked_on(tmp_path: Path) -> None:
     assert compare_runs([first, second]).remarks == (
         "second was played with other seeds of the environment than first",
     )
+
+
+async def test_other_bytes_of_the_environment_are_remarked_on_even_where_only_a_dependency_changed(
+    tmp_path: Path,
+) -> None:
+    one, other = (
+        EnvironmentRef(name="arithmetic", version="1", digest="sha256:0", bundle="sha256:b", dependencies=dependencies)
+        for dependencies in ("sha256:old", "sha256:new")
+    )
+    first = await run(tmp_path, "first", [played(n, 1.0).model_copy(update={"environment": one}) for n in range(2)])
+    second = await run(tmp_path, "second", [played(n, 1.0).model_copy(update={"environment": other}) for n in range(2)])
+    assert compare_runs([first, second]).remarks == (
+        "second was played with another version of the environment than first",
+    )
+
+
+async def test_help_of_a_person_is_remarked_on(tmp_path: Path) -> None:
+    first = await run(tmp_path, "first", [played(0, 1.0), played(1, 1.0)])
+    helped = played(0, 1.0).model_copy(update={"told": (Told(at=1.0, seat="agent", text="try 7"),)})
+    second = await run(tmp_path, "second", [helped, played(1, 1.0)])
+    assert compare_runs([first, second]).remarks == ("second: in 1 rollouts a person spoke to the agent",)

@@ -14,6 +14,7 @@ from envhub import Message, Outcome, Turn
 from envhub.errors import HubError, RunDirectoryError
 from envhub.messages import Media
 from envhub.reporting.figures import MOST_GROUPS
+from envhub.rollout import Told
 from envhub.store import open_writer
 from tests.reporting.played import RESOLVED, broken, hostile, make_run, played, report_of
 from tests.store.records import conversation
@@ -160,7 +161,8 @@ async def test_a_run_with_rows_that_nobody_wrote_is_refused_in_words(tmp_path: P
     with closing(sqlite3.connect(tmp_path / "run" / "run.db")) as connection:
         connection.execute(damage)
         connection.commit()
-    with pytest.raises(HubError, match=r"run in .* cannot be reported|could not read the run in"):
+    words = r"run in .* cannot be reported|could not read the run in|what this version of envhub does not write"
+    with pytest.raises(HubError, match=words):
         report_of(tmp_path / "run")
 
 
@@ -172,6 +174,13 @@ async def test_only_what_hub_run_played_is_said_to_be_played_again_by_it(tmp_pat
     assert run.commands == ("hub run --config run/resolved.json -o runs/again",)
     assert rescored.commands == ()
     assert any("new rewards" in notice for notice in rescored.notices)
+
+
+async def test_scores_that_a_person_helped_with_are_told(tmp_path: Path) -> None:
+    helped = played(0, 0, told=(Told(at=0.5, seat="agent", text="try 7"),))
+    await make_run(tmp_path / "run", [helped, played(1, 0)])
+    (run,) = report_of(tmp_path / "run").runs
+    assert "In 1 of these rollouts a person spoke to the agent while it played." in run.notices
 
 
 async def test_hostile_text_is_plain_in_every_fact(tmp_path: Path) -> None:

@@ -159,8 +159,10 @@ def _remarks(runs: Sequence[Compared]) -> list[str]:
     for run, others in zip(runs[1:], by_task[1:], strict=True):
         if any(others[key].seed != first[key].seed for key in others):
             found.append(f"{run.label} was played with other seeds of the environment than {runs[0].label}")
-        if any(others[key].environment_digest != first[key].environment_digest for key in others):
+        if any(others[key].environment_identity != first[key].environment_identity for key in others):
             found.append(f"{run.label} was played with another version of the environment than {runs[0].label}")
+    helped = {run.label: sum(bool(attempt.told and attempt.effective) for attempt in run.attempts) for run in runs}
+    found += [f"{label}: in {count} rollouts a person spoke to the agent" for label, count in helped.items() if count]
     return found + [
         f"{run.label} is not complete: its run is {run.info.status}" for run in runs if run.info.status != "finished"
     ]

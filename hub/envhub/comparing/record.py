@@ -28,7 +28,8 @@ class Attempt(NamedTuple):
     task_id: str
     digest: str
     seed: int
-    environment_digest: str
+    environment_identity: str
+    """Of all its bytes: its code and, where it was installed, its bundle and dependencies."""
     effective: int
     outcome: str
     reward: float | None
@@ -39,6 +40,8 @@ class Attempt(NamedTuple):
     seconds: float
     started_at: float
     finished_at: float
+    told: int = 0
+    """How often a person spoke to its agent."""
 
     @property
     def key(self) -> TaskKey:
@@ -48,8 +51,9 @@ class Attempt(NamedTuple):
 
 _QUERY = """
 SELECT environment, split, task_id, json_extract(body, '$.task.digest'), json_extract(body, '$.seed'),
-    json_extract(body, '$.environment.digest'), effective, outcome, reward, passed, prompt_tokens, output_tokens, cost,
-    seconds, started_at, finished_at
+    json_extract(body, '$.environment.digest', '$.environment.bundle', '$.environment.dependencies'),
+    effective, outcome, reward, passed, prompt_tokens, output_tokens, cost, seconds, started_at, finished_at,
+    coalesce(json_array_length(body, '$.told'), 0)
 FROM rollouts ORDER BY id
 """
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from envhub.errors import ConfigError, UnknownNameError
 from envhub.rollout import Rollout
+from envhub.store.columns import Table, typed_columns
 from envhub.store.parquet import arrow_tables
 from envhub.store.schema import SUMMARY_COLUMNS
-from envhub.store.tables import Table, typed_columns
 from envhub.watching.columns import KINDS, Columns
 
 _MOMENTS = ("started_at", "finished_at")

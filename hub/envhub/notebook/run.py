@@ -13,8 +13,8 @@ from envhub.notebook.arrow import chosen, load_arrow, record_table, summary_tabl
 from envhub.notebook.frame import Frame
 from envhub.notebook.shown import ShownRollout, shown
 from envhub.store import RunInfo
+from envhub.store.columns import Table
 from envhub.store.schema import SUMMARY_COLUMNS
-from envhub.store.tables import Table
 from envhub.watching import RunFeed
 
 

@@ -100,7 +100,7 @@ def _gather_run(run: Wanted, plainness: Plainness, transcripts: int) -> RunRepor
             name=plainness.name(run.name),
             run_id=plainness.name(info.run_id),
             status=info.status,
-            notices=tuple(_notices(info, tables, plainness)),
+            notices=(*_notices(info, tables, plainness), *_helped(connection)),
             created_at=info.created_at,
             finished_at=info.finished_at,
             hub_version=plainness.name(info.hub_version),
@@ -187,6 +187,14 @@ def _notices(info: RunInfo, tables: Tables, plainness: Plainness) -> list[str]:
     if info.bad_rows:
         found.append(f"{info.bad_rows:,} rows of the data make no task, and were left out.")
     return found
+
+
+def _helped(connection: sqlite3.Connection) -> list[str]:
+    """What a reader must know of scores that are not the agent's alone."""
+    (helped,) = connection.execute(
+        "SELECT count(*) FROM rollouts WHERE effective AND json_array_length(body, '$.told') > 0"
+    ).fetchone()
+    return [f"In {helped:,} of these rollouts a person spoke to the agent while it played."] if helped else []
 
 
 def _usage(reader: RunReader, connection: sqlite3.Connection, plainness: Plainness) -> list[Usage]:

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from envhub import amounts
+from envhub.amounts import number, share
 from envhub.reporting import wording
 from envhub.reporting.facts import ComparisonReport, Figures, Report, RunReport
 from envhub.reporting.provenance import facts
-from envhub.reporting.wording import figure, number, share
+from envhub.reporting.wording import figure
 from envhub.rollout import Outcome
 
 MOST_GROUPS = 10
@@ -24,7 +26,7 @@ def markdown_report(report: Report) -> str:
         parts += _side_by_side(report.runs)
     for run in report.runs:
         parts += _run(run)
-    made = f"envhub {code(report.hub_version)}, {wording.moment(report.made_at)}"
+    made = f"envhub {code(report.hub_version)}, {amounts.moment(report.made_at)}"
     parts += ["", f"Intervals are 95 %, over tasks; unscored is never zero. Made by {made}.", ""]
     return "\n".join(parts)
 
@@ -35,7 +37,7 @@ def code(text: str) -> str:
     if len(flat) > CELL_CHARACTERS:
         flat = flat[: CELL_CHARACTERS - 1] + "…"
     if not flat:
-        return wording.NONE
+        return amounts.NONE
     ticks = "`" * (max(map(len, _RUNS_OF_TICKS.findall(flat)), default=0) + 1)
     room = " " if flat[0] == "`" or flat[-1] == "`" else ""
     # A bar would end the cell of a table, within code too. A backslash before it would not be taken away.
@@ -103,19 +105,19 @@ def _endings(run: RunReport) -> Iterator[str]:
     yield ""
     rows = [[code(name), wording.KINDS[Outcome(name).kind], f"{count:,}"] for name, count in run.outcomes.items()]
     if missing := max(0, run.figures.planned - run.figures.played):
-        rows.append([wording.NONE, wording.KINDS["missing"], f"{missing:,}"])
+        rows.append([amounts.NONE, wording.KINDS["missing"], f"{missing:,}"])
     yield from _table(("outcome", "kind", "rollouts"), rows, words=2)
     if run.faults:
         faults = [[code(each.name), f"{each.attempts:,}", code(each.example)] for each in run.faults[:MOST_FAULTS]]
         yield from _table(("fault", "attempts", "the latest said"), faults)
-    rows = [[name, *map(wording.seconds, (at.p50, at.p95, at.p99))] for name, at in run.stages.items() if at.p99 > 0]
+    rows = [[name, *map(amounts.seconds, (at.p50, at.p95, at.p99))] for name, at in run.stages.items() if at.p99 > 0]
     yield from _table(("stage", "p50", "p95", "p99"), rows)
     usage = [
         [
             code(each.role) if each.role else "the agent's model",
             f"{each.prompt_tokens:,}",
             f"{each.output_tokens:,}",
-            wording.dollars(each.cost),
+            amounts.dollars(each.cost),
         ]
         for each in run.usage
     ]
@@ -154,9 +156,9 @@ def _comparison(found: ComparisonReport) -> Iterator[str]:
             f"{each.scored:,}/{each.rollouts:,}",
             figure(each.mean_reward),
             share(each.pass_rate),
-            wording.signed(each.difference) or wording.NONE,
-            wording.dollars(each.cost),
-            wording.seconds(each.seconds_p50),
+            wording.signed(each.difference) or amounts.NONE,
+            amounts.dollars(each.cost),
+            amounts.seconds(each.seconds_p50),
         ]
         for each in found.standings
     ]

@@ -4,6 +4,8 @@ import base64
 import hashlib
 from collections.abc import Sequence
 
+from envhub import amounts
+from envhub.amounts import moment, number, share
 from envhub.reporting import wording
 from envhub.reporting.charts import comparison_chart, distribution_chart, k_charts, outcome_strip
 from envhub.reporting.facts import Compared, ComparisonReport, Figures, Report, RunReport
@@ -12,7 +14,7 @@ from envhub.reporting.provenance import provenance, settings
 from envhub.reporting.sections import faults, groups, outcomes, reproducing, stages, usage
 from envhub.reporting.style import STYLE
 from envhub.reporting.talk import transcripts
-from envhub.reporting.wording import figure, moment, number, share
+from envhub.reporting.wording import figure
 
 _STYLE_DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 POLICY = (
@@ -164,7 +166,7 @@ def _side_by_side(runs: Sequence[RunReport]) -> Markup:
     rows: list[list[str]] = []
     for place, run in enumerate(runs):
         link = tag("a", run.name, href=f"#run{place}")
-        rows.append([link, ", ".join(run.identity.models) or wording.NONE, run.status, *_figures_row(run.figures)[1:6]])
+        rows.append([link, ", ".join(run.identity.models) or amounts.NONE, run.status, *_figures_row(run.figures)[1:6]])
     titles = ["run", "model", "status", "tasks", "scored", "mean reward", "strict", "pass rate"]
     same = {run.identity.tasks_digest for run in runs}
     note = (
@@ -209,10 +211,10 @@ def _comparison(found: ComparisonReport) -> Markup:
 def _cost_row(each: Compared, *, is_full: bool) -> list[str]:
     row = [
         each.label,
-        wording.size(each.prompt_tokens),
-        wording.size(each.output_tokens),
-        wording.seconds(each.seconds_p50),
-        wording.seconds(each.seconds_p95),
-        wording.dollars(each.cost),
+        amounts.size(each.prompt_tokens),
+        amounts.size(each.output_tokens),
+        amounts.seconds(each.seconds_p50),
+        amounts.seconds(each.seconds_p95),
+        amounts.dollars(each.cost),
     ]
-    return [*row, wording.dollars(each.projected_cost), wording.seconds(each.projected_seconds)] if is_full else row
+    return [*row, amounts.dollars(each.projected_cost), amounts.seconds(each.projected_seconds)] if is_full else row

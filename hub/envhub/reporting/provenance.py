@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator
 
-from envhub.reporting import wording
+from envhub import amounts
+from envhub.amounts import count
 from envhub.reporting.facts import EnvironmentIdentity, RunReport
 from envhub.reporting.markup import Markup, tag
-from envhub.reporting.wording import count
 
 MOST_SETTINGS = 20_000
 """Characters of the settings that are shown."""
@@ -36,7 +36,7 @@ def facts(run: RunReport) -> Iterator[tuple[str, list[str]]]:
         yield "agent", [f"{agent.name} {agent.version}" + ("" if agent.config else ", as it comes")]
         if agent.config:
             yield "  configuration", [compact(agent.config), agent.digest]
-    yield "seed", [wording.NONE if identity.seed is None else str(identity.seed)]
+    yield "seed", [amounts.NONE if identity.seed is None else str(identity.seed)]
     yield "sampling", [compact(identity.sampling) if identity.sampling else "the backend's own"]
     for name, limits in identity.limits.items():
         yield "limits", [f"{name}: {compact(limits) if limits else 'none'}"]
@@ -60,8 +60,8 @@ def digests(environment: EnvironmentIdentity) -> Iterator[tuple[str, str]]:
 
 def moment_span(run: RunReport) -> str:
     """From when to when it was played."""
-    ended = f" to {wording.moment(run.finished_at)}" if run.finished_at is not None else ""
-    return f"{wording.moment(run.created_at)}{ended}"
+    ended = f" to {amounts.moment(run.finished_at)}" if run.finished_at is not None else ""
+    return f"{amounts.moment(run.created_at)}{ended}"
 
 
 def compact(value: object) -> str:

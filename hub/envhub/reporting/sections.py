@@ -1,10 +1,11 @@
 """The tables of a report."""
 
+from envhub import amounts
+from envhub.amounts import count, dollars, moment, number, seconds, share, size
 from envhub.reporting import wording
 from envhub.reporting.charts import outcome_strip
 from envhub.reporting.facts import RunReport
 from envhub.reporting.markup import Markup, join, table, tag
-from envhub.reporting.wording import count, dollars, moment, number, seconds, share, size
 from envhub.rollout import Outcome
 
 OPEN_GROUPS = 12
@@ -86,7 +87,7 @@ def groups(run: RunReport) -> Markup | None:
             *([each.environment] if several else []),
             each.task,
             f"{each.scored:,}/{each.samples:,}",
-            wording.NONE if each.passed is None else f"{each.passed:,}",
+            amounts.NONE if each.passed is None else f"{each.passed:,}",
             number(each.mean_reward),
             number(each.spread),
         ]

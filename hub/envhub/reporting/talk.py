@@ -1,9 +1,9 @@
 """Transcripts as HTML: conversations that open on demand, with tool calls closed within them."""
 
+from envhub.amounts import count, number, seconds
 from envhub.reporting.facts import RunReport
 from envhub.reporting.markup import Markup, join, table, tag
 from envhub.reporting.transcript import Block, Picture, Transcript
-from envhub.reporting.wording import count, number, seconds
 
 _TITLES = {"worst": "The lowest rewards", "best": "The highest rewards", "unscored": "Not scored"}
 _WHO = {

@@ -1,10 +1,8 @@
-"""Numbers as people read them; a missing one is a dash, never a zero."""
+"""What a report says, in words."""
 
-import time
-
+from envhub.amounts import NONE, count, number, share
 from envhub.reporting.facts import Figure, RunReport
 
-NONE = "–"
 NOT_AGAIN = "`hub run` cannot play this again: it did not play it."
 KINDS = {
     "scored": "scored",
@@ -14,16 +12,6 @@ KINDS = {
     "cancelled": "cancelled",
     "missing": "not played",
 }
-
-
-def number(value: float | None) -> str:
-    """A reward."""
-    return NONE if value is None else f"{value:.3f}" if abs(value) < 1e6 else f"{value:.4g}"
-
-
-def share(value: float | None) -> str:
-    """A share, as percent."""
-    return NONE if value is None else f"{value:.1%}"
 
 
 def figure(found: Figure | None, *, is_share: bool = False) -> str:
@@ -42,44 +30,6 @@ def interval(found: Figure | None, *, is_share: bool = False) -> str:
     # A dash before a minus sign would not be read as one.
     between = "–" if found.low >= 0 and found.high >= 0 else " to "
     return f"({words(found.low)}{between}{words(found.high)})"
-
-
-def seconds(value: float | None) -> str:
-    """A time."""
-    if value is None:
-        return NONE
-    if value < 1:
-        return f"{value * 1e3:.2f} ms"
-    if value < 120:
-        return f"{value:.2f} s"
-    return f"{value / 60:.1f} min" if value < 7200 else f"{value / 3600:.1f} h"
-
-
-def dollars(value: float | None) -> str:
-    """A cost."""
-    if value is None:
-        return NONE
-    return f"${value:,.2f}" if value >= 1 else f"${value:.4g}"
-
-
-def moment(at: float | None) -> str:
-    """A time of day, everywhere the same."""
-    if at is None:
-        return NONE
-    try:
-        return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))
-    except (OverflowError, OSError, ValueError):
-        return NONE
-
-
-def size(value: float) -> str:
-    """A count that may be a quantile."""
-    return f"{value:,.0f}"
-
-
-def count(number: int, noun: str) -> str:
-    """So many of something."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def heading(run: RunReport) -> str:

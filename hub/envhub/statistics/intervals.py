@@ -23,6 +23,8 @@ class Estimate:
     """Tasks that count."""
     excluded: int
     """Tasks left out, having too few scored samples."""
+    standard_error: float | None = None
+    """Of the mean, over the tasks' own means; None when fewer than two tasks count."""
 
 
 @dataclass(slots=True)
@@ -64,11 +66,16 @@ class TaskMeans:
         if self.tasks < 2:
             return Estimate(value, None, None, self.tasks, excluded)
         low, high = self._share_interval(value) if is_share else self._mean_interval()
-        return Estimate(value, low, high, self.tasks, excluded)
+        return Estimate(value, low, high, self.tasks, excluded, self._standard_error)
+
+    @property
+    def _standard_error(self) -> float:
+        """Of two tasks or more."""
+        return math.sqrt(self.squares / (self.tasks - 1) / self.tasks)
 
     def _mean_interval(self) -> tuple[float, float]:
         """Student's t over the tasks' values."""
-        margin = t_quantile(self.tasks - 1) * math.sqrt(self.squares / (self.tasks - 1) / self.tasks)
+        margin = t_quantile(self.tasks - 1) * self._standard_error
         return self.mean - margin, self.mean + margin
 
     def _share_interval(self, share: float) -> tuple[float, float]:
