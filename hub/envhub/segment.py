@@ -2,10 +2,35 @@
 
 import math
 from collections.abc import Iterable
+from typing import Literal
 
 from envhub.frozen import Frozen
 from envhub.packed import Float32s, Int32s
 from envhub.rollout import Rollout, Turn
+
+ForkKind = Literal["start", "seat", "history", "branch", "gap", "drift"]
+
+
+class Fork(Frozen):
+    """Why a row begins where it does, instead of going on with the row before it."""
+
+    kind: ForkKind
+    """What stood between:
+
+    - `start`: nothing, the seat had not spoken before;
+    - `seat`: its parent is another seat's turn;
+    - `history`: the conversation was begun anew or changed, as by compaction or for a sub-agent;
+    - `branch`: another turn has gone on with its parent's row;
+    - `gap`: its parent has no ids of the engine's;
+    - `drift`: the conversation went on and its ids did not: words were encoded again, a template rewrote what was said,
+      or the prompt was cut.
+    """
+    turn: int | None = None
+    """The turn its ids are held against: its parent, or the seat's turn before it."""
+    shared: int = 0
+    """How many leading ids both have."""
+    dropped: int = 0
+    """How many ids of that turn's prompt and answer the new prompt does not begin with."""
 
 
 class Segment(Frozen):
@@ -25,6 +50,8 @@ class Segment(Frozen):
     """The turn each token was sampled in; -1 where the environment wrote it."""
     prompt_length: int
     """How many tokens come before the first sampled one."""
+    fork: Fork | None = None
+    """Why it is a row of its own; `segments` says it of every row."""
 
     def model_post_init(self, context: object, /) -> None:
         lengths = {len(self.token_ids), len(self.loss_mask), len(self.logprobs), len(self.versions), len(self.turn_ids)}
@@ -40,20 +67,42 @@ def segments(rollout: Rollout) -> list[Segment]:
     Turns without engine ids are left out.
     """
     rows: dict[int, list[Turn]] = {}
+    forks: dict[int, Fork] = {}
     ids_of: dict[int, Int32s] = {}
+    agent_of: dict[int, str] = {}
     for turn in rollout.turns:
         if turn.prompt_token_ids is None or turn.output_token_ids is None:
             continue
         parent = turn.parent_turn
-        if parent in rows and rows[parent][-1].agent == turn.agent and turn.prompt_token_ids.startswith(ids_of[parent]):
+        if parent in rows and agent_of[parent] == turn.agent and turn.prompt_token_ids.startswith(ids_of[parent]):
             rows[turn.index] = [*rows.pop(parent), turn]
         else:
             rows[turn.index] = [turn]
+            forks[turn.index] = _fork(turn, turn.prompt_token_ids, ids_of, agent_of)
         ids_of[turn.index] = turn.prompt_token_ids + turn.output_token_ids
-    return [_row(rollout.rollout_id, chain) for chain in rows.values()]
+        agent_of[turn.index] = turn.agent
+    return [_row(rollout.rollout_id, chain, forks[chain[0].index]) for chain in rows.values()]
 
 
-def _row(rollout_id: str, chain: list[Turn]) -> Segment:
+def _fork(turn: Turn, prompt: Int32s, ids_of: dict[int, Int32s], agent_of: dict[int, str]) -> Fork:
+    """Why a turn goes on with no row, given the ids and seats of the turns before it."""
+    parent = turn.parent_turn
+    if parent is None:
+        earlier = [index for index, agent in agent_of.items() if agent == turn.agent]
+        return _against(prompt, "history", earlier[-1], ids_of) if earlier else Fork(kind="start")
+    if parent not in ids_of:
+        return Fork(kind="gap", turn=parent)
+    if agent_of[parent] != turn.agent:
+        return Fork(kind="seat", turn=parent)
+    return _against(prompt, "branch" if prompt.startswith(ids_of[parent]) else "drift", parent, ids_of)
+
+
+def _against(prompt: Int32s, kind: ForkKind, before: int, ids_of: dict[int, Int32s]) -> Fork:
+    shared = prompt.shared_prefix(ids_of[before])
+    return Fork(kind=kind, turn=before, shared=shared, dropped=len(ids_of[before]) - shared)
+
+
+def _row(rollout_id: str, chain: list[Turn], fork: Fork) -> Segment:
     ids = Int32s()
     mask, turn_ids, versions, logprobs = Int32s(), Int32s(), Int32s(), Float32s()
     for turn in chain:
@@ -77,6 +126,7 @@ def _row(rollout_id: str, chain: list[Turn]) -> Segment:
         versions=versions,
         turn_ids=turn_ids,
         prompt_length=len(first),
+        fork=fork,
     )
 
 

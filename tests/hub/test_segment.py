@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from envhub import Message, Rollout, Segment, Turn, segments
 from envhub.packed import Float32s, Int32s
-from envhub.segment import sampled_ids
+from envhub.segment import Fork, sampled_ids
 from tests.hub.test_rollout import rollout
 
 vocabulary = st.integers(0, 5)
@@ -167,11 +167,69 @@ def test_of_two_children_of_one_parent_one_continues_its_row() -> None:
     assert masks == {(1, 2, 3, 4): [0, 1, 0, 1], (1, 2, 5, 6): [0, 0, 0, 1]}
 
 
+def test_a_second_child_says_that_another_turn_went_on_with_its_parent() -> None:
+    forest = Forest()
+    root = forest.add([1], [2])
+    forest.add([1, 2, 3], [4], parent=root)
+    forest.add([1, 2, 5], [6], parent=root)
+    assert [row.fork for row in segments(forest.rollout())] == [
+        Fork(kind="start"),
+        Fork(kind="branch", turn=0, shared=2, dropped=0),
+    ]
+
+
+def test_a_compacted_conversation_says_how_much_of_the_last_one_is_gone() -> None:
+    forest = Forest()
+    root = forest.add([1, 2], [3])
+    forest.add([1, 2, 3, 4], [5, 6], parent=root)
+    # The recorder finds no turn whose conversation it extends.
+    forest.add([1, 9], [7])
+    first, compacted = segments(forest.rollout())
+    assert first.turn_ids.tolist() == [-1, -1, 0, -1, 1, 1]
+    assert compacted.fork == Fork(kind="history", turn=1, shared=1, dropped=5)
+    assert (compacted.token_ids.tolist(), compacted.loss_mask.tolist()) == ([1, 9, 7], [0, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("prompt", "shared"),
+    [
+        pytest.param([1, 2, 3, 8, 7], 3, id="answer encoded otherwise"),
+        pytest.param([1, 9, 3, 4, 7], 1, id="template rewrote what came before"),
+        pytest.param([1, 2, 3], 3, id="prompt cut behind"),
+        pytest.param([3, 4, 7], 0, id="prompt cut before"),
+    ],
+)
+def test_ids_that_drift_begin_a_row_and_say_where(prompt: list[int], shared: int) -> None:
+    forest = Forest()
+    root = forest.add([1, 2], [3, 4])
+    forest.add(prompt, [5], parent=root)
+    kept, drifted = segments(forest.rollout())
+    assert (kept.token_ids.tolist(), kept.loss_mask.tolist()) == ([1, 2, 3, 4], [0, 0, 1, 1])
+    assert drifted.fork == Fork(kind="drift", turn=root, shared=shared, dropped=4 - shared)
+    assert (drifted.token_ids.tolist(), drifted.prompt_length) == ([*prompt, 5], len(prompt))
+    assert drifted.loss_mask.tolist() == [*([0] * len(prompt)), 1]
+
+
+@settings(deadline=None, max_examples=30)
+@given(forests())
+def test_every_row_says_why_it_is_one(forest: Forest) -> None:
+    for row in segments(forest.rollout()):
+        fork = row.fork
+        assert fork is not None
+        if fork.kind in ("history", "branch", "drift"):
+            assert fork.turn is not None
+            before = forest.ids(fork.turn)
+            assert row.token_ids.tolist()[: fork.shared] == before[: fork.shared]
+            assert fork.shared + fork.dropped == len(before)
+            assert (fork.dropped == 0) == (fork.kind == "branch") or fork.kind == "history"
+
+
 def test_another_seat_never_continues_a_row() -> None:
     forest = Forest()
     root = forest.add([1], [2], agent="white")
     forest.add([1, 2, 3], [4], parent=root, agent="black")
     assert [row.agent for row in segments(forest.rollout())] == ["white", "black"]
+    assert [row.fork for row in segments(forest.rollout())] == [Fork(kind="start"), Fork(kind="seat", turn=root)]
 
 
 def test_turns_without_engine_ids_are_left_out() -> None:
@@ -180,6 +238,7 @@ def test_turns_without_engine_ids_are_left_out() -> None:
     forest.add([1], [2], parent=0)
     (row,) = segments(forest.rollout())
     assert row.turn_ids.tolist() == [-1, 1]
+    assert row.fork == Fork(kind="gap", turn=0)
 
 
 def test_a_rollout_of_spoken_turns_has_no_rows() -> None:

@@ -34,7 +34,7 @@ async def test_tokens_can_be_left_out(tmp_path: Path) -> None:
 async def test_an_export_that_fails_leaves_no_file(tmp_path: Path) -> None:
     await write(tmp_path / "run", [record("a-0")])
     with open_run(tmp_path / "run") as run:
-        with pytest.raises(StoreError, match="could not export"):
+        with pytest.raises(StoreError, match=r"there is no folder .*missing; make it first"):
             export_jsonl(run, tmp_path / "missing" / "out.jsonl")
         (tmp_path / "taken").mkdir()
         with pytest.raises(StoreError, match="could not export"):

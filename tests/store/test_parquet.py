@@ -8,6 +8,7 @@ import pytest
 
 from envhub import Message, Outcome, ToolRequest
 from envhub.errors import ConfigError, StoreError
+from envhub.rollout import EnvironmentRef
 from envhub.score import Component, Score, VerifierRef
 from envhub.store import open_run
 from envhub.store import parquet as exporting
@@ -57,6 +58,20 @@ async def test_a_rollout_is_a_row_of_typed_columns(tmp_path: Path) -> None:
     assert scored["started_at"].timestamp() == 100.0
     assert (failed["outcome"], failed["reward"], failed["passed"], failed["attempt"]) == ("agent_failed", None, None, 1)
     assert failed["faults"][0]["boundary"] == "agent"
+
+
+async def test_a_row_names_the_bytes_of_the_environment_it_was_played_in(tmp_path: Path) -> None:
+    installed = EnvironmentRef(
+        name="lab/coins", version="1", digest="sha256:0", bundle="sha256:b", dependencies="sha256:d"
+    )
+    await write(tmp_path / "run", [record("a-0", environment=installed), record("b-0")])
+    with open_run(tmp_path / "run") as run:
+        export_parquet(run, tmp_path / "out.parquet", "rollouts")
+    rows = parquet.read_table(tmp_path / "out.parquet").to_pylist()
+    assert [(row["environment_bundle"], row["environment_dependencies"]) for row in rows] == [
+        ("sha256:b", "sha256:d"),
+        (None, None),
+    ]
 
 
 async def test_other_attempts_come_on_request(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from envhub.store import open_run
 from tests.store.records import conversation, record, write
 from tests.strategies import json_values, rollouts, tool_calls, turns
 
-patient = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+patient = settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite

@@ -11,7 +11,7 @@ from envhub.models.mock_name import parse_mock_name
 from envhub.models.naming import WIRE, split_name
 from envhub.protocols import Sampling
 
-Lane = Literal["direct", "litellm"]
+Lane = Literal["direct", "litellm", "tokens"]
 
 
 def by_name(models: Any) -> Any:

@@ -3,7 +3,6 @@
 The measured hot path: two calls a rollout, thousands in flight.
 """
 
-import errno
 import io
 import logging
 from collections.abc import AsyncGenerator, Callable
@@ -16,9 +15,18 @@ import anyio
 import msgspec
 from yarl import URL
 
-from envhub.models.address import is_loopback
 from envhub.models.answer import Answer, BadAnswer, as_reply, parse_answer
 from envhub.models.config import ModelConfig
+from envhub.models.connection import (
+    CONNECT_SECONDS,
+    LARGE_BODY,
+    MAX_ANSWER_BYTES,
+    MAX_REFUSAL_BYTES,
+    connection_problem,
+    list_models,
+    open_session,
+    read_answer,
+)
 from envhub.models.direct_stream import ListenerFailed, read_stream
 from envhub.models.endpoint import Endpoint, check_endpoint
 from envhub.models.events import EVENT_STREAM
@@ -26,7 +34,6 @@ from envhub.models.prices import Price, find_price
 from envhub.models.quota import Quota, parse_quota
 from envhub.models.refusal import bad_answer, refusal
 from envhub.models.retry import Backoff, TryFailed, final
-from envhub.models.sockets import most_connections, probed_socket
 from envhub.models.wire import ToolSchemas, check_extra, to_wire, write_sampling
 from envhub.protocols import ModelReply, ModelRequest, Sampling
 from envhub.tracing import HEADER as TRACE_HEADER
@@ -34,17 +41,9 @@ from envhub.tracing import TRACEPARENT
 
 logger = logging.getLogger(__name__)
 
-MAX_ANSWER_BYTES = 64 * 2**20
-"""A larger answer is refused: 64 MiB is over a million tokens with ids and logprobs."""
-CONNECT_SECONDS = 15.0
 POLICY_VERSION_HEADER = "X-Policy-Version"
 """An answer's policy version: this header's number, or else the body's `weight_version`."""
 
-_MAX_REFUSAL_BYTES = 64 * 2**10
-# aiohttp warns of larger `bytes` bodies; a stream of the same bytes is written piecemeal.
-_LARGE_BODY = 2**20
-# Shorter than the five seconds after which vLLM's server hangs up, so that a call rarely meets a dying connection.
-_KEEP_ALIVE_SECONDS = 4.0
 _OURS = frozenset({"model", "messages", "tools", "stream", "stream_options", "n"})
 
 
@@ -139,14 +138,14 @@ class DirectModel:
         try:
             async with self._session.post(
                 self._url,
-                data=body if len(body) <= _LARGE_BODY else io.BytesIO(body),
+                data=body if len(body) <= LARGE_BODY else io.BytesIO(body),
                 headers=headers,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=left, sock_connect=CONNECT_SECONDS),
             ) as response:
                 self.quota = parse_quota(response.headers)
                 if response.status != 200:
-                    told = await response.content.read(_MAX_REFUSAL_BYTES)
+                    told = await response.content.read(MAX_REFUSAL_BYTES)
                     endpoint = self.endpoint
                     raise refusal(
                         response.status,
@@ -162,7 +161,7 @@ class DirectModel:
                     if assembly.has_lost_ids:
                         self._warn_once("leaves token ids out of its streams; those it gives there are dropped")
                 else:
-                    answer = parse_answer(await _read(response))
+                    answer = parse_answer(await read_answer(response))
                 return answer, response.headers.get(POLICY_VERSION_HEADER)
         except BadAnswer as error:
             endpoint = self.endpoint
@@ -174,7 +173,7 @@ class DirectModel:
         except (aiohttp.ClientSSLError, aiohttp.InvalidURL) as error:
             raise TryFailed(f"connection refused by us: {error}", is_retryable=False) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise TryFailed(_connection_problem(error)) from error
+            raise TryFailed(connection_problem(error)) from error
 
     def _reply(self, answer: Answer, version: str | None, turn: int, failures: int) -> ModelReply:
         try:
@@ -216,19 +215,7 @@ class DirectModel:
         Raises:
             TryFailed: no answer came.
         """
-        try:
-            async with self._session.get(
-                URL(self.endpoint.base_url + "/models"),
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=timeout_seconds),
-            ) as response:
-                return response.status, await _read(response)
-        except BadAnswer as error:
-            raise TryFailed(str(error)) from None
-        except TimeoutError as error:
-            raise TryFailed(f"no answer within {timeout_seconds:g} s") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise TryFailed(self._redact(_connection_problem(error))) from error
+        return await list_models(self._session, self.endpoint.base_url, timeout_seconds, self._redact)
 
 
 def _pricing(price: Price | None, answer: Answer) -> Callable[[int, int], float | None]:
@@ -243,40 +230,6 @@ def _unknown_cost(prompt_tokens: int, output_tokens: int) -> float | None:
     return None
 
 
-def _connection_problem(error: Exception) -> str:
-    """What broke a connection, in the system's own words where it has any."""
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return f"the host {error.host!r} has no address"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        where = f"{error.host}:{error.port}"
-        if error.os_error.errno == errno.ECONNREFUSED:
-            return f"nothing listens at {where} (connection refused)"
-        if "WRONG_VERSION_NUMBER" in str(error.os_error):
-            return f"{where} does not speak TLS; try http:// instead of https://"
-        return f"no connection to {where}: {error.os_error.strerror or error.os_error}"
-    return f"the connection failed: {str(error) or type(error).__name__}"
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """The body, refused where it is too large, however it is framed or compressed."""
-    length = response.content_length
-    if length is not None and length <= MAX_ANSWER_BYTES and "Content-Encoding" not in response.headers:
-        return await response.read()
-    chunks: list[bytes] = []
-    size = length or 0
-    if size <= MAX_ANSWER_BYTES:
-        size = 0
-        async for chunk in response.content.iter_any():
-            size += len(chunk)
-            if size > MAX_ANSWER_BYTES:
-                break
-            chunks.append(chunk)
-        else:
-            return b"".join(chunks)
-    response.close()
-    raise TryFailed(f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB", status=200, is_retryable=False)
-
-
 @asynccontextmanager
 async def open_direct(
     config: ModelConfig,
@@ -289,18 +242,5 @@ async def open_direct(
 
     `redact` masks secrets in what a server says before it becomes an error's text.
     """
-    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "envhub"}
-    if endpoint.api_key is not None:
-        headers["Authorization"] = f"Bearer {endpoint.api_key}"
-        if endpoint.base_url.startswith("http:") and not is_loopback(endpoint.base_url):
-            logger.warning("the key in %s is sent unencrypted to %s", endpoint.key_name, endpoint.base_url)
-    limit = most_connections(config.max_connections)
-    async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            limit=limit, ttl_dns_cache=300, keepalive_timeout=_KEEP_ALIVE_SECONDS, socket_factory=probed_socket
-        ),
-        headers=headers,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        auto_decompress=True,
-    ) as session:
+    async with open_session(config, endpoint) as session:
         yield DirectModel(config, endpoint, session, backoff or Backoff(), redact)

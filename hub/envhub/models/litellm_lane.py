@@ -17,7 +17,8 @@ from envhub.errors import ConfigError
 from envhub.messages import user
 from envhub.models.answer import Answer, BadAnswer, as_reply
 from envhub.models.config import ModelConfig
-from envhub.models.direct import CONNECT_SECONDS, POLICY_VERSION_HEADER, open_direct
+from envhub.models.connection import CONNECT_SECONDS
+from envhub.models.direct import POLICY_VERSION_HEADER, open_direct
 from envhub.models.endpoint import Endpoint, check_endpoint
 from envhub.models.litellm_clients import keep_clients
 from envhub.models.litellm_package import NOBODY, load_litellm, own_parameters, silence

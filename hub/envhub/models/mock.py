@@ -1,5 +1,6 @@
 """`mock/…`: models that answer at once and always the same, to try everything before money is spent."""
 
+import time
 from collections import OrderedDict
 
 import anyio
@@ -7,6 +8,7 @@ import anyio
 from envhub.errors import ContextLimitError, ModelError
 from envhub.messages import Message
 from envhub.models.config import ModelConfig, split_name
+from envhub.models.counted import CallCounts
 from envhub.models.mock_minds import chance, make_mind
 from envhub.models.mock_name import parse_mock_name
 from envhub.models.mock_pieces import pieces
@@ -36,6 +38,7 @@ class MockModel:
         """
         self.name = config.name
         self.mock = parse_mock_name(split_name(config.name)[1])
+        self.counts = CallCounts()
         self._config = config
         self._mind = make_mind(self.mock)
         # How often a conversation was refused since it last went through: what lets a retry draw anew, in any order.
@@ -48,6 +51,21 @@ class MockModel:
             ContextLimitError: the conversation is longer than the name's `context`.
             ModelError: a simulated failure, or a script without a further turn.
         """
+        counts = self.counts
+        counts.in_flight += 1
+        counts.calls += 1
+        started = time.perf_counter()
+        try:
+            reply = await self._answer(request)
+        except ModelError as error:
+            counts.errors += error.status is None or error.status >= 500
+            raise
+        finally:
+            counts.in_flight -= 1
+        counts.latest.append(time.perf_counter() - started)
+        return reply
+
+    async def _answer(self, request: ModelRequest) -> ModelReply:
         mock = self.mock
         prompt = Int32s(prompt_ids(request.messages, request.tools))
         if mock.latency_seconds[1]:

@@ -1,5 +1,6 @@
 """A server of the OpenAI chat-completions wire in vLLM's shape, around any model: a mock, or one of the hub's own."""
 
+import hmac
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -95,18 +96,25 @@ class ModelServer:
     """The handlers around one model."""
 
     def __init__(
-        self, model: Model, served: Sequence[str], api_key: str | None = None, *, is_mock: bool = True
+        self,
+        model: Model,
+        served: Sequence[str],
+        api_key: str | None = None,
+        *,
+        is_mock: bool = True,
+        shows_tokens: bool | None = None,
     ) -> None:
         """`served` are the names it answers to.
 
         A mock's tokens are bytes, which it can show, and it ignores what it does not know, as vLLM does; to any other
-        model every field is passed on.
+        model every field is passed on, and its tokens are shown only where `shows_tokens` says so.
         """
         self._is_mock = is_mock
+        self._shows_tokens = is_mock if shows_tokens is None else shows_tokens
         self.control = MockControl() if is_mock else None
         """How its generation can be steered; a model that only passes through here is nobody's to steer."""
         self._model, self._served = model, tuple(dict.fromkeys(served))
-        self._authorization = None if api_key is None else f"Bearer {api_key}"
+        self._authorization = None if api_key is None else f"Bearer {api_key}".encode()
         self._tools: dict[bytes, tuple[Tool, ...]] = {}
         self._numbers = count(1)
         self._started = int(time.time())
@@ -143,6 +151,8 @@ class ModelServer:
             asked, ours = self._parse(await request.read())
             if asked.stream and not self._is_mock:
                 return await self._pass_on(request, asked, ours)
+            if self._shows_tokens and not self._is_mock:
+                ours = replace(ours, session=request.headers.get("X-Session-ID", ""))
             if self.control is not None:
                 reply = await self.control.generate(self._model, ours)
             else:
@@ -157,11 +167,12 @@ class ModelServer:
         except ModelError as error:
             return _failure(error)
         number = next(self._numbers)
-        with_ids = self._is_mock and bool(asked.return_token_ids)
-        with_logprobs = self._is_mock and bool(asked.logprobs)
+        with_ids = self._shows_tokens and bool(asked.return_token_ids)
+        with_logprobs = self._shows_tokens and bool(asked.logprobs)
         if not asked.stream:
             body = completion(reply, number, self._started, asked.model, with_ids, with_logprobs)
-            return _json(body, None if self.control is None else self.control.headers)
+            version = {} if reply.policy_version is None else {"X-Policy-Version": str(reply.policy_version)}
+            return _json(body, version if self.control is None else self.control.headers)
         response = _event_stream()
         await response.prepare(request)
         for event in stream_events(
@@ -206,7 +217,10 @@ class ModelServer:
         return response
 
     def _is_allowed(self, request: web.Request) -> bool:
-        return self._authorization is None or request.headers.get("Authorization") == self._authorization
+        if self._authorization is None:
+            return True
+        shown = request.headers.get("Authorization", "").encode(errors="surrogateescape")
+        return hmac.compare_digest(shown, self._authorization)
 
     def _parse(self, body: bytes) -> tuple[ChatRequest, ModelRequest]:
         """Check a request body.

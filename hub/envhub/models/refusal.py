@@ -12,7 +12,9 @@ _RETRYABLE = frozenset({408, 409, 425, 429})
 # OpenAI's code, vLLM's wordings since 0.5, SGLang's and llama.cpp's.
 _CONTEXT = re.compile(
     r"context_length_exceeded|maximum\s+context\s+length|maximum\s+model\s+length|longer than the model's context"
-    r"|exceeds? the (available |maximum |model's )*context|context (window|size) exceeded|prompt is too long",
+    r"|exceeds? the (available |maximum |model's )*context|context (window|size) exceeded|prompt is too long"
+    # vLLM's arithmetic where a prompt fills the context to its last token; nobody here asks for none.
+    r"|max_tokens must be at least 1, got",
     re.IGNORECASE,
 )
 

@@ -77,6 +77,12 @@ async def open_lane(config: ModelConfig, base_url: str | None, credentials: Cred
     if base_url is not None:
         config = config.model_copy(update={"base_url": base_url})
     endpoint = find_endpoint(config, credentials)
+    if endpoint is not None and choose_lane(config, endpoint) == "tokens":
+        from envhub.models.tokens.vllm_lane import open_tokens  # aiohttp, as below
+
+        async with open_tokens(config, endpoint, redact=credentials.redact) as model:
+            yield model
+        return
     if endpoint is not None and choose_lane(config, endpoint) == "direct":
         from envhub.models.direct import open_direct  # aiohttp, which a mock and the oracle do without
 
@@ -102,6 +108,11 @@ def choose_lane(config: ModelConfig, endpoint: Endpoint | None) -> Lane:
     Raises:
         ConfigError: the lane asked for cannot carry it.
     """
+    if config.lane == "tokens" and (endpoint is None or not endpoint.is_vllm):
+        raise ConfigError(
+            f"the tokens lane cannot carry {config.name!r}: it speaks to hosted_vllm/NAME alone; "
+            "leave the lane out, or name the model so"
+        )
     if endpoint is None:
         if config.lane == "direct":
             raise ConfigError(

@@ -18,6 +18,8 @@ def complete_file(out: Path) -> Generator[Path]:
     out = out.resolve()  # a link stays, and what it leads to is replaced
     if out.is_dir():
         raise StoreError(f"could not export to {out}: it is a folder; name a file in it")
+    if not out.parent.is_dir():
+        raise StoreError(f"could not export to {out}: there is no folder {out.parent}; make it first")
     is_device = out.exists() and not out.is_file()
     partial = out if is_device else out.with_name(f".{out.name}.{os.getpid()}.partial")
     try:

@@ -8,9 +8,10 @@ from typing import Any
 from envhub.errors import ConfigError
 from envhub.packed import Float32s, Int32s
 from envhub.rollout import Rollout
+from envhub.store.columns import Table, typed_columns
 from envhub.store.files import complete_file
 from envhub.store.reader import RunReader
-from envhub.store.tables import Row, Table, column_array, rows_of, typed_columns
+from envhub.store.tables import Row, column_array, rows_of
 
 _GROUP_ROWS, _GROUP_BYTES = 1000, 64 * 2**20
 """How much is gathered for one row group, the most that is in memory at a time."""

@@ -1,29 +1,43 @@
 """Reading a run, live or later: everything a table, a report, a replay or a trainer asks of it."""
 
-import json
 import math
 from array import array
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, TypeVar, cast
 
 from mcp_types import Tool
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from envhub.errors import RunDirectoryError, UnknownNameError, UsageError
 from envhub.rollout import Outcome, Rollout
 from envhub.statistics import GroupCounts
 from envhub.store.facts import LiveState, Resumption, RoleUsage, RunInfo, Summary, Totals
+from envhub.store.grouped import BrokenRecord, has_media, read_groups, read_models
 from envhub.store.media import media_name
-from envhub.store.rows import SELECT_LIVE, SELECT_SUMMARY, SELECT_TURNS, rollout_from, summary_from
+from envhub.store.rows import (
+    SELECT_LIVE,
+    SELECT_SUMMARY,
+    SELECT_TURNS,
+    Row,
+    rollout_from,
+    rollout_without_prompts,
+    summary_from,
+)
 from envhub.store.schema import MEDIA, SUMMARY_COLUMNS, TURN_BITS
 from envhub.store.source import Source
 
 STAGES = ("queue", "setup", "agent", "model", "tool", "verify", "close", "total")
 _SUGGESTIONS = 250
+_Made = TypeVar("_Made")
 _tool_list = TypeAdapter(list[Tool])
 _resumptions = TypeAdapter(list[Resumption])
+_Moment = Annotated[float, Field(allow_inf_nan=False, ge=-1e11, le=1e11)]
+_Ending = Annotated[float | None, Field(allow_inf_nan=False, ge=-1e11, le=1e11)]
+_moment, _ending = TypeAdapter[float](_Moment), TypeAdapter[float | None](_Ending)
+_planned = TypeAdapter[int | None](Annotated[int | None, Field(ge=0, lt=2**53)])
+_resolved = TypeAdapter(dict[str, Any])
 
 
 class RunReader:
@@ -35,7 +49,20 @@ class RunReader:
 
     @property
     def info(self) -> RunInfo:
-        """Facts about the run."""
+        """Facts about the run.
+
+        Raises:
+            RunDirectoryError: they are not what a writer of ours keeps.
+        """
+        try:
+            return self._read_info()
+        except ValidationError as error:
+            raise RunDirectoryError(
+                f"the run in {self.directory} holds what this version of envhub does not write ({error}); "
+                "it is damaged, or not envhub's"
+            ) from error
+
+    def _read_info(self) -> RunInfo:
         with self._source.connect() as connection:
             meta: dict[str, str] = dict(connection.execute("SELECT key, value FROM meta"))
             schema: int = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -46,13 +73,13 @@ class RunReader:
             directory=self.directory,
             run_id=meta["run_id"],
             status=status,
-            created_at=json.loads(meta["created_at"]),
-            finished_at=json.loads(meta.get("finished_at", "null")),
-            planned=json.loads(meta.get("planned", "null")),
+            created_at=_moment.validate_json(meta["created_at"]),
+            finished_at=_ending.validate_json(meta.get("finished_at", "null")),
+            planned=_planned.validate_json(meta.get("planned", "null")),
             bad_rows=int(meta.get("bad_rows", "0")),
             schema=schema,
             hub_version=meta["hub_version"],
-            resolved=json.loads(meta["resolved"]),
+            resolved=_resolved.validate_json(meta["resolved"]),
             host=meta.get("host"),
             stopped=meta.get("stopped"),
             resumptions=tuple(_resumptions.validate_json(meta.get("resumptions", "[]"))),
@@ -109,6 +136,20 @@ class RunReader:
                 raise UnknownNameError(f"attempt of {name}", str(attempt), (str(known) for (known,) in kept))
             return self._record(connection, *row)
 
+    def rollout_without_prompts(self, rollout_id: str, attempt: int) -> tuple[Rollout, tuple[int | None, ...]]:
+        """One record by its whole id, without its turns' prompt ids; and how many each turn has, None without any.
+
+        Raises:
+            UnknownNameError: there is none.
+        """
+        with self._source.connect() as connection:
+            row = connection.execute(
+                "SELECT id, body FROM rollouts WHERE rollout_id = ? AND attempt = ?", (rollout_id, attempt)
+            ).fetchone()
+            if row is None:
+                raise UnknownNameError("rollout", f"{rollout_id} (attempt {attempt})", (), f"(in {self.directory})")
+            return self._record(connection, *row, make=rollout_without_prompts)
+
     def _full_id(self, connection: Any, wanted: str) -> str:
         found = connection.execute(
             "SELECT DISTINCT rollout_id FROM rollouts WHERE rollout_id >= ? AND rollout_id < ? "
@@ -128,10 +169,12 @@ class RunReader:
         )
         raise UnknownNameError("rollout", wanted, [name for (name,) in near], f"(in {self.directory})")
 
-    def _record(self, connection: Any, row_id: int, body: str) -> Rollout:
+    def _record(
+        self, connection: Any, row_id: int, body: str, make: Callable[[str, Iterable[Row]], _Made] = rollout_from
+    ) -> _Made:
         turns = connection.execute(SELECT_TURNS, (row_id << TURN_BITS, row_id + 1 << TURN_BITS))
         try:
-            return rollout_from(body, turns)
+            return make(body, turns)
         except ValidationError as error:
             raise RunDirectoryError(
                 f"a record in {self.directory} is not what this version of envhub writes: {error}"
@@ -158,6 +201,25 @@ class RunReader:
                     yield self._record(connection, row_id, body)
             finally:
                 connection.execute("ROLLBACK")
+
+    def groups(self, *, effective: bool = True) -> Iterator[list[Rollout | BrokenRecord]]:
+        """Every record, a task's samples at a time in memory; a damaged one is told in its place."""
+        with self._source.connect() as connection:
+            connection.execute("BEGIN")  # one moment for the list and for the records
+            try:
+                yield from read_groups(connection, effective=effective)
+            finally:
+                connection.execute("ROLLBACK")
+
+    def models(self) -> list[str]:
+        """The models that scored records name."""
+        with self._source.connect() as connection:
+            return read_models(connection)
+
+    def has_media(self) -> bool:
+        """Whether a message anywhere holds a picture, a sound or a file."""
+        with self._source.connect() as connection:
+            return has_media(connection)
 
     def live(self) -> list[LiveState]:
         """The attempts in flight; of a run that died, those that were."""
@@ -281,11 +343,16 @@ class RunReader:
                 )
             )
 
-    def group_counts(self) -> Iterator[GroupCounts]:
-        """Each task's samples, counted by their effective attempts."""
+    @property
+    def repeats(self) -> int:
+        """How many samples of each task were planned; 1 where the run does not say."""
         request: Any = self.info.resolved.get("request")
         repeats: Any = cast(dict[str, Any], request).get("repeats") if isinstance(request, dict) else None
-        planned = repeats if isinstance(repeats, int) else 1
+        return repeats if isinstance(repeats, int) else 1
+
+    def group_counts(self) -> Iterator[GroupCounts]:
+        """Each task's samples, counted by their effective attempts."""
+        planned = self.repeats
         with self._source.connect() as connection:
             for environment, task_id, samples, scored, passed, total, squares, judged in connection.execute(
                 "SELECT environment, task_id, count(*), count(reward), sum(passed), total(reward), "

@@ -162,6 +162,16 @@ def rollout_from(body: str, rows: Iterable[Row]) -> Rollout:
     return rollout.model_copy(update={"turns": tuple(turns)})
 
 
+def rollout_without_prompts(body: str, rows: Iterable[Row]) -> tuple[Rollout, tuple[int | None, ...]]:
+    """The record without its turns' prompt ids, and how many each has: together they grow with the turns' square."""
+    lengths: list[int | None] = []
+    own: list[Row] = []
+    for row_id, turn_body, _, length, prompt, *arrays in rows:
+        lengths.append(None if prompt is None else int(length) + len(prompt) // 4)
+        own.append((row_id, turn_body, None, 0, None, *arrays))
+    return rollout_from(body, own), tuple(lengths)
+
+
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 _STOPS = {stop.value: stop for stop in Stop}
 _OUTCOME, _STOP = SUMMARY_COLUMNS.index("outcome"), SUMMARY_COLUMNS.index("stop")

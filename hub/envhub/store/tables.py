@@ -6,18 +6,16 @@ name and value stand where a map would, because `datasets` knows no maps.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from envhub.messages import Message
 from envhub.packed import Float32s, Int32s
 from envhub.rollout import Rollout, ToolCall, Turn
 from envhub.segment import Segment, segments
+from envhub.store.columns import STAGES, Table
 from envhub.transcript import conversation_of
 
-Table = Literal["rollouts", "turns", "tool_calls", "segments"]
 Row = dict[str, Any]
-
-_KEYS = ("run_id", "rollout_id", "group_id", "sample", "attempt", "environment", "split", "task_id")
 
 
 def rows_of(rollout: Rollout, table: Table) -> Iterator[Row]:
@@ -38,115 +36,6 @@ def column_array(arrow: Any, rows: Sequence[Row], column: Any) -> Any:
     numbers = arrow.Array.from_buffers(column.type.value_type, len(raw) // 4, [None, arrow.py_buffer(bytes(raw))])
     mask = arrow.array([value is None for value in values])
     return arrow.ListArray.from_arrays(arrow.array(offsets, arrow.int32()), numbers, type=column.type, mask=mask)
-
-
-def typed_columns(arrow: Any, table: Table) -> list[tuple[str, Any]]:
-    """The names of a table's columns, and their Arrow types."""
-    text, whole, real, truth = arrow.string(), arrow.int64(), arrow.float64(), arrow.bool_()
-    small, ids, logprobs = arrow.int32(), arrow.list_(arrow.int32()), arrow.list_(arrow.float32())
-    function = arrow.struct([("name", text), ("arguments", text)])
-    call = arrow.struct([("id", text), ("type", text), ("function", function)])
-    message = arrow.struct(
-        [
-            ("role", text),
-            ("content", text),
-            ("reasoning_content", text),
-            ("tool_calls", arrow.list_(call)),
-            ("tool_call_id", text),
-        ]
-    )
-    component = arrow.struct([("name", text), ("value", real), ("weight", real)])
-    metric = arrow.struct([("name", text), ("value", real)])
-    fault = arrow.struct([("boundary", text), ("phase", text), ("type", text), ("message", text)])
-    keys = [(name, small if name in ("sample", "attempt") else text) for name in _KEYS]
-    verdict = [("outcome", text), ("stop", text), ("reward", real), ("passed", truth)]
-    if table == "turns":
-        return [
-            *keys,
-            *verdict,
-            ("turn", small),
-            ("parent_turn", small),
-            ("seat", text),
-            ("messages", arrow.list_(message)),
-            ("response", message),
-            ("finish_reason", text),
-            ("turn_reward", real),
-            ("prompt_tokens", whole),
-            ("output_tokens", whole),
-            ("cost", real),
-            ("seconds", real),
-            ("prompt_token_ids", ids),
-            ("output_token_ids", ids),
-            ("output_logprobs", logprobs),
-            ("output_mask", ids),
-            ("policy_version", whole),
-        ]
-    if table == "tool_calls":
-        return [
-            *keys,
-            *verdict,
-            ("turn", small),
-            ("seat", text),
-            ("call", small),
-            ("name", text),
-            ("arguments", text),
-            ("result", text),
-            ("is_error", truth),
-            ("started", real),
-            ("seconds", real),
-            ("bytes", whole),
-        ]
-    if table == "segments":
-        return [
-            *keys,
-            *verdict,
-            ("trainable", truth),
-            ("seat", text),
-            ("prompt_length", small),
-            ("token_ids", ids),
-            ("loss_mask", ids),
-            ("logprobs", logprobs),
-            ("turn_ids", ids),
-            ("versions", ids),
-        ]
-    return [
-        *keys,
-        ("task_digest", text),
-        ("source", text),
-        ("seed", whole),
-        ("environment_version", text),
-        ("environment_digest", text),
-        ("agent", text),
-        ("agent_version", text),
-        ("model", text),
-        *verdict,
-        ("components", arrow.list_(component)),
-        ("metrics", arrow.list_(metric)),
-        ("feedback", text),
-        ("verifier", text),
-        ("verifier_version", text),
-        ("verifier_digest", text),
-        ("answer", text),
-        ("messages", arrow.list_(message)),
-        ("turns", small),
-        ("tool_calls", small),
-        ("prompt_tokens", whole),
-        ("output_tokens", whole),
-        ("cost", real),
-        ("started_at", arrow.timestamp("us", tz="UTC")),
-        *((f"{stage}_seconds", real) for stage in _STAGES),
-        ("faults", arrow.list_(fault)),
-        ("isolation", text),
-        ("sandboxes", arrow.list_(text)),
-        ("policy_version_min", whole),
-        ("policy_version_max", whole),
-        ("trainable", truth),
-        ("trainable_reason", text),
-        ("gaps", arrow.list_(text)),
-    ]
-
-
-_STAGES = ("queue", "setup", "agent", "model", "tool", "verify", "close", "total")
 
 
 def _keys(rollout: Rollout) -> Row:
@@ -178,6 +67,8 @@ def _rollout_rows(rollout: Rollout) -> Iterator[Row]:
         "seed": rollout.seed,
         "environment_version": rollout.environment.version,
         "environment_digest": rollout.environment.digest,
+        "environment_bundle": rollout.environment.bundle,
+        "environment_dependencies": rollout.environment.dependencies,
         "agent": rollout.agent.name,
         "agent_version": rollout.agent.version,
         "model": rollout.model,
@@ -195,7 +86,7 @@ def _rollout_rows(rollout: Rollout) -> Iterator[Row]:
         "output_tokens": sum(turn.usage.output_tokens for turn in rollout.turns),
         "cost": sum(costs) if costs else None,
         "started_at": round(rollout.started_at * 1e6),
-        **{f"{stage}_seconds": getattr(rollout.timings, stage) for stage in _STAGES},
+        **{f"{stage}_seconds": getattr(rollout.timings, stage) for stage in STAGES},
         "faults": [fault.model_dump(include={"boundary", "phase", "type", "message"}) for fault in rollout.faults],
         "isolation": rollout.isolation,
         "sandboxes": [f"{ref.provider}/{ref.walls}/{ref.profile}" for ref in rollout.sandboxes],
@@ -260,6 +151,7 @@ def _segment_rows(rollout: Rollout) -> Iterator[Row]:
 
 
 def _segment(segment: Segment) -> Row:
+    fork = segment.fork
     return {
         "seat": segment.agent,
         "prompt_length": segment.prompt_length,
@@ -268,6 +160,9 @@ def _segment(segment: Segment) -> Row:
         "logprobs": segment.logprobs,
         "turn_ids": segment.turn_ids,
         "versions": segment.versions,
+        "fork": None if fork is None else fork.kind,
+        "shared": None if fork is None else fork.shared,
+        "dropped": None if fork is None else fork.dropped,
     }
 
 

@@ -5,10 +5,10 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import median
 from typing import Literal
 
 from envhub.errors import ModelError
+from envhub.models.latency import LATEST, spread
 from envhub.models.quota import MeteredModel
 from envhub.models.retry import StreamCut
 from envhub.models.router.cooling import Cooling
@@ -19,6 +19,8 @@ from envhub.protocols import Model
 logger = logging.getLogger(__name__)
 
 Health = Literal["up", "down", "trial"]
+Standing = Literal["up", "cooling", "open"]
+"""`cooling`: it is held off for a moment, or on trial; `open`, as of a circuit breaker: no call goes there."""
 
 MISFIT_STATUSES = frozenset({401, 403, 404})
 """A server that refuses the key or does not know the model, where another of the same model takes the call."""
@@ -26,7 +28,6 @@ MISFIT_STATUSES = frozenset({401, 403, 404})
 UNBOUNDED = 2**31
 """Calls at a time, where nothing bounds them."""
 
-_LATENCIES = 64
 _PRESSURE = frozenset({429, 529})
 """Statuses that say a server has too much to do: the usual one, and Anthropic's own."""
 _TOLD_AGAIN_SECONDS = 60.0
@@ -53,8 +54,12 @@ class ReplicaStatus:
     """Whether it is left alone, or on trial after that."""
     latency_seconds: float | None
     """The median of its last answers; None before the first."""
+    latency_p95_seconds: float | None
     problem: str | None
     """What it said when it was taken out; None where it is up."""
+    standing: Standing
+    reason: str | None
+    """Why it gets no calls, or fewer than there are."""
 
 
 class Replica:
@@ -100,7 +105,7 @@ class Replica:
         self._epoch = 0
         self._trial_calls = 0
         self._trial_since: float | None = None
-        self._latencies: deque[float] = deque(maxlen=_LATENCIES)
+        self._latencies: deque[float] = deque(maxlen=LATEST)
 
     def __repr__(self) -> str:
         return f"Replica({self.place!r}, {self.health})"
@@ -258,6 +263,8 @@ class Replica:
 
     def status(self, model: str) -> ReplicaStatus:
         """How it stands."""
+        latency = spread(self._latencies)
+        standing, reason = self._standing()
         return ReplicaStatus(
             model=model,
             place=self.place,
@@ -266,6 +273,26 @@ class Replica:
             calls=self.calls,
             errors=self.errors,
             is_cooling=self.health != "up",
-            latency_seconds=median(self._latencies) if self._latencies else None,
+            latency_seconds=None if latency is None else latency[0],
+            latency_p95_seconds=None if latency is None else latency[1],
             problem=None if self.problem is None else str(self.problem),
+            standing=standing,
+            reason=reason,
         )
+
+    def _standing(self) -> tuple[Standing, str | None]:
+        """Whether calls go there, and why not, or why fewer."""
+        now, limiter = self._now(), self.limiter
+        if self.health == "down":
+            return "open", f"looked at again in {max(self.due - now, 0.0):.1f} s: {self.problem}"
+        if self.health == "trial":
+            return "cooling", f"on trial after an outage: {self.problem}"
+        if limiter.paused_until > now:
+            return "cooling", f"{limiter.reason}; held off for {limiter.paused_until - now:.1f} s more"
+        if self.rest_until > now:
+            return "cooling", f"it asked for a pause, of {self.rest_until - now:.1f} s more"
+        if not limiter.is_open:
+            return "up", f"gets {limiter.limit} calls at a time: {limiter.reason}"
+        if limiter.admits < limiter.limit:
+            return "up", f"gets {limiter.admits} calls at a time, as its quota has it"
+        return "up", None

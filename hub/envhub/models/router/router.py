@@ -337,6 +337,7 @@ class Router:
                 output_token_ids=None,
                 output_logprobs=None,
                 policy_version=None,
+                policy_versions=None,
                 model=reply.model or fallback.name,
             )
         told = "; ".join(["", *problems])
