@@ -134,6 +134,10 @@ class Kept:
         """Know what is in flight."""
         self.attempts_in_flight[attempt.item.rollout_id] = attempt
 
+    def forget(self, attempt: InFlight) -> None:
+        """It was not begun."""
+        self.attempts_in_flight.pop(attempt.item.rollout_id, None)
+
 
 class PlayWith(Protocol):
     """Plays on the cluster with a patience of the test's own."""

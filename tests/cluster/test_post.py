@@ -1,15 +1,15 @@
 """A place on the cluster: what a worker tells twice counts once, and what was fetched is kept, whatever happens."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import anyio
 
 from envhub import Rollout
 from envhub.cluster.allowances import Allowances
-from envhub.cluster.crew import PATIENCE, Member
+from envhub.cluster.crew import PATIENCE, Member, Standing
 from envhub.cluster.post import Post, Shared
-from envhub.cluster.wire import Ended, Hello, Order, Report
+from envhub.cluster.wire import Ended, Hello, Order, Report, WorkOrder
 from envhub.engine.feed import Feed
 from envhub.engine.in_flight import InFlight
 from envhub.engine.play import Attempt
@@ -30,13 +30,41 @@ class Stammerer(Member):
         super().__init__(None, None, Hello(pid=1, node_id="n", address="here"), "worker 0", PATIENCE)
         self._attempts = {each.item.rollout_id: each for each in attempts}
         self._told = list[Ended]()
+        self.looked_at = list[bool]()
 
     async def exchange(self, order: Order) -> Report:
         """Play what is ordered."""
+        self.looked_at.append(order.look)
         for work in order.works:
             record = await self._attempts[work.rollout_id].play()
             self._told.append(Ended(work.rollout_id, work.attempt, record.model_dump_json().encode(), {}))
         return Report(ended=list(self._told))
+
+
+class Steady(Member):
+    """A worker that plays one attempt at a time, each when it is let, and gives back the others where that is asked."""
+
+    def __init__(self, attempts: list[Attempt]) -> None:
+        super().__init__(None, None, Hello(pid=1, node_id="n", address="here"), "worker 0", PATIENCE)
+        self._attempts = {each.item.rollout_id: each for each in attempts}
+        self._queue = list[WorkOrder]()
+        self.lets, self.begun, self.exchanges, self.is_busy = 0, 0, 0, False
+
+    async def exchange(self, order: Order) -> Report:
+        """Begin with the first there is; end it, where that is let."""
+        await anyio.lowlevel.checkpoint()
+        self.exchanges += 1
+        self._queue += order.works
+        self.begun += bool(self._queue) and not self.is_busy
+        self.is_busy = bool(self._queue)
+        returned = [work.key for work in self._queue[1:]] if order.give_back else []
+        del self._queue[1 if order.give_back else len(self._queue) :]
+        if not self.lets or not self.is_busy:
+            return Report(returned=returned)
+        self.lets, self.is_busy = self.lets - 1, False
+        work = self._queue.pop(0)
+        record = await self._attempts[work.rollout_id].play()
+        return Report([Ended(work.rollout_id, work.attempt, record.model_dump_json().encode(), {})], returned=returned)
 
 
 class SlowSink:
@@ -45,6 +73,7 @@ class SlowSink:
     def __init__(self, quick: int) -> None:
         self.records = list[Rollout]()
         self.stuck = anyio.Event()
+        self.forgotten = 0
         self._quick = quick
 
     def attempts(self, rollout_id: str) -> int:
@@ -58,16 +87,19 @@ class SlowSink:
 
     def track(self, attempt: InFlight) -> None: ...
 
+    def forget(self, attempt: InFlight) -> None:
+        self.forgotten += 1
+
 
 def five(attempt: Player) -> list[Attempt]:
     items = [replace(attempt(Null(), None).item, rollout_id=f"r-{number}") for number in range(5)]
     return [Attempt(item, 0, 0.0, lambda attempt: None) for item in items]
 
 
-def post_of(attempts: list[Attempt], sink: SlowSink) -> Post:
+def post_of(attempts: list[Attempt], sink: SlowSink, is_watched: Callable[[], bool] = lambda: False) -> Post:
     stop = StopSignal()
     feed = Feed(stream([each.item for each in attempts]), Schedule(sink.attempts, Retries()), stop)
-    return Post(0, Shared(feed, sink, stop, Allowances({}), is_watched=False))
+    return Post(0, Shared(feed, sink, stop, Allowances({}), is_watched))
 
 
 async def test_a_record_that_is_told_again_is_kept_once(attempt: Player) -> None:
@@ -88,3 +120,53 @@ async def test_records_that_were_fetched_are_kept_when_the_run_is_cut_short(atte
             tasks.cancel_scope.cancel()
     assert len(sink.records) == 5
     assert {record.stop.value for record in sink.records} == {"finished"}
+
+
+async def test_a_held_run_takes_back_what_its_worker_has_not_begun_and_gives_it_again(attempt: Player) -> None:
+    attempts, sink, stop = five(attempt), SlowSink(99), StopSignal()
+    feed = Feed(stream([each.item for each in attempts]), Schedule(sink.attempts, Retries()), stop)
+    post = Post(0, Shared(feed, sink, stop, Allowances({}), is_watched=lambda: False))
+    post.concurrency, worker = 3, Steady(attempts)
+
+    async def until(claim: Callable[[], object]) -> None:
+        while not claim():
+            await anyio.lowlevel.checkpoint()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(post.play, worker, lambda: True)
+            await until(lambda: worker.begun == 1)
+            feed.hold(True)
+            await until(lambda: sink.forgotten == 2)
+            worker.lets = 1
+            await until(lambda: len(sink.records) == 1)
+            exchanges = worker.exchanges
+            for _ in range(50):
+                await anyio.lowlevel.checkpoint()
+            assert (worker.begun, worker.exchanges, feed.schedule.in_flight) == (1, exchanges, 0)
+            worker.lets = 9
+            feed.hold(False)
+    assert sorted(record.rollout_id for record in sink.records) == [f"r-{number}" for number in range(5)]
+
+
+async def test_a_place_tells_who_plays_there_and_asks_nobody(attempt: Player) -> None:
+    attempts, sink = five(attempt), SlowSink(99)
+    post = post_of(attempts, sink)
+    assert post.standing(is_wanted=True) == Standing("worker 0", "starting", "", None, 0, 0)
+    post.is_late = True
+    assert post.standing(is_wanted=True).state == "late"
+    member = Stammerer(attempts)
+    with anyio.fail_after(5):
+        await post.play(member, lambda: True)
+    assert post.standing(is_wanted=True) == Standing("worker 0", "idle", "here", 1, 0, 5)
+    assert post.standing(is_wanted=False).state == "leaving"
+    member.is_killed = True
+    assert post.standing(is_wanted=False).state == "gone"
+
+
+async def test_workers_are_looked_at_only_while_somebody_wants_to_know(attempt: Player) -> None:
+    attempts, sink = five(attempt), SlowSink(99)
+    member = Stammerer(attempts)
+    with anyio.fail_after(5):
+        await post_of(attempts, sink, lambda: len(sink.records) in (1, 2)).play(member, lambda: True)
+    assert member.looked_at == [False, True, False]

@@ -216,6 +216,22 @@ async def test_engine_tokens_make_a_rollout_trainable(attempt: Player) -> None:
     assert not rollout.gaps
 
 
+async def test_versions_of_single_tokens_are_recorded_and_span_the_rollout(attempt: Player) -> None:
+    ids, logprobs, versions = Int32s([7, 8, 9]), Float32s([-0.1, -0.2, -0.3]), Int32s([4, 4, 6])
+    reply = ModelReply(
+        message=assistant("done"),
+        finish_reason="stop",
+        prompt_token_ids=Int32s([1]),
+        output_token_ids=ids,
+        output_logprobs=logprobs,
+        policy_version=4,
+        policy_versions=versions,
+    )
+    rollout = await attempt(ToolLoop(), TellModel([reply])).play()
+    assert rollout.turns[0].policy_versions == versions
+    assert (rollout.policy_version_min, rollout.policy_version_max) == (4, 6)
+
+
 async def test_text_without_ids_is_recorded_as_a_gap(attempt: Player) -> None:
     rollout = await attempt(ToolLoop(), TellModel(["done"])).play()
     assert not rollout.trainable

@@ -36,6 +36,9 @@ class Kept:
     def track(self, attempt: InFlight) -> None:
         self.states.append(attempt.where().state)
 
+    def forget(self, attempt: InFlight) -> None:
+        raise AssertionError("what is taken here is begun")
+
 
 async def stream(items: Iterable[Item]) -> AsyncIterator[Item]:
     for item in items:

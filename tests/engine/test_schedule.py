@@ -1,10 +1,15 @@
 """Which attempt is next, decided without a clock of its own."""
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from envhub import Outcome, Rollout
 from envhub.engine.request import Retries
-from envhub.engine.schedule import MOST_LOSSES, Schedule, Work
+from envhub.engine.schedule import MOST_LOSSES, MOST_UNDECIDED, Schedule, Work
 from envhub.observe.schedule import BROKEN, SCORED, Simulation, simulated_items
+from tests.store.records import record
 
 
 def schedule_of(count: int, retries: Retries | None = None) -> Schedule:
@@ -109,3 +114,122 @@ def test_a_simulated_run_sets_only_the_poison_aside() -> None:
     assert row.set_aside == 1
     assert row.lost_workers > 2
     assert row.retried > 500
+
+
+def test_what_ended_without_a_result_is_tried_again_where_somebody_asks_with_all_its_tries() -> None:
+    schedule = schedule_of(1, Retries(infrastructure=1))
+    work = taken(schedule)
+    name = work.item.rollout_id
+    assert not schedule.retry(name, 0.0)
+    schedule.ended(work, BROKEN, 0.0)
+    assert schedule.waits(name)
+    assert schedule.undecided == ()
+    schedule.ended(taken(schedule, 1.0), BROKEN, 1.0)
+    assert (schedule.is_idle, schedule.undecided) == (True, (name,))
+    assert schedule.retry(name, 5.0)
+    assert not schedule.retry(name, 5.0)
+    assert (schedule.is_idle, schedule.undecided, schedule.waits(name)) == (False, (), True)
+    again = taken(schedule, 6.0)
+    assert (again.key, again.queued) == ((name, 2), 1.0)
+    schedule.give_back(again)
+    again = taken(schedule, 6.0)
+    assert again.key == (name, 2)
+    schedule.ended(again, BROKEN, 7.0)
+    schedule.ended(taken(schedule, 90.0), SCORED, 91.0)
+    assert (schedule.is_idle, schedule.undecided, schedule.retried) == (True, (), 3)
+
+
+@pytest.mark.parametrize("result", [SCORED, record("r-0", outcome=Outcome.AGENT_FAILED)])
+def test_a_result_is_not_tried_again(result: Rollout) -> None:
+    schedule = schedule_of(1)
+    work = taken(schedule)
+    schedule.ended(work, result, 0.0)
+    assert not schedule.retry(work.item.rollout_id, 0.0)
+    assert schedule.is_idle
+
+
+def test_who_took_its_players_along_is_tried_again_alone() -> None:
+    schedule = schedule_of(1)
+    schedule.lost(taken(schedule), 0.0)
+    schedule.lost(taken(schedule), 0.0)
+    alone = schedule.take_alone(0.0)
+    assert alone is not None
+    assert not schedule.lost(alone, 0.0)
+    assert schedule.retry(alone.item.rollout_id, 1.0)
+    assert schedule.take(9.0) is None
+    assert schedule.take_alone(9.0) is alone
+    assert not schedule.lost(alone, 9.0)
+
+
+def test_only_the_latest_that_ended_without_a_result_are_remembered() -> None:
+    schedule = schedule_of(MOST_UNDECIDED + 1, Retries(infrastructure=0))
+    names = list[str]()
+    while (work := schedule.take(0.0)) is not None:
+        names.append(work.item.rollout_id)
+        schedule.ended(work, BROKEN, 0.0)
+    assert schedule.undecided == tuple(names[1:])
+    assert not schedule.retry(names[0], 0.0)
+
+
+class Steps(RuleBasedStateMachine):
+    """Samples are read, played, broken, lost, given back and asked for again, in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.schedule = Schedule(lambda rollout_id: 0, Retries(infrastructure=1, verifier=0), jitter=lambda: 1.0)
+        self.items = simulated_items(1000)
+        self.now, self.count = 0.0, 0
+        self.playing, self.scored = list[Work](), set[str]()
+        self.attempts = dict[str, list[int]]()
+
+    @rule()
+    def read(self) -> None:
+        self.schedule.add(next(self.items))
+        self.count += 1
+
+    @rule(seconds=st.floats(0, 20), alone=st.booleans())
+    def take(self, seconds: float, alone: bool) -> None:
+        self.now += seconds
+        work = self.schedule.take_alone(self.now) if alone else self.schedule.take(self.now)
+        if work is not None:
+            assert work.item.rollout_id not in {other.item.rollout_id for other in self.playing} | self.scored
+            self.playing.append(work)
+
+    @precondition(lambda self: self.playing)
+    @rule(place=st.integers(0, 99), how=st.sampled_from(["scored", "broken", "cancelled", "lost", "back"]))
+    def end(self, place: int, how: str) -> None:
+        work = self.playing.pop(place % len(self.playing))
+        name = work.item.rollout_id
+        if how == "back":
+            self.schedule.give_back(work)
+            return
+        self.attempts.setdefault(name, []).append(work.attempt)
+        if how == "lost":
+            self.schedule.lost(work, self.now)
+            return
+        self.schedule.ended(work, {"scored": SCORED, "broken": BROKEN, "cancelled": CANCELLED}[how], self.now)
+        if how == "scored":
+            self.scored.add(name)
+
+    @precondition(lambda self: self.schedule.undecided)
+    @rule(place=st.integers(0, 99))
+    def retry(self, place: int) -> None:
+        names = self.schedule.undecided
+        assert self.schedule.retry(names[place % len(names)], self.now)
+
+    @invariant()
+    def every_sample_is_somewhere_once(self) -> None:
+        schedule = self.schedule
+        assert schedule.in_flight == len(self.playing)
+        assert schedule.in_flight + schedule.waiting + len(schedule.undecided) + len(self.scored) == self.count
+        assert not self.scored & set(schedule.undecided)
+        assert not any(schedule.waits(name) for name in schedule.undecided)
+
+    @invariant()
+    def attempts_are_numbered_one_by_one(self) -> None:
+        assert all(numbers == list(range(len(numbers))) for numbers in self.attempts.values())
+
+
+CANCELLED = Rollout.model_construct(outcome=Outcome.CANCELLED, score=None, faults=())
+Steps.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+test_whatever_happens_no_sample_is_lost_or_played_twice_at_once = Steps.TestCase

@@ -43,6 +43,7 @@ class World:
         chosen = SupplyRules(**rules)
         bounds = Bounds(
             samples=SAMPLES,
+            size=SAMPLES,
             least_scored=chosen.min_group or SAMPLES,
             batch=2,
             outstanding=1000,
@@ -53,6 +54,10 @@ class World:
 
     def play(self, rewards: tuple[Reward, ...]) -> None:
         """A unit of a new task, from beginning to end."""
+        self.end(self.begin(), rewards)
+
+    def begin(self) -> Unit:
+        """A unit of a new task is under way."""
         name = f"task-{self.desk.stats.begun}"
         task = TaskRef(split="test", id=name, digest="")
         # A desk asks a cast for nothing but its environment's name.
@@ -65,14 +70,17 @@ class World:
         ]
         unit = Unit(Ticket(held, cast("Any", _Card(name))), items, is_group=True)
         self.desk.begin(unit)
-        for item, reward in zip(items, rewards, strict=True):
-            record = self._record(item, reward)
+        return unit
+
+    def end(self, unit: Unit, rewards: tuple[Reward, ...]) -> None:
+        """Its samples come to this."""
+        for item, reward in zip(unit.items, rewards, strict=True):
+            record = self._record(item, reward, unit.began)
             self.desk.added(record)
             self.desk.settled(item.rollout_id)
             self.desk.committed([record])
 
-    def _record(self, item: Item, reward: Reward) -> Rollout:
-        version = self.policy.version
+    def _record(self, item: Item, reward: Reward, version: int) -> Rollout:
         return Rollout(
             run_id="run",
             rollout_id=item.rollout_id,

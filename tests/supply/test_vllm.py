@@ -152,3 +152,36 @@ async def test_a_real_server_exchanges_its_weights_in_mid_run(
     spanning = [each for each in rollouts if each.policy_version_min != each.policy_version_max]
     assert bool(spanning) == (in_flight == "keep")
     assert bool(aborted) == (in_flight == "abort")
+
+
+@pytest.mark.live
+async def test_a_real_servers_episodes_are_discarded_and_stragglers_broken_off(tmp_path: Path, vllm_url: str) -> None:
+    control = VllmControl(vllm_url)
+    with anyio.fail_after(120):
+        async with envhub.collect(
+            environments=(str(WORLD),),
+            model="hosted_vllm/tiny",
+            base_url=(vllm_url,),
+            sampling={"max_tokens": 200, "temperature": 1.0},
+            repeats=3,
+            redundancy=1,
+            batch=2,
+            concurrency=12,
+            max_staleness=4,
+            stale="wait",
+            set={"size": 10},
+            directory=tmp_path / "run",
+            control=control,
+            credentials=Credentials({}),
+        ) as supply:
+            groups = list[RolloutGroup]()
+            while batch := await supply.batch():
+                groups += batch
+                await supply.publish_weights(update=control.reload_weights, episodes="discard", in_flight="abort")
+            stats = supply.stats
+    assert [len(group.rollouts) for group in groups] == [3] * 10
+    rollouts = [rollout for group in groups for rollout in group.rollouts]
+    assert all(rollout.trainable for rollout in rollouts)
+    assert all(rollout.policy_version_min == rollout.policy_version_max for rollout in rollouts)
+    assert (stats.stale, stats.short) == (0, 0)
+    assert stats.discarded > 0

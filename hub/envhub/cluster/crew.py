@@ -59,6 +59,20 @@ class WorkerStatus:
     resident_bytes: int
 
 
+@dataclass(frozen=True)
+class Standing:
+    """One place on the cluster and who plays there, from what was told last: nobody is asked."""
+
+    name: str
+    state: str
+    """`starting`, `late`, `playing`, `idle`, `leaving` or `gone`."""
+    node: str
+    """Its address; empty before its worker is up."""
+    pid: int | None
+    in_flight: int
+    done: int
+
+
 class Member:
     """One worker, from the driver's side."""
 

@@ -6,11 +6,14 @@ from typing import Literal
 
 from envhub.cluster.wire import Change, State
 from envhub.engine.item import Item
+from envhub.engine.part import why_deaf
 from envhub.engine.recorder import OpenTurn
 from envhub.engine.schedule import Work
 from envhub.limits import Limits
 from envhub.store import LiveState
 from envhub.store.facts import State as Phase
+
+_AGENT_IS_GONE: Sequence[Phase] = ("verify", "close")
 
 
 class DistantNotes:
@@ -67,12 +70,24 @@ class Distant:
 
     def interrupt(self) -> bool:
         """Ask its worker to end the agent's time."""
-        return self._change("interrupt", too_late=("verify", "close"))
+        return self._change("interrupt", too_late=_AGENT_IS_GONE)
 
     def retune(self, limits: Limits) -> None:
         """Ask its worker to go on under other limits."""
         self.limits = limits
         self._ask(Change(self.item.rollout_id, "retune", limits.model_dump_json().encode()))
+
+    @property
+    def deaf(self) -> str | None:
+        """Why nothing can be said to its agent; None where something can."""
+        return why_deaf(self.item.cast)
+
+    def tell(self, text: str) -> bool:
+        """Ask its worker to say something to the agent."""
+        if self.state in _AGENT_IS_GONE:
+            return False
+        self._ask(Change(self.item.rollout_id, "tell", text=text))
+        return True
 
     def _change(self, what: Literal["cancel", "interrupt"], *, too_late: Sequence[Phase]) -> bool:
         if self.state in too_late:

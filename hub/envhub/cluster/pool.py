@@ -3,20 +3,21 @@
 import logging
 import math
 import os
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from envhub.cluster.allowances import Allowances
-from envhub.cluster.crew import PATIENCE, Crew, Member, Patience, Terms, WorkerRefusal, WorkerStatus
+from envhub.cluster.crew import PATIENCE, Crew, Member, Patience, Standing, Terms, WorkerRefusal, WorkerStatus
 from envhub.cluster.head import watch_head
 from envhub.cluster.post import Post, Shared
 from envhub.cluster.scaling import Scaling
 from envhub.cluster.share import check_shares, most_sharing, worker_request
 from envhub.cluster.start import open_cluster
-from envhub.engine.feed import Feed
+from envhub.engine.feed import Feed, Retrying
 from envhub.engine.item import Item
 from envhub.engine.plan import Plan
 from envhub.engine.pool import Sink
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+LOOKING_SECONDS = 15.0
+"""How long workers tell of themselves after somebody wanted to know."""
 MOST_FAILURES = 5
 """Workers in a row that do not come up, or go before they have played anything, before a place is given up."""
 
@@ -55,7 +58,10 @@ class RayPool:
         self._posts: dict[int, Post] = {}
         self._places: set[int] = set()
         self._tasks: Any = None
-        self._has_played = False
+        self._looked_at = -math.inf
+        self._has_played = self._is_held = False
+        self._open: Feed | None = None
+        """What is played from, once it plays."""
         self.gone: list[WorkerStatus] = []
         """Workers that have left or were lost, as they last stood."""
         self.lost_workers = 0
@@ -92,6 +98,28 @@ class RayPool:
         if self._tasks is not None:
             self._hire()
 
+    @property
+    def is_held(self) -> bool:
+        """Whether it starts nothing new for now."""
+        return self._is_held
+
+    def hold(self, is_held: bool) -> None:
+        """Start nothing new from now on, or go on; workers give back what they have not begun."""
+        self._is_held = is_held
+        if self._open is not None:
+            self._open.hold(is_held)
+        for post in self._posts.values():
+            post.hurry()
+
+    @property
+    def undecided(self) -> Sequence[str]:
+        """Samples that ended without a score and are not tried again by themselves: the latest, oldest first."""
+        return () if self._open is None else self._open.schedule.undecided
+
+    def retry(self, rollout_id: str) -> Retrying:
+        """Play a sample again that ended without a result."""
+        return "over" if self._open is None else self._open.retry(rollout_id)
+
     def status(self) -> list[WorkerStatus]:
         """Every worker that is up."""
         return [post.status() for post in self._posts.values() if post.member is not None]
@@ -102,9 +130,26 @@ class RayPool:
         return sum(post.member is not None for post in self._posts.values())
 
     @property
+    def staff(self) -> list[Standing]:
+        """Every place on the cluster, those whose worker is not up yet among them."""
+        posts = sorted(self._posts.values(), key=lambda post: (post.is_alone, post.place))
+        return [post.standing(is_wanted=post.is_alone or post.place < self._workers) for post in posts]
+
+    def look(self) -> "tuple[list[Standing], list[Snapshot]]":
+        """Who plays where, and how the workers' processes stood when they last told.
+
+        That they tell, for a while to come, with the reports they make anyway.
+        """
+        self._looked_at = time.monotonic()
+        return self.staff, self.snapshots
+
+    def _is_watched(self) -> bool:
+        return self._plan.request.metrics is not None or time.monotonic() < self._looked_at + LOOKING_SECONDS
+
+    @property
     def snapshots(self) -> "list[Snapshot]":
         """How the workers' processes stood when they last told; none where nobody wants to know."""
-        from envhub.monitor.figures import decode  # only where a run's metrics are exposed
+        from envhub.monitor.figures import decode  # only where somebody wants to know
 
         return [decode(post.figures) for post in self._posts.values() if post.figures]
 
@@ -120,8 +165,9 @@ class RayPool:
         """
         options = self._plan.request.ray
         schedule = Schedule(sink.attempts, self._plan.request.retries, by_environment=options.by_environment)
-        feed = self._feed = Feed(items, schedule, self._stop)
-        self._shared = Shared(feed, sink, self._stop, self._allowances, self._plan.request.metrics is not None)
+        feed = self._feed = self._open = Feed(items, schedule, self._stop)
+        feed.hold(self._is_held)
+        self._shared = Shared(feed, sink, self._stop, self._allowances, self._is_watched)
         cpus = max(os.cpu_count() or 1, math.ceil(self._workers * options.cpus))
         async with open_cluster(options, cpus=cpus) as self._ray:
             self._crew = Crew(self._ray, options, self._terms, self._patience)
@@ -236,14 +282,14 @@ class RayPool:
         return None
 
     async def _start(self, post: Post) -> Member | None:
-        name = f"worker {post.place}" if not post.is_alone else "the worker for suspects"
-
         def late() -> None:
             post.is_late = True
             self._share_out()
 
         with post.starting:
-            member = await self._crew.start(worker_request(self._plan, post.lane), name, late, is_extra=post.is_alone)
+            member = await self._crew.start(
+                worker_request(self._plan, post.lane), post.name, late, is_extra=post.is_alone
+            )
             post.is_late = False
             self._share_out()
             return member
@@ -271,7 +317,7 @@ class RayPool:
         """Play one at a time what was in flight whenever its worker died."""
         schedule, failures = self._feed.schedule, 0
         while True:
-            await self._feed.until(lambda: self._feed.is_over or schedule.has_alone)
+            await self._feed.until(lambda: self._feed.is_over or (schedule.has_alone and not self._feed.is_held))
             if self._feed.is_over:
                 return
             post = self._posts[-1] = Post(-1, self._shared, is_alone=True)

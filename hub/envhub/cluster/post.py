@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import anyio
 
 from envhub.cluster.allowances import Allowances
-from envhub.cluster.crew import Member, WorkerStatus
+from envhub.cluster.crew import Member, Standing, WorkerStatus
 from envhub.cluster.distant import Distant
 from envhub.cluster.wire import Change, Ended, Order, Report, WorkOrder
 from envhub.engine.feed import Feed
@@ -31,8 +31,8 @@ class Shared:
     sink: Sink
     stop: StopSignal
     allowances: Allowances
-    is_watched: bool
-    """Whether workers are to tell how their processes stand."""
+    is_watched: Callable[[], bool]
+    """Whether workers are to tell how their processes stand, as of now."""
 
 
 class Post:
@@ -49,6 +49,8 @@ class Post:
         self.member: Member | None = None
         self.has_played = False
         """Whether anything was played to its end here."""
+        self.done = 0
+        """Attempts whose record came from here."""
         self._feed, self._sink, self._stop = shared.feed, shared.sink, shared.stop
         self._allowances = shared.allowances
         self._in_hand: dict[tuple[str, int], Work] = {}
@@ -73,6 +75,32 @@ class Post:
         )
 
     @property
+    def name(self) -> str:
+        """What its worker is called."""
+        return "the worker for suspects" if self.is_alone else f"worker {self.place}"
+
+    def standing(self, *, is_wanted: bool) -> Standing:
+        """The place as it is known here; `is_wanted`: a worker is to stay in it."""
+        in_flight = len(self._in_hand)
+        if self.member is None:
+            state = "late" if self.is_late else "starting"
+        elif self.member.is_killed:
+            state = "gone"
+        elif not is_wanted:
+            state = "leaving"
+        else:
+            state = "playing" if in_flight else "idle"
+        hello = None if self.member is None else self.member.hello
+        return Standing(
+            name=self.name,
+            state=state,
+            node="" if hello is None else hello.address,
+            pid=None if hello is None else hello.pid,
+            in_flight=in_flight,
+            done=self.done,
+        )
+
+    @property
     def figures(self) -> bytes:
         """How the worker's process stood when it last told (`monitor.figures.Snapshot`); empty before that."""
         return self._report.figures
@@ -93,7 +121,7 @@ class Post:
                         return
                     await self._feed.wait(self.lane)
                     continue
-                is_ending = self._stop.is_set or not is_wanted()
+                is_ending = self._stop.is_set or not is_wanted() or self._feed.is_held
                 await self._exchange(works, give_back=is_ending)
         except anyio.get_cancelled_exc_class():
             await self._cut_short(member)
@@ -105,7 +133,7 @@ class Post:
         room = (1 if self.is_alone else self.concurrency + self._ahead) - len(self._in_hand)
         while len(works) < room:
             if self.is_alone:
-                work = self._feed.schedule.take_alone(anyio.current_time())
+                work = None if self._feed.is_held else self._feed.schedule.take_alone(anyio.current_time())
             else:
                 work = await self._feed.at_once(self.lane)
             if work is None:
@@ -131,14 +159,19 @@ class Post:
             allowances=self._allowances.allow(self.place, self._report.spent, self.workers),
             last=self._allowances.last(),
             sharing=self.workers,
-            look=self._is_watched,
+            look=self._is_watched(),
         )
         await self._take(await self.member.exchange(order))
 
     def _ask(self, change: Change) -> None:
         """Ask something of an attempt, soon."""
         self._changes.append(change)
-        if self.member is not None and self.member.is_talking and len(self._changes) == 1:
+        if len(self._changes) == 1:
+            self.hurry()
+
+    def hurry(self) -> None:
+        """Let the next order leave soon: there is something to say in it."""
+        if self.member is not None and self.member.is_talking:
             self.member.nudge()
 
     async def _take(self, report: Report) -> None:
@@ -149,7 +182,9 @@ class Post:
         self._unread.extend(report.ended)
         await self._keep()
         for rollout_id, attempt in report.returned:
-            self._distant.pop((rollout_id, attempt), None)
+            distant = self._distant.pop((rollout_id, attempt), None)
+            if distant is not None:
+                self._sink.forget(distant)
             self._feed.give_back(self._in_hand.pop((rollout_id, attempt)))
         for state in report.states:
             distant = self._distant.get((state.rollout_id, state.attempt))
@@ -171,6 +206,7 @@ class Post:
                 del self._in_hand[key]
                 self._distant.pop(key, None)
                 self.has_played = True
+                self.done += 1
                 self._feed.ended(work, rollout)
             self._unread.popleft()
 

@@ -42,7 +42,7 @@ class Scaling:
             before = sum(now)
             most = await self._most()
             wanted = next_size(self._pool.workers, len(now), busy, feed.schedule.waiting, most)
-            if wanted != self._pool.workers and not feed.is_over:
+            if wanted != self._pool.workers and not feed.is_over and not feed.is_held:
                 self._pool.resize_workers(wanted)
 
 

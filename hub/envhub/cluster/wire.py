@@ -32,9 +32,11 @@ class Change(msgspec.Struct, frozen=True):
     """Something asked of one attempt in flight."""
 
     rollout_id: str
-    what: Literal["cancel", "interrupt", "retune"]
+    what: Literal["cancel", "interrupt", "retune", "tell"]
     limits: bytes = b""
     """JSON of the limits to go on with."""
+    text: str = ""
+    """What to say to the agent."""
 
 
 class Order(msgspec.Struct, frozen=True):

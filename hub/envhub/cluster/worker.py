@@ -200,7 +200,7 @@ class Worker:
 
     def _look(self) -> bytes:
         """How this process stands."""
-        from envhub.monitor.figures import encode as encode_snapshot  # only where a run's metrics are exposed
+        from envhub.monitor.figures import encode as encode_snapshot  # only where somebody wants to know
         from envhub.monitor.lag import LoopLag
         from envhub.monitor.snapshot import take_snapshot
 
@@ -317,6 +317,8 @@ class Worker:
                 attempt.interrupt()
             case "retune":
                 attempt.retune(Limits.model_validate_json(change.limits))
+            case "tell":
+                attempt.tell(change.text)
 
 
 class _Untold:

@@ -2,13 +2,14 @@
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
 import anyio
 
+from envhub.engine.feed import Retrying
 from envhub.engine.in_flight import InFlight
 from envhub.engine.pool import Pool, Staffed
 from envhub.engine.stop import StopSignal
@@ -19,8 +20,8 @@ from envhub.tracing import Tracer
 
 logger = logging.getLogger(__name__)
 
-RunState = Literal["running", "finishing", "stopping"]
-"""`finishing` starts nothing new; `stopping` ends what is in flight, too."""
+RunState = Literal["running", "paused", "finishing", "stopping"]
+"""`paused` starts nothing new for now, `finishing` never again; `stopping` ends what is in flight, too."""
 RunEnding = Literal["finished", "interrupted", "failed"]
 
 
@@ -100,7 +101,11 @@ class LiveRun:
     @property
     def state(self) -> RunState:
         """Whether it still starts new episodes."""
-        return "stopping" if self._is_cancelled else "finishing" if self._stop.is_set else "running"
+        if self._is_cancelled:
+            return "stopping"
+        if self._stop.is_set:
+            return "finishing"
+        return "paused" if self._pool is not None and self._pool.is_held else "running"
 
     @property
     def concurrency(self) -> int | None:
@@ -142,6 +147,11 @@ class LiveRun:
             except Exception:
                 self._lose(watcher)
 
+    def forget(self, attempt: InFlight) -> None:
+        """An attempt is not in flight: nobody began to play it."""
+        if self.attempts.get(attempt.item.rollout_id) is attempt:
+            del self.attempts[attempt.item.rollout_id]
+
     def _lose(self, watcher: Watcher) -> None:
         """Go on without a watcher that broke: the run is worth more than who looks at it."""
         logger.exception("a watcher of the run broke, and hears no more of it")
@@ -168,6 +178,22 @@ class LiveRun:
             return False
         self._pool.resize(concurrency)
         return True
+
+    def hold(self, is_held: bool) -> bool:
+        """Start nothing new until told to go on, or go on; False where there is no pool to do so."""
+        if self._pool is None:
+            return False
+        self._pool.hold(is_held)
+        return True
+
+    @property
+    def undecided(self) -> Sequence[str]:
+        """Samples that ended without a score and may be tried again if somebody asks: the latest, oldest first."""
+        return () if self._pool is None else self._pool.undecided
+
+    def retry(self, rollout_id: str) -> Retrying:
+        """Play a sample again that ended without a result."""
+        return "on_demand" if self._pool is None else self._pool.retry(rollout_id)
 
     @property
     def workers(self) -> int | None:

@@ -1,7 +1,7 @@
 """Feeds players: reads samples as there is room for them, and waits for what is to be tried again."""
 
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import anyio
 
@@ -13,6 +13,13 @@ from envhub.rollout import Rollout
 
 MOST_READ_AHEAD = 4096
 """Samples of other environments that are held while one's is looked for."""
+
+Retrying = Literal["queued", "waiting", "over", "on_demand", "unknown"]
+"""What came of asking for another attempt at a sample.
+
+`waiting`: it is to be played anyway; `over`: nothing new begins any more; `on_demand`: who asks for samples decides
+that; `unknown`: no sample of that name is known to have ended without a result.
+"""
 
 
 @runtime_checkable
@@ -44,6 +51,8 @@ class Feed:
         self._items, self._stop = items, stop
         self._on_demand = items if isinstance(items, OnDemand) else None
         self._is_exhausted = False
+        self.is_held = False
+        """Whether nothing new is handed out for now."""
         # Tasks may come over a wire, and one reader at a time may wait for them.
         self._turn = anyio.Lock(fast_acquire=True)
         self._changed: anyio.Event | None = None
@@ -70,6 +79,8 @@ class Feed:
     async def at_once(self, environment: str = "", *, wanted: Callable[[], bool] = lambda: True) -> Work | None:
         """The next attempt, where there is one by now."""
         while not self._stop.is_set:
+            if self.is_held and (self.schedule.waiting or self._on_demand is not None):
+                return None  # else reading on shows whether there is anything left to hold back
             work = self.schedule.take(anyio.current_time(), environment)
             if work is not None or self._is_exhausted:
                 return work
@@ -88,7 +99,8 @@ class Feed:
     async def wait(self, environment: str = "") -> None:
         """Until something changed, or what is to be tried again is due."""
         changed = self._changed = self._changed or anyio.Event()
-        with anyio.move_on_after(self.schedule.due_in(anyio.current_time(), environment)):
+        due_in = None if self.is_held else self.schedule.due_in(anyio.current_time(), environment)
+        with anyio.move_on_after(due_in):
             await changed.wait()
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -114,6 +126,22 @@ class Feed:
             self._on_demand.settled(work.item)
         self.wake()
         return is_again
+
+    def hold(self, is_held: bool) -> None:
+        """Hand out nothing new from now on, or go on."""
+        self.is_held = is_held
+        self.wake()
+
+    def retry(self, rollout_id: str) -> Retrying:
+        """Try a sample again that ended without a result, because somebody asked."""
+        if self.is_over:
+            return "over"
+        if self._on_demand is not None:
+            return "on_demand"
+        if self.schedule.retry(rollout_id, anyio.current_time()):
+            self.wake()
+            return "queued"
+        return "waiting" if self.schedule.waits(rollout_id) else "unknown"
 
     def give_back(self, work: Work) -> None:
         """It was handed out, and nobody began to play it."""

@@ -58,6 +58,18 @@ class InFlight(Protocol):
         """End the agent's time now; what it has done is verified. False where its time is over already."""
         ...
 
+    @property
+    def deaf(self) -> str | None:
+        """Why nothing can be said to its agent; None where something can."""
+        ...
+
+    def tell(self, text: str) -> bool:
+        """Say something to its agent, as its user: what its model is about to say is cut short.
+
+        Only where it is not deaf. False where its time is over already.
+        """
+        ...
+
     def retune(self, limits: Limits) -> None:
         """Go on under other limits."""
         ...

@@ -247,8 +247,10 @@ class OpenPlan:
 
 
 @asynccontextmanager
-async def open_plan(plan: Plan, credentials: Credentials) -> AsyncGenerator[OpenPlan]:
+async def open_plan(plan: Plan, credentials: Credentials, model: Model | None = None) -> AsyncGenerator[OpenPlan]:
     """Bring up what a plan needs: its models, checked, and its environments; all closed on the way out.
+
+    `model` is the one the plan was made with, where that is an object.
 
     Raises:
         UsageError: a model cannot be reached, an environment cannot be hosted, a split or a limit does not hold.
@@ -260,7 +262,7 @@ async def open_plan(plan: Plan, credentials: Credentials) -> AsyncGenerator[Open
 
             tracer = await stack.enter_async_context(open_tracer(plan.request.traces, credentials))
         _check_run_cost(plan, credentials)
-        model = None
+        is_given = model is not None
         if plan.model is not None:
             model = await stack.enter_async_context(open_model(plan.model, credentials))
             await preflight(model, sampling=_asked_for(plan.request))
@@ -278,7 +280,7 @@ async def open_plan(plan: Plan, credentials: Credentials) -> AsyncGenerator[Open
         names = [host.info.name for host in environments]
         if len(set(names)) != len(names):
             raise ConfigError(f"two environments have one name: {', '.join(names)}")
-        is_priced = plan.model is None or find_price(*_priced(plan.model, credentials)) is not None
+        is_priced = not is_given if plan.model is None else find_price(*_priced(plan.model, credentials)) is not None
         opened = tuple(_opened(host, plan.request, is_priced) for host in environments)
         agent = plan.agent
         if isinstance(agent, HeldAgent):

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 from mcp_types import CallToolResult, TextContent
 
+from envhub.engine.arguments import DEEPEST, TOO_DEEP, is_shallow
 from envhub.engine.recorder import OpenTurn
-from envhub.engine.seat import DEEPEST, TOO_DEEP, EpisodeSeat, is_shallow
+from envhub.engine.seat import EpisodeSeat
 from envhub.errors import EpisodeStop
 from envhub.hosting.toolbox import GET_TASK
 from envhub.messages import Message, ToolRequest

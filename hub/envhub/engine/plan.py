@@ -18,7 +18,7 @@ from envhub.installed import Installation, find_installation
 from envhub.lock import Lock, read_lock
 from envhub.models.config import ModelConfig
 from envhub.plugins import ENVIRONMENTS, FoundEnvironment, find_agent, find_environment, plugins
-from envhub.protocols import Agent, AttendedAgent
+from envhub.protocols import Agent, AttendedAgent, Model
 
 _OF_THE_MODEL = (
     "base_url",
@@ -89,8 +89,8 @@ class Plan:
         return self.request.seed or 0
 
 
-def make_plan(request: RunRequest) -> Plan:
-    """Resolve a request.
+def make_plan(request: RunRequest, model: Model | None = None) -> Plan:
+    """Resolve a request. `model` plays in place of one that is named: a trainer's own, within this process.
 
     Raises:
         UsageError: a name nobody registered, a setting that does not hold, an agent without its model.
@@ -117,10 +117,12 @@ def make_plan(request: RunRequest) -> Plan:
         )
     _check_pool(request)
     _check_model(request)
-    agent_name = request.agent or ("tool_loop" if request.model else "oracle")
+    _check_given(request, model)
+    has_model = request.model is not None or model is not None
+    agent_name = request.agent or ("tool_loop" if has_model else "oracle")
     agent = find_agent(agent_name, request.agent_set)
     needs_model = agent_name in ("tool_loop", "react", "single_turn") or getattr(agent, "needs_model", False)
-    if needs_model and request.model is None:
+    if needs_model and not has_model:
         raise ConfigError(f"agent {agent_name!r} needs a model; name one with -m, for example -m mock/solver")
     if request.pool == "ray" and isinstance(agent, AttendedAgent):
         raise ConfigError(f"agent {agent_name!r} plays at this terminal, not on a cluster; leave --pool ray out")
@@ -195,6 +197,16 @@ def _check_pool(request: RunRequest) -> None:
     if request.workers is not None or request.ray != RayOptions():
         given = "workers" if request.workers is not None else "ray"
         raise ConfigError(f"{given} is given, but the pool is this process alone; add --pool ray, or leave it out")
+
+
+def _check_given(request: RunRequest, model: Model | None) -> None:
+    """Refuse what a model that is given as an object contradicts."""
+    if model is None:
+        return
+    if request.model is not None:
+        raise ConfigError(f"the model is given twice: as an object, {model.name!r}, and by name, {request.model!r}")
+    if request.pool != "local":
+        raise ConfigError(f"the model {model.name!r} is an object of this process; workers elsewhere cannot ask it")
 
 
 def _check_model(request: RunRequest) -> None:

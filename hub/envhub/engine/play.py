@@ -4,13 +4,12 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import Literal
 
 import anyio
 
 from envhub.engine.attribution import OUTCOMES, decisive, fault_of
 from envhub.engine.item import Item
+from envhub.engine.part import part_of, why_deaf
 from envhub.engine.recorder import Recorder
 from envhub.engine.seat import EpisodeSeat
 from envhub.engine.trainable import missing_arrays, why_not_trainable
@@ -38,7 +37,7 @@ from envhub.rollout import (
     Stop,
     Timings,
 )
-from envhub.sandbox import SandboxRef
+from envhub.sandbox import Sandbox, SandboxRef
 from envhub.score import ModelCall, Score
 from envhub.store import LiveState
 from envhub.store.facts import State
@@ -59,6 +58,8 @@ class Attempt:
         self.state: State = "queued"
         self.limits = item.cast.limits
         """Those in force, see `retune`."""
+        self.episode: Episode | None = None
+        """What is played; None before it is set up, and once it is over."""
         self._queued, self._track = queued, track
         self._started_at = time.time()
         self._phase: Phase = "setup"
@@ -76,6 +77,8 @@ class Attempt:
         self._acting: anyio.CancelScope | None = None
         self._acting_since = 0.0
         self._is_interrupted = self._is_cancelled = False
+        self._told_early: list[str] = []
+        """What was said before there was a seat."""
         tracer = item.cast.tracer
         self._trace = None if tracer is None else tracer.begin(item.cast.tool_names)
 
@@ -109,7 +112,7 @@ class Attempt:
             self._fail(error)
         except NotOffered as error:
             self._fail(TaskError(str(error), retryable=False))
-        self._all = None
+        self._all = self.episode = None
         if self._is_cancelled:
             return self.cancelled()
         if hard.cancelled_caught:
@@ -152,6 +155,26 @@ class Attempt:
         if self._acting is not None:
             self._acting.deadline = self._acting_since + self._acting_seconds()[0]
 
+    @property
+    def homes(self) -> list[Sandbox]:
+        """The sandboxes of its players' own."""
+        return [seat.home for seat in self._seats if seat.home is not None]
+
+    @property
+    def deaf(self) -> str | None:
+        """Why nothing can be said to its agent; None where something can."""
+        return why_deaf(self.item.cast)
+
+    def tell(self, text: str) -> bool:
+        """Say something to the agent as its user, at every seat. False where its time is over already."""
+        if self._phase != "setup" and self._acting is None:
+            return False
+        if not self._seats:
+            self._told_early.append(text)
+            return True
+        heard = [seat.tell(text) for seat in self._seats]
+        return any(heard)
+
     async def _play(self) -> None:
         item = self.item
         cast = item.cast
@@ -160,6 +183,7 @@ class Attempt:
             TRACEPARENT.set(self._trace.parent)
         clock = _Clock(self._stages)
         async with cast.host.open(item.task, seed=item.seed, deadlines=cast.deadlines) as episode:
+            self.episode = episode
             self._role_calls, self._sandboxes = episode.role_calls, episode.sandboxes
             clock.end("setup")
             self._phase = "agent"
@@ -261,6 +285,8 @@ class Attempt:
             self._trace,
         )
         self._seats.append(seat)
+        for text in self._told_early:
+            seat.tell(text)
         try:
             stop = await self._choose(seat, episode)
         except Exception as error:
@@ -289,7 +315,7 @@ class Attempt:
 
     async def _choose(self, seat: EpisodeSeat, episode: Episode) -> Stop:
         agent = self.item.cast.agent
-        part = _part_of(type(agent))
+        part = part_of(type(agent))
         if part == "reference":
             assert isinstance(agent, ReferenceAgent)
             self._is_privileged = True
@@ -337,8 +363,8 @@ class Attempt:
         turns = tuple(turn.close() for turn in self.recorder.turns)
         outcome = self._decisive or Outcome.SCORED
         score = self._score if outcome is Outcome.SCORED else None
-        versions = [turn.policy_version for turn in turns if turn.policy_version is not None]
-        reason = why_not_trainable(outcome, turns, self._is_privileged)
+        spans = [span for turn in turns if (span := turn.version_span) is not None]
+        reason = why_not_trainable(outcome, turns, self._is_privileged, is_told=bool(self.recorder.told))
         stages = self._stages
         rollout = Rollout(
             run_id=cast.run_id,
@@ -372,9 +398,10 @@ class Attempt:
             faults=tuple(self._faults),
             isolation=cast.host.info.isolation,
             retuned=None if self.limits is cast.limits else self.limits,
+            told=tuple(self.recorder.told),
             sandboxes=tuple(self._sandboxes),
-            policy_version_min=min(versions) if versions else None,
-            policy_version_max=max(versions) if versions else None,
+            policy_version_min=min((oldest for oldest, _ in spans), default=None),
+            policy_version_max=max((newest for _, newest in spans), default=None),
             trainable=reason is None,
             trainable_reason=reason,
             gaps=(*missing_arrays(turns), *sorted(self.recorder.lost)),
@@ -400,13 +427,3 @@ class _Clock:
         now = time.perf_counter()
         self._stages[stage] += now - self._last
         self._last = now
-
-
-@cache
-def _part_of(kind: type[Agent]) -> Literal["policy", "reference", "sample", "exposed"]:
-    """What an agent plays. Looked up once per class: a check against a protocol costs more than a tool call."""
-    if hasattr(kind, "play_reference"):
-        return "reference"
-    if hasattr(kind, "play_exposed"):
-        return "exposed"
-    return "sample" if hasattr(kind, "play_sample") else "policy"

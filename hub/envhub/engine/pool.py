@@ -2,13 +2,13 @@
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import anyio
 import anyio.lowlevel
 
-from envhub.engine.feed import Feed
+from envhub.engine.feed import Feed, Retrying
 from envhub.engine.in_flight import InFlight
 from envhub.engine.item import Item
 from envhub.engine.play import Attempt
@@ -42,6 +42,10 @@ class Sink(Protocol):
         """Show that an attempt has moved on."""
         ...
 
+    def forget(self, attempt: InFlight) -> None:
+        """Show no more an attempt that was handed to a player and not begun."""
+        ...
+
 
 class Pool(Protocol):
     """Collects items: each until it is scored, failed for good, or out of attempts."""
@@ -53,6 +57,24 @@ class Pool(Protocol):
 
     def resize(self, concurrency: int) -> None:
         """Play so many at a time from now on; where that is fewer, what is in flight still finishes."""
+        ...
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it starts nothing new for now."""
+        ...
+
+    def hold(self, is_held: bool) -> None:
+        """Start nothing new from now on, or go on; what is in flight goes on either way."""
+        ...
+
+    @property
+    def undecided(self) -> Sequence[str]:
+        """Samples that ended without a score and are not tried again by themselves: the latest, oldest first."""
+        ...
+
+    def retry(self, rollout_id: str) -> Retrying:
+        """Play a sample again that ended without a result."""
         ...
 
     async def collect(self, items: AsyncIterator[Item], sink: Sink) -> None:
@@ -81,7 +103,8 @@ class LocalPool:
         self._concurrency, self._retries, self._stop = concurrency, retries, stop
         self._at_work = 0
         self._hire: Callable[[], None] | None = None
-        self._is_hiring = False
+        self._is_hiring = self._is_held = False
+        self._feed: Feed | None = None
 
     @property
     def concurrency(self) -> int:
@@ -94,9 +117,30 @@ class LocalPool:
         if self._hire is not None:
             self._hire()
 
+    @property
+    def is_held(self) -> bool:
+        """Whether it starts nothing new for now."""
+        return self._is_held
+
+    def hold(self, is_held: bool) -> None:
+        """Start nothing new from now on, or go on; what is in flight goes on either way."""
+        self._is_held = is_held
+        if self._feed is not None:
+            self._feed.hold(is_held)
+
+    @property
+    def undecided(self) -> Sequence[str]:
+        """Samples that ended without a score and are not tried again by themselves: the latest, oldest first."""
+        return () if self._feed is None else self._feed.schedule.undecided
+
+    def retry(self, rollout_id: str) -> Retrying:
+        """Play a sample again that ended without a result."""
+        return "over" if self._feed is None else self._feed.retry(rollout_id)
+
     async def collect(self, items: AsyncIterator[Item], sink: Sink) -> None:
         """Play the items, `concurrency` at a time."""
-        feed = Feed(items, Schedule(sink.attempts, self._retries), self._stop)
+        feed = self._feed = Feed(items, Schedule(sink.attempts, self._retries), self._stop)
+        feed.hold(self._is_held)
         try:
             async with anyio.create_task_group() as workers:
 
@@ -122,7 +166,7 @@ class LocalPool:
                 self._hire = hire
                 hire()
         finally:
-            self._hire = None
+            self._hire = self._feed = None
 
     async def _work(self, feed: Feed, sink: Sink) -> None:
         try:

@@ -9,7 +9,7 @@ import anyio
 from envhub.errors import AgentError
 from envhub.messages import Message, Part
 from envhub.protocols import ModelReply, Sampling
-from envhub.rollout import ToolCall, Turn
+from envhub.rollout import Told, ToolCall, Turn
 
 _NO_REPLY = ModelReply(message=Message(role="assistant"))
 """Stands for the model's share of a turn that no model made."""
@@ -76,6 +76,7 @@ class OpenTurn:
             output_token_ids=reply.output_token_ids,
             output_logprobs=reply.output_logprobs,
             policy_version=reply.policy_version,
+            policy_versions=reply.policy_versions,
             token_source="none" if reply.output_token_ids is None else "engine",
         )
 
@@ -88,6 +89,8 @@ class Recorder:
         self.media: dict[str, bytes] = {}
         self.lost: set[str] = set()
         """Kinds of calls that were in flight when the episode ended, and left no record."""
+        self.told: list[Told] = []
+        """What a person said, as far as a model was asked with it."""
         self.model_seconds = 0.0
         self.tool_seconds = 0.0
         self.output_tokens = 0

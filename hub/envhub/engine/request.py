@@ -90,7 +90,7 @@ class RunRequest(Frozen):
     price_output: float | None = Field(default=None, ge=0)
     """US dollars per million output tokens."""
 
-    @field_validator("base_url", mode="before")
+    @field_validator("environments", "base_url", mode="before")
     @classmethod
     def _one_or_several(cls, given: object) -> object:
         return (given,) if isinstance(given, str) else given or ()

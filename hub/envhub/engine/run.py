@@ -60,6 +60,10 @@ class RunSink:
         self._writer.set_live(attempt.item.rollout_id, attempt.where)
         self._live.moved(attempt)
 
+    def forget(self, attempt: InFlight) -> None:
+        """Show no more an attempt that was handed to a player and not begun."""
+        self._live.forget(attempt)
+
 
 async def collect(
     plan: Plan,

@@ -5,8 +5,8 @@ Pure and synchronous: the clock is given with each call, so that the same code r
 
 import heapq
 import random
-from collections import deque
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from envhub.engine.item import Item
@@ -17,6 +17,8 @@ from envhub.rollout import Rollout
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 10.0
 MOST_LOSSES = 3
 """Players that may be lost with a sample in flight; the last one played nothing else."""
+MOST_UNDECIDED = 4096
+"""Samples that ended without a result and are remembered, the latest: somebody may want one played again."""
 _HOPELESS = frozenset({BudgetError.__name__, ServerGone.__name__})
 """Faults that every later sample would meet, too."""
 
@@ -61,6 +63,7 @@ class Schedule:
         self._new: dict[str, deque[Item]] = {}
         self._again: dict[str, list[tuple[float, int, Work]]] = {}
         self._alone: deque[Work] = deque()
+        self._undecided: OrderedDict[str, Work] = OrderedDict()
         self._count = 0
         self.in_flight = 0
         self.waiting = 0
@@ -77,6 +80,18 @@ class Schedule:
     def has_alone(self) -> bool:
         """Whether something waits that must be played alone."""
         return bool(self._alone)
+
+    @property
+    def undecided(self) -> Sequence[str]:
+        """Samples that ended without a score and are not tried again by themselves: the latest, oldest first."""
+        return tuple(self._undecided)
+
+    def waits(self, rollout_id: str) -> bool:
+        """Whether a sample is read, or to be tried again, and not in flight. Looks at all of them."""
+        again = (work for lane in self._again.values() for _, _, work in lane)
+        if any(work.item.rollout_id == rollout_id for works in (again, self._alone) for work in works):
+            return True
+        return any(item.rollout_id == rollout_id for lane in self._new.values() for item in lane)
 
     def add(self, item: Item) -> None:
         """A sample that is to be played."""
@@ -133,7 +148,11 @@ class Schedule:
                 infrastructure += 1
             case "verifier_fault":
                 verifier += 1
+            case "scored" | "agent_failure":
+                return None  # the sample's result, which nobody chooses among
             case _:
+                self._acquit(work)
+                self._remember(work)
                 return None
         hopeless = next((fault for fault in rollout.faults if fault.type in _HOPELESS), None)
         if hopeless is not None:
@@ -143,10 +162,13 @@ class Schedule:
         # What went wrong in closing says nothing of another attempt.
         if self._may_go_on(work) and all(fault.retryable for fault in rollout.faults if fault.phase != "close"):
             if work.is_alone:
-                work.is_alone, work.losses = False, 0  # whoever played it lives: it is not what they died of
+                self._acquit(work)
             pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**work.retries) * (0.5 + 0.5 * self._jitter())
             self._again_later(work, now)
             self._wait(work, now + pause)
+        else:
+            self._acquit(work)
+            self._remember(work)
         return None
 
     def lost(self, work: Work, now: float) -> bool:
@@ -157,14 +179,44 @@ class Schedule:
         self.in_flight -= 1
         work.losses += 1
         if work.losses == MOST_LOSSES or not self._retries.infrastructure:
+            self._remember(work)
             return False
         self._again_later(work, now)
         if work.losses == MOST_LOSSES - 1:
-            work.is_alone = True
-            self._alone.append(work)
+            self._wait_alone(work)
         else:
             self._wait(work, now)
         return True
+
+    def retry(self, rollout_id: str, now: float) -> bool:
+        """Try a sample again that ended without a result, because somebody asked; False where none such is known.
+
+        It may break as often as a new one. Where its last player was lost with it, it is played alone.
+        """
+        work = self._undecided.pop(rollout_id, None)
+        if work is None:
+            return False
+        work.broken = 0, 0
+        self._again_later(work, now)
+        if work.losses:
+            work.losses = MOST_LOSSES - 1
+            self._wait_alone(work)
+        else:
+            self._wait(work, now)
+        return True
+
+    def _remember(self, work: Work) -> None:
+        self._undecided[work.item.rollout_id] = work
+        if len(self._undecided) > MOST_UNDECIDED:
+            self._undecided.popitem(last=False)
+
+    def _acquit(self, work: Work) -> None:
+        """Whoever played it lives: it is not what others died of."""
+        work.is_alone, work.losses = False, 0
+
+    def _wait_alone(self, work: Work) -> None:
+        work.is_alone = True
+        self._alone.append(work)
 
     def _may_go_on(self, work: Work) -> bool:
         return work.broken[0] <= self._retries.infrastructure and work.broken[1] <= self._retries.verifier

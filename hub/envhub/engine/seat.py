@@ -3,12 +3,13 @@
 import base64
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import anyio
-import msgspec
 from mcp_types import AudioContent, CallToolResult, ContentBlock, ImageContent, TextContent, Tool
 
+from envhub.engine.arguments import arguments_of
+from envhub.engine.interjected import Interjections
 from envhub.engine.pinning import is_of_the_agents_making, pinned
 from envhub.engine.recorder import OpenTurn, Recorder, sampling_fields
 from envhub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, TaskError
@@ -16,14 +17,14 @@ from envhub.hosting.toolbox import LOOP_TOOLS, REPLY
 from envhub.limits import Limits
 from envhub.messages import Media, Message, Part, Text, ToolRequest
 from envhub.protocols import AgentPlane, Episode, Model, ModelReply, ModelRequest, Sampling
-from envhub.rollout import Stop, ToolCall
+from envhub.rollout import Stop, Told, ToolCall
+from envhub.sandbox import Sandbox
 from envhub.streaming import ReplyStream
-from envhub.tools import text_result
 from envhub.tracing import Trace
 
-DEEPEST = 64
-"""Levels of nesting in a call's arguments; a record that nests deeper would not be read back."""
-TOO_DEEP = f"the arguments nest deeper than {DEEPEST} levels"
+
+class _CutShort(Exception):
+    """An answer is not wanted any more."""
 
 
 class EpisodeSeat:
@@ -50,6 +51,8 @@ class EpisodeSeat:
         """Whether the last response was cut by a token limit."""
         self.reached: Stop | None = None
         """The limit that ended the agent's turn, whether or not it let it pass."""
+        self.home: Sandbox | None = None
+        """Where its player's program runs, if that is a sandbox of the agent's own."""
         self._world_fault: EpisodeError | None = None
         self._model_fault: EpisodeError | None = None
         self.plane: AgentPlane = plane
@@ -59,6 +62,9 @@ class EpisodeSeat:
         self._limits, self._timeout, self._session, self._on_state = limits, model_timeout, session, on_state
         self._trace = trace
         self._turns = 0
+        self._said: Interjections | None = None
+        self._answers: list[anyio.CancelScope] = []
+        """Of the model, on their way."""
         self._over: anyio.Event | None = None
         cap = limits.max_response_tokens
         if cap is not None and (sampling.max_tokens is None or cap < sampling.max_tokens):
@@ -104,6 +110,19 @@ class EpisodeSeat:
         """Go on under other limits. That of one response stays, and what was reached stays reached."""
         self._limits = limits
 
+    def tell(self, text: str) -> bool:
+        """Say something as the agent's user, before its model's next answer; those on their way are cut short.
+
+        False where there is nothing more to do here.
+        """
+        if self.is_sealed or self.reached not in (None, Stop.CONTEXT_LIMIT):
+            return False
+        self._said = self._said or Interjections()
+        self._said.add(text)
+        for answer in self._answers:
+            answer.cancel()
+        return True
+
     async def generate(self, messages: Sequence[Message], tools: Sequence[Tool] | None = None) -> Message:
         """Ask the model; a turn.
 
@@ -137,7 +156,17 @@ class EpisodeSeat:
             # What calls side by side will have used, nobody knows before they are over.
             async with self.recorder.one_by_one:
                 return await self._ask(self._model, messages, tools, asked_for, stream)
-        return await self._ask(self._model, messages, tools, asked_for, stream)
+        while True:
+            said, waiting = messages, ()
+            if self._said is not None:
+                said, waiting = self._said.within(messages), self._said.waiting
+            try:
+                reply = await self._ask(self._model, [*said, *waiting] if waiting else said, tools, asked_for, stream)
+            except _CutShort:
+                continue
+            if self._said is not None and waiting:
+                self._said.answered(waiting, reply.message, len(said))
+            return reply
 
     async def _ask(
         self,
@@ -163,13 +192,15 @@ class EpisodeSeat:
             sampling=sampling,
             timeout_seconds=self._timeout,
             session=self._session,
+            seat=self.name,
             media=recorder.media,
             stream=stream,
         )
         self._turns += 1
+        if self._said is not None:
+            recorder.told += (Told(at=started, seat=self.name, text=message.text) for message in self._said.sent())
         try:
-            trace = self._trace
-            reply = await (model.generate(request) if trace is None else trace.generate(model, request))
+            reply = await self._answer(model, request)
         except BaseException as error:
             has_left = asked_for is not None and not isinstance(error, Exception)
             if stream is not None and stream.has_begun:
@@ -190,6 +221,27 @@ class EpisodeSeat:
         fields = self._sampling_fields if sampling is self._sampling else sampling_fields(sampling)
         recorder.add_turn(self.name, messages, reply.message, reply, fields, started)
         return reply
+
+    async def _answer(self, model: Model, request: ModelRequest) -> ModelReply:
+        """Ask the model.
+
+        Raises:
+            _CutShort: somebody said something meanwhile, and the answer is not wanted any more.
+        """
+        trace, reply, answer = self._trace, None, anyio.CancelScope()
+        self._answers.append(answer)
+        try:
+            with answer:
+                reply = await (model.generate(request) if trace is None else trace.generate(model, request))
+        finally:
+            self._answers.remove(answer)
+        if reply is not None and not answer.cancel_called:
+            return reply
+        self.recorder.lost.add("model_calls")
+        if reply is not None:  # it came all the same, and has cost something
+            self.recorder.output_tokens += reply.usage.output_tokens
+            self.recorder.cost += reply.cost or 0.0
+        raise _CutShort
 
     def _note_failed_call(self, error: BaseException) -> None:
         if isinstance(error, ContextLimitError):
@@ -241,6 +293,8 @@ class EpisodeSeat:
         """
         self._admit()
         self._turns += 1
+        if self._said is not None:
+            messages = self._said.within(messages)
         self.recorder.add_turn(self.name, messages, response, None, {}, self.recorder.now())
 
     def say_next(self, response: Message) -> OpenTurn:
@@ -287,7 +341,7 @@ class EpisodeSeat:
         if turn is None:
             raise AgentError(f"the agent called {request.name!r} before any turn; say() or generate() first")
         started = recorder.now()
-        arguments, result = _arguments(request)
+        arguments, result = arguments_of(request)
         try:
             if result is None:
                 result = await self.plane.call_tool(request.name, arguments)
@@ -368,23 +422,3 @@ def _decoded(block: ImageContent | AudioContent) -> bytes:
         return base64.b64decode(block.data)
     except ValueError as error:
         raise TaskError(f"a tool returned {block.mime_type} that is no base64: {error}") from error
-
-
-def _arguments(request: ToolRequest) -> tuple[Any, CallToolResult | None]:
-    """The request's arguments; or, where they are no JSON object, its text and the error to tell the model."""
-    text = request.arguments.strip() or "{}"
-    try:
-        arguments = msgspec.json.decode(text)
-    except (ValueError, RecursionError) as error:
-        return request.arguments, text_result(f"the arguments are not JSON: {error}", is_error=True)
-    if text.count("{") + text.count("[") > DEEPEST and not is_shallow(arguments, DEEPEST):
-        return request.arguments, text_result(TOO_DEEP, is_error=True)
-    if isinstance(arguments, dict):
-        return cast(dict[str, Any], arguments), None
-    return arguments, text_result("the arguments must be a JSON object", is_error=True)
-
-
-def is_shallow(value: Any, levels: int) -> bool:
-    """Whether a JSON value nests no deeper than so many levels."""
-    inner: Any = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-    return not inner or (levels > 0 and all(is_shallow(item, levels - 1) for item in inner))

@@ -84,7 +84,13 @@ class RunSummary:
 def _estimate(estimate: Any) -> dict[str, Any] | None:
     if estimate is None:
         return None
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "tasks": estimate.tasks}
+    return {
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "standard_error": estimate.standard_error,
+        "tasks": estimate.tasks,
+    }
 
 
 def summarise(

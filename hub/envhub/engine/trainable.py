@@ -3,12 +3,16 @@
 from envhub.rollout import Outcome, Turn
 
 
-def why_not_trainable(outcome: Outcome, turns: tuple[Turn, ...], is_privileged: bool) -> str | None:
+def why_not_trainable(
+    outcome: Outcome, turns: tuple[Turn, ...], is_privileged: bool, *, is_told: bool = False
+) -> str | None:
     """Why a rollout must not be learnt from; None when it may."""
     if outcome is not Outcome.SCORED:
         return f"not scored: {outcome.value}"
     if is_privileged:
         return "played the reference solution"
+    if is_told:
+        return "a person helped: it was told something while it played"
     if not turns:
         return "no turns"
     for turn in turns:

@@ -7,7 +7,7 @@ from typing import Generic
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from envhub.supply.control import InFlight
+from envhub.supply.control import Episodes, InFlight
 from envhub.supply.replay import Strategy
 from envhub.supply.stats import SupplyStats
 from envhub.supply.supply import Piece, Supply
@@ -54,9 +54,12 @@ class BlockingSupply(Generic[Piece]):
         draw = partial(self._supply.sample, size, max_staleness=max_staleness, strategy=strategy, seed=seed)
         return list(self._portal.call(draw))
 
-    def pause(self, in_flight: InFlight = "finish", *, patience_seconds: float = 60.0) -> None:
+    def pause(
+        self, in_flight: InFlight = "finish", *, episodes: Episodes = "continue", patience_seconds: float = 60.0
+    ) -> None:
         """Hold generation, see `Supply.pause`."""
-        self._portal.call(partial(self._supply.pause, in_flight, patience_seconds=patience_seconds))
+        hold = partial(self._supply.pause, in_flight, episodes=episodes, patience_seconds=patience_seconds)
+        self._portal.call(hold)
 
     def resume(self) -> None:
         """Go on."""
@@ -64,10 +67,17 @@ class BlockingSupply(Generic[Piece]):
 
     @contextmanager
     def updating(
-        self, version: int | None = None, *, in_flight: InFlight = "finish", patience_seconds: float = 60.0
+        self,
+        version: int | None = None,
+        *,
+        in_flight: InFlight = "finish",
+        episodes: Episodes = "continue",
+        patience_seconds: float = 60.0,
     ) -> Generator[int]:
         """Exchange the weights within the block, in the caller's thread; see `Supply.updating`."""
-        block = self._supply.updating(version, in_flight=in_flight, patience_seconds=patience_seconds)
+        block = self._supply.updating(
+            version, in_flight=in_flight, episodes=episodes, patience_seconds=patience_seconds
+        )
         with self._portal.wrap_async_context_manager(block) as published:
             yield published
 
@@ -77,10 +87,12 @@ class BlockingSupply(Generic[Piece]):
         update: Callable[[], object] | None = None,
         *,
         in_flight: InFlight = "finish",
+        episodes: Episodes = "continue",
         patience_seconds: float = 60.0,
     ) -> int:
         """Pause, call `update` in the caller's thread, and go on; see `Supply.publish_weights`."""
-        with self.updating(version, in_flight=in_flight, patience_seconds=patience_seconds) as published:
+        exchange = self.updating(version, in_flight=in_flight, episodes=episodes, patience_seconds=patience_seconds)
+        with exchange as published:
             if update is not None:
                 update()
         return published

@@ -27,10 +27,11 @@ from envhub.rollout import Rollout
 from envhub.store import open_writer
 from envhub.supply.control import GenerationControl
 from envhub.supply.desk import Desk
+from envhub.supply.filters import GroupFilter
 from envhub.supply.gate import Gate, GatedModel
 from envhub.supply.group import RolloutGroup
 from envhub.supply.ledger import Ledger
-from envhub.supply.playing import Player, StampingSink
+from envhub.supply.playing import Breaker, Player, StampingSink
 from envhub.supply.policy import Policy
 from envhub.supply.rules import Bounds, SupplyRules, bounds_of
 from envhub.supply.source import Feeder, Source
@@ -48,6 +49,7 @@ def collect(
     directory: Path | str,
     groups: Literal[True] = True,
     control: GenerationControl | None = None,
+    filters: Sequence[GroupFilter] = (),
     policy_version: int | None = None,
     resume: bool = False,
     credentials: Credentials | None = None,
@@ -62,6 +64,7 @@ def collect(
     directory: Path | str,
     groups: Literal[False],
     control: GenerationControl | None = None,
+    filters: Sequence[GroupFilter] = (),
     policy_version: int | None = None,
     resume: bool = False,
     credentials: Credentials | None = None,
@@ -75,6 +78,7 @@ def collect(
     directory: Path | str,
     groups: bool = True,
     control: GenerationControl | None = None,
+    filters: Sequence[GroupFilter] = (),
     policy_version: int | None = None,
     resume: bool = False,
     credentials: Credentials | None = None,
@@ -87,7 +91,8 @@ def collect(
                 ...
 
     `settings` are those of a run (`RunRequest`: environments, model, repeats …) on top of `request`, and those of the
-    supply (`SupplyRules`: batch, max_staleness, epochs, drop_constant …). `resume` goes on with the directory's run:
+    supply (`SupplyRules`: batch, max_staleness, epochs, drop_constant …). Each of `filters` says of a group whether it
+    is kept, and its drops are counted by its name. `resume` goes on with the directory's run:
     finished groups that were not handed out come first. `policy_version` is that of the weights which generate at the
     start; a resumed supply that is given an earlier one than it had reached, such as a checkpoint's, hands out again
     what was handed out since. `credentials` are the process's own by default. What is in flight when the block is left
@@ -97,12 +102,15 @@ def collect(
         UsageError: a setting does not hold, a model cannot be reached, the directory cannot be used.
     """
     rules, request = _sorted_out(request, settings, groups)
+    if filters and not groups:
+        raise ConfigError("filters are about groups, and groups = False hands out single rollouts")
     return _opened(
         make_plan(request),
         rules,
         bounds_of(rules, request),
         Path(directory),
         control,
+        tuple(filters),
         policy_version,
         resume,
         credentials or load_credentials(os.environ, Path.cwd()),
@@ -143,6 +151,7 @@ async def _opened(
     bounds: Bounds,
     directory: Path,
     control: GenerationControl | None,
+    filters: Sequence[GroupFilter],
     policy_version: int | None,
     resume: bool,
     credentials: Credentials,
@@ -177,11 +186,13 @@ async def _opened(
                 write_lock(opened.lock, directory / LOCK)
                 writer.set_plan(None)
                 policy = Policy(await _version(ledger, directory, rules, policy_version))
-                desk = Desk(rules, bounds, policy, ledger.note)
+                desk = Desk(rules, bounds, policy, ledger.note, filters)
                 desks.append(desk)
                 gate, model = Gate(policy), opened.model
                 gated = opened if model is None else replace(opened, model=GatedModel(model, gate))
                 source = Source(desk, stop)
+                breaker = Breaker(live, source)
+                desk.break_off = breaker.break_off
                 feeder = Feeder(source, desk, gated, writer, ledger, directory)
                 pool = _pool(plan, opened, bounds, writer.run_id, credentials, stop)
                 live.parts = run_parts(opened, writer, pool)
@@ -191,7 +202,7 @@ async def _opened(
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(player.run)
                     try:
-                        yield Supply(desk, feeder, gate, ledger, directory, control)
+                        yield Supply(desk, feeder, gate, ledger, directory, control, breaker.discard)
                         desk.acknowledge()
                     except Exception as error:
                         problem = error  # raised below: the run is only interrupted by it, and it arrives as it is

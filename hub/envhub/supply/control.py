@@ -6,6 +6,10 @@ InFlight = Literal["finish", "abort", "keep"]
 """What becomes of model calls in flight when generation pauses: `finish` answers them first; `abort` breaks them off,
 and they are asked again afterwards; `keep` freezes them where they are, to go on with other weights in mid-answer."""
 
+Episodes = Literal["continue", "discard"]
+"""What becomes of episodes whose agent is in the middle of its work when generation pauses: `continue` goes on with the
+new weights, so that a rollout may be of several versions; `discard` breaks them off, and plays their samples again."""
+
 
 class GenerationControl(Protocol):
     """Steers the servers that generate, where they can be: `VllmControl` does so for vLLM."""

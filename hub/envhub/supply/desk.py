@@ -10,6 +10,7 @@ import anyio
 from envhub.errors import StoreError, SupplyError
 from envhub.rewards import is_constant
 from envhub.rollout import Outcome, Rollout
+from envhub.supply.filters import GroupFilter, first_against
 from envhub.supply.group import RolloutGroup
 from envhub.supply.ledger import Entry, Fate
 from envhub.supply.policy import Policy
@@ -34,8 +35,9 @@ class Desk:
         bounds: Bounds,
         policy: Policy,
         note: Callable[[Entry], None],
+        filters: Sequence[GroupFilter] = (),
     ) -> None:
-        """`note` keeps what becomes of a unit."""
+        """`note` keeps what becomes of a unit; `filters` say which are worth handing out."""
         self.rules, self.bounds, self.policy = rules, bounds, policy
         self.room = Room(bounds.batch, rules.max_staleness, bounds.outstanding)
         self.stats = SupplyStats(policy_version=policy.version)
@@ -46,8 +48,16 @@ class Desk:
         self.failure: Exception | None = None
         """Why nothing more is played."""
         self.strikes: Counter[tuple[str, str, str]] = Counter()
+        self.is_held = False
+        """Whether generation is, so that there is nothing to wait for."""
+        self.break_off: Callable[[str], bool] = lambda rollout_id: True
+        """Ends what is under way of a sample; whether nobody had begun with it."""
         self._note = note
+        self.filters = filters
+        self._begun: Counter[int] = Counter()
+        """Units under way, by the policy's version when they were begun."""
         self._units: dict[str, Unit] = {}
+        self._unwanted: set[str] = set()
         self._open: Counter[int] = Counter()
         """First visits that are not done with, by epoch."""
         self._ready: list[tuple[int, int, Unit]] = []
@@ -64,6 +74,8 @@ class Desk:
         """A unit is about to be played."""
         for rollout_id in unit.rollout_ids:
             self._units[rollout_id] = unit
+        unit.began = self.policy.version
+        self._begun[unit.began] += 1
         self.room.outstanding += 1
         if not unit.ticket.visit:
             self._open[unit.ticket.epoch] += 1
@@ -73,7 +85,23 @@ class Desk:
     def added(self, rollout: Rollout) -> None:
         """A record was handed to the store."""
         if (unit := self._units.get(rollout.rollout_id)) is not None:
-            unit.added(rollout.rollout_id, rollout.attempt)
+            unit.added(rollout)
+
+    def attempts(self, rollout_id: str) -> int:
+        """How many attempts at a sample were handed to the store since its unit was begun."""
+        unit = self._units.get(rollout_id)
+        return 0 if unit is None else unit.attempts(rollout_id)
+
+    def is_wanted_again(self, rollout_id: str) -> bool:
+        """Whether a sample that was broken off is to be played anew: its unit is under way, and it was in time."""
+        unit = self._units.get(rollout_id)
+        is_wanted = unit is not None and not unit.is_decided(rollout_id)
+        self.stats.discarded += is_wanted
+        return is_wanted
+
+    def is_unwanted(self, rollout_id: str) -> bool:
+        """Whether an attempt that begins is to be broken off: its group is whole without it."""
+        return rollout_id in self._unwanted
 
     def committed(self, rollouts: Sequence[Rollout]) -> None:
         """Records are durable."""
@@ -85,6 +113,7 @@ class Desk:
 
     def settled(self, rollout_id: str) -> None:
         """No further attempt at a sample follows."""
+        self._unwanted.discard(rollout_id)
         if (unit := self._units.get(rollout_id)) is not None:
             unit.settled(rollout_id)
             self.look_at(unit)
@@ -100,6 +129,12 @@ class Desk:
             return
         for rollout_id in unit.rollout_ids:
             del self._units[rollout_id]
+        self._begun[unit.began] -= 1
+        for rollout_id in unit.unsettled:
+            self.stats.redundant += 1
+            self._unwanted.add(rollout_id)
+            if self.break_off(rollout_id):
+                self._unwanted.discard(rollout_id)
         self.stats.in_flight -= 1
         self._judge(unit)
         self.change()
@@ -127,7 +162,15 @@ class Desk:
     def take_at_once(self) -> RolloutGroup | None:
         """The next unit, where one is ready."""
         self.sweep()
-        return self._hand_out() if self._ready else None
+        return self._hand_out() if self._ready and not self._must_wait else None
+
+    @property
+    def _must_wait(self) -> bool:
+        """Whether something is under way that the next version may make stale, and that comes before what is ready."""
+        if self.rules.stale == "drop" or self.rules.max_staleness is None or self.is_held or self.failure is not None:
+            return False
+        self._begun += Counter()  # drops zeros
+        return min(self._begun, default=self.policy.version + 1) <= self.policy.version - self.rules.max_staleness
 
     def sweep(self) -> None:
         """Let go of what has become stale while it waited."""
@@ -160,6 +203,7 @@ class Desk:
         """Nothing in flight comes to an end any more."""
         self._is_abandoned = bool(self._units)
         self._units.clear()
+        self._begun.clear()
         self.stats.in_flight = 0
         self.room.outstanding = len(self._ready)
         self.end()
@@ -189,6 +233,8 @@ class Desk:
             self._play_again(unit)
         elif self.rules.drop_constant and self._is_useless(fresh):
             self._drop(unit, "constant", scored)
+        elif self.filters and self._is_filtered(unit, fresh):
+            self._drop(unit, "filtered", scored)
         else:
             oldest = min((_oldest(record, self.policy.version) for record in fresh), default=self.policy.version)
             heapq.heappush(self._ready, (oldest, next(self._numbers), unit))
@@ -204,6 +250,16 @@ class Desk:
         if not is_constant([rollout.reward for rollout in rollouts]):
             return False
         return self.rules.when_dropped == "raise" or self._dropped < self.bounds.max_dropped
+
+    def _is_filtered(self, unit: Unit, fresh: list[Rollout]) -> bool:
+        try:
+            against = first_against(self.filters, self._group(unit, tuple(fresh)))
+        except SupplyError as error:
+            self.fail(error)
+            return False
+        if against is not None:
+            self.stats.filtered = {**self.stats.filtered, against: self.stats.filtered.get(against, 0) + 1}
+        return against is not None
 
     def _strike(self, unit: Unit, scored: list[Rollout]) -> None:
         """Count against a task of which nothing but faults came."""
@@ -229,8 +285,10 @@ class Desk:
                 self.stats.constant += 1
             case "stale":
                 self.stats.stale += 1
-            case _:
+            case "short":
                 self.stats.short += 1
+            case _:
+                pass  # counted by the filter's name
         self._conclude(unit, fate, scored)
         self._dropped += 1
         is_let_through = fate == "constant" and self.rules.when_dropped == "yield"
@@ -238,10 +296,9 @@ class Desk:
             self.fail(SupplyError(self._explained()))
 
     def _explained(self) -> str:
-        stats = self.stats
         return (
-            f"{self._dropped} groups were dropped while one batch of {self.bounds.batch} was to be filled: of all so "
-            f"far {stats.constant} had equal rewards, {stats.short} too few scored members, {stats.stale} were stale. "
+            f"{self._dropped} groups were dropped while one batch of {self.bounds.batch} was to be filled: "
+            f"{self.stats.explained()}. "
             "Give other tasks or a higher max_dropped (when_dropped='yield' lets constant groups through); "
             "`hub report` on the run's directory says what broke"
         )
@@ -250,46 +307,32 @@ class Desk:
         unit = heapq.heappop(self._ready)[2]
         records = unit.records
         fresh = tuple(each for each in records if each.outcome is Outcome.SCORED and self._is_fresh(each))
-        kept = {record.rollout_id for record in fresh}
         self.stats.stale_rollouts += sum(each.outcome is Outcome.SCORED for each in records) - len(fresh)
-        self.stats.partial += len(fresh) < len(unit.rollout_ids)
+        self.stats.partial += len(fresh) < unit.size
         self.room.handed_out += 1
         self.stats.handed_out += 1
         if self.stats.handed_out % self.bounds.batch == 0:
             self._dropped = 0
         self._conclude(unit, "handed", list(fresh))
         self.change()
+        return self._group(unit, fresh)
+
+    def _group(self, unit: Unit, fresh: tuple[Rollout, ...]) -> RolloutGroup:
+        kept = {record.rollout_id for record in fresh}
         return RolloutGroup(
             group_id=unit.group_id,
             environment=unit.environment,
             task=unit.task,
             rollouts=fresh,
-            lost=tuple(record for record in records if record.rollout_id not in kept),
+            lost=tuple(record for record in unit.records if record.rollout_id not in kept),
             policy_version=self.policy.version,
+            size=unit.size,
         )
 
     def _conclude(self, unit: Unit, fate: Fate, scored: list[Rollout]) -> None:
         """It is out of the way."""
         self.room.outstanding -= 1
-        ticket = unit.ticket
-        environment, split, task_id = ticket.task
-        oldest = [each.policy_version_min for each in scored if each.policy_version_min is not None]
-        newest = [each.policy_version_max for each in scored if each.policy_version_max is not None]
-        entry = Entry(
-            unit_id=unit.unit_id,
-            group_id=unit.group_id,
-            environment=environment,
-            split=split,
-            task_id=task_id,
-            sample=unit.sample,
-            epoch=ticket.epoch,
-            visit=ticket.visit,
-            fate=fate,
-            version=self.policy.version,
-            scored=len(scored),
-            policy_min=min(oldest, default=None),
-            policy_max=max(newest, default=None),
-        )
+        entry = unit.entry(fate, self.policy.version, scored)
         if fate == "handed":
             self._given.append(entry)
         else:

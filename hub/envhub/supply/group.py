@@ -19,6 +19,8 @@ class RolloutGroup:
     """The other members: not scored, or too stale. They have no reward, and count as none."""
     policy_version: int = 0
     """The supply's when it was handed out."""
+    size: int = 0
+    """Members that were asked for; fewer are in `rollouts` where some are lost and `min_group` lets that pass."""
 
     @property
     def rewards(self) -> tuple[float, ...]:

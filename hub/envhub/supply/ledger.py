@@ -19,7 +19,7 @@ SUPPLY = "supply.db"
 SCHEMA = 1
 _GATHER_SECONDS = 0.05
 
-Fate = Literal["handed", "constant", "short", "stale"]
+Fate = Literal["handed", "constant", "short", "stale", "filtered"]
 """`stale` also marks those that were played again."""
 
 Result = TypeVar("Result")

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 import anyio
 
 from envhub.engine.control import LiveRun
+from envhub.engine.in_flight import InFlight
 from envhub.engine.pool import Pool
 from envhub.engine.run import RunSink
 from envhub.engine.run_limits import RunBounds
@@ -13,24 +14,62 @@ from envhub.engine.stop import StopSignal
 from envhub.errors import SupplyError, first_error
 from envhub.rollout import Rollout
 from envhub.store import RunWriter
+from envhub.store.facts import State
 from envhub.supply.desk import Desk
 from envhub.supply.gate import Gate
+from envhub.supply.orders import Stamping
 from envhub.supply.policy import stamped
 from envhub.supply.source import Feeder, Source
 
 
 class StampingSink(RunSink):
-    """Stamps records, and tells the desk of them."""
+    """Stamps records, and tells whoever waits for them."""
 
-    def __init__(self, writer: RunWriter, live: LiveRun, limits: RunBounds | None, desk: Desk, gate: Gate) -> None:
+    def __init__(
+        self, writer: RunWriter, live: LiveRun, limits: RunBounds | None, waiting: Stamping, gate: Gate
+    ) -> None:
         super().__init__(writer, live, limits)
-        self._desk, self._gate = desk, gate
+        self._waiting, self._gate = waiting, gate
+
+    def attempts(self, rollout_id: str) -> int:
+        """How many attempts at a sample there are by now."""
+        return max(super().attempts(rollout_id), self._waiting.attempts(rollout_id))
 
     async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
         """Keep a record."""
-        rollout = stamped(rollout, self._desk.policy, self._gate.span_of(rollout.rollout_id))
-        self._desk.added(rollout)
+        rollout = stamped(rollout, self._waiting.policy, self._gate.span_of(rollout.rollout_id))
+        self._waiting.added(rollout)
         await super().add(rollout, media)
+
+    def track(self, attempt: InFlight) -> None:
+        """Show that an attempt has moved on; one that nobody wants any more ends there."""
+        super().track(attempt)
+        if self._waiting.is_unwanted(attempt.item.rollout_id):
+            attempt.cancel()
+
+
+class Breaker:
+    """Breaks off episodes of a supply in mid-play."""
+
+    def __init__(self, live: LiveRun, source: Source) -> None:
+        self._live, self._source = live, source
+
+    def break_off(self, rollout_id: str) -> bool:
+        """End what is under way of a sample; whether nobody had begun with it."""
+        if self._source.withdraw(rollout_id):
+            return True
+        if (attempt := self._live.attempts.get(rollout_id)) is not None:
+            attempt.cancel()
+        return False
+
+    def discard(self) -> None:
+        """End every episode whose agent is at work, and have its sample played again."""
+        for rollout_id, attempt in tuple(self._live.attempts.items()):
+            if attempt.state in _AT_WORK and attempt.cancel():
+                self._source.play_again(rollout_id)
+
+
+_AT_WORK: tuple[State, ...] = ("model", "tool")
 
 
 class Player:

@@ -77,8 +77,5 @@ def _is_unstamped(turn: Turn) -> bool:
 
 def _versions(turns: list[Turn]) -> Iterator[int]:
     for turn in turns:
-        if turn.policy_versions is not None and len(turn.policy_versions):
-            yield min(turn.policy_versions)
-            yield max(turn.policy_versions)
-        elif turn.policy_version is not None:
-            yield turn.policy_version
+        if turn.version_span is not None:
+            yield from turn.version_span

@@ -85,6 +85,7 @@ def _read(directory: Path, drawn: list[_Candidate], version: int, is_group: bool
                         rollouts=scored,
                         lost=tuple(record for record in records if record.outcome is not Outcome.SCORED),
                         policy_version=version,
+                        size=len(scored),
                     )
                 )
     return groups

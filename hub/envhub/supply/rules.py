@@ -23,6 +23,10 @@ class SupplyRules(Frozen):
     episodes make."""
     max_staleness: int | None = Field(default=2, ge=0)
     """Versions a rollout's oldest token may be behind the policy when it is handed out; None is no bound."""
+    stale: Literal["drop", "wait"] = "drop"
+    """What becomes of a group that takes so long that the next version would make it stale: it is dropped then, and its
+    task played again; or `wait` hands out nothing newer before it, so that none is dropped of a trainer that takes
+    `batch` groups a version."""
     epochs: int | None = Field(default=1, ge=1)
     """Times every task is played; None goes on until the consumer has enough."""
     shuffle: bool = True
@@ -35,6 +39,9 @@ class SupplyRules(Frozen):
     """What follows past `max_dropped`: an error, or constant groups handed out as they are until the batch is full."""
     min_group: int | None = Field(default=None, ge=1)
     """Scored members a group needs to be handed out. None: all of them."""
+    redundancy: int = Field(default=0, ge=0)
+    """Samples of each task beyond `repeats` that are begun: the first to be scored make the group, and the stragglers
+    are broken off. Groups lean towards short episodes then."""
     buffer: int | None = Field(default=None, ge=1)
     """Groups begun and not yet handed out, at most. None: what `max_staleness` allows, or two batches without it."""
 
@@ -43,7 +50,9 @@ class Bounds(Frozen):
     """The rules' numbers for one request."""
 
     samples: int
-    """Of one unit: a group's, or 1."""
+    """Begun of one unit: a group's with its redundant ones, or 1."""
+    size: int
+    """Scored members that make a unit whole."""
     least_scored: int
     batch: int
     outstanding: int
@@ -57,20 +66,26 @@ def bounds_of(rules: SupplyRules, request: RunRequest) -> Bounds:
     Raises:
         ConfigError: they contradict the request.
     """
-    samples = request.repeats if rules.groups else 1
-    if not rules.groups and (rules.drop_constant or rules.min_group is not None):
-        raise ConfigError("drop_constant and min_group are about groups, and groups = False hands out single rollouts")
-    if rules.drop_constant and samples < 2:
+    size = request.repeats if rules.groups else 1
+    if not rules.groups and (rules.drop_constant or rules.min_group is not None or rules.redundancy):
+        raise ConfigError(
+            "drop_constant, min_group and redundancy are about groups, and groups = False hands out single rollouts"
+        )
+    if rules.stale == "wait" and rules.max_staleness is None:
+        raise ConfigError("stale = 'wait', and max_staleness = None: nothing ever grows stale; give a bound")
+    if rules.drop_constant and size < 2:
         raise ConfigError("drop_constant needs groups of two samples or more; give repeats")
-    if rules.min_group is not None and rules.min_group > samples:
+    if rules.min_group is not None and rules.min_group > size:
         raise ConfigError(f"min_group = {rules.min_group} is more than a group has; repeats = {request.repeats}")
     if rules.min_group == 1 and rules.drop_constant:
         raise ConfigError("min_group = 1 and drop_constant: a group of one is constant; give min_group = 2 or more")
+    samples = size + rules.redundancy
     batch = rules.batch or ceil(request.concurrency / samples)
     allowed = 2 * batch if rules.max_staleness is None else (rules.max_staleness + 1) * batch
     return Bounds(
         samples=samples,
-        least_scored=rules.min_group or samples,
+        size=size,
+        least_scored=rules.min_group or size,
         batch=batch,
         outstanding=allowed
         if rules.buffer is None

@@ -28,6 +28,8 @@ class Source:
     def __init__(self, desk: Desk, stop: StopSignal) -> None:
         self._desk, self._stop = desk, stop
         self._items: deque[Item] = deque()
+        self._again: set[str] = set()
+        """Attempts in flight that are broken off, to be made anew."""
         self._is_closed = False
         self._told: Callable[[], None] = lambda: None
 
@@ -42,8 +44,24 @@ class Source:
 
     def settled(self, item: Item) -> None:
         """No further attempt at a sample follows. Of a run that stops, every broken one is left for `resume`."""
-        if not self._stop.is_set:
-            self._desk.settled(item.rollout_id)
+        if self._stop.is_set:
+            return
+        if item.rollout_id in self._again:
+            self._again.discard(item.rollout_id)
+            if self._desk.is_wanted_again(item.rollout_id):
+                self.put([item])
+                return
+        self._desk.settled(item.rollout_id)
+
+    def play_again(self, rollout_id: str) -> None:
+        """The attempt in flight is being broken off: make another after it."""
+        self._again.add(rollout_id)
+
+    def withdraw(self, rollout_id: str) -> bool:
+        """Take back a sample; False where a pool has read it already."""
+        left = [item for item in self._items if item.rollout_id != rollout_id]
+        was_unread, self._items = len(left) < len(self._items), deque(left)
+        return was_unread
 
     def __aiter__(self) -> "Source":
         return self
@@ -149,21 +167,22 @@ class Feeder:
         return [ticket.alone(number) for number in range(self._opened.plan.request.repeats)]
 
     def _id_of(self, ticket: Ticket) -> str:
-        first = next(ticket.items(self._opened))
+        first = next(ticket.items(self._opened, 1))
         return first.group_id if self._desk.rules.groups else first.rollout_id
 
     async def _begin(self, ticket: Ticket) -> None:
         """Let a unit be played; what the store has of it is not played again."""
-        unit = Unit(ticket, list(ticket.items(self._opened)), is_group=self._desk.rules.groups)
         desk, writer = self._desk, self._writer
+        items = list(ticket.items(self._opened, desk.bounds.samples))
+        unit = Unit(ticket, items, is_group=desk.rules.groups, size=desk.bounds.size)
         done = [rollout_id for rollout_id in unit.rollout_ids if writer.is_done(rollout_id)]
         records = await anyio.to_thread.run_sync(_read, self._directory, done) if done else []
         desk.begin(unit)
         for record in records:
             unit.committed(record)
             unit.settled(record.rollout_id)
-        desk.look_at(unit)
         self._source.put([item for item in unit.items if item.rollout_id not in done])
+        desk.look_at(unit)
 
 
 def _read(directory: Path, rollout_ids: list[str]) -> list[Rollout]:

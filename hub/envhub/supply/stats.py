@@ -1,6 +1,7 @@
 """What a supply has done so far, in numbers."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
@@ -21,6 +22,8 @@ class SupplyStats:
     """Attempts committed to the store."""
     constant: int = 0
     """Dropped because all rewards were equal."""
+    filtered: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Dropped by filters of the trainer's, by the filter's name."""
     stale: int = 0
     """Dropped because too few members were fresh when they were asked for."""
     stale_rollouts: int = 0
@@ -33,10 +36,22 @@ class SupplyStats:
     """Tasks played once more because their rollouts had become stale."""
     set_aside: int = 0
     """Tasks not played again: every sample of them broke each time."""
+    redundant: int = 0
+    """Samples broken off, since their group was whole without them."""
+    discarded: int = 0
+    """Episodes broken off by a pause, and played again."""
     aborted_calls: int = 0
     """Model calls broken off by a pause, and asked again."""
 
     @property
     def dropped(self) -> int:
         """Units begun and never handed out."""
-        return self.constant + self.stale + self.short
+        return self.constant + self.stale + self.short + sum(self.filtered.values())
+
+    def explained(self) -> str:
+        """What became of those that were dropped, in words."""
+        said = (
+            f"{self.constant} had equal rewards, {self.short} too few scored members, {self.stale} were stale"
+            + "".join(f", {count} were against {name}" for name, count in self.filtered.items())
+        )
+        return f"of all so far {said}"

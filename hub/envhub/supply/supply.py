@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from envhub.errors import UsageError
 from envhub.rollout import Rollout
-from envhub.supply.control import GenerationControl, InFlight
+from envhub.supply.control import Episodes, GenerationControl, InFlight
 from envhub.supply.desk import Desk
 from envhub.supply.gate import Gate
 from envhub.supply.group import RolloutGroup
@@ -41,7 +41,10 @@ class Supply(Generic[Piece]):
         ledger: Ledger,
         directory: Path,
         control: GenerationControl | None,
+        discard: Callable[[], None],
     ) -> None:
+        """`discard` breaks off the episodes in flight, and has them played again."""
+        self._discard = discard
         self._desk, self._feeder, self._gate, self._ledger = desk, feeder, gate, ledger
         self._control = control
         self._exchange = anyio.Lock()
@@ -129,8 +132,13 @@ class Supply(Generic[Piece]):
 
     # --- the exchange of weights ------------------------------------------------------------------------------------
 
-    async def pause(self, in_flight: InFlight = "finish", *, patience_seconds: float = 60.0) -> None:
+    async def pause(
+        self, in_flight: InFlight = "finish", *, episodes: Episodes = "continue", patience_seconds: float = 60.0
+    ) -> None:
         """Begin nothing new and hold every model call; environments and verifiers go on meanwhile.
+
+        `in_flight` says what becomes of calls, and `episodes` what becomes of episodes that are not over. Those that
+        are discarded are on record as cancelled, and the same samples are played once more when generation goes on.
 
         Calls that `finish` has waited for so long are broken off and asked again. Episodes' own time limits and
         deadlines run on.
@@ -138,8 +146,10 @@ class Supply(Generic[Piece]):
         Raises:
             SupplyError: a server could not be paused; generation stays held.
         """
-        self._feeder.is_held = True
+        self._feeder.is_held = self._desk.is_held = True
         self._gate.shut()
+        if episodes == "discard":
+            self._discard()
         if in_flight == "finish":
             with anyio.move_on_after(patience_seconds):
                 await self._gate.empty()
@@ -159,12 +169,17 @@ class Supply(Generic[Piece]):
         if self._control is not None:
             await self._control.resume()
         self._gate.open()
-        self._feeder.is_held = self._is_half_done = False
+        self._feeder.is_held = self._desk.is_held = self._is_half_done = False
         self._desk.change()
 
     @asynccontextmanager
     async def updating(
-        self, version: int | None = None, *, in_flight: InFlight = "finish", patience_seconds: float = 60.0
+        self,
+        version: int | None = None,
+        *,
+        in_flight: InFlight = "finish",
+        episodes: Episodes = "continue",
+        patience_seconds: float = 60.0,
     ) -> AsyncGenerator[int]:
         """Exchange the weights within the block; what is generated after it has this version, one more by default.
 
@@ -183,7 +198,7 @@ class Supply(Generic[Piece]):
             was_paused = self.is_paused and not self._is_half_done
             self._is_half_done = not was_paused
             if not was_paused:
-                await self.pause(in_flight, patience_seconds=patience_seconds)
+                await self.pause(in_flight, episodes=episodes, patience_seconds=patience_seconds)
             yield version
             if self._control is not None:
                 await self._control.updated(version)
@@ -202,6 +217,7 @@ class Supply(Generic[Piece]):
         update: Callable[[], object] | None = None,
         *,
         in_flight: InFlight = "finish",
+        episodes: Episodes = "continue",
         patience_seconds: float = 60.0,
     ) -> int:
         """Pause, let `update` put the new weights where they generate, and go on; the version they have.
@@ -211,7 +227,8 @@ class Supply(Generic[Piece]):
         Raises:
             UsageError, SupplyError: as `updating`; and whatever `update` raises.
         """
-        async with self.updating(version, in_flight=in_flight, patience_seconds=patience_seconds) as published:
+        exchange = self.updating(version, in_flight=in_flight, episodes=episodes, patience_seconds=patience_seconds)
+        async with exchange as published:
             if inspect.iscoroutinefunction(update):
                 await update()
             elif update is not None:

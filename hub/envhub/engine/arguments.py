@@ -1,0 +1,33 @@
+"""The arguments of a tool call, as a model wrote them."""
+
+from typing import Any, cast
+
+import msgspec
+from mcp_types import CallToolResult
+
+from envhub.messages import ToolRequest
+from envhub.tools import text_result
+
+DEEPEST = 64
+"""Levels of nesting in a call's arguments; a record that nests deeper would not be read back."""
+TOO_DEEP = f"the arguments nest deeper than {DEEPEST} levels"
+
+
+def arguments_of(request: ToolRequest) -> tuple[Any, CallToolResult | None]:
+    """The request's arguments; or, where they are no JSON object, its text and the error to tell the model."""
+    text = request.arguments.strip() or "{}"
+    try:
+        arguments = msgspec.json.decode(text)
+    except (ValueError, RecursionError) as error:
+        return request.arguments, text_result(f"the arguments are not JSON: {error}", is_error=True)
+    if text.count("{") + text.count("[") > DEEPEST and not is_shallow(arguments, DEEPEST):
+        return request.arguments, text_result(TOO_DEEP, is_error=True)
+    if isinstance(arguments, dict):
+        return cast(dict[str, Any], arguments), None
+    return arguments, text_result("the arguments must be a JSON object", is_error=True)
+
+
+def is_shallow(value: Any, levels: int) -> bool:
+    """Whether a JSON value nests no deeper than so many levels."""
+    inner: Any = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return not inner or (levels > 0 and all(is_shallow(item, levels - 1) for item in inner))

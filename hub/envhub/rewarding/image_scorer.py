@@ -1,0 +1,216 @@
+"""Anybody's Python function that scores pictures, called in a thread, within bounds, and not believed blindly."""
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+
+from envhub.errors import ConfigError, HubError, VerifierError
+from envhub.hosting.faults import describe
+from envhub.rewarding.pictures import BadPicture, PictureReader
+from envhub.rewarding.wire import ImageReply, ImageRequest, finite_or_none
+
+ImageFunction = Callable[[list[Any], list[str], list[dict[str, Any]]], Any]
+"""`score(images, prompts, metadata)`: Pillow images in RGB; the numbers of each, or {name: numbers}."""
+PLAIN = "envhub.rewarding.plain_look:plain_look"
+
+
+class ScorerTimeout(HubError):
+    """Pictures were not scored in time."""
+
+
+def find_scorer(name: str) -> ImageFunction:
+    """A function by `module:function` or `FILE.py:function`.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    place, _, function = name.rpartition(":")
+    if not place or not function:
+        raise ConfigError(f"{name!r} names no scorer; write MODULE:FUNCTION or FILE.py:FUNCTION, such as {PLAIN}")
+    try:
+        module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"the scorer {name!r} could not be imported: {type(error).__name__}: {error}") from error
+    found = getattr(module, function, None)
+    if not callable(found):
+        raise ConfigError(f"{place} has no function {function!r}")
+    return cast(ImageFunction, found)
+
+
+def _from_file(path: Path) -> Any:
+    if not path.is_file():
+        raise ConfigError(f"there is no file {str(path)!r}")
+    spec = importlib.util.spec_from_file_location(f"envhub_scorer_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class ImageScorer:
+    """Scores the pictures of requests. Made by `open_image_scorer`."""
+
+    def __init__(self, function: ImageFunction, folder: Path | None, tasks: anyio.abc.TaskGroup, at_once: int) -> None:
+        self._function, self._folder, self._tasks = function, folder, tasks
+        self._limiter = anyio.CapacityLimiter(at_once)
+        self._jobs: set[_Job] = set()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a call goes on in its thread, which nothing can end but the process."""
+        return any(job.is_running for job in self._jobs)
+
+    async def score(self, request: ImageRequest, seconds: float) -> ImageReply:
+        """Score the pictures of one request.
+
+        Raises:
+            ConfigError: its lists are not of one length.
+            ScorerTimeout: it took too long.
+            VerifierError: the function failed, or gave something that is no score.
+        """
+        count = len(request.images)
+        metadata: list[dict[str, Any]] = [{} for _ in request.images]
+        if request.metadata is not None:
+            metadata = list(request.metadata)
+        if not len(request.prompts) == len(metadata) == count:
+            raise ConfigError(
+                f"{count} images, {len(request.prompts)} prompts and {len(metadata)} entries of metadata: "
+                "there must be one of each for every picture"
+            )
+        job = _Job(self._function, self._folder, request, metadata)
+        with anyio.move_on_after(seconds):
+            await self._limiter.acquire_on_behalf_of(job)
+            self._tasks.start_soon(self._work, job)
+            await job.done.wait()
+            return job.result()
+        raise ScorerTimeout(f"{count} pictures were not scored within {seconds:g} seconds")
+
+    async def _work(self, job: "_Job") -> None:
+        """In a task of its own: a function cannot be stopped, and none begins beside one that goes on too long."""
+        self._jobs.add(job)
+        try:
+            await job.run()
+        finally:
+            self._jobs = {each for each in self._jobs if each is not job or each.is_running}
+            self._limiter.release_on_behalf_of(job)
+
+
+class _Job:
+    """The pictures of one request while they are scored."""
+
+    def __init__(
+        self, function: ImageFunction, folder: Path | None, request: ImageRequest, metadata: list[dict[str, Any]]
+    ) -> None:
+        self._function, self._folder, self._request, self._metadata = function, folder, request, metadata
+        self._reply: ImageReply | None = None
+        self._failure: VerifierError | None = None
+        self.done = anyio.Event()
+        self.is_running = False
+        """Whether the function has begun and has not come back."""
+
+    def result(self) -> ImageReply:
+        """What came of it."""
+        if self._failure is not None:
+            raise self._failure
+        assert self._reply is not None
+        return self._reply
+
+    async def run(self) -> None:
+        """Score; what goes wrong is the failure of this request alone."""
+        try:
+            places, problems, given = await anyio.to_thread.run_sync(self._read, abandon_on_cancel=True)
+            said: Any = {}
+            if places:
+                said = await anyio.to_thread.run_sync(self._call, given, abandon_on_cancel=True)
+                if inspect.isawaitable(said):
+                    said = await said
+            self._reply = _reply(said, places, problems)
+        except VerifierError as error:
+            self._failure = error
+        except (Exception, SystemExit) as error:  # the function is anybody's
+            self._failure = VerifierError(f"the scorer of pictures failed: {describe(error)}")
+        finally:
+            self.done.set()
+
+    def _read(self) -> tuple[list[int], list[str | None], tuple[list[Any], list[str], list[dict[str, Any]]]]:
+        reader = PictureReader(self._folder)
+        places: list[int] = []
+        pictures: list[Any] = []
+        problems: list[str | None] = [None] * len(self._request.images)
+        for place, image in enumerate(self._request.images):
+            try:
+                pictures.append(reader.read(image))
+                places.append(place)
+            except BadPicture as error:
+                problems[place] = str(error)
+        prompts = [self._request.prompts[place] for place in places]
+        return places, problems, (pictures, prompts, [self._metadata[place] for place in places])
+
+    def _call(self, given: tuple[list[Any], list[str], list[dict[str, Any]]]) -> Any:
+        self.is_running = True
+        try:
+            return self._function(*given)
+        finally:
+            self.is_running = False
+
+
+def _reply(said: Any, places: Sequence[int], problems: list[str | None]) -> ImageReply:
+    """What the function said, laid out for all pictures; a number that is none leaves its picture unscored."""
+    columns: Mapping[str, Any] = cast(Mapping[str, Any], said) if isinstance(said, Mapping) else {"reward": said}
+    components: dict[str, list[float | None]] = {}
+    for name, values in columns.items():
+        if isinstance(values, str | bytes):  # a list of letters, or of numbers that nobody meant
+            raise VerifierError(f"the scorer gave {type(values).__name__} as {name!r}, not a list")
+        try:
+            listed: list[Any] = values.tolist() if hasattr(values, "tolist") else list(values)
+        except TypeError:
+            raise VerifierError(f"the scorer gave {type(values).__name__} as {name!r}, not a list") from None
+        if len(listed) != len(places):
+            raise VerifierError(f"the scorer gave {len(listed)} numbers of {name!r} for {len(places)} pictures")
+        whole: list[float | None] = [None] * len(problems)
+        for place, value in zip(places, listed, strict=True):
+            whole[place] = finite_or_none(value)
+        components[str(name)] = whole
+    if places and not components:
+        raise VerifierError("the scorer gave no numbers")
+    rewards = components.get("reward")
+    if rewards is None:
+        rewards = [_sum([column[place] for column in components.values()]) for place in range(len(problems))]
+    for place in places:
+        if rewards[place] is None:
+            problems[place] = "the scorer gave no finite number for it"
+    return ImageReply(rewards=rewards, components=components, problems=problems)
+
+
+def _sum(parts: Sequence[float | None]) -> float | None:
+    """The sum of the parts, where all are there."""
+    whole = [part for part in parts if part is not None]
+    return finite_or_none(sum(whole)) if whole and len(whole) == len(parts) else None
+
+
+@asynccontextmanager
+async def open_image_scorer(name: str, folder: Path | None = None, at_once: int = 1) -> AsyncGenerator[ImageScorer]:
+    """A scorer of pictures by its function's name; `at_once` requests are scored at a time.
+
+    Raises:
+        ConfigError: there is no such function, or no such folder.
+    """
+    if folder is not None and not await anyio.Path(folder).is_dir():
+        raise ConfigError(f"there is no folder {str(folder)!r}")
+    if importlib.util.find_spec("PIL") is None:
+        raise ConfigError("pictures need Pillow, which is not installed; run `pip install 'envhub[images]'`")
+    function = await anyio.to_thread.run_sync(find_scorer, name)
+    async with anyio.create_task_group() as tasks:
+        yield ImageScorer(function, folder, tasks, at_once)
+        tasks.cancel_scope.cancel()

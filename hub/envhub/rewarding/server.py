@@ -1,0 +1,142 @@
+"""A reward server, from its environments and scorer to its socket, until it is told to leave."""
+
+import ipaddress
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from envhub.engine.request import RunRequest
+from envhub.errors import ConfigError, first_error
+from envhub.frozen import Frozen
+from envhub.models.credentials import Credentials
+from envhub.rewarding.http import RewardHttp
+from envhub.rewarding.image_scorer import ImageScorer, open_image_scorer
+from envhub.serving.http import Guard
+from envhub.serving.listener import bind_tcp, listening
+from envhub.training.scorer import open_scorer
+
+TOKEN_VARIABLE = "ENVHUB_REWARD_TOKEN"
+"""Holds the token of a reward server, for the server and for those who ask it."""
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class RewardOrder:
+    """What to serve, and how."""
+
+    request: RunRequest
+    """The environments and their settings; none is a server of picture rewards alone."""
+    credentials: Credentials
+    token: str | None = field(repr=False)
+    """None serves everybody who reaches it, on the loopback alone."""
+    token_file: Path | None = None
+    """Where the token is kept; None where the caller gave it."""
+    host: str = "127.0.0.1"
+    port: int = 0
+    seconds: float = 170.0
+    """Most for one request: less than the 180 that OpenRLHF waits."""
+    most_requests: int = 64
+    """Requests being answered at once."""
+    scorer: str | None = None
+    """`module:function` or `FILE.py:function` that scores pictures."""
+    images: Path | None = None
+    """The folder that pictures may be named in."""
+    image_requests: int = 1
+    """Requests whose pictures are scored at once."""
+
+
+class RewardReady(Frozen):
+    """Said when it is up."""
+
+    url: str
+    environments: tuple[str, ...]
+    scorer: str | None
+    token_file: str | None
+
+
+async def serve_rewards(
+    order: RewardOrder,
+    ready: Callable[[RewardReady], None],
+    gone: Callable[[], Awaitable[None]],
+    leave_at_once: Callable[[], None],
+) -> None:
+    """Serve until `gone` returns; requests in flight get a moment to end.
+
+    Raises:
+        UsageError: an environment, the scorer, the folder or the address does not hold.
+    """
+    is_local = is_local_host(order.host)
+    if order.token is None and not is_local:
+        raise ConfigError(f"a reward server on {order.host} is open to a network; it needs its token (no --no-token)")
+    images: ImageScorer | None = None
+    try:
+        async with AsyncExitStack() as stack:
+            bound = bind_tcp(order.host, order.port)
+            stack.callback(bound.close)
+            scorer = None
+            if order.request.environments:
+                opening = open_scorer(request=order.request, credentials=order.credentials)
+                scorer = await stack.enter_async_context(opening)
+            if order.scorer is not None:
+                opened = open_image_scorer(order.scorer, order.images, order.image_requests)
+                images = await stack.enter_async_context(opened)
+            if scorer is None and images is None:
+                raise ConfigError("there is nothing to score with: name an environment, a --scorer of pictures or both")
+            application = RewardHttp(
+                order.token,
+                Guard((*_LOOPBACK, order.host)) if is_local else None,
+                scorer,
+                images,
+                seconds=order.seconds,
+                most_requests=order.most_requests,
+            )
+            await stack.enter_async_context(listening(application, bound))
+            host = f"[{order.host}]" if ":" in order.host else order.host
+            ready(
+                RewardReady(
+                    url=f"http://{host}:{bound.getsockname()[1]}",
+                    environments=() if scorer is None else scorer.environments,
+                    scorer=order.scorer,
+                    token_file=None if order.token_file is None else str(order.token_file),
+                )
+            )
+            await gone()
+        if images is not None and images.is_stuck:
+            if order.token_file is not None:
+                shutil.rmtree(order.token_file.parent, ignore_errors=True)
+            leave_at_once()
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+
+
+def is_local_host(host: str) -> bool:
+    """Whether only this machine reaches it."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@contextmanager
+def reward_token(*, is_open: bool) -> Generator[tuple[str | None, Path | None]]:
+    """The token: `$ENVHUB_REWARD_TOKEN`, else a new one in a file that only this user can read, gone with the context.
+
+    None where the server is to be open.
+    """
+    given = os.environ.pop(TOKEN_VARIABLE, None)  # what the server starts is not to inherit it
+    if is_open or given:
+        yield (None if is_open else given), None
+        return
+    folder = Path(tempfile.mkdtemp(prefix="envhub-"))  # for this user alone
+    try:
+        file, token = folder / "reward.token", secrets.token_urlsafe(32)
+        file.touch(mode=0o600)
+        file.write_text(token)
+        yield token, file
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

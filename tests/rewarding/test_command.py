@@ -1,0 +1,41 @@
+"""`hub reward-server` as a process: what it says, who may read its token, how it leaves."""
+
+import json
+import signal
+import stat
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from envhub.trainers.dance_grpo import image_rewards
+from tests.rewarding.served import PLAIN, png
+
+HUB = [sys.executable, "-c", "from envhub.cli.main import main; main()"]
+
+
+@pytest.mark.live
+def test_it_says_where_it_is_as_json_serves_and_leaves_nothing_after_ctrl_c(tmp_path: Path) -> None:
+    command = [*HUB, "reward-server", "arithmetic", "--scorer", PLAIN, "--port", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as server:
+        assert server.stdout is not None
+        ready = json.loads(server.stdout.readline())
+        assert (ready["environments"], ready["scorer"]) == (["arithmetic"], PLAIN)
+        file = Path(ready["token_file"])
+        assert (stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(file.parent.stat().st_mode)) == (0o600, 0o700)
+        with urllib.request.urlopen(ready["url"] + "/health") as answer:
+            assert answer.status == 200
+        assert image_rewards([png()], ["red"], url=ready["url"], token=file.read_text()) == [1.0]
+        server.send_signal(signal.SIGINT)
+        _, said = server.communicate(timeout=20)
+    assert (server.returncode, said, file.parent.exists()) == (130, "", False)
+
+
+@pytest.mark.live
+def test_without_a_token_it_serves_the_loopback_alone(tmp_path: Path) -> None:
+    command = [*HUB, "reward-server", "arithmetic", "--no-token", "--host", "0.0.0.0", "--port", "0"]
+    refused = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
+    assert refused.returncode == 2
+    assert "open to a network" in refused.stderr
