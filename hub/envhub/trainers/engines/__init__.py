@@ -1,0 +1,1 @@
+"""What generates for an adapter: trainers' own engines, and gateways that record by address."""

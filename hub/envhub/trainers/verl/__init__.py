@@ -1,0 +1,50 @@
+"""veRL: an agent loop over its own engine, a manager over served replicas, batches, a reward function, prompts.
+
+`HubAgentLoop` and `HubAgentLoopManager` are made of veRL's classes when they are asked for; nothing else imports veRL.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from envhub.trainers.verl.batch import BatchRow, data_proto, data_protos, rows_of_data_proto
+from envhub.trainers.verl.columns import Columns, columns
+from envhub.trainers.verl.learnable import learnable
+from envhub.trainers.verl.outputs import loop_outputs, masked_output
+from envhub.trainers.verl.prompts import prompt_rows, write_prompts
+from envhub.trainers.verl.reward import compute_score
+
+if TYPE_CHECKING:
+    HubAgentLoop: Any
+    HubAgentLoopManager: Any
+
+__all__ = [
+    "BatchRow",
+    "Columns",
+    "HubAgentLoop",
+    "HubAgentLoopManager",
+    "columns",
+    "compute_score",
+    "data_proto",
+    "data_protos",
+    "learnable",
+    "loop_outputs",
+    "masked_output",
+    "prompt_rows",
+    "rows_of_data_proto",
+    "write_prompts",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Make a class of veRL's kind once it is asked for: veRL imports torch, Ray and transformers."""
+    if name == "HubAgentLoop":
+        from envhub.trainers.verl.loop import agent_loop_class
+
+        made = agent_loop_class()
+    elif name == "HubAgentLoopManager":
+        from envhub.trainers.verl.manager import agent_loop_manager_class
+
+        made = agent_loop_manager_class()
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = made
+    return made

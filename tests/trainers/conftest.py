@@ -1,0 +1,48 @@
+"""Training systems: imported where they are installed, or lie in a checkout; skipped aloud where they are not.
+
+`.ci/trainers.sh` installs what PyPI has into an interpreter of its own and names it in `ENVHUB_TRAINERS`; what is named
+must be there. Others are read from checkouts in the folder `ENVHUB_TRAINER_SOURCES`, each under its own name.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture
+def system() -> Callable[[str], ModuleType]:
+    """Import a training system's module by name; a test that needs one that is not here is skipped."""
+
+    def imported(module: str) -> ModuleType:
+        try:
+            return import_module(module)
+        except ImportError as error:
+            if module.partition(".")[0] in os.environ.get("ENVHUB_TRAINERS", "").split(","):
+                raise
+            pytest.skip(f"{module} is not installed ({error})")
+
+    return imported
+
+
+@pytest.fixture
+def checkout(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Put a checkout of a training system first on the path: `slime`, `roll`, `nemo-rl`, `areal`, `openrlhf` …
+
+    Also for processes that a test starts; where it is a folder below the checkout that modules are found in, name it.
+    """
+
+    def found(name: str, below: str = "") -> Path:
+        folder = os.environ.get("ENVHUB_TRAINER_SOURCES")
+        if not folder or not (Path(folder) / name).is_dir():
+            pytest.skip(f"no checkout of {name} (ENVHUB_TRAINER_SOURCES)")
+        place = Path(folder) / name / below
+        monkeypatch.setattr(sys, "path", [str(place), *sys.path])
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])]))
+        return place
+
+    return found

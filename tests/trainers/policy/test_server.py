@@ -1,0 +1,61 @@
+"""The policy server: who may ask, and that ids, log-probabilities and versions are the engine's own."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import aiohttp
+import pytest
+
+from envhub.errors import ConfigError
+from envhub.trainers.policy.server import serve_policy
+
+LEARNING = Path(__file__).parents[3] / "examples" / "learning"
+ASKED = {"model": "policy", "messages": [{"role": "user", "content": "look at the lamp"}], "max_tokens": 4}
+
+
+async def test_a_policy_is_not_open_to_a_network_without_a_key() -> None:
+    nothing = SimpleNamespace()
+    with pytest.raises(ConfigError, match="api_key"):
+        async with serve_policy(nothing, nothing, host="0.0.0.0"):
+            pass
+
+
+async def answer(url: str, key: str | None = None, **more: Any) -> tuple[int, dict[str, Any], str | None]:
+    """One call: status, body and version."""
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    async with (
+        aiohttp.ClientSession(headers=headers) as session,
+        session.post(f"{url}/chat/completions", json={**ASKED, **more}) as response,
+    ):
+        return response.status, await response.json(), response.headers.get("X-Policy-Version")
+
+
+@pytest.mark.live
+async def test_answers_carry_the_ids_and_logprobs_of_the_weights_in_memory(
+    system: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch: Any = system("torch")
+    system("transformers")
+    monkeypatch.setattr(sys, "path", [str(LEARNING), *sys.path])
+    policy: Any = __import__("policy")
+    tokenizer = policy.tiny_tokenizer()
+    model = policy.tiny_model(tokenizer)
+    async with serve_policy(model, tokenizer, api_key="secret", version=lambda: 7) as url:
+        assert (await answer(url))[0] == 401
+        assert (await answer(url, "wrong"))[0] == 401
+        wanted = {"logprobs": True, "return_token_ids": True, "temperature": 0.5, "seed": 3}
+        status, body, version = await answer(url, "secret", **wanted)
+        assert (status, version) == (200, "7")
+        again = (await answer(url, "secret", **wanted))[1]
+        assert (await answer(url, "secret", top_k=5))[0] == 400
+        assert (await answer(url, "secret", max_tokens=0))[0] == 400
+    (choice,) = body["choices"]
+    assert choice["token_ids"] == again["choices"][0]["token_ids"], "a seed repeats"
+    prompt, sampled = body["prompt_token_ids"], choice["token_ids"]
+    with torch.no_grad():
+        logits = model(torch.tensor([prompt + sampled])).logits[0, len(prompt) - 1 : -1] / 0.5
+    expected = torch.log_softmax(logits, -1).gather(1, torch.tensor(sampled)[:, None])[:, 0].tolist()
+    assert [entry["logprob"] for entry in choice["logprobs"]["content"]] == pytest.approx(expected, abs=1e-5)
