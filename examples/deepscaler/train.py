@@ -1,0 +1,279 @@
+"""DeepScaleR's recipe against any vLLM URL: 8K, 16K and 24K tokens, one policy, validated on AIME 2024.
+
+python examples/deepscaler/train.py --dry-run
+python examples/deepscaler/train.py -m hosted_vllm/NAME --base-url http://HOST:8000/v1 --trainer my_trainer:Trainer
+
+Every step plays 128 problems eight times, learns from them, and puts the checkpoint where it generates. A run that was
+interrupted goes on where it was when the same command is given again.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from recipe import HERE, Recipe, Stage
+from trainer import Trainer, make_trainer
+
+import envhub
+from envhub import RolloutGroup
+from envhub.statistics import summarise_groups
+from envhub.store import open_run
+from envhub.supply import VllmControl
+from envhub.training import TrainingRow, batch_rows
+
+
+@dataclass(frozen=True)
+class State:
+    """How far it has come; kept after every step."""
+
+    stage: int = 0
+    step: int = 0
+    """Of the stage."""
+    version: int = 0
+    """Of the weights: steps of all stages."""
+    checkpoint: str | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> "State":
+        """The state that was kept, or the beginning."""
+        return cls(**json.loads(path.read_text())) if path.exists() else cls()
+
+    def write(self, path: Path) -> None:
+        """Keep it; a crash leaves the one before or this one whole."""
+        draft = path.with_suffix(".draft")
+        draft.write_text(json.dumps(asdict(self)))
+        draft.replace(path)
+
+
+class Run:
+    """The recipe, played."""
+
+    def __init__(self, recipe: Recipe, trainer: Trainer, options: argparse.Namespace) -> None:
+        self.recipe, self.trainer, self.options = recipe, trainer, options
+        self.folder = Path(options.directory).absolute()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.state = State.read(self.folder / "state.json")
+        self.control = VllmControl(options.base_url) if options.base_url else None
+
+    async def play(self) -> None:
+        """Every stage that is left."""
+        for number in range(self.state.stage, len(self.recipe.stages)):
+            await self._play(self.recipe.stages[number])
+            self._keep(stage=number + 1, step=0)
+        _say(f"done: version {self.state.version}, {self.state.checkpoint}")
+
+    async def _play(self, stage: Stage) -> None:
+        checkpoint = None if self.state.checkpoint is None else Path(self.state.checkpoint)
+        await anyio.to_thread.run_sync(self.trainer.begin, stage, checkpoint)
+        if checkpoint is not None:
+            await self._load(checkpoint)
+        folder, rollouts = self.folder / f"stage-{stage.name}", self.recipe.rollouts
+        async with envhub.collect(
+            **self._request(stage.environment, rollouts.samples, stage, self.options.data, self.options.split),
+            batch=rollouts.prompts,
+            max_staleness=rollouts.max_staleness,
+            epochs=None,
+            directory=folder,
+            resume=(folder / "run.db").exists(),
+            policy_version=self.state.version,
+            control=self.control,
+            groups=True,
+        ) as supply:
+            await self._validate_if_due(stage)
+            while self.state.step < stage.steps:
+                groups = await supply.batch()
+                figures = await anyio.to_thread.run_sync(self.trainer.learn, self._rows(groups))
+                reward = sum(sum(group.rewards) for group in groups) / sum(len(group.rewards) for group in groups)
+                target = self.folder / "checkpoints" / f"version-{self.state.version + 1:06d}"
+                await anyio.to_thread.run_sync(self.trainer.save, target)
+                version = await supply.publish_weights(self.state.version + 1, lambda at=target: self._load(at))
+                self._turn_over(target)
+                self._keep(step=self.state.step + 1, version=version, checkpoint=str(target))
+                shown = " ".join(f"{name}={value:g}" for name, value in figures.items())
+                _say(f"{stage.name} step {self.state.step}/{stage.steps}: mean reward {reward:.3f} {shown}")
+                if self.state.step < stage.steps:
+                    await self._validate_if_due(stage)
+        await self._validate_if_due(stage)  # with nothing else at the servers
+
+    def _rows(self, groups: Sequence[RolloutGroup]) -> list[tuple[TrainingRow, float]]:
+        """Whole groups alone, with the recipe's advantages; what is refused is said."""
+        made = batch_rows(groups)
+        if made.counts:
+            _say("refused: " + ", ".join(f"{count} {name.value}" for name, count in made.counts.items()))
+        advantages = {
+            rollout.rollout_id: advantage
+            for group in groups
+            for rollout, advantage in zip(group.rollouts, self.recipe.advantages.of(group.rewards), strict=True)
+        }
+        return [(row, advantages[row.rollout.rollout_id]) for row, _ in made.rows]
+
+    async def _load(self, checkpoint: Path) -> None:
+        if self.control is not None:
+            await self.control.reload_weights(str(checkpoint))
+
+    def _turn_over(self, latest: Path) -> None:
+        """Keep the checkpoint in use, the one before, and those that were validated."""
+        measured = {figures["checkpoint"] for figures in self._measured()} | {self.state.checkpoint, str(latest)}
+        for folder in latest.parent.iterdir():
+            if str(folder) not in measured:
+                shutil.rmtree(folder)
+
+    def _measured(self) -> list[dict[str, Any]]:
+        path = self.folder / "validation.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    async def _validate_if_due(self, stage: Stage) -> None:
+        """After so many steps and after the last one; once, also where it was interrupted."""
+        step = self.state.step
+        is_due = step > 0 and (step % self.recipe.validation.every == 0 or step == stage.steps)
+        if is_due and all(figures["version"] != self.state.version for figures in self._measured()):
+            await self._validate(stage)
+
+    async def _validate(self, stage: Stage) -> None:
+        """Play the validation set, and keep avg@k with its standard error."""
+        validation, state = self.recipe.validation, self.state
+        folder = self.folder / "validation" / f"version-{state.version:06d}"
+        options = self.options
+        asked = self._request(
+            validation.environment, validation.samples, stage, options.validation_data, options.validation_split
+        )
+        async with envhub.collect(
+            **{**asked, "limit": options.validation_limit},
+            max_staleness=None,
+            min_group=1,
+            directory=folder,
+            resume=(folder / "run.db").exists(),
+            policy_version=state.version,
+            groups=True,
+        ) as supply:
+            async for _ in supply:
+                pass
+        with open_run(folder) as run:
+            overall = summarise_groups(run.group_counts(), ks=[validation.samples]).overall
+        (at,) = overall.at_k
+        figures: dict[str, Any] = {
+            "version": state.version,
+            "stage": stage.name,
+            "k": at.k,
+            "avg": at.avg_at_k.value,
+            "standard_error": at.avg_at_k.standard_error,
+            "pass": None if at.pass_at_k is None else at.pass_at_k.value,
+            "tasks": at.avg_at_k.tasks,
+            "checkpoint": state.checkpoint,
+        }
+        with (self.folder / "validation.jsonl").open("a") as file:
+            file.write(json.dumps(figures) + "\n")
+        _say(
+            f"{validation.environment} at version {state.version}: avg@{at.k} {_shown(figures['avg'])} ± "
+            f"{_shown(figures['standard_error'])} (standard error), pass@{at.k} {_shown(figures['pass'])}, "
+            f"{figures['tasks']} problems"
+        )
+
+    def _request(
+        self, environment: str, samples: int, stage: Stage, data: str | None, split: str | None
+    ) -> Mapping[str, Any]:
+        """The settings of a run."""
+        options, rollouts = self.options, self.recipe.rollouts
+        settings: dict[str, Any] = {"response_tokens": stage.max_sequence_tokens}
+        return {
+            "environments": (environment,),
+            "agent": "single_turn",
+            "model": options.model,
+            "base_url": tuple(options.base_url),
+            "repeats": samples,
+            "seed": options.seed,
+            "split": split,
+            "sampling": {"temperature": rollouts.temperature, "top_p": rollouts.top_p},
+            "concurrency": options.concurrency,
+            "set": settings if data is None else {**settings, "data": data},
+        }
+
+    def _keep(self, **changes: Any) -> None:
+        self.state = replace(self.state, **changes)
+        self.state.write(self.folder / "state.json")
+
+
+def plan(recipe: Recipe) -> str:
+    """What would be done, in words."""
+    each, validation = recipe.rollouts, recipe.validation
+    lines = [
+        f"policy {recipe.policy}",
+        f"{each.prompts} problems x {each.samples} samples a step, staleness at most {each.max_staleness}; "
+        f"{recipe.advantages.baseline} baseline, optimizer steps of {recipe.training.global_batch} rows",
+    ]
+    lines += [
+        f"{stage.name}: {stage.environment}, {stage.steps} steps of {each.prompts * each.samples} rollouts, "
+        f"at most {stage.max_sequence_tokens} tokens; learning rate {stage.learning_rate:g}, KL {stage.kl:g}, "
+        f"clip {recipe.training.ratio_clip_min:g} to {stage.ratio_clip_max:g}"
+        for stage in recipe.stages
+    ]
+    lines.append(f"{validation.environment} x {validation.samples} every {validation.every} steps and after each stage")
+    return "\n".join(lines)
+
+
+def _shown(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4f}"
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def read_options(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--recipe", type=Path, default=HERE / "recipe.toml")
+    parser.add_argument("-m", "--model", default="mock/solver?accuracy=0.4", help="as `hub run -m`")
+    parser.add_argument("--base-url", action="append", default=[], help="of vLLM, VLLM_SERVER_DEV_MODE=1; repeatable")
+    parser.add_argument("--trainer", help="module:Class, made with the recipe; without it steps are only counted")
+    parser.add_argument("-o", "--directory", default="runs/deepscaler")
+    parser.add_argument("--data", help="training problems: a file, a folder or hf:NAME in place of DeepScaleR's")
+    parser.add_argument("--split", help="of the training problems")
+    parser.add_argument("--validation-data")
+    parser.add_argument("--validation-split")
+    parser.add_argument("--validation-limit", type=int)
+    parser.add_argument("--steps", type=int, help="of each stage, in place of the recipe's")
+    parser.add_argument("--prompts", type=int)
+    parser.add_argument("--samples", type=int)
+    parser.add_argument("--validation-samples", type=int)
+    parser.add_argument("-c", "--concurrency", type=int, default=1024)
+    parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
+    return parser.parse_args(given)
+
+
+def adapted(recipe: Recipe, options: argparse.Namespace) -> Recipe:
+    """The recipe at another size."""
+
+    def other(**changes: int | None) -> dict[str, int]:
+        return {name: value for name, value in changes.items() if value is not None}
+
+    return recipe.model_copy(
+        update={
+            "rollouts": recipe.rollouts.model_copy(update=other(prompts=options.prompts, samples=options.samples)),
+            "validation": recipe.validation.model_copy(update=other(samples=options.validation_samples)),
+            "stages": tuple(stage.model_copy(update=other(steps=options.steps)) for stage in recipe.stages),
+        }
+    )
+
+
+def main() -> None:
+    """Play the recipe, or say what it is."""
+    options = read_options()
+    recipe = adapted(Recipe.read(options.recipe), options)
+    if options.dry_run:
+        _say(plan(recipe))
+        return
+    anyio.run(Run(recipe, make_trainer(options.trainer, recipe), options).play)
+
+
+if __name__ == "__main__":
+    main()
