@@ -22,7 +22,7 @@ from envhub import (
 )
 from envhub.messages import Part
 from envhub.packed import Float32s, Int32s
-from envhub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef, Timings, Usage
+from envhub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef, Timings, Told, Usage
 from envhub.score import VerifierRef
 
 words = st.text(max_size=12)
@@ -178,6 +178,7 @@ def rollouts(draw: st.DrawFn) -> Rollout:
         artifacts=tuple(draw(st.lists(artifacts, max_size=1))),
         policy_version_min=draw(st.none() | counts),
         policy_version_max=draw(st.none() | counts),
+        told=tuple(draw(st.lists(st.builds(Told, at=seconds, seat=names, text=words), max_size=1))),
         trainable=draw(st.booleans()),
         trainable_reason=draw(st.none() | words),
         gaps=tuple(draw(st.lists(words, max_size=2))),

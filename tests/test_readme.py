@@ -23,14 +23,34 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/trainers").glob("*.md"))]
 PAGES = [*DOCUMENTS, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
-LONG = {"benchmarks.md", "cluster.md", "installing.md", "sandboxes.md", "shipped.md"}
-"""Documents whose commands take long: a cluster, containers, installs, measurements, every environment there is."""
+LONG = {
+    "agents.md",
+    "any-mcp-server.md",
+    "benchmarks.md",
+    "checking.md",
+    "cluster.md",
+    "doctor.md",
+    "installing.md",
+    "limits.md",
+    "publishing.md",
+    "reports.md",
+    "routing.md",
+    "sandboxes.md",
+    "scoring.md",
+    "shipped.md",
+    "terminal.md",
+}
+"""Documents whose commands take long: a cluster, containers, installs, measurements, runs one after the other."""
 CI_RUNS = {"main-job", "tests"}
 """The blocks after these marks are CI's to run: it reads them from the README."""
 ENGINE = "engine"
 """The blocks after this mark need a container engine."""
+LONG_BLOCK = "long"
+"""The blocks after this mark take long and need none of those before: each is followed for itself, as `live`."""
+TRAINER = "trainer"
+"""The blocks after this mark need a training system, most of them accelerators, too: Python is compiled, no more."""
 
 BIN = Path(sys.executable).parent
 ADDRESS = "http://127.0.0.1:8000/v1"
@@ -119,6 +139,13 @@ class Reader:
             case other:
                 pytest.fail(f"{self._place(block)}: nobody knows how to check a block of {other!r}")
 
+    def look_at(self, block: Block) -> None:
+        """See that a block for a training system could be read by it."""
+        if block.language == "python":
+            compile(block.text, self._place(block), "exec")
+        if block.file is not None:
+            (self._folder / block.file).write_text(block.text)
+
     def _run_shell(self, block: Block) -> None:
         if block.text.startswith("hub mock-server"):
             self._address = self._servers.enter_context(serving(block.text.strip(), self._folder))
@@ -175,8 +202,21 @@ def test_what_a_document_shows_works(document: Path, tmp_path: Path) -> None:
         for block in blocks(document):
             if block.mark == ENGINE and not has_engine(tmp_path):
                 pytest.skip(f"{document.name}:{block.line}: no container engine answers")
-            if block.mark not in CI_RUNS:
+            if block.mark == TRAINER:
+                reader.look_at(block)
+            elif block.mark not in CI_RUNS | {LONG_BLOCK}:
                 reader.follow(block)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("document", "block"),
+    [(path, block) for path in DOCUMENTS for block in blocks(path) if block.mark == LONG_BLOCK],
+    ids=lambda part: part.name if isinstance(part, Path) else str(part.line),
+)
+def test_what_takes_long_works(document: Path, block: Block, tmp_path: Path) -> None:
+    with ExitStack() as servers:
+        Reader(document, tmp_path, servers).follow(block)
 
 
 def test_ci_runs_what_is_not_run_here() -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
+from watch import draw_watch, tidy
 
 COLUMNS = 100
 FONTS = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
@@ -152,7 +153,12 @@ def make_registry() -> None:
                 server.terminate()
 
 
-MAKERS = {"terminals": make_terminals, "report": make_report, "registry": make_registry}
+def make_watch() -> None:
+    """Play runs, and draw the screens of `hub watch`."""
+    draw_watch(lambda name, svg: (HERE / f"{name}.svg").write_text(tidy(svg, FONTS)))
+
+
+MAKERS = {"terminals": make_terminals, "report": make_report, "registry": make_registry, "tui": make_watch}
 
 if __name__ == "__main__":
     for wanted in sys.argv[1:] or MAKERS:

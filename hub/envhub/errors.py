@@ -49,7 +49,8 @@ class UnknownNameError(UsageError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
         names = sorted(known)
-        close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        close = [known for known in names if known.casefold() == name.casefold()]
+        close = close or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         meant = f"; did you mean {' or '.join(repr(match) for match in close)}?" if close else "."
         shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
         listing = f" Known: {shown}." if names and (not close or len(names) <= 12) else ""

@@ -34,6 +34,11 @@ class Sampling(Frozen):
     extra: dict[str, JsonValue] = {}
     """Further fields of the request body, as the backend names them."""
 
+    def over(self, base: "Sampling") -> "Sampling":
+        """This, and of the base what it leaves to the backend; of `extra`, field by field."""
+        given = {name: value for name in Sampling.model_fields if (value := getattr(self, name)) is not None}
+        return base.model_copy(update={**given, "extra": {**base.extra, **self.extra}})
+
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
@@ -49,6 +54,8 @@ class ModelRequest:
     """Digest → bytes of the media the messages name."""
     stream: ReplyStream | None = None
     """Where the answer goes while it comes; a model that cannot stream leaves it alone, and its reply is all."""
+    seat: str = ""
+    """Who asks, among the seats of its rollout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,8 @@ class ModelReply:
     output_token_ids: Int32s | None = None
     output_logprobs: Float32s | None = None
     policy_version: int | None = None
+    policy_versions: Int32s | None = None
+    """One per output token, where weights changed in mid-answer."""
     retries: int = 0
     model: str | None = None
     """Who answered, where that is not the model that was asked; its tokens are left out then."""

@@ -149,6 +149,22 @@ class Turn(Frozen):
     reward: FiniteFloat | None = None
     token_source: TokenSource = "none"
 
+    @property
+    def version_span(self) -> tuple[int, int] | None:
+        """The oldest and the newest policy version that sampled it; None where nobody knows."""
+        if self.policy_versions is not None and len(self.policy_versions):
+            return min(self.policy_versions), max(self.policy_versions)
+        return None if self.policy_version is None else (self.policy_version, self.policy_version)
+
+
+class Told(Frozen):
+    """What a person said to an agent while it played; it is among the messages of a turn, too, where one followed."""
+
+    at: FiniteFloat
+    """Seconds since the rollout started, when a model was first asked with it."""
+    seat: str
+    text: str
+
 
 class EnvironmentRef(Frozen):
     """Which environment was played."""
@@ -235,6 +251,8 @@ class Rollout(Frozen):
     """How the environment was hosted."""
     retuned: Limits | None = None
     """The limits it ended under, where someone changed them while it was played."""
+    told: tuple[Told, ...] = ()
+    """What a person said to its agent while it was played: its score is not the agent's alone."""
     sandboxes: tuple[SandboxRef, ...] = ()
     """Where its programs ran, as it really was: the agent's first, equal ones once."""
     policy_version_min: int | None = None

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -99,6 +99,30 @@ class SandboxRef(Frozen):
     resources: Resources
     limitations: tuple[str, ...] = ()
     """What these walls do not hold, in words."""
+
+
+_Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
+"""Begins with no hyphen: as an argument it is never an option."""
+
+
+class Container(Frozen):
+    """A container, as its engine's command line names it. May come over a wire: nothing in it can be more than that."""
+
+    engine: Literal["docker", "podman"]
+    name: _Word
+    address: Annotated[str, Field(pattern=r"^(unix:///|tcp://)[A-Za-z0-9_./:\[\]-]{1,250}$")] | None = None
+    """Where the engine listens; None where its command line finds it by itself."""
+    user: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$")] | None = None
+    """Whom commands run as; None for the container's own."""
+
+    @property
+    def shell(self) -> tuple[str, ...]:
+        """What to run on the engine's machine to have a shell in it."""
+        words: list[str] = [self.engine]
+        if self.address is not None:
+            words += ["--remote", "--url", self.address] if self.engine == "podman" else ["--host", self.address]
+        user = () if self.user is None else ("--user", self.user)
+        return (*words, "exec", "-it", *user, self.name, "sh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +384,19 @@ class Sandbox(Protocol):
 
         Raises:
             NotOffered: the provider cannot.
+        """
+        ...
+
+
+@runtime_checkable
+class EnterableSandbox(Protocol):
+    """A sandbox that a person may get a shell in; not every provider has such."""
+
+    def way_in(self) -> Container | tuple[str, ...]:
+        """The container it is, or a command of this machine that gives a shell in it.
+
+        Raises:
+            NotOffered: there is no way, and why.
         """
         ...
 

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from envhub import AgentError, Message, Seat, Stop
 from envhub.errors import SandboxError
+from envhub.hosting.doors import HousedSeat
 from envhub.protocols import SeatAddress
 from envhub.sandbox import CommandNotStarted, Finished, SandboxFileError
 from envhub_agents.external.config import ExternalConfig
@@ -105,6 +106,8 @@ class Player:
         if address.llm_url is None and self.recipe.needs_model:
             raise AgentError(f"{self.recipe.program!r} asks a model, and the run has none; name one with -m")
         async with self.places.open() as place:
+            if isinstance(seat, HousedSeat):
+                seat.home = place.sandbox
             try:
                 done = await self._run(place, seat.messages, address)
             except CommandNotStarted as error:

@@ -43,6 +43,8 @@ class HostPlaces:
 class HostPlace:
     """A folder that is both HOME and where the program starts."""
 
+    sandbox = None
+
     def __init__(self, folder: str, output_bytes: int) -> None:
         self.home = self.workdir = folder
         self._output_bytes = output_bytes

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from envhub.protocols import SeatAddress
-from envhub.sandbox import File, Finished
+from envhub.sandbox import File, Finished, Sandbox
 
 
 class Place(Protocol):
@@ -19,6 +19,11 @@ class Place(Protocol):
     @property
     def workdir(self) -> str:
         """Where the program starts."""
+        ...
+
+    @property
+    def sandbox(self) -> Sandbox | None:
+        """The sandbox it is; None where it is this machine."""
         ...
 
     async def write(self, files: Sequence[File], below: str) -> None:

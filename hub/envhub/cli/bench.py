@@ -14,10 +14,15 @@ GROUP = "envhub.benches"
 def bench(
     name: Annotated[
         str,
-        typer.Argument(help="Which benchmark: overhead, serving, gateway, latency, layers, ray, schedule or sandbox."),
+        typer.Argument(
+            help="Which: overhead, serving, gateway, latency, layers, ray, schedule, export, sandbox, registry or tui."
+        ),
     ] = "overhead",
     rollouts: Annotated[
-        int | None, typer.Option(min=10, help="Rollouts at each level: 3,000; of `ray` 20,000; of `schedule` samples.")
+        int | None,
+        typer.Option(
+            min=10, help="Rollouts at each level: 3,000; of `ray` 20,000, of `export` 25,000; of `schedule` samples."
+        ),
     ] = None,
     concurrency: Annotated[
         list[int] | None, typer.Option("-c", "--concurrency", min=1, help="Levels to measure: 32, 256 and 2000.")
@@ -38,7 +43,7 @@ def bench(
         str | None, typer.Option(help="Of `sandbox`: docker or process; docker where an engine answers.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Of `sandbox` and `layers`: less of everything, for a first look.")
+        bool, typer.Option("--quick", help="Of `sandbox`, `layers` and `export`: less of everything, for a first look.")
     ] = False,
     environment: Annotated[
         str | None, typer.Option("-e", "--env", metavar="ENV", help="Of `layers`: the environment; arithmetic else.")
@@ -70,7 +75,13 @@ def bench(
 
     `schedule`: CPU of the schedule for each sample, with 64 workers in virtual time.
 
+    `export`: turns a second and memory of each training format and trainer's records, for a run of 100,000 turns.
+
     `sandbox`: time of an exec and of a ready sandbox, and how fast the warm pool refills, beside the bare engine.
+
+    `registry`: search, publish and rebuild of a large registry, and many publishers at once.
+
+    `tui`: `hub watch` on a live run: CPU of a frame, keys, memory, opening large runs, and what being watched costs.
     """
     from envhub.cli.benches import BENCHES, Asked
     from envhub.cli.console import remarks

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from envhub.observe.export import ExportReport
 from envhub.observe.gateway import GatewayReport
 from envhub.observe.latency import LatencyReport
 from envhub.observe.layers import LayersReport
@@ -173,3 +174,18 @@ def print_layers(console: Console, report: LayersReport) -> None:
             style="dim",
             highlight=False,
         )
+
+
+def print_export(console: Console, report: ExportReport) -> None:
+    """How fast a run becomes each format, and what memory that takes."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(f"{report.turns:,} turns, {report.content_mb:,.0f} MB of records")
+    for title in ("rows", "turns/s", "CPU µs a turn", "MB written", "MB/s", "peak MB", "grew by MB"):
+        table.add_column(title, justify="right")
+    for row in report.rows:
+        written = ("", "") if row.written_mb is None else (f"{row.written_mb:,.0f}", f"{row.mb_per_second:,.0f}")
+        figures = (f"{row.rows:,}", f"{row.turns_per_second:,.0f}", f"{row.cpu_us_per_turn:,.0f}", *written)
+        table.add_row(row.name, *figures, f"{row.peak_mb:,.0f}", f"{row.growth_mb:.1f}")
+    console.print(table)
+    for name, why in report.absent.items():
+        console.print(f"{escape(name)} is left out: {escape(why)}", style="dim", highlight=False)

@@ -107,6 +107,14 @@ def _layers(asked: Asked) -> None:
     asked.show(report.as_json(), lambda: print_layers(results(), report))
 
 
+def _export(asked: Asked) -> None:
+    from envhub.cli.bench_tables import print_export
+    from envhub.observe.export import QUICK_ROLLOUTS, ROLLOUTS, measure_export
+
+    report = measure_export(asked.rollouts or (QUICK_ROLLOUTS if asked.is_quick else ROLLOUTS), asked.say)
+    asked.show(report.as_json(), lambda: print_export(results(), report))
+
+
 def _lanes(say: Callable[[str], None]) -> list[str]:
     """Every lane that can be measured here."""
     from envhub.models.litellm_package import find_litellm
@@ -126,4 +134,5 @@ BENCHES: Mapping[str, Callable[[Asked], None]] = {
     "layers": _layers,
     "ray": _ray,
     "schedule": _schedule,
+    "export": _export,
 }

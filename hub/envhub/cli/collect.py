@@ -54,7 +54,7 @@ def collect_command(
     plan = make_plan(request)
     directory = output or default_directory(plan)
     credentials = load_credentials(os.environ, Path.cwd())
-    view = LiveView(remarks(), plan, is_quiet=quiet)
+    view = LiveView(remarks(), plan, is_quiet=quiet, directory=directory)
     run = TerminalRun(plan, directory, as_toml(request), resume, credentials, view)
     models = [model for model in (plan.model, *request.roles.values()) if model is not None]
     for line in found_servers(models, credentials.get):

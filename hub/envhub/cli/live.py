@@ -1,97 +1,80 @@
-"""The progress of a run on the terminal: a bar where there is one, plain lines elsewhere."""
+"""The progress of a run on the terminal: a few lines drawn in place where there is one, plain lines elsewhere."""
 
+import shlex
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import anyio
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.console import Console
 from rich.text import Text
 
+from envhub import amounts
+from envhub.cli.foot import Foot
+from envhub.cli.played import Played
+from envhub.drawing.blocks import spark
+from envhub.drawing.endings import outcome_bar, outcome_legend
+from envhub.drawing.figures import headline
+from envhub.drawing.fitting import GAP, LABEL, cut
+from envhub.drawing.histogram import reward_spark
+from envhub.drawing.progress import progress_line, speed
+from envhub.drawing.stages import stage_line
 from envhub.engine.plan import Plan
-from envhub.rollout import Outcome, Rollout
-from envhub.statistics import RunningMeans
+from envhub.rollout import Rollout
 
-BAR_SECONDS, LINE_SECONDS = 0.1, 10.0
-
-
-class _Bar(Progress):
-    """The bar, and below it the facts: beside it, they would squeeze it out of a narrow terminal."""
-
-    facts = ""
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        """What is drawn."""
-        yield from super().get_renderables()
-        yield Text(self.facts)
+FRAME_SECONDS, LINE_SECONDS = 0.2, 10.0
+MEDIAN_SECONDS = 1.0
+_WIDEST, _WIDEST_BAR, _WIDEST_SPARK = 120, 48, 40
+_OTHER_LINES = 2
+"""Of the terminal, that are left to what is above."""
 
 
 class LiveView:
     """Counts what is committed, a few additions a rollout, and draws it on a timer."""
 
-    def __init__(self, console: Console, plan: Plan, *, is_quiet: bool = False) -> None:
-        self._console = console
-        self._is_bar = console.is_terminal and not is_quiet
+    def __init__(self, console: Console, plan: Plan, *, is_quiet: bool = False, directory: Path | None = None) -> None:
+        """`directory` is where the run can be watched meanwhile; None where nobody should."""
+        self._console, self._directory = console, directory
+        self._is_drawn = console.is_terminal and not console.is_dumb_terminal and not is_quiet
         self._is_quiet = is_quiet
         self.has_started = False
         """Whether the run plays."""
-        self._means = RunningMeans()
-        self._unscored: dict[str, Outcome] = {}
-        """Samples whose latest attempt is unscored: a later attempt takes its place."""
-        self._tokens, self._cost = 0, 0.0
-        self._done_before = self._retries = 0
-        self._started = time.monotonic()
-        self._bar = _Bar(
-            TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=console,
-            auto_refresh=False,
-        )
-        names = "+".join(planned.name for planned in plan.environments)
-        self._task = self._bar.add_task(names, total=None)
+        self._played = Played()
+        self._foot = Foot(console)
+        self._medians: tuple[float, dict[str, float]] = (0.0, {})
+        model = () if plan.model is None else (plan.model.name,)
+        self._title = ("+".join(planned.name for planned in plan.environments), plan.agent_name, *model)
 
     def __enter__(self) -> Self:
-        if self._is_bar:
-            self._bar.start()
+        if self._is_drawn:
+            self._foot.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._is_bar:
-            self._draw()
-            self._bar.stop()
-        elif not self._is_quiet and self._means.planned:
+        if self._is_drawn:
+            # The tables that follow say the rest.
+            self._foot.stop(self._lines()[:3] if self.has_started else [])
+        elif not self._is_quiet and self._played.means.planned:
             self._console.print(self._line(), highlight=False)
 
     def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
         """The run is about to play."""
         self.has_started = True
-        self._means.planned, self._done_before = planned, done
-        self._started = time.monotonic()
+        self._played.start(planned, done)
         if bad_rows:
             self.note(f"{bad_rows} rows make no task and are left out")
         if done:
             self.note(f"resuming: {done} of {planned} rollouts are done")
+        if self._directory is not None:
+            self.note(f"watch it: hub watch {shlex.quote(str(self._directory))}")
 
     def committed(self, rollouts: Sequence[Rollout]) -> None:
         """These records are durable."""
-        for rollout in rollouts:
-            earlier = self._unscored.pop(rollout.rollout_id, None)
-            if earlier is not None:
-                self._means.outcomes[earlier] -= 1
-                self._retries += 1
-            score = rollout.score
-            self._means.add(rollout.outcome, score and score.reward, score and score.passed)
-            if score is None:
-                self._unscored[rollout.rollout_id] = rollout.outcome
-            for turn in rollout.turns:
-                self._tokens += turn.usage.output_tokens
-                self._cost += turn.cost or 0.0
+        self._played.add(rollouts)
 
     def stopped(self, reason: str) -> None:
         """The run ends before everything planned was played."""
@@ -100,32 +83,64 @@ class LiveView:
     async def refresh(self) -> None:
         """Draw until cancelled."""
         while not self._is_quiet:
-            await anyio.sleep(BAR_SECONDS if self._is_bar else LINE_SECONDS)
-            if self._is_bar:
-                self._draw()
-            elif self._means.planned:
+            await anyio.sleep(FRAME_SECONDS if self._is_drawn else LINE_SECONDS)
+            if self._is_drawn:
+                self._foot.draw(self._lines())
+            elif self._played.means.planned:
                 self._console.print(self._line(), highlight=False)
 
     def note(self, text: str) -> None:
-        """Say something once, above the bar."""
+        """Say something once, above what is drawn."""
         if not self._is_quiet:
             self._console.print(Text(text, style="dim"))
 
-    def _draw(self) -> None:
-        means = self._means
-        self._bar.facts = " · ".join(self._facts())
-        self._bar.update(
-            self._task, total=means.planned or None, completed=self._done_before + means.finished, refresh=True
-        )
+    def _lines(self) -> list[Text]:
+        """What is drawn: as many lines as the terminal has room for, the most important first."""
+        # One cell is left free: what fills the last one would be two rows in some terminals.
+        width = max(10, min(self._console.width - 1, _WIDEST))
+        played = self._played
+        room = max(1, self._console.height - _OTHER_LINES)
+        lines = [progress_line(played.progress, width, has_status=False)]
+        if room >= 4:
+            lines.insert(0, Text(cut(" · ".join(self._title), width), "bold"))
+        if not played.means.finished:
+            return lines[:room]
+        lines += [headline(played.figures, width, 1), self._outcomes(width), self._sparks(width)]
+        lines.append(stage_line(self._stages(), width))
+        return [line for line in lines[:room] if line.cell_len]
+
+    def _outcomes(self, width: int) -> Text:
+        kinds = self._played.means.kinds
+        legend = outcome_legend(kinds, width, 1)
+        room = min(_WIDEST_BAR, width - legend.cell_len - len(GAP))
+        return legend if room < 8 else Text(GAP).join([outcome_bar(kinds, room), legend])
+
+    def _sparks(self, width: int) -> Text:
+        """How rewards are distributed, and how speed went."""
+        played = self._played
+        rewards = Text.assemble(("rewards ", LABEL), reward_spark(played.rewards.bins, width // 2))
+        points = played.points[-_WIDEST_SPARK:]
+        peak = max((point.finished / point.seconds for point in points), default=0.0)
+        line = spark([point.finished for point in points])
+        speeds = Text.assemble(("speed ", LABEL), (line, "magenta"), (f" up to {speed(peak)}", LABEL))
+        both = Text(GAP).join([rewards, speeds])
+        return both if both.cell_len <= width else rewards
+
+    def _stages(self) -> dict[str, float]:
+        """Medians, not older than a second."""
+        at, medians = self._medians
+        now = time.monotonic()
+        if now - at > MEDIAN_SECONDS:
+            medians = self._played.medians()
+            self._medians = (now, medians)
+        return medians
 
     def _line(self) -> str:
-        done = self._done_before + self._means.finished
-        return " · ".join([f"{done}/{self._means.planned}", *self._facts()])
+        return " · ".join([f"{self._played.done}/{self._played.means.planned}", *self._facts()])
 
     def _facts(self) -> list[str]:
-        means = self._means
-        elapsed = max(1e-9, time.monotonic() - self._started)
-        rate = means.finished / elapsed
+        played, means = self._played, self._played.means
+        rate = played.rate
         facts = [f"{rate:.1f}/s"]
         if means.mean_reward is not None:
             facts.append(f"reward {means.mean_reward:.3f}")
@@ -134,26 +149,13 @@ class LiveView:
         for kind, count in sorted(means.kinds.items()):
             if kind != "scored":
                 facts.append(f"{kind.replace('_', ' ')}s {count}" if kind != "cancelled" else f"cancelled {count}")
-        if self._retries:
-            facts.append(f"retried {self._retries}")
-        if self._tokens:
-            facts.append(f"{_short(self._tokens)} tokens")
-        if self._cost:
-            facts.append(f"${self._cost:.2f}")
-        left = means.planned - self._done_before - means.finished
+        if played.retries:
+            facts.append(f"retried {played.retries}")
+        if played.tokens:
+            facts.append(f"{amounts.short(played.tokens)} tokens")
+        if played.cost:
+            facts.append(f"${played.cost:.2f}")
+        left = means.planned - played.done
         if rate and left > 0:
-            facts.append(f"ETA {_clock(left / rate)}")
+            facts.append(f"ETA {amounts.clock(left / rate)}")
         return facts
-
-
-def _short(count: int) -> str:
-    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
-        if count >= size:
-            return f"{count / size:.1f}{unit}"
-    return str(count)
-
-
-def _clock(seconds: float) -> str:
-    whole = round(seconds)
-    hours, minutes = divmod(whole // 60, 60)
-    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

@@ -75,6 +75,30 @@ async def end(how: Literal["cancel", "interrupt"], rollout: str | None, run: str
     _report(done, as_json)
 
 
+async def hold(how: Literal["pause", "resume"], run: str | None, as_json: bool) -> None:
+    """Let a run start nothing new for now, or go on."""
+    hub, _ = await _find(None, run)
+    async with knock(hub.path) as client:
+        done = await (client.pause() if how == "pause" else client.resume())
+    _report(done, as_json)
+
+
+async def say(rollout: str, text: str, run: str | None, as_json: bool) -> None:
+    """Say something to an agent."""
+    hub, rollout_id = await _find(rollout, run)
+    async with knock(hub.path) as client:
+        done = await client.tell(rollout_id or rollout, text)
+    _report(done, as_json)
+
+
+async def play_again(rollout: str, run: str | None, as_json: bool) -> None:
+    """Play a sample again; the hub knows which have ended."""
+    hub, _ = await _find(None, run)
+    async with knock(hub.path) as client:
+        done = await client.retry(rollout)
+    _report(done, as_json)
+
+
 async def change(
     rollout: str | None,
     run: str | None,

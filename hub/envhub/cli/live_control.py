@@ -93,6 +93,53 @@ def interrupt(
 
 
 @live.command()
+def pause(run: Run = None, as_json: AsJson = False) -> None:
+    """Let a run start nothing new until it is resumed; what is in flight goes on."""
+    from envhub.cli.live_commands import hold
+    from envhub.loop import run_async
+
+    run_async(hold, "pause", run, as_json)
+
+
+@live.command()
+def resume(run: Run = None, as_json: AsJson = False) -> None:
+    """Let a paused run go on."""
+    from envhub.cli.live_commands import hold
+    from envhub.loop import run_async
+
+    run_async(hold, "resume", run, as_json)
+
+
+@live.command()
+def tell(
+    rollout: Annotated[str, typer.Argument(metavar="ROLLOUT", help="A rollout in flight, or its id's beginning.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say.")],
+    run: Run = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say something to an agent as its user: what its model is saying is cut short. Its record says so."""
+    from envhub.cli.live_commands import say
+    from envhub.loop import run_async
+
+    run_async(say, rollout, text, run, as_json)
+
+
+@live.command()
+def retry(
+    rollout: Annotated[
+        str, typer.Argument(metavar="ROLLOUT", help="A rollout that ended unscored, or its id's beginning.")
+    ],
+    run: Run = None,
+    as_json: AsJson = False,
+) -> None:
+    """Play a sample again that ended unscored; a score is not played again."""
+    from envhub.cli.live_commands import play_again
+    from envhub.loop import run_async
+
+    run_async(play_again, rollout, run, as_json)
+
+
+@live.command()
 def retune(
     rollout: Rollout = None,
     run: Run = None,

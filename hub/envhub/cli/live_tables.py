@@ -7,9 +7,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from envhub.cli.live_machines import machine_lines, shell_line
 from envhub.live.protocol import CallView, Event, RolloutView, RunView, ShownRollout, TurnView
 
-_STATUS = {"running": "cyan", "finishing": "yellow", "stopping": "red"}
+_STATUS = {"running": "cyan", "paused": "yellow", "finishing": "yellow", "stopping": "red"}
 _ID_COLUMNS = 14
 MARGIN = " " * 10
 
@@ -26,6 +27,7 @@ def run_lines(run: RunView) -> Iterator[Text]:
         facts.append(f"{run.workers} workers")
     facts.append(f"{run.seconds:.0f} s")
     yield Text("  " + " · ".join([*facts, *_means(run.means)]))
+    yield from machine_lines(run)
 
 
 def _means(means: Mapping[str, object] | None) -> Iterator[str]:
@@ -111,6 +113,7 @@ def print_rollout(console: Console, shown: ShownRollout) -> None:
             f"{shown.output_tokens} tokens{cost}"
         )
     )
+    console.print(shell_line(shown), soft_wrap=True)
     if shown.turns_left_out:
         console.print(Text(f"{shown.turns_left_out} turns before these are left out", style="dim"))
     for turn in shown.turns:

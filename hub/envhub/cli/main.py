@@ -22,6 +22,7 @@ from envhub.cli import (
     model,
     play,
     reporting,
+    reward_server,
     run,
     runs,
     score,
@@ -54,6 +55,7 @@ app.command("list")(catalog.list_environments)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 app.command("mock-server")(mock_server.mock_server)
+app.command("reward-server")(reward_server.reward_server)
 app.add_typer(importing.imports, name="import")
 app.add_typer(live_control.live, name="live")
 app.add_typer(model.model, name="model")

@@ -51,7 +51,7 @@ ResumeOption = Annotated[
 LaneOption = Annotated[
     str | None,
     typer.Option(
-        metavar="direct|litellm",
+        metavar="direct|litellm|tokens",
         help="How model calls travel; chosen by the model's name by default.",
         rich_help_panel="Models",
     ),

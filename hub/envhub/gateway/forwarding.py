@@ -16,8 +16,8 @@ from mcp_types import CallToolResult
 from pydantic import ValidationError
 from yarl import URL
 
+from envhub.engine.arguments import DEEPEST, TOO_DEEP, is_shallow
 from envhub.engine.outside import OutsideCall
-from envhub.engine.seat import DEEPEST, TOO_DEEP, is_shallow
 from envhub.errors import EpisodeStop, TaskError
 from envhub.gateway.exposure import Exposure, stopped
 from envhub.hosting.toolbox import SUBMIT

@@ -23,6 +23,7 @@ from envhub.errors import (
     ToolError,
     VerifierError,
 )
+from envhub.hosting.doors import WaysIn, ways_into
 from envhub.hosting.faults import describe, world_fault
 from envhub.hosting.roles import recorded
 from envhub.hosting.sandboxes import NotedSandboxes
@@ -40,6 +41,9 @@ logger = logging.getLogger(__name__)
 
 CLOSED = "The episode is closed."
 BROKEN = "The tool failed because of a fault in the environment, not in your call."
+_NO_SANDBOX = "this environment has no sandbox"
+_NONE_KEPT = "this environment keeps no sandbox; it opens one for a moment at a time"
+_SEALED = "the agent's time is over, and what its sandbox holds is being scored"
 
 
 class HostedSeat:
@@ -245,6 +249,15 @@ class HostedEpisode:
     async def snapshot(self) -> JsonValue:
         """Privileged: the world's state as JSON, cut off from the world it was taken from."""
         return _detached(self.environment.snapshot())
+
+    async def ways_in(self) -> WaysIn:
+        """The ways into the episode's own sandbox; what it opens besides may be a verifier's, and is nobody's to enter.
+
+        None once the agent's time is over: what a sandbox holds then decides the score.
+        """
+        if self._sandbox is None:
+            return WaysIn(why_not=_NO_SANDBOX if self.environment.sandboxes is None else _NONE_KEPT)
+        return WaysIn(why_not=_SEALED) if self._sealed else ways_into(self._sandbox)
 
     async def seal(self) -> None:
         """Revoke the agent's access and end its calls in flight; back when their clean-up is done."""

@@ -166,7 +166,7 @@ def _failed(rollout: Rollout, error: EpisodeError) -> Rollout:
 def _with(rollout: Rollout, outcome: Outcome, score: Score | None) -> Rollout:
     """The record with a new verdict, and without the faults of the old one."""
     was_privileged = rollout.trainable_reason == ORACLE or rollout.agent.name == "oracle"
-    reason = why_not_trainable(outcome, rollout.turns, was_privileged)
+    reason = why_not_trainable(outcome, rollout.turns, was_privileged, is_told=bool(rollout.told))
     return rollout.model_copy(
         update={
             "outcome": outcome,

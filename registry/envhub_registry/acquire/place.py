@@ -42,13 +42,13 @@ class Place:
         return Registries.load(self.config, self.environ)
 
     def installed(self, package: PackageName) -> list[Installation]:
-        """The installed versions of a package, the highest last.
+        """The installed versions of a package that can be read, the highest last; a damaged one keeps no other away.
 
         Raises:
-            ConfigError: what is installed is damaged.
+            ConfigError: what is installed cannot be read at all.
         """
-        found = [self.home.find(str(release)) for release in self.home.releases(package)]
-        return sorted((each for each in found if each is not None), key=version_of)
+        readable, _ = self.home.readable(package)
+        return sorted(readable, key=version_of)
 
 
 def version_of(installation: Installation) -> Version:

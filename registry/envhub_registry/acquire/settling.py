@@ -25,8 +25,8 @@ async def settle(
     Raises:
         UsageError: it cannot be installed, or another process came to trust another key meanwhile; it is not installed.
     """
-    there = place.home.find(str(brought.release))
-    if there is not None and not replaces:
+    there = None if replaces else place.home.find(str(brought.release))
+    if there is not None:
         if is_the_same(there, brought):
             await remember(there, place)
             return present(there)

@@ -102,7 +102,11 @@ class Wanted:
         Raises:
             NameRefused: it is neither.
         """
-        package, _, versions = text.partition("@")
+        package, at, versions = text.partition("@")
+        if not package.strip():
+            raise NameRefused(f"{text!a} names no environment; write namespace/name, or namespace/name@1.2.3")
+        if at and not versions.strip():
+            raise NameRefused(f"{text!a} names no version; {_HOW}, or leave the @ out for the highest")
         return cls(PackageName.parse(package), Range.parse(versions))
 
     def __str__(self) -> str:

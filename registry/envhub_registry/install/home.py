@@ -53,14 +53,16 @@ class InstallHome:
         """
         return [self._read(release) for release in self.releases()]
 
-    def readable(self) -> tuple[list[Installation], list[ConfigError]]:
-        """Every installed version that can be read, by name and version, and what is wrong with each of the others.
+    def readable(self, package: PackageName | None = None) -> tuple[list[Installation], list[ConfigError]]:
+        """The installed versions that can be read, by name and version, and what is wrong with each of the others.
+
+        Of one package, or of all.
 
         Raises:
             ConfigError: the home itself cannot be read.
         """
         read, damaged = list[Installation](), list[ConfigError]()
-        for release in self.releases():
+        for release in self.releases(package):
             try:
                 read.append(self._read(release))
             except ConfigError as error:
@@ -222,5 +224,5 @@ def _folders(folder: Path) -> list[Path]:
 def _damaged(folder: Path, release: Release, problem: str) -> ConfigError:
     return ConfigError(
         f"the installation of {release} in {folder} is damaged: {problem}; "
-        f"`hub remove {release}`, then install it again"
+        f"`hub install {release} --reinstall` puts it right, `hub remove {release}` takes it away"
     )

@@ -48,6 +48,12 @@ class Destination:
         url = registry_url(url)
         return cls(url, token_for(url, folder, environ))
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it is a folder that becomes a registry with what is published first."""
+        folder = folder_of(self.url)
+        return folder is not None and not (folder / SIGN.lstrip("/")).exists()
+
     async def has(self, bundle: Bundle, key_id: str) -> bool:
         """Whether just this is published there already; else it can be, as far as can be seen.
 
@@ -59,9 +65,9 @@ class Destination:
             RegistryFault: it cannot be asked.
         """
         release, folder = bundle.release, folder_of(self.url)
-        if folder is not None and not (folder / SIGN.lstrip("/")).exists():
+        if folder is not None and self.is_new:
             check_can_become_registry(Layout(folder.absolute()))
-            return False  # it becomes a registry with what is published first
+            return False
         async with open_source(self.url, self.token) as source:
             await self._check_takes(source, release)
             try:

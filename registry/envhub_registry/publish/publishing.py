@@ -118,7 +118,8 @@ def _hand_over(
 ) -> Published:
     """The last step, and the only one that anybody else sees."""
     if to is not None and not order.is_rehearsal:
-        with steps.step(f"publishing to {to.url}"):
+        with steps.step(f"publishing to {to.url}") as step:
+            step.said = "a new registry, made there now" if to.is_new else ""
             seen_at = run_async(to.send, bundle, envelope)
         return replace(made, registry=to.url, seen_at=seen_at)
     if order.out is not None and not order.is_rehearsal:

@@ -16,6 +16,7 @@ from envhub.sandbox import (
     Command,
     CommandNotStarted,
     Connector,
+    Container,
     File,
     FileEntry,
     Finished,
@@ -31,6 +32,7 @@ from envhub_sandboxes.docker.ended import ContainerStream
 from envhub_sandboxes.docker.engine import Engine, EngineError
 from envhub_sandboxes.docker.engine_program import EngineCommand, EngineProgram, worded
 from envhub_sandboxes.docker.layout import Layout
+from envhub_sandboxes.docker.way_in import way_in
 
 FIRST_PROCESS: Json = {"Entrypoint": ["/bin/sh", "-c", "exec cat >/dev/null"], "Cmd": []}
 """Ends when its input does, which is when the hub does; so nothing is left behind without a supervisor either."""
@@ -104,6 +106,10 @@ class EngineExecSandbox:
     def is_alive(self) -> bool:
         """False once its container has ended."""
         return self._broken is None
+
+    def way_in(self) -> Container:
+        """How a person gets a shell in it."""
+        return way_in(self._engine, self._name, self._plan)
 
     def break_off(self, reason: str) -> None:
         """Have every later call fail with this reason."""

@@ -23,6 +23,7 @@ from envhub_sandboxes.docker.labels import labels, this_process
 from envhub_sandboxes.docker.layout import Image, Layout
 from envhub_sandboxes.docker.snapshot import DockerSnapshot, take_snapshot
 from envhub_sandboxes.docker.volume import supervisor_volume
+from envhub_sandboxes.docker.way_in import way_in
 from envhub_sandboxes.supervisor.client import Connection, supervise
 from envhub_sandboxes.supervisor.sandbox import SupervisedSandbox, Surroundings
 
@@ -156,6 +157,7 @@ class Maker:
                     ref=ref,
                     surroundings=Surroundings(plan.workdir, {}, plan.command_user),
                     take_snapshot=snapshot,
+                    way_in=lambda: way_in(engine, name, plan),
                 )
                 await self._fill(recipe, sandbox)
                 yield Box(name, recipe, sandbox, stream, connection)

@@ -52,6 +52,11 @@ class StartedCell:
             raise
         self.stream = SocketStream(ours)
 
+    @property
+    def pid(self) -> int:
+        """Of the process that was started: the supervisor, or what put up its walls."""
+        return self._process.pid
+
     def last_words(self) -> str:
         """What was said while it started, such as why bubblewrap could not."""
         return os.pread(self._words, _WORDS_BYTES, 0).decode(errors="replace").strip()

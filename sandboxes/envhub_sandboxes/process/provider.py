@@ -19,6 +19,7 @@ from envhub_sandboxes.process.cell import StartedCell
 from envhub_sandboxes.process.folders import own_folder, sweep_folders
 from envhub_sandboxes.process.snapshot import FileSnapshot, take_snapshot
 from envhub_sandboxes.process.walls import BareLimits, Cell, Kind, Namespaces, Walls, check_folders, missing_tools
+from envhub_sandboxes.process.way_in import way_in
 from envhub_sandboxes.supervisor.client import supervise
 from envhub_sandboxes.supervisor.payload import payload_path
 from envhub_sandboxes.supervisor.sandbox import SupervisedSandbox
@@ -97,6 +98,7 @@ class ProcessProvider:
                     ref=_ref(walls, spec, cell),
                     surroundings=cell.surroundings,
                     take_snapshot=keep,
+                    way_in=lambda: way_in(walls.kind, cell, started.pid),
                 )
                 if snapshot is not None:
                     await snapshot.restore(sandbox, cell.folders)

@@ -12,6 +12,7 @@ from envhub.sandbox import (
     TIMEOUT_SECONDS,
     Command,
     Connector,
+    Container,
     File,
     FileEntry,
     Finished,
@@ -55,9 +56,11 @@ class SupervisedSandbox:
         ref: SandboxRef,
         surroundings: Surroundings,
         take_snapshot: "Callable[[SupervisedSandbox], Awaitable[Snapshot]] | None" = None,
+        way_in: Callable[[], Container | tuple[str, ...]] | None = None,
     ) -> None:
+        """`way_in`: how a person gets a shell in it."""
         self._connection, self._surroundings, self._take_snapshot = connection, surroundings, take_snapshot
-        self._id, self._ref = id, ref
+        self._id, self._ref, self._way_in = id, ref, way_in
 
     @property
     def id(self) -> str:
@@ -78,6 +81,16 @@ class SupervisedSandbox:
     def is_alive(self) -> bool:
         """False once its supervisor cannot be talked to."""
         return self._connection.is_alive
+
+    def way_in(self) -> Container | tuple[str, ...]:
+        """How a person gets a shell in it.
+
+        Raises:
+            NotOffered: there is no way.
+        """
+        if self._way_in is None:
+            raise NotOffered("nobody said how to get into it")
+        return self._way_in()
 
     async def exec(
         self,

@@ -107,6 +107,7 @@ class Stub:
                 },
             ),
         )
+        app.router.add_get("/v1/episodes/e1/doors", self._step("doors", lambda _: {}))
         app.router.add_post("/v1/episodes/e1/seal", self._step("seal", lambda _: status))
         app.router.add_post(
             "/v1/episodes/e1/verify", self._step("verify", lambda _: {"score": {"reward": 1.0}, "status": status})

@@ -41,7 +41,9 @@ def is_running(engine: Any, command: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("moment", SLOW)
+@pytest.mark.parametrize(
+    "moment", [pytest.param("build", marks=pytest.mark.live), pytest.param("agent", marks=pytest.mark.live), "tests"]
+)
 def test_what_is_interrupted_at_any_moment_leaves_nothing(
     images: str, engine: Any, tmp_path: Path, moment: str
 ) -> None:

@@ -46,7 +46,7 @@ def test_a_registry_is_no_argument() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "no namespace"),
+        ("", "names no environment"),
         ("words", "no namespace"),
         ("lab/Words", "is no name"),
         ("lab/wörds", "U\\+00F6"),

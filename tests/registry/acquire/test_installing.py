@@ -184,3 +184,23 @@ def test_a_damaged_installation_is_named_and_hides_no_other(user: Machine, lab: 
     assert upgraded.code == 2 and "lab/letters@1.1.0" in upgraded.out and WORDS in upgraded.err
     user.hub("upgrade", "lab/leters").refused("did you mean 'lab/letters'")
     user.hub("lock").refused(WORDS)
+
+
+def test_a_damaged_installation_is_mended_by_installing_it_anew(user: Machine, lab: Shop) -> None:
+    lab.publish("lab/words")
+    user.hub("install", "lab/words", "--from", lab.url)
+    (damaged,) = user.folder.glob("**/lab/words/1.0.0/installed.json")
+    damaged.write_text("{")
+    user.hub("install", WORDS, "--from", lab.url).refused("--reinstall` puts it right")
+    assert user.hub("install", WORDS, "--from", lab.url, "--reinstall").code == 0
+    assert [each["name"] for each in user.hub("list", "--json").json["installed"]] == ["lab/words"]
+
+
+def test_a_damaged_version_keeps_no_other_version_away(user: Machine, lab: Shop) -> None:
+    lab.publish("lab/words")
+    user.hub("install", "lab/words", "--from", lab.url)
+    (damaged,) = user.folder.glob("**/lab/words/1.0.0/installed.json")
+    damaged.write_text("{")
+    lab.publish("lab/words", version="1.1.0")
+    installed = user.hub("install", "lab/words@1.1.0", "--from", lab.url, "--json").json["environments"][0]
+    assert (installed["state"], installed["version"]) == ("installed", "1.1.0")

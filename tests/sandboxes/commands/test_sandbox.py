@@ -45,13 +45,17 @@ async def test_a_sweep_takes_what_a_dead_hub_left_and_nothing_of_a_live_one(
         process.kill()
     image = (await ensure_image(engine, None)).reference
     marks = labels(owner, "a dead run", time.time() + 600)
-    name = f"envhub-test-{secrets.token_hex(6)}"
     config = {"Image": image, "Cmd": ["sleep", "600"], "Labels": marks, "HostConfig": {"NetworkMode": "none"}}
-    await engine.call(engine.api.create_container_from_config, config, name)
-    listed = (await hub("sandbox", "list", "--json")).json["sandboxes"]
+    for _ in range(5):  # a hub of another test that starts meanwhile takes what is left over, too
+        name = f"envhub-test-{secrets.token_hex(6)}"
+        await engine.call(engine.api.create_container_from_config, config, name)
+        listed = (await hub("sandbox", "list", "--json")).json["sandboxes"]
+        swept = (await hub("sandbox", "sweep", "--json")).json
+        if name in swept["containers"]:
+            break
+    else:
+        raise AssertionError("it is not swept")
     assert [one["is_leftover"] for one in listed if one["name"] == name] == [True]
-    swept = (await hub("sandbox", "sweep", "--json")).json
-    assert name in swept["containers"]
     assert sandbox.id not in swept["containers"]
     assert swept["kept"] >= 1
     assert (await sandbox.exec(("true",))).exit_status == 0

@@ -1,13 +1,12 @@
 """What is asked of an engine: a few calls that Debian's stock 20.10 knows, no command line client and no compose."""
 
+import asyncio
 import os
 import re
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import anyio
-import anyio.abc
 import pytest
 
 from envhub.sandbox import SandboxSpec
@@ -56,28 +55,40 @@ async def overheard(engine: Engine, path: Path) -> AsyncGenerator[set[tuple[str,
     """A socket that passes everything on to an engine; versions and calls are noted."""
     heard: set[tuple[str, str]] = set()
 
-    async def carry(caller: anyio.abc.SocketStream) -> None:
-        connecting = anyio.connect_unix(engine.address.url.removeprefix("unix://"))
-        async with caller, await connecting as other, anyio.create_task_group() as group:
-            group.start_soon(send, caller, other, True)
-            await send(other, caller, False)
-            group.cancel_scope.cancel()
-
-    async def send(source: anyio.abc.SocketStream, target: anyio.abc.SocketStream, is_asked: bool) -> None:
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        socket = engine.address.url.removeprefix("unix://")
+        answers, asking = await asyncio.open_unix_connection(socket)
+        asked = asyncio.create_task(send(reader, asking, True))
         try:
-            async for data in source:
+            await send(answers, writer, False)
+        finally:
+            asked.cancel()
+            for each in (asking, writer):
+                each.close()
+            await asyncio.gather(asked, asking.wait_closed(), writer.wait_closed(), return_exceptions=True)
+
+    async def send(source: asyncio.StreamReader, target: asyncio.StreamWriter, is_asked: bool) -> None:
+        try:
+            while data := await source.read(65536):
                 if is_asked:
                     for method, version, target_path in CALL.findall(data):
                         heard.add((version.decode(), f"{method.decode()} {target_path.decode().partition('?')[0]}"))
-                await target.send(data)
-            await target.send_eof()
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+                target.write(data)
+                await target.drain()
+            target.write_eof()
+        except OSError:
             pass
 
-    async with await anyio.create_unix_listener(path) as listener, anyio.create_task_group() as group:
-        group.start_soon(listener.serve, carry)
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        carried.add(asyncio.create_task(carry(reader, writer)))
+
+    # asyncio's own streams: a socket of anyio that is cancelled while it becomes readable raises in the loop
+    carried: set[asyncio.Task[None]] = set()
+    async with await asyncio.start_unix_server(accept, path):
         yield heard
-        group.cancel_scope.cancel()
+    for each in carried:
+        each.cancel()
+    await asyncio.gather(*carried, return_exceptions=True)
 
 
 async def test_a_stock_engine_and_no_program_of_its_own_are_enough(

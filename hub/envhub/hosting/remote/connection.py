@@ -15,6 +15,7 @@ from yarl import URL
 from envhub.errors import AgentError, ConfigError, CredentialError, EpisodeError, HubError, NotOffered, TaskError
 from envhub.hosting.control import Failure, error_of
 from envhub.hosting.host import CONTRACT_VERSION
+from envhub.models.address import is_loopback
 from envhub.protocols import EnvironmentInfo
 from envhub.tracing import HEADER as TRACE_HEADER
 from envhub.tracing import TRACEPARENT
@@ -51,6 +52,8 @@ class Connection:
         """`on_fault` hears of every call that met the server gone, silent, or talking nonsense."""
         self._grace_seconds = grace_seconds
         self._base = "http://control" if control_url.startswith("unix:") else control_url
+        self.elsewhere = None if control_url.startswith("unix:") or is_loopback(control_url) else URL(control_url).host
+        """The machine that the server is on; None where it is this one."""
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._control, self._agents, self._on_fault = control, agents, on_fault
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 from mcp_types import Tool
 from pydantic import JsonValue
 
-from envhub.errors import EpisodeError, TaskError, VerifierError
+from envhub.errors import EpisodeError, HubError, TaskError, VerifierError
 from envhub.hosting.control import (
     EpisodeStatus,
     OpenedSeat,
@@ -17,6 +17,7 @@ from envhub.hosting.control import (
     Verified,
     VerifyRequest,
 )
+from envhub.hosting.doors import Doors, WaysIn
 from envhub.hosting.remote.agent import Latch, RemotePlane
 from envhub.hosting.remote.connection import Connection, ServerFault
 from envhub.limits import Deadlines
@@ -87,6 +88,19 @@ class RemoteEpisode:
         """Privileged: the world's state."""
         seconds = self._deadlines.setup
         return (await self._connection.ask("GET", f"{self._path}/state", State, seconds=seconds)).state
+
+    async def ways_in(self) -> WaysIn:
+        """The ways into its sandbox, as its server tells them; none into one on another machine."""
+        elsewhere = self._connection.elsewhere
+        if elsewhere is not None:
+            return WaysIn(why_not=f"its environment is served by {elsewhere}, another machine")
+        if self.is_sealed:
+            return WaysIn(why_not="the agent's time is over")
+        try:
+            answer = await self._connection.call("GET", f"{self._path}/doors", Doors, seconds=self._deadlines.tool_call)
+        except HubError as error:
+            return WaysIn(why_not=f"its environment's server tells no way in: {error}")
+        return answer.ways_in
 
     async def seal(self) -> None:
         """Latch: revoke the tokens, cancel calls in flight; learn what the server noted so far."""

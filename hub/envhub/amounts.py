@@ -1,0 +1,72 @@
+"""Numbers as people read them; a missing one is a dash, never a zero."""
+
+import time
+
+NONE = "–"
+
+
+def number(value: float | None) -> str:
+    """A reward."""
+    return NONE if value is None else f"{value:.3f}" if abs(value) < 1e6 else f"{value:.4g}"
+
+
+def share(value: float | None) -> str:
+    """A share, as percent."""
+    return NONE if value is None else f"{value:.1%}"
+
+
+def seconds(value: float | None) -> str:
+    """A time."""
+    if value is None:
+        return NONE
+    if value < 1:
+        return f"{value * 1e3:.2f} ms"
+    if value < 120:
+        return f"{value:.2f} s"
+    return f"{value / 60:.1f} min" if value < 7200 else f"{value / 3600:.1f} h"
+
+
+def dollars(value: float | None) -> str:
+    """A cost."""
+    if value is None:
+        return NONE
+    return f"${value:,.2f}" if value >= 1 else f"${value:.4g}"
+
+
+def moment(at: float | None) -> str:
+    """A time of day, everywhere the same."""
+    if at is None:
+        return NONE
+    try:
+        return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))
+    except (OverflowError, OSError, ValueError):
+        return NONE
+
+
+def size(value: float) -> str:
+    """A count that may be a quantile."""
+    return f"{value:,.0f}"
+
+
+def count(number: int, noun: str) -> str:
+    """So many of something."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def short(count: int | None) -> str:
+    """A large count in few characters."""
+    if count is None:
+        return NONE
+    for unit, scale in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if count >= scale:
+            return f"{count / scale:.1f}{unit}"
+    return str(count)
+
+
+def clock(value: float | None) -> str:
+    """A time that runs: minutes and seconds, and hours where there are any."""
+    if value is None:
+        return NONE
+    hours, minutes = divmod(round(value) // 60, 60)
+    seconds_left = round(value) % 60
+    return f"{hours}:{minutes:02}:{seconds_left:02}" if hours else f"{minutes}:{seconds_left:02}"
