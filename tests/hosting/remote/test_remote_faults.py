@@ -14,7 +14,10 @@ from envhub.rollout import AgentRef, EnvironmentRef, Rollout, Stop, TaskRef
 from tests.hosting.remote import stub as misbehaviour
 from tests.hosting.remote.stub import Handler, Stub, stub_server
 
-QUICK = Deadlines(setup=0.2, tool_call=0.2, verify=0.2, close=0.2)
+PATIENT = Deadlines(setup=10, tool_call=10, verify=10, close=10)
+SHORT_SECONDS = 0.2
+BOUNDS = {"open": ("setup",), "tool": ("tool_call",), "verify": ("verify", "close"), "close": ("close",)}
+"""Which deadlines bound a step; before it is verified, an episode is sealed in the time of its close."""
 KINDS = {
     "garbage": (misbehaviour.garbage, "no JSON|what is no"),
     "another shape": (misbehaviour.another_shape, "what is no|no tool result"),
@@ -45,7 +48,7 @@ async def first_task(server: Stub) -> TaskCard:
     raise AssertionError
 
 
-async def play(server: Stub) -> Rollout:
+async def play(server: Stub, deadlines: Deadlines = PATIENT) -> Rollout:
     host, agent = server.host(), Looker()
     card = await first_task(server)
     cast = Cast(
@@ -57,11 +60,17 @@ async def play(server: Stub) -> Rollout:
         model=None,
         sampling=Sampling(),
         limits=Limits(),
-        deadlines=QUICK,
+        deadlines=deadlines,
     )
     task = TaskRef(split="test", id=card.public.id, digest=card.digest)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         return await Attempt(Item(cast, card, task, "g", "g-0", 0, 0, None), 0, 0.0, lambda attempt: None).play()
+
+
+def short_of(step: str, misbehave: Handler) -> Deadlines:
+    """Patience with every step but one that is never answered: its deadline ends it."""
+    is_endless = misbehave in (misbehaviour.silence, misbehaviour.flood)
+    return PATIENT.model_copy(update=dict.fromkeys(BOUNDS[step], SHORT_SECONDS)) if is_endless else PATIENT
 
 
 async def test_a_server_written_without_ours_is_played() -> None:
@@ -83,7 +92,7 @@ async def test_a_fault_of_the_server_is_the_environments_and_the_next_attempt_is
 ) -> None:
     async with stub_server() as server:
         server.misbehave, server.times = {step: misbehave}, 1
-        broken = await play(server)
+        broken = await play(server, short_of(step, misbehave))
         assert broken.outcome is Outcome.ENVIRONMENT_FAILED
         assert broken.score is None
         fault = broken.faults[0]
@@ -98,7 +107,7 @@ async def test_a_fault_of_the_server_is_the_environments_and_the_next_attempt_is
 async def test_a_rude_close_does_not_change_the_verdict(misbehave: Handler, words: str) -> None:
     async with stub_server() as server:
         server.misbehave = {"close": misbehave}
-        rollout = await play(server)
+        rollout = await play(server, short_of("close", misbehave))
         assert rollout.outcome is Outcome.SCORED
         assert rollout.faults[-1].phase == "close"
 
@@ -149,11 +158,11 @@ async def test_an_answer_as_server_sent_events_is_understood() -> None:
 async def test_a_batch_score_comes_back_and_a_dead_server_is_a_verifier_fault() -> None:
     async with stub_server() as server:
         host, card = server.host(), await first_task(server)
-        score = await host.score(card, Submission(answer="x"), seed=0, deadlines=QUICK)
+        score = await host.score(card, Submission(answer="x"), seed=0, deadlines=PATIENT)
         assert score.reward == 0.5
         server.misbehave = {"batch": misbehaviour.hang_up}
         with pytest.raises(VerifierError, match="is gone"):
-            await host.score(card, Submission(answer="x"), seed=0, deadlines=QUICK)
+            await host.score(card, Submission(answer="x"), seed=0, deadlines=PATIENT)
 
 
 async def test_arguments_too_large_for_the_server_are_the_models_to_mend() -> None:

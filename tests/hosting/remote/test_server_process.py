@@ -26,7 +26,7 @@ READY = {"name": "x", "control_url": "http://127.0.0.1:1", "agent_url": "http://
 @asynccontextmanager
 async def server(program: str) -> AsyncGenerator[ServerProcess]:
     """A program that stands where a server should."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         process = await start("somebody's", Program((sys.executable, "-c", program)))
         try:
             async with anyio.create_task_group() as tasks:
@@ -55,9 +55,9 @@ async def test_a_child_that_holds_the_pipes_open_does_not_hold_up_the_news_of_a_
     note = tmp_path / "pid"
     child = "subprocess.Popen(['sleep', '60'], start_new_session=True)"
     async with server(f"import os, subprocess; open({str(note)!r}, 'w').write(str({child}.pid)); os._exit(4)") as it:
-        with anyio.fail_after(5), pytest.raises(TaskError, match="exit code 4"):
+        with anyio.fail_after(20), pytest.raises(TaskError, match="exit code 4"):
             await it.greet(ORDER)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await it.wait()
         holder = int(note.read_text())
         assert is_running(holder)
@@ -119,7 +119,7 @@ async def test_what_a_server_started_ends_with_it() -> None:
         grandchild = (await process.greet(ORDER)).pid
         assert is_running(grandchild)
         await process.end()
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while is_running(grandchild):
                 await anyio.lowlevel.checkpoint()
 
