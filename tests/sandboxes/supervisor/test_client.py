@@ -57,7 +57,9 @@ def ended(number: int, status: int = 0, flags: int = 0, out: bytes = b"", droppe
 
 
 @asynccontextmanager
-async def sandbox_of(peer: Peer, *, limits: Limits = NO_LIMITS, hello: bytes = HELLO) -> AsyncGenerator[Sandbox]:
+async def sandbox_of(
+    peer: Peer, *, limits: Limits = NO_LIMITS, hello: bytes = HELLO, hello_seconds: float = 10
+) -> AsyncGenerator[Sandbox]:
     """A sandbox whose supervisor does as it is told."""
     ours, theirs = (SocketStream(end) for end in socket.socketpair())
     wire = Wire(theirs)
@@ -72,7 +74,7 @@ async def sandbox_of(peer: Peer, *, limits: Limits = NO_LIMITS, hello: bytes = H
     async with anyio.create_task_group() as group:
         group.start_soon(play)
         try:
-            async with supervise(ours, hello_seconds=0.5) as connection:
+            async with supervise(ours, hello_seconds=hello_seconds) as connection:
                 around = Surroundings("/w", {"A": "1"}, limits=limits)
                 yield SupervisedSandbox(connection, id="one", ref=REF, surroundings=around)
         finally:
@@ -106,7 +108,7 @@ def fault_of(error: BaseException) -> SandboxError:
 )
 async def test_a_peer_that_does_not_greet_is_no_supervisor(hello: bytes, says: str) -> None:
     with pytest.raises((SandboxError, BaseExceptionGroup)) as caught:
-        async with sandbox_of(silence, hello=hello):
+        async with sandbox_of(silence, hello=hello, hello_seconds=10 if hello else 0.5):
             pytest.fail("it was to be refused")
     assert says in str(fault_of(caught.value))
 
