@@ -144,7 +144,7 @@ async def test_output_just_within_the_cap_is_whole(sandbox: Sandbox) -> None:
 
 
 async def test_a_command_that_was_stopped_at_its_deadline_keeps_what_it_said(sandbox: Sandbox) -> None:
-    done = await sandbox.exec("echo so far; echo and here >&2; sleep 1000", timeout_seconds=0.7)
+    done = await sandbox.exec("echo so far; echo and here >&2; sleep 1000", timeout_seconds=2)
     assert done.timed_out
     assert done.exit_status is None
     assert (done.stdout.text, done.stderr.text) == ("so far\n", "and here\n")

@@ -1,13 +1,12 @@
 """What breaks, and what one sandbox sees of another."""
 
 import os
-import signal
 import socket
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import anyio
+import psutil
 import pytest
 
 from envhub.errors import SandboxError
@@ -25,19 +24,14 @@ def break_down(sandbox: Sandbox, kind: str) -> None:
             client.api.kill(sandbox.id)
         client.close()
         return
-    for child in _children(os.getpid()):
-        with suppress(OSError):
-            if sandbox.id in (Path("/proc") / str(child) / "cmdline").read_text():
-                below = _children(child)
-                os.kill(child, signal.SIGKILL)  # first, or it could still report that a program ended
-                for pid in below:
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-
-
-def _children(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            if any(sandbox.id in word for word in child.cmdline()):
+                below = child.children()
+                child.kill()  # first, or it could still report that a program ended
+                for process in below:
+                    with suppress(psutil.NoSuchProcess):
+                        process.kill()
 
 
 async def test_a_sandbox_that_breaks_ends_every_call_at_once(provider: SandboxProvider, kind: str) -> None:

@@ -27,7 +27,7 @@ async def test_a_command_at_its_deadline_is_dead_with_all_it_started(sandbox: Sa
     ends: list[Finished] = []
 
     async def run() -> None:
-        ends.append(await sandbox.exec(VICTIMS[victim] + "\n" + STAYS, timeout_seconds=3))
+        ends.append(await sandbox.exec(VICTIMS[victim] + "\n" + STAYS, timeout_seconds=4))
 
     pids: list[int] = []
     async with anyio.create_task_group() as group:

@@ -79,7 +79,7 @@ async def test_a_signal_reaches_a_program(sandbox: Sandbox) -> None:
 
 
 async def test_a_program_has_a_deadline_where_one_is_given(sandbox: Sandbox) -> None:
-    async with sandbox.start("echo up; sleep 1000", timeout_seconds=1) as program:
+    async with sandbox.start("echo up; sleep 1000", timeout_seconds=2) as program:
         assert [piece async for piece in program.output()] == [("stdout", b"up\n")]
         done = await program.wait()
     assert (done.exit_status, done.timed_out) == (None, True)

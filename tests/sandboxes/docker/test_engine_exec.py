@@ -1,6 +1,7 @@
 """What stands in for the supervisor where that cannot run: the engine's own exec, loudly."""
 
 import logging
+import secrets
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from envhub.sandbox import CommandNotStarted, File, Sandbox, SandboxFileError, S
 from envhub_sandboxes.docker.engine import Engine
 from envhub_sandboxes.docker.making import Maker
 from envhub_sandboxes.docker.provider import DockerProvider
+from tests.sandboxes.docker.test_volume import name_of
 
 
 @asynccontextmanager
@@ -34,19 +36,14 @@ async def bare(provider: DockerProvider, spec: SandboxSpec) -> AsyncGenerator[Sa
 async def test_it_is_taken_loudly_where_the_supervisor_does_not_run(
     provider: DockerProvider, spec: SandboxSpec, engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
+    payload = b"no program " + secrets.token_bytes(8)  # a volume that nobody else's test has
     with caplog.at_level(logging.WARNING):
-        async with opened(provider, spec, b"no program") as sandbox:
+        async with opened(provider, spec, payload) as sandbox:
             assert sandbox.ref.runner == "engine-exec"
             assert any("deadline ends the whole sandbox" in text for text in sandbox.ref.limitations)
             assert (await sandbox.exec("echo works")).stdout.text == "works\n"
     assert "slower and weaker" in caplog.text
-    found = await engine.call(engine.api.volumes)
-    for volume in found["Volumes"]:
-        if volume["Name"] == NO_PROGRAM.format(engine.architecture):
-            await engine.call(engine.api.remove_volume, volume["Name"])
-
-
-NO_PROGRAM = "envhub-supervisor-77c81fb66a43b886-{}"
+    await engine.call(engine.api.remove_volume, name_of(payload, engine))
 
 
 async def test_commands_run_and_say_how_they_ended(bare: Sandbox) -> None:

@@ -60,7 +60,7 @@ async def test_a_full_disk_is_an_error_of_the_program(sandbox: Sandbox) -> None:
 
 
 async def test_a_command_that_ignores_term_is_killed(sandbox: Sandbox) -> None:
-    done = await sandbox.exec("trap '' TERM INT HUP; echo deaf; while :; do sleep 1; done", timeout_seconds=1)
+    done = await sandbox.exec("trap '' TERM INT HUP; echo deaf; while :; do sleep 1; done", timeout_seconds=2)
     assert (done.timed_out, done.survivors, done.stdout.text) == (True, 0, "deaf\n")
     assert await is_well(sandbox)
 
