@@ -33,10 +33,17 @@ def settings(folder: Path, **more: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def supplied(folder: Path, **more: Any) -> AsyncGenerator[Supply[RolloutGroup]]:
-    """A supply of groups, for ten seconds at most."""
-    with anyio.fail_after(10):
+    """A supply of groups, for a minute at most."""
+    with anyio.fail_after(60):
         async with envhub.collect(groups=True, **settings(folder, **more)) as supply:
             yield supply
+
+
+async def asking(supply: Supply[RolloutGroup]) -> None:
+    """Wait until units are begun, and all of their samples that may play ask a model that takes its time."""
+    while not supply.stats.in_flight:
+        await anyio.wait_all_tasks_blocked()
+    await anyio.wait_all_tasks_blocked()
 
 
 async def all_of(supply: Supply[RolloutGroup]) -> list[RolloutGroup]:

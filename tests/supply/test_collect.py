@@ -8,11 +8,11 @@ import anyio
 import pytest
 
 import envhub
-from envhub import Outcome, Rollout, SupplyError, UsageError
+from envhub import Outcome, Rollout, RolloutGroup, Supply, SupplyError, UsageError
 from envhub.store import open_run
 from envhub.supply.desk import MOST_STRIKES
 
-from .conftest import all_of, settings, supplied
+from .conftest import all_of, asking, settings, supplied
 
 
 async def test_every_task_comes_once_as_a_whole_group(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ async def test_what_is_handed_out_is_durable(tmp_path: Path) -> None:
 
 async def test_single_rollouts_come_where_no_groups_are_asked_for(tmp_path: Path) -> None:
     rollouts = list[Rollout]()
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with envhub.collect(groups=False, **settings(tmp_path)) as supply:
             rollouts = [rollout async for rollout in supply]
     assert Counter(rollout.task.id for rollout in rollouts) == Counter({str(number): 4 for number in range(6)})
@@ -154,9 +154,18 @@ async def test_an_error_of_the_consumer_arrives_as_it_is(tmp_path: Path) -> None
 
 
 async def test_a_cancelled_consumer_leaves_within_bounds_and_episodes_are_on_record(tmp_path: Path) -> None:
-    with anyio.move_on_after(0.5):
-        async with supplied(tmp_path, model="mock/say?latency=60") as supply:
-            await anext(supply)
+    async with anyio.create_task_group() as tasks:
+
+        async def consume() -> None:
+            async with supplied(tmp_path, model="mock/say?latency=600") as supply:
+                tasks.start_soon(leave, supply)
+                await anext(supply)
+
+        async def leave(supply: Supply[RolloutGroup]) -> None:
+            await asking(supply)
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(consume)
     with open_run(tmp_path / "run") as run:
         assert run.info.status == "interrupted"
         assert run.outcomes() == {Outcome.CANCELLED: 8}

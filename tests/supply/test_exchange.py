@@ -13,7 +13,7 @@ from envhub.supply.control import InFlight
 from envhub.supply.gate import Gate, GatedModel
 from envhub.supply.policy import Policy
 
-from .conftest import all_of, settings, supplied
+from .conftest import all_of, asking, settings, supplied
 
 
 class SlowModel:
@@ -156,8 +156,8 @@ async def test_every_way_to_pause_lets_the_run_go_on(tmp_path: Path, in_flight: 
 
 
 async def test_calls_that_do_not_finish_in_time_are_broken_off(tmp_path: Path) -> None:
-    async with supplied(tmp_path, model="mock/say?text=done&latency=30") as supply:
-        await anyio.wait_all_tasks_blocked()
+    async with supplied(tmp_path, model="mock/say?text=done&latency=600") as supply:
+        await asking(supply)
         await supply.pause(patience_seconds=0.01)
         assert supply.stats.aborted_calls == 8
 
@@ -204,7 +204,7 @@ async def test_versions_only_grow(tmp_path: Path) -> None:
 async def test_a_supply_without_a_model_has_nothing_that_grows_old(tmp_path: Path) -> None:
     supply: Supply[RolloutGroup]
     more = settings(tmp_path, model=None, agent="null")
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with envhub.collect(groups=True, **more) as supply:
             await supply.publish_weights(9)
             groups = await all_of(supply)

@@ -46,7 +46,7 @@ async def _listen(server: ModelServer, *, task_status: anyio.abc.TaskStatus[str]
 async def supplied(folder: Path, urls: list[str], **more: Any) -> AsyncGenerator[Supply[RolloutGroup]]:
     """A supply from these servers."""
     more = {"model": "hosted_vllm/served", "base_url": tuple(urls), "control": VllmControl(urls)} | more
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with envhub.collect(groups=True, **settings(folder, **more)) as supply:
             yield supply
 
@@ -92,7 +92,7 @@ async def test_a_server_without_the_routes_is_an_error_that_says_what_to_do() ->
 
 async def test_a_server_that_is_gone_is_named_and_the_others_are_told() -> None:
     async with serving() as (urls, _):
-        both = VllmControl([*urls, "http://127.0.0.1:9/v1"], timeout_seconds=2)
+        both = VllmControl([*urls, "http://127.0.0.1:9/v1"], timeout_seconds=20)
         with pytest.raises(SupplyError, match=r"127\.0\.0\.1:9/pause"):
             await both.pause("finish")
         assert await VllmControl(urls).are_paused() == [True]
@@ -100,7 +100,7 @@ async def test_a_server_that_is_gone_is_named_and_the_others_are_told() -> None:
 
 async def test_a_control_that_fails_keeps_the_version_and_holds_generation(tmp_path: Path) -> None:
     async with serving() as (urls, _):
-        control = VllmControl([*urls, "http://127.0.0.1:9/v1"], timeout_seconds=2)
+        control = VllmControl([*urls, "http://127.0.0.1:9/v1"], timeout_seconds=20)
         async with supplied(tmp_path, urls, control=control) as supply:
             with pytest.raises(SupplyError):
                 await supply.publish_weights()

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable
 
+import anyio
+
 from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task
 
 
@@ -16,6 +18,8 @@ class WorldConfig(EnvironmentConfig):
     """Every so many-th task cannot be set up."""
     flaky: int = 0
     """So many set-ups of each task break before one holds."""
+    stuck: int = 0
+    """Set-ups of each task, after so many, that never come to an end; 0 is none."""
 
 
 seen: Counter[tuple[str, str]] = Counter()
@@ -34,8 +38,11 @@ class World(Environment[WorldConfig]):
         number, config = int(self.task.public.id), self.config
         if config.broken and number % config.broken == 0:
             raise RuntimeError("it does not stand")
-        if self._count("setup") <= config.flaky:
+        begun = self._count("setup")
+        if begun <= config.flaky:
             raise RuntimeError("it stands next time")
+        if config.stuck and begun > config.stuck:
+            await anyio.sleep_forever()
 
     async def verify(self, submission: Submission) -> Score:
         number, config = int(self.task.public.id), self.config
