@@ -26,11 +26,13 @@ from envhub.models.credentials import Credentials
 from envhub.store import open_run
 
 HALL = Path(__file__).parent / "hall.py"
+PATIENCE_SECONDS = 60.0
+"""The most that any wait of a test takes, also for containers on a crowded machine."""
 
 
 async def until(claim: Callable[[], object]) -> None:
     """Wait until something holds."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE_SECONDS):
         while not claim():
             await anyio.lowlevel.checkpoint()
 
@@ -173,7 +175,7 @@ def watch(tmp_path: Path, runtime: Path) -> Watch:
             yield run
             if guest is not None:
                 guest.gate.set()
-            with anyio.fail_after(10):
+            with anyio.fail_after(PATIENCE_SECONDS):
                 await run.over.wait()
 
     return watched

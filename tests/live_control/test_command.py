@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +61,13 @@ def listed(live: Live) -> Any:
     return json.loads(done.stdout)
 
 
-def in_flight(live: Live, count: int) -> list[str]:
-    """The rollouts in flight, once there are so many."""
+def in_flight(live: Live, count: int, over: Collection[str] = ()) -> list[str]:
+    """The rollouts in flight, once there are so many, and none of those that are to be over."""
     while True:
         (hub,) = listed(live)
-        if len(hub["rollouts"]) == count:
-            return [view["rollout_id"] for view in hub["rollouts"]]
+        names = [view["rollout_id"] for view in hub["rollouts"]]
+        if len(names) == count and not set(names) & set(over):
+            return names
         time.sleep(BETWEEN_LOOKS)
 
 
@@ -87,7 +88,7 @@ def test_a_run_is_seen_steered_and_ended_from_outside(live: Live, slow: Process,
     assert "verified and scored" in live("interrupt", other, "--run", str(tmp_path / "run")).stdout
     with started(tmp_path, "live", "events", "run", "--json") as follower:
         assert follower.stdout is not None
-        in_flight(live, 4)  # two more have taken the places of the two that ended
+        in_flight(live, 4, over=(one, other))  # two more have taken their places
         assert live("interrupt", "--all").exit_code == 0
         assert listed(live)[0]["run"]["status"] == "finishing"
         while not listed(live)[0]["run"]["followers"]:
@@ -95,8 +96,8 @@ def test_a_run_is_seen_steered_and_ended_from_outside(live: Live, slow: Process,
             time.sleep(BETWEEN_LOOKS)
         assert live("cancel", "--all", "--yes").exit_code == 0
         events = [json.loads(line) for line in follower.stdout]
-        assert follower.wait(30) == 0
-    out, err = slow.communicate(timeout=30)
+        assert follower.wait(60) == 0
+    out, err = slow.communicate(timeout=60)
     assert slow.returncode == 130, err
     assert json.loads(out)["status"] == "interrupted"
     assert events[-1]["kind"] == "run_ended"
@@ -115,14 +116,14 @@ def test_a_run_is_paused_told_and_asked_for_another_attempt(live: Live, slow: Pr
     assert json.loads(live("tell", one[:10], "Hurry up.", "--json").stdout)["message"].startswith(f"{one} is told")
     live("interrupt", one)
     live("cancel", other)
-    in_flight(live, 1)
+    in_flight(live, 1, over=(one, other))
     assert f"{other} is played again" in live("retry", other, "--run", "run").stdout
     problem = live("retry", other).exception
     assert "waits to be played" in str(problem)
     assert "goes on" in live("resume", "--run", str(tmp_path / "run")).stdout
     in_flight(live, 3)
     assert live("cancel", "--all", "--yes").exit_code == 0
-    slow.communicate(timeout=30)
+    slow.communicate(timeout=60)
     with open_run(tmp_path / "run") as reader:
         told = reader.rollout(one)
         assert [summary.attempt for summary in reader.attempts(other)] == [0, 1]

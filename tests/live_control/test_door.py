@@ -20,7 +20,7 @@ from envhub.live.door import MOST_CLIENTS
 from envhub.live.folder import LONGEST_PATH, choose_path, find_sockets, is_alive, socket_folders, why_unsafe
 from envhub.live.protocol import LONGEST_REQUEST
 
-from .conftest import IS_ROOT, Guest, Watch, until
+from .conftest import IS_ROOT, PATIENCE_SECONDS, Guest, Watch, until
 
 
 class Raw:
@@ -28,7 +28,7 @@ class Raw:
 
     def __init__(self, path: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.settimeout(10)
+        self.socket.settimeout(PATIENCE_SECONDS)
         self.socket.connect(str(path))
         self._file = self.socket.makefile("rb")
 
@@ -235,7 +235,7 @@ async def test_more_clients_than_fit_are_told_so(watch: Watch) -> None:
         for client in clients:
             client._file.close()  # pyright: ignore[reportPrivateUsage]
             client.socket.close()
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE_SECONDS):
             while True:
                 # One that is refused may be hung up on while it still asks.
                 with suppress(ConnectionError), raw(path) as again:
@@ -290,7 +290,7 @@ async def test_a_follower_that_reads_nothing_to_the_end_does_not_hold_the_run(
             client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             await client.ask(b'{"id":1,"method":"events"}')
             guest.gate.set()
-            with anyio.fail_after(20):
+            with anyio.fail_after(PATIENCE_SECONDS):
                 await run.over.wait()
 
 

@@ -80,10 +80,12 @@ async def test_a_paused_run_can_be_ended(watch: Watch, way: str) -> None:
 
 
 async def test_a_time_limit_ends_a_paused_run(watch: Watch) -> None:
-    guest = Guest(is_open=True)
-    async with watch(guest, limit=1000, concurrency=1, run_limits={"max_seconds": 0.3}) as run, run.knock() as client:
+    guest = Guest()
+    async with watch(guest, limit=1000, concurrency=1, run_limits={"max_seconds": 2}) as run, run.knock() as client:
         await client.pause()
-        with anyio.fail_after(5):
+        guest.gate.set()
+        await until(lambda: not run.live.attempts)
+        with anyio.fail_after(20):
             await run.over.wait()
     assert run.stop.reason is not None
 

@@ -1,13 +1,17 @@
 """Looking in: what is told, and what is not."""
 
 import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from envhub.live import client as live_client
 from envhub.live.broadcast import MOST_WAITING, Follower
 from envhub.live.client import LiveClient, choose_run, find_running
+from envhub.live.folder import socket_folders
 from envhub.live.protocol import Event
 from envhub.rollout import Rollout
 
@@ -183,11 +187,14 @@ async def test_a_watcher_that_breaks_does_not_break_the_run(watch: Watch) -> Non
 async def test_a_run_is_found_by_its_directory_its_id_and_its_beginning(
     watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def only(environ: Mapping[str, str]) -> tuple[Path, ...]:
+        return socket_folders(environ)[:1]  # and not where other tests' hubs come and go
+
+    monkeypatch.setattr(live_client, "socket_folders", only)
     guest = Guest()
     async with watch(guest) as run:
-        running, problems = await find_running(run.environ)
-        assert problems == []
-        found = next(hub for hub in running if hub.listing.run.directory == str(run.directory))
+        (found,), problems = await find_running(run.environ)
+        assert (problems, found.listing.run.directory) == ([], str(run.directory))
         run_id = found.listing.run.run_id
         monkeypatch.chdir(run.directory.parent)
         for name in (str(run.directory), "run", "./run", run_id, run_id[:-4]):
