@@ -7,8 +7,6 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from textual.worker import WorkerFailed
-
 from envhub.live.plain import plain, plain_name
 from envhub.serving.redaction import RedactingFormatter
 from envhub_tui.settings import state_folder
@@ -58,8 +56,6 @@ def logging_beside(environ: Mapping[str, str]) -> Generator[None]:
 
 def breakage(error: BaseException, environ: Mapping[str, str]) -> str:
     """What is told of an error nobody expected; all of it goes to the log. Its text may be anybody's."""
-    if isinstance(error, WorkerFailed):  # says nothing of where it happened
-        error = error.error
     logger.error("hub watch broke", exc_info=error)
     said = plain_name(str(error))
     return (

@@ -12,11 +12,12 @@ from envhub.score import Component
 from envhub.store import open_run
 from envhub.watching import RunFeed
 from envhub_tui.widgets.rollout.document import Section
+from envhub_tui.widgets.rollout.facts import Mates
 from envhub_tui.widgets.rollout.reading import other_sample, place_of, read_record, training_rows
 from envhub_tui.widgets.rollout.record import raw_record, record_text
+from envhub_tui.widgets.rollout.stretches import stretches
 from envhub_tui.widgets.rollout.transcript import transcript
-from envhub_tui.widgets.rollout.verdict import Mates, verdict
-from envhub_tui.widgets.rollout.waterfall import stretches
+from envhub_tui.widgets.rollout.verdict import verdict
 from tests.store.records import conversation, record, write
 
 

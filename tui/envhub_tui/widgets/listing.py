@@ -1,9 +1,8 @@
 """A table of any length: lines are made only while they can be seen, and no object is kept for a row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -16,29 +15,8 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column that is shown."""
-
-    name: str
-    title: str
-    width: int
-    """In cells."""
-    is_right: bool = False
-
-
-class Cell(NamedTuple):
-    """What stands in a column of a row: plain text. A tuple: hundreds are made for a frame."""
-
-    text: str
-    style: str = ""
-    """Rich's."""
-    spans: bool = False
-    """Goes on to the end of the line; the columns after it are not asked for."""
-
-
-EMPTY = Cell("")
+from envhub_tui.widgets.cells import EMPTY as EMPTY
+from envhub_tui.widgets.cells import Cell, Column
 
 
 def fitted(text: str, width: int, *, is_right: bool = False) -> str:

@@ -12,6 +12,7 @@ from envhub.drawing.fitting import LABEL
 from envhub.drawing.flight import flight_line
 from envhub.drawing.machines import backend_table, sandbox_table, staff_table
 from envhub_tui.watched import WatchedRun
+from envhub_tui.widgets.machine_words import why_none
 
 
 class MachinesPane(VerticalScroll):
@@ -65,7 +66,7 @@ def machines_text(run: WatchedRun, width: int) -> Text:
         total = None if view is None else view.in_flight
         parts = [_title("In flight"), flight_line(run.feed.live, width, 3, total=total, zeros=True), Text()]
     if not is_on or view is None:
-        return Text("\n").join([*parts, _title("Machines"), *_wrapped(_why_none(run), width)])
+        return Text("\n").join([*parts, _title("Machines"), *_wrapped(why_none(run), width)])
     parts.append(_title("Model servers"))
     if view.backends:
         parts.append(backend_table(view.backends, width))
@@ -96,16 +97,3 @@ def _wrapped(words: str, width: int) -> list[Text]:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}" if lines[-1] else word
     return [Text(line, LABEL) for line in lines]
-
-
-def _why_none(run: WatchedRun) -> str:
-    match run.feed.info.status:
-        case "running":
-            return (
-                "the run's hub has not answered yet; machines are told of by the hub that plays a run, on this machine "
-                "and to the user who started it"
-            )
-        case "dead":
-            return "the run was killed, and nothing plays it; hub run --resume goes on with it"
-        case status:
-            return f"the run is {status}: nothing plays it any more, and machines are told of only while it plays"

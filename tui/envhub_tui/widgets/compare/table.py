@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 
 from envhub.amounts import number
 from envhub.comparing.tasks import TaskDifference
+from envhub_tui.widgets.cells import Cell, Column
 from envhub_tui.widgets.compare.words import VERDICTS, chance_word, samples, signed, unscored, verdict
-from envhub_tui.widgets.listing import Cell, Column, Listing, shared_out
+from envhub_tui.widgets.listing import Listing, shared_out
 from envhub_tui.widgets.words import named
 
 WIDE = 130

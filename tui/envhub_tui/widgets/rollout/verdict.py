@@ -1,50 +1,24 @@
 """The score of a rollout as a document; of one that has none, what became of it."""
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from rich.text import Text
 
 from envhub.amounts import count, dollars, number, seconds, short
-from envhub.drawing.outcomes import ENDINGS
 from envhub.rollout import Rollout
 from envhub.score import ModelCall, Score
-from envhub.watching.columns import Columns
 from envhub_tui.widgets.rollout.document import Piece, Section
 from envhub_tui.widgets.rollout.drawn import drawn_line
+from envhub_tui.widgets.rollout.facts import Fact, Mates, mates_facts, outcome_facts, training_facts
 from envhub_tui.widgets.rollout.transcript import MESSAGE_ROWS, fault_pieces, said
 
 _BAR = 24
-_KINDS = {
-    "agent_failure": "The agent failed",
-    "infrastructure_fault": "What the rollout ran on broke",
-    "verifier_fault": "The verifier broke",
-    "cancelled": "It was cut short",
-    "scored": "It was scored",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Mates:
-    """The samples of the same task that count: their rewards, None for each that has none."""
-
-    rewards: tuple[float | None, ...]
-
-    @classmethod
-    def of(cls, columns: Columns, place: int) -> "Mates":
-        """Those of a row, itself included where it counts."""
-        codes = columns.words["group_id"].codes
-        group = codes[place]
-        rewards = columns.numbers["reward"]
-        found = [rewards[row] for row, code in enumerate(codes) if code == group and columns.effective[row]]
-        return cls(tuple(None if math.isnan(reward) else reward for reward in found))
 
 
 def verdict(rollout: Rollout, mates: Mates | None) -> list[Section]:
     """What there is to say of how it ended."""
-    sections = [_section("outcome", "Outcome", _outcome(rollout))]
+    sections = [_section("outcome", "Outcome", _facts(outcome_facts(rollout)))]
     score = rollout.score
     if score is not None:
         if score.components:
@@ -66,8 +40,8 @@ def verdict(rollout: Rollout, mates: Mates | None) -> list[Section]:
             Section("faults", _heading(count(len(rollout.faults), "fault")), partial(fault_pieces, rollout))
         )
     if mates is not None and len(mates.rewards) > 1:
-        sections.append(_section("mates", "Samples of the same task", _mates(mates, rollout.reward)))
-    sections.append(_section("training", "For training", _training(rollout)))
+        sections.append(_section("mates", "Samples of the same task", _facts(mates_facts(mates, rollout.reward))))
+    sections.append(_section("training", "For training", _facts(training_facts(rollout))))
     if rollout.answer is not None:
         answer = rollout.answer
         piece = Piece("answer", answer or "(empty)", folded_rows=MESSAGE_ROWS, indent=2)
@@ -92,35 +66,14 @@ def _section(key: str, title: str, lines: Sequence[Text]) -> Section:
     )
 
 
-def _fact(name: str, value: Text | str) -> Text:
-    return Text.assemble((f"{name:<12}", "dim"), value)
+def _facts(facts: Sequence[Fact]) -> list[Text]:
+    return [_fact(fact) for fact in facts]
 
 
-def _outcome(rollout: Rollout) -> list[Text]:
-    ending = ENDINGS[rollout.outcome.kind]
-    lines: list[Text] = []
-    score = rollout.score
-    if score is None:
-        lines += [
-            _fact("outcome", Text(f"{ending.mark} {rollout.outcome.value} ({ending.word})", ending.style)),
-            _fact("reward", "there is none: unscored, which is not 0"),
-            _fact("", f"{_KINDS[rollout.outcome.kind]}."),
-        ]
-    else:
-        passed = {None: "no verdict on passing", True: "passed", False: "not passed"}[score.passed]
-        style = {None: "", True: "green", False: "yellow"}[score.passed]
-        lines += [
-            _fact("reward", Text(number(score.reward), style="bold")),
-            _fact("", Text(passed, style=style)),
-            _fact("outcome", Text(f"{ending.mark} {ending.word}", ending.style)),
-        ]
-        if (verifier := score.verifier) is not None:
-            told = f"{drawn_line(verifier.name, 60)} {drawn_line(verifier.version, 20)}"
-            lines.append(_fact("verifier", Text.assemble(told, (f"  {drawn_line(verifier.digest, 24)}…", "dim"))))
-        if score.turn_rewards:
-            lines.append(_fact("turns", f"{count(len(score.turn_rewards), 'turn')} have rewards of their own"))
-    lines.append(_fact("stopped", rollout.stop.value.replace("_", " ")))
-    return lines
+def _fact(fact: Fact) -> Text:
+    mark = f"{fact.mark} " if fact.mark else ""
+    line = Text.assemble((f"{fact.name:<12}", "dim"), (f"{mark}{fact.value}", fact.style))
+    return line.append(f"  {fact.remark}…", "dim") if fact.remark else line
 
 
 def _components(score: Score) -> list[Text]:
@@ -138,41 +91,6 @@ def _components(score: Score) -> list[Text]:
                 (number(share), "bold"),
             )
         )
-    return lines
-
-
-def _mates(mates: Mates, own: float | None) -> list[Text]:
-    scored = [reward for reward in mates.rewards if reward is not None]
-    unscored = len(mates.rewards) - len(scored)
-    lines = [_fact("samples", count(len(mates.rewards), "sample") + (f", {unscored} unscored" if unscored else ""))]
-    if scored:
-        shown = "  ".join(map(number, sorted(scored)[:64])) + (" …" if len(scored) > 64 else "")
-        mean = sum(scored) / len(scored)
-        spread = math.sqrt(sum((reward - mean) ** 2 for reward in scored) / len(scored))
-        lines += [_fact("rewards", shown), _fact("mean", f"{number(mean)}, standard deviation {number(spread)}")]
-        if own is not None and spread > 0:
-            told = f"{own - mean:+.3f} from the mean, {(own - mean) / spread:+.2f} deviations"
-            lines.append(_fact("advantage", told))
-        elif own is not None:
-            lines.append(_fact("advantage", "none: all are alike, so there is nothing to learn from"))
-    return lines
-
-
-def _training(rollout: Rollout) -> list[Text]:
-    why = drawn_line(rollout.trainable_reason or "no reason was recorded")
-    lines = [_fact("trainable", Text("yes", style="green") if rollout.trainable else Text(f"no: {why}"))]
-    if rollout.gaps:
-        lines.append(_fact("missing", ", ".join(drawn_line(gap, 60) for gap in rollout.gaps)))
-    if rollout.retuned is not None:
-        limits = rollout.retuned.model_dump(exclude_none=True)
-        told = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in limits.items()) or "none"
-        lines.append(_fact("retuned", f"a person changed its limits while it was played, to: {told}"))
-    for told in rollout.told:
-        said = f"{drawn_line(told.text, 120)!r} ({seconds(told.at)} in): its score is not the agent's alone"
-        lines.append(_fact("told", f"a person said to {drawn_line(told.seat, 40)}: {said}"))
-    versions = (rollout.policy_version_min, rollout.policy_version_max)
-    if versions != (None, None):
-        lines.append(_fact("policy", f"versions {versions[0]} to {versions[1]}"))
     return lines
 
 

@@ -1,17 +1,12 @@
 """When each stage, model call and tool call of a rollout was, on one axis of time."""
 
-from dataclasses import dataclass
-from typing import Literal
-
 from rich.text import Text
 
 from envhub.amounts import NONE, seconds, share
 from envhub.rollout import Rollout
-from envhub_tui.widgets.rollout.drawn import drawn_line
 from envhub_tui.widgets.rollout.rows_view import RowsView
-from envhub_tui.widgets.rollout.transcript import turn_number
+from envhub_tui.widgets.rollout.stretches import Kind, Stretch, stretches, sums
 
-Kind = Literal["queue", "setup", "model", "tool", "verify", "close"]
 _LOOKS: dict[Kind, tuple[str, str]] = {
     "queue": ("·", "bright_black"),
     "setup": ("░", "cyan"),
@@ -21,38 +16,6 @@ _LOOKS: dict[Kind, tuple[str, str]] = {
     "close": ("░", "bright_black"),
 }
 """What a bar is drawn with: signs differ as colours do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """Something that took time."""
-
-    kind: Kind
-    name: str
-    started: float
-    seconds: float
-    is_error: bool = False
-
-
-def stretches(rollout: Rollout) -> list[Stretch]:
-    """All of them, as they began."""
-    timings = rollout.timings
-    found: list[Stretch] = []
-    if timings.setup:
-        found.append(Stretch("setup", "setup", 0.0, timings.setup))
-    for turn in rollout.turns:
-        found.append(Stretch("model", turn_number(turn.index), turn.started, turn.seconds))
-        found += [
-            Stretch("tool", drawn_line(call.name, 60), call.started, call.seconds, call.is_error)
-            for call in turn.tool_calls
-        ]
-    # Of these two only the lengths are recorded: they follow the agent, the one after the other.
-    ended = timings.setup + timings.agent
-    if timings.verify:
-        found.append(Stretch("verify", "verify", ended, timings.verify))
-    if timings.close:
-        found.append(Stretch("close", "close", ended + timings.verify, timings.close))
-    return found
 
 
 class Waterfall(RowsView):
@@ -110,20 +73,10 @@ class Waterfall(RowsView):
 
 
 def _sums(rollout: Rollout) -> list[Text]:
-    timings = rollout.timings
     rows: list[Text] = []
-    parts: list[tuple[Kind | None, str, float, str]] = [
-        ("queue", "waiting to start", timings.queue, ""),
-        ("setup", "setup", timings.setup, ""),
-        (None, "agent", timings.agent, "model and tools are in this"),
-        ("model", "model", timings.model, f"{len(rollout.turns):,} turns"),
-        ("tool", "tools", timings.tool, f"{sum(len(turn.tool_calls) for turn in rollout.turns):,} calls"),
-        ("verify", "verify", timings.verify, ""),
-        ("close", "close", timings.close, ""),
-        (None, "total", timings.total, ""),
-    ]
-    for kind, name, took, note in parts:
-        sign, style = _LOOKS[kind] if kind else (" ", "")
-        part = share(took / timings.total) if timings.total else NONE
-        rows.append(Text.assemble((f"{sign} ", style), f"{name:<17}{seconds(took):>10}  {part:>6}  ", (note, "dim")))
+    for each in sums(rollout):
+        sign, style = _LOOKS[each.kind] if each.kind else (" ", "")
+        part = NONE if each.share is None else share(each.share)
+        figures = f"{each.name:<17}{seconds(each.seconds):>10}  {part:>6}  "
+        rows.append(Text.assemble((f"{sign} ", style), figures, (each.note, "dim")))
     return [*rows, Text("")]

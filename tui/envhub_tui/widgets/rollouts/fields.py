@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from envhub_tui.widgets.listing import Column
+from envhub_tui.widgets.cells import Column
 
 GAP = 2
 _LEAST_TASK, _MOST_TASK = 10, 48

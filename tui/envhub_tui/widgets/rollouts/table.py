@@ -13,7 +13,8 @@ from textual.reactive import Reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from envhub_tui.widgets.listing import Cell, Column, Listing, fitted, parsed
+from envhub_tui.widgets.cells import Cell, Column
+from envhub_tui.widgets.listing import Listing, fitted, parsed
 
 # On the class it is the reactive, whatever it is declared as.
 _VIRTUAL_SIZE = cast(Reactive[Size], Widget.virtual_size)

@@ -14,7 +14,8 @@ from envhub.watching import RunFeed
 from envhub.watching.groups import Line, Lines
 from envhub_tui.target import Target
 from envhub_tui.watched import WatchedRun
-from envhub_tui.widgets.listing import Cell, Column, Listing
+from envhub_tui.widgets.cells import Cell, Column
+from envhub_tui.widgets.listing import Listing
 from envhub_tui.widgets.rollouts.standing import Standing
 from envhub_tui.widgets.rollouts.table import LiveTable
 from envhub_tui.widgets.rollouts.wording import name_of, shortened

@@ -13,7 +13,7 @@ from envhub.rollout import Outcome
 from envhub.store import LiveState
 from envhub.watching.columns import Columns
 from envhub.watching.components import Components
-from envhub_tui.widgets.listing import EMPTY, Cell
+from envhub_tui.widgets.cells import EMPTY, Cell
 
 # Some terminals join what these stand between, others do not, and give what they join other widths.
 _JOINERS = re.compile("[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200c\u200d\u3164\ufe00-\ufe0f\uffa0]")

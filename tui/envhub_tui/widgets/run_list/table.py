@@ -6,7 +6,8 @@ from pathlib import Path
 from envhub.store import RunInfo
 from envhub.watching import SeenRun
 from envhub.watching.fuzzy import closeness
-from envhub_tui.widgets.listing import EMPTY, Cell, Column, Listing, shared_out
+from envhub_tui.widgets.cells import EMPTY, Cell, Column
+from envhub_tui.widgets.listing import Listing, shared_out
 from envhub_tui.widgets.run_list.line import (
     STYLES,
     Line,
