@@ -12,6 +12,8 @@ from envhub.models.chunks import Assembly, parse_chunk
 from tests.models.listening import Listener
 from tests.models.servers import chunk
 
+UNCOUNTABLE = b'{"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 9223372036854775808}}'
+
 
 def unpriced(prompt_tokens: int, output_tokens: int) -> float | None:
     return None
@@ -170,7 +172,9 @@ async def test_a_failure_in_the_stream_is_no_answer(event: dict[str, Any], probl
         await assembled(chunk({"content": "x"}), event)
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"choices": 7}', b'{"choices": [{"delta": 7}]}', b"\xff"])
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b'{"choices": 7}', b'{"choices": [{"delta": 7}]}', b"\xff", UNCOUNTABLE]
+)
 def test_what_is_no_chunk_is_refused(data: bytes) -> None:
     with pytest.raises(BadAnswer, match="no chunk"):
         parse_chunk(data)

@@ -172,8 +172,9 @@ async def test_the_policy_version_of_the_header_wins() -> None:
 
 
 async def test_a_version_that_is_no_number_is_left_out() -> None:
-    async with Script(say(weight_version="default")).serve() as url, direct(url) as model:
-        assert (await model.generate(ask())).policy_version is None
+    for version in ("default", "9999999999", 2**63, -1):
+        async with Script(say(weight_version=version)).serve() as url, direct(url) as model:
+            assert (await model.generate(ask())).policy_version is None
 
 
 async def test_pictures_reach_the_server() -> None:
@@ -264,6 +265,13 @@ async def test_a_redirect_is_not_followed() -> None:
         (body({}), "no choices"),
         (body({"choices": [], "error": {"message": "engine dead"}}), "no choices: engine dead"),
         (body({"choices": [tokens([2**40], [-1.0])]}), "does not fit 32 bits"),
+        (body({"choices": [tokens([1], [-1e300])]}), "logprob that does not fit 32 bits"),
+        *((say(usage={"prompt_tokens": count}), "usage.prompt_tokens") for count in (2**63, 2**31, -1, True, "7", 1.5)),
+        (say(usage={"completion_tokens": 2**64}), "usage.completion_tokens"),
+        (say(usage={"prompt_tokens_details": {"cached_tokens": -1}}), "cached_tokens"),
+        (say(usage={"completion_tokens_details": {"reasoning_tokens": 2**63}}), "reasoning_tokens"),
+        (say(usage={"cost": -0.5}), "usage.cost"),
+        (text('{"choices": [{"message": {}}], "usage": {"prompt_tokens": NaN}}'), "not a chat completion"),
         (body({"choices": [{"message": {"content": "hal"}, "finish_reason": "abort"}]}), "broke off"),
     ],
 )

@@ -223,6 +223,12 @@ BAD: dict[str, tuple[Serve, type[ModelError], int | None, bool]] = {
     "choices in words": (answered('{"choices": "none"}'), ModelError, 200, True),
     "no message": (answered('{"choices": [{}]}'), ModelError, 200, True),
     "a number for text": (answered('{"choices": [{"message": {"content": 7}}]}'), ModelError, 200, True),
+    "more tokens than there are": (
+        answered('{"choices": [{"message": {"content": "a"}}], "usage": {"prompt_tokens": 9223372036854775808}}'),
+        ModelError,
+        200,
+        True,
+    ),
     "broken off": (
         answered('{"choices": [{"message": {"content": "a"}, "finish_reason": "abort"}]}'),
         ModelError,

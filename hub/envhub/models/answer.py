@@ -5,15 +5,19 @@ Structs rather than pydantic models: this is the measured hot path.
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from envhub.messages import Message, ToolRequest
 from envhub.packed import Float32s, Int32s
 from envhub.protocols import ModelReply
 from envhub.rollout import Usage
+
+Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+"""Tokens of one call. Far below what no column of the store holds, however many calls are added up."""
+_MOST_VERSIONS = 10**9
 
 
 class Function(Struct, gc=False):
@@ -64,23 +68,23 @@ class Choice(Struct, gc=False):
 class PromptDetails(Struct, gc=False):
     """Of the prompt's tokens."""
 
-    cached_tokens: int | None = None
+    cached_tokens: Count | None = None
 
 
 class OutputDetails(Struct, gc=False):
     """Of the answer's tokens."""
 
-    reasoning_tokens: int | None = None
+    reasoning_tokens: Count | None = None
 
 
 class Counted(Struct, gc=False):
     """The tokens as the server counted them."""
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
     prompt_tokens_details: PromptDetails | None = None
     completion_tokens_details: OutputDetails | None = None
-    cost: float | None = None
+    cost: Annotated[float, Meta(ge=0)] | None = None
     """US dollars, where the server knows them."""
 
 
@@ -135,7 +139,7 @@ def as_reply(
     are ids): misaligned ones would be trained on at the wrong tokens.
 
     Raises:
-        BadAnswer: an id does not fit 32 bits.
+        BadAnswer: an id or a logprob does not fit 32 bits.
     """
     choice = answer.choices[0]
     said = choice.message
@@ -151,6 +155,8 @@ def as_reply(
         output_logprobs = None if logprobs is None or is_dropped else Float32s([entry.logprob for entry in logprobs])
     except struct.error:
         raise BadAnswer("the answer has a token id that does not fit 32 bits") from None
+    except OverflowError:
+        raise BadAnswer("the answer has a logprob that does not fit 32 bits") from None
     usage = _usage(answer)
     reply = ModelReply(
         message=Message(
@@ -218,4 +224,4 @@ def _version(given: int | str | None) -> int | None:
     """A policy version, where it is a number; other marks (`default`, a hash) are not comparable and left out."""
     if isinstance(given, str):
         given = int(given) if given.isascii() and given.isdigit() and len(given) < 10 else None
-    return given
+    return given if given is not None and 0 <= given < _MOST_VERSIONS else None
