@@ -41,4 +41,12 @@ def test_wrong_runs_and_formats_are_refused(hub: Hub, tmp_path: Path) -> None:
     assert "holds no run" in hub("report", "hollow", "-o", "r.html").refused()
     assert "names no format" in hub("report", "hollow", "-o", "r.pdf").refused()
     assert "did you mean" in hub("report", "hollow", "--format", "jsn").refused()
+    assert "there is no folder" in hub("report", "hollow", "-o", "no/r.html").refused()
+    assert "r.csv is no report" in hub("compare", "hollow", "hollow", "-o", "r.csv").refused()
     assert not (tmp_path / "r.html").exists()
+
+
+def test_where_a_comparison_cannot_be_written_is_said_before_anything_is_played(hub: Hub, tmp_path: Path) -> None:
+    played = ("compare", "arithmetic", "-m", "mock/a", "-m", "mock/b")
+    assert "there is no folder" in hub(*played, "-o", "no/r.html").refused()
+    assert list(tmp_path.iterdir()) == []

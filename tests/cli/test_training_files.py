@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from envhub.cli.export import FORMATS as RECORDS
 from envhub.cli.export import TRAINING
 from envhub.cli.main import app
+from envhub.cli.record_files import FORMATS as RECORD_FORMATS
 from envhub.training.recipe import FORMATS
 from tests.training.kept import damage, group, keep
 
@@ -23,7 +25,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_the_command_knows_every_format() -> None:
-    assert TRAINING == FORMATS
+    assert (RECORDS, TRAINING) == (RECORD_FORMATS, FORMATS)
 
 
 @pytest.mark.parametrize(("option", "begun", "offered"), [("to", "k", ["kto"]), ("advantage", "l", ["leave_one_out"])])
@@ -56,8 +58,17 @@ def test_json_sums_up_every_rollout(hub: Hub, run: Path, tmp_path: Path) -> None
     assert found["bytes"] == (tmp_path / "dpo.jsonl").stat().st_size
 
 
+def test_records_are_written_as_the_name_of_the_file_says(hub: Hub, run: Path, tmp_path: Path) -> None:
+    done = hub("export", "run", "-o", "rewards.csv")
+    assert (done.code, done.out, done.err) == (0, "", "4 rollouts written to rewards.csv\n")
+    text = (tmp_path / "rewards.csv").read_text()
+    assert text.startswith("run_id,rollout_id,")
+    assert hub("export", "run", "--to", "csv", "-o", "-").out == text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rewards.csv", "run"]
+
+
 def test_lines_go_to_stdout_where_no_file_is_named(hub: Hub, run: Path) -> None:
-    done = hub("export", "run", "--to", "groups", "--spread", "0.1", "--advantage", "leave_one_out")
+    done = hub("export", "run", "--to", "groups", "--spread", "0.1", "--advantage", "leave_one_out", "-o", "-")
     assert [json.loads(line)["advantage"] for line in done.out.splitlines()] == [1.0, -1.0]
     assert "left out: 2 for spread" in done.err
 
@@ -95,11 +106,16 @@ def test_runs_of_two_models_are_put_together_only_as_words_and_when_asked(hub: H
     [
         (("--to", "sftt"), ["did you mean 'sft'", "groups"]),
         (("--to", "jsonl", "--spread", "1"), ["--spread means nothing to jsonl"]),
-        # A process each: two do from day to day.
+        (("--to", "sft", "-o", "missing/x.jsonl"), ["there is no folder", "missing; make it first"]),
+        # A process each: three do from day to day.
         pytest.param(
             ("--to", "sft", "--format", "parqet", "-o", "x"), ["did you mean 'parquet'"], marks=pytest.mark.live
         ),
         pytest.param(("--to", "sft", "--format", "parquet"), ["name it with -o"], marks=pytest.mark.live),
+        pytest.param(("--to", "sft", "-o", "x.csv"), ["end it in .jsonl, .ndjson or .parquet"], marks=pytest.mark.live),
+        pytest.param(("-o", "x.json"), ["did you mean 'x.jsonl'?"], marks=pytest.mark.live),
+        pytest.param(("--turns", "-o", "x.csv"), ["--to parquet -o turns.parquet"], marks=pytest.mark.live),
+        pytest.param(("--no-tokens", "-o", "x.csv"), ["mean nothing to csv"], marks=pytest.mark.live),
         pytest.param(("--to", "sft", "--json"), ["name a file with -o"], marks=pytest.mark.live),
         pytest.param(("run", "--to", "sft"), ["named twice"], marks=pytest.mark.live),
         pytest.param(("run", "--to", "jsonl"), ["one run"], marks=pytest.mark.live),

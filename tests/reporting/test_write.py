@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError, StoreError, UnknownNameError
+from envhub.errors import ConfigError, UnknownNameError
 from envhub.reporting.facts import Report
 from envhub.reporting.schema import schema_text
 from envhub.reporting.write import format_of, is_report, render, write_report
@@ -47,6 +47,6 @@ async def test_json_reads_back_as_the_same_facts(tmp_path: Path) -> None:
 async def test_a_file_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     await make_run(tmp_path / "run", [played(0, 0)])
     report = report_of(tmp_path / "run")
-    with pytest.raises(StoreError, match="could not"):
+    with pytest.raises(ConfigError, match="there is no folder"):
         write_report(report, tmp_path / "nowhere" / "r.html", "html")
     assert names_in(tmp_path) == ["run"]

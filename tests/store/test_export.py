@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from envhub import Outcome, Rollout
-from envhub.errors import StoreError
+from envhub.errors import ConfigError, StoreError
 from envhub.store import export_jsonl, open_run
 from tests.store.records import names_in, record, write
 
@@ -31,15 +31,18 @@ async def test_tokens_can_be_left_out(tmp_path: Path) -> None:
     assert all(turn.output_token_ids is None for turn in Rollout.model_validate_json(out.getvalue()).turns)
 
 
-async def test_an_export_that_fails_leaves_no_file(tmp_path: Path) -> None:
+async def test_an_export_that_cannot_be_written_leaves_no_file(tmp_path: Path) -> None:
     await write(tmp_path / "run", [record("a-0")])
-    with open_run(tmp_path / "run") as run:
-        with pytest.raises(StoreError, match=r"there is no folder .*missing; make it first"):
-            export_jsonl(run, tmp_path / "missing" / "out.jsonl")
-        (tmp_path / "taken").mkdir()
-        with pytest.raises(StoreError, match="could not export"):
-            export_jsonl(run, tmp_path / "taken")
-    assert names_in(tmp_path) == ["run", "taken"]
+    with open_run(tmp_path / "run") as run, pytest.raises(ConfigError, match=r"there is no folder .*missing; make it"):
+        export_jsonl(run, tmp_path / "missing" / "out.jsonl")
+    assert names_in(tmp_path) == ["run"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full, which stands for a full disk")
+async def test_a_full_disk_is_no_wrong_usage(tmp_path: Path) -> None:
+    await write(tmp_path / "run", [record("a-0")])
+    with open_run(tmp_path / "run") as run, pytest.raises(StoreError, match="could not write /dev/full: No space left"):
+        export_jsonl(run, Path("/dev/full"))
 
 
 async def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:

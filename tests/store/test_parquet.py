@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envhub import Message, Outcome, ToolRequest
-from envhub.errors import ConfigError, StoreError
+from envhub.errors import ConfigError
 from envhub.rollout import EnvironmentRef
 from envhub.score import Component, Score, VerifierRef
 from envhub.store import open_run
@@ -140,7 +140,7 @@ async def test_odd_text_is_kept(tmp_path: Path) -> None:
 async def test_a_failed_export_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await write(tmp_path / "run", [record("a-0")])
     with open_run(tmp_path / "run") as run:
-        with pytest.raises(StoreError, match="could not export"):
+        with pytest.raises(ConfigError, match="there is no folder"):
             export_parquet(run, tmp_path / "missing" / "out.parquet")
         monkeypatch.setitem(sys.modules, "pyarrow", None)
         with pytest.raises(ConfigError, match=r"envhub\[data\]"):

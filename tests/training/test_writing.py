@@ -6,13 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from envhub.errors import StoreError
+from envhub.errors import ConfigError
 from envhub.store import open_run
+from envhub.store.endings import file_format
 from envhub.training import writing
 from envhub.training.data_set import DataSet
 from envhub.training.formats.columns import Row
 from envhub.training.recipe import FORMATS, Recipe
-from envhub.training.writing import NothingToWrite, file_format, write_file
+from envhub.training.writing import FILE_FORMATS, NothingToWrite, write_file
 from tests.training.kept import group, keep, made
 from tests.training.made import forked
 
@@ -28,7 +29,7 @@ def run(tmp_path: Path) -> Path:
 
 def write(run: Path, out: Path, **recipe: Any) -> int:
     with open_run(run) as reader:
-        return write_file(DataSet([reader], Recipe(**recipe)), out, file_format(out))
+        return write_file(DataSet([reader], Recipe(**recipe)), out, file_format(out, FILE_FORMATS))
 
 
 def plain(row: Row) -> Row:
@@ -84,11 +85,11 @@ def test_a_write_that_is_cut_short_leaves_what_was_there(run: Path, tmp_path: Pa
         raise KeyboardInterrupt
 
     with open_run(run) as reader, pytest.raises(KeyboardInterrupt):
-        write_file(DataSet([reader], Recipe(), interrupt), out, file_format(out))
+        write_file(DataSet([reader], Recipe(), interrupt), out, file_format(out, FILE_FORMATS))
     assert out.read_text() == "before"
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["run", name])
 
 
 def test_a_place_that_cannot_be_written_is_named(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no/out"):
+    with pytest.raises(ConfigError, match="no/out"):
         write(run, tmp_path / "no" / "out.jsonl")

@@ -25,6 +25,7 @@ from envhub.cli.options import (
     some,
     trackers_of,
 )
+from envhub.errors import ConfigError
 
 
 def compare(
@@ -86,8 +87,15 @@ def compare(
     from envhub.cli.comparing import play_models, read_runs
     from envhub.cli.console import results
     from envhub.reporting.write import is_report
+    from envhub.store.files import check_output
 
     code, file = 0, output if is_report(output) else None
+    if file is not None:
+        check_output(file)  # before models are paid for
+    elif output is not None and not (model or resume):
+        raise ConfigError(
+            f"{output} is no report; name one that ends in .html, .md or .json, or models with -m to play"
+        )
     if model or resume:
         given = run_settings(
             environments=what,

@@ -1,6 +1,5 @@
 """`hub export`: a run's rollouts for other programs, and data sets for trainers."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ import typer
 from envhub.cli.runs import RUNS, RootOption, find_run
 from envhub.errors import ConfigError, UnknownNameError
 
-FORMATS = ("jsonl", "parquet")
+FORMATS = ("jsonl", "parquet", "csv")
 TRAINING = ("sft", "dpo", "kto", "groups", "atif")
 _FILTERS, _CHOICE = "Which rollouts (of training formats)", "How they are chosen (of training formats)"
 
@@ -29,22 +28,29 @@ RunsArgument = Annotated[
     typer.Argument(metavar="RUN…", help="Runs: a directory, a name under runs/, or 'last'."),
 ]
 FormatOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--to",
-        help="jsonl (full records) or parquet (columns); for trainers sft, dpo, kto, groups (scored token rows), atif.",
+        help="jsonl (full records), parquet (columns) or csv (a row a rollout, for spreadsheets), by default what the "
+        "file's name ends in, else jsonl; for trainers sft, dpo, kto, groups (scored token rows), atif.",
         autocompletion=_completing(*FORMATS, *TRAINING),
     ),
 ]
 OutputOption = Annotated[
-    Path | None, typer.Option("-o", "--output", help="The file; lines of JSON go to stdout by default.")
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        help="The file; lines go to stdout by default, or for -. Its name ends as what is written does (.jsonl, "
+        ".ndjson, .parquet, .csv), or in nothing. A file that is there is replaced once the new one is whole.",
+    ),
 ]
 FileFormatOption = Annotated[
     str | None,
     typer.Option(
         "--format",
         metavar="jsonl|parquet",
-        help="Of training formats; where it is not given, the file's name says.",
+        help="Of training formats; where it is not given, the file's name says, jsonl without an ending.",
         autocompletion=_completing("jsonl", "parquet"),
     ),
 ]
@@ -156,7 +162,7 @@ _FLAGS = {
 
 def export(
     runs: RunsArgument,
-    to: FormatOption = "jsonl",
+    to: FormatOption = None,
     output: OutputOption = None,
     file_format: FileFormatOption = None,
     turns: Annotated[bool, typer.Option("--turns", help="Parquet: a row a turn, with its token ids.")] = False,
@@ -198,10 +204,14 @@ def export(
     Training formats leave out what must not be learnt from (unscored, helped, privileged, damaged …) and what filters
     leave out, and say of how many and why. Exit code: 0 written; 1 nothing was, or a record was damaged; 2 usage.
     """
-    if to not in (*FORMATS, *TRAINING):
+    from envhub.cli.record_files import export_records, record_format
+
+    if to not in (None, *FORMATS, *TRAINING):
         raise UnknownNameError("export format", to, (*FORMATS, *TRAINING))
-    if (turns or segments) and to != "parquet":
-        raise ConfigError("--turns and --segments choose a table of Parquet; add --to parquet")
+    output = None if output == Path("-") else output
+    form = None if to in TRAINING else record_format(output, to)
+    if (turns or segments) and form != "parquet":
+        raise ConfigError("--turns and --segments choose a table of Parquet: --to parquet -o turns.parquet")
     if turns and segments:
         raise ConfigError("--turns and --segments are two tables; export one after the other")
     filters: dict[str, Any] = {
@@ -231,7 +241,7 @@ def export(
         "untrainable": untrainable,
     }
     directories = [find_run(run, root) for run in runs]
-    if to in TRAINING:
+    if form is None:
         from envhub.cli.training_files import export_data_set
 
         recipe = {"format": to, "tokens": tokens, "all_attempts": all_attempts, **choice}
@@ -239,29 +249,10 @@ def export(
     given = {**filters, **choice, "json": as_json, "format": file_format}
     if asked := [name for name, value in given.items() if value not in (None, False, ())]:
         flag = _FLAGS.get(asked[0], "--" + asked[0].replace("_", "-"))
-        raise ConfigError(f"{flag} means nothing to {to}, which has every record; it is for {', '.join(TRAINING)}")
+        raise ConfigError(f"{flag} means nothing to {form}, which has every record; it is for {', '.join(TRAINING)}")
     if len(directories) > 1:
-        raise ConfigError(f"{to} is of one run; export them one after the other")
-    _export_records(directories[0], to, output, turns, segments, all_attempts, tokens is not False)
-
-
-def _export_records(
-    run: Path, to: str, output: Path | None, turns: bool, segments: bool, all_attempts: bool, tokens: bool
-) -> None:
-    from envhub.store import open_run
-
-    with open_run(run) as reader:
-        if to == "parquet":
-            from envhub.store.parquet import export_parquet
-
-            if output is None:
-                raise ConfigError("Parquet goes to a file: name it with -o, for example -o rollouts.parquet")
-            table = "turns" if turns else "segments" if segments else "rollouts"
-            count, things = export_parquet(reader, output, table, effective=not all_attempts), table
-        else:
-            from envhub.store.export import export_jsonl
-
-            target = sys.stdout if output is None else output
-            count, things = export_jsonl(reader, target, effective=not all_attempts, with_tokens=tokens), "rollouts"
-    if output is not None:
-        typer.echo(f"{count} {things} written to {output}", err=True)
+        raise ConfigError(f"{form} is of one run; export them one after the other")
+    if tokens is not None and form != "jsonl":
+        raise ConfigError(f"--tokens and --no-tokens mean nothing to {form}, whose columns are always the same")
+    table = "turns" if turns else "segments" if segments else "rollouts"
+    export_records(directories[0], form, output, table, effective=not all_attempts, tokens=tokens is not False)

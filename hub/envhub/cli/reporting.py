@@ -21,7 +21,8 @@ def report(
         list[str], typer.Argument(metavar="RUN…", help="Directories of runs, names under runs/, or 'last'.")
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The file; without it the report goes to stdout, as Markdown.")
+        Path | None,
+        typer.Option("-o", "--output", help="The file; without it, or for -, the report goes to stdout, as Markdown."),
     ] = None,
     form: Annotated[
         str | None, typer.Option("--format", help="html, md or json; by default what the file's ending says.")
@@ -37,8 +38,12 @@ def report(
     """
     from envhub.reporting.gather import gather
     from envhub.reporting.write import format_of, render, write_report
+    from envhub.store.files import check_output
 
+    output = None if output == Path("-") else output
     chosen = format_of(output, form)
+    if output is not None:
+        check_output(output)
     found = gather(wanted(runs, root), plainness_here(), transcripts=transcripts)
     if output is None:
         sys.stdout.write(render(found, chosen))

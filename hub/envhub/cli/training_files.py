@@ -16,15 +16,16 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from envhub.cli.console import remarks
-from envhub.errors import ConfigError, UnknownNameError
+from envhub.errors import ConfigError
 from envhub.store import open_run
+from envhub.store.endings import FileFormat, file_format
+from envhub.store.files import check_output
 from envhub.training.data_set import DataSet, Progress
 from envhub.training.filters import Filters
 from envhub.training.recipe import Recipe
-from envhub.training.writing import FileFormat, NothingToWrite, file_format, write_file, write_jsonl
+from envhub.training.writing import FILE_FORMATS, NothingToWrite, write_file, write_jsonl
 
 _BAR_SECONDS, _LINE_SECONDS = 0.2, 10.0
-_FILE_FORMATS: Mapping[str, FileFormat] = {"jsonl": "jsonl", "parquet": "parquet"}
 
 
 def export_data_set(
@@ -72,15 +73,14 @@ def export_data_set(
 
 def _target(output: Path | None, form: str | None, as_json: bool) -> FileFormat:
     """What kind of file is written."""
-    if form is not None and form not in _FILE_FORMATS:
-        raise UnknownNameError("file format", form, _FILE_FORMATS)
-    if output is None:
-        if form == "parquet":
-            raise ConfigError("Parquet goes to a file: name it with -o, for example -o sft.parquet")
-        if as_json:
-            raise ConfigError("the data set goes to stdout, and so would --json; name a file with -o")
-        return "jsonl"
-    return file_format(output) if form is None else _FILE_FORMATS[form]
+    if output is not None:
+        check_output(output)
+    found = file_format(output, FILE_FORMATS, form)
+    if output is None and found == "parquet":
+        raise ConfigError("Parquet goes to a file: name it with -o, for example -o sft.parquet")
+    if output is None and as_json:
+        raise ConfigError("the data set goes to stdout, and so would --json; name a file with -o")
+    return found
 
 
 @dataclass(frozen=True)

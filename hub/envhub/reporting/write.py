@@ -53,6 +53,7 @@ def write_report(report: Report, output: Path, form: Format) -> None:
     """Write it to a file, which appears only when it is whole.
 
     Raises:
+        ConfigError: nothing can be written there.
         StoreError: the file could not be written.
     """
     with complete_file(output) as partial:

@@ -17,6 +17,7 @@ def export_jsonl(reader: RunReader, out: IO[str] | Path, *, effective: bool = Tr
     A line is read back by `Rollout.model_validate_json`.
 
     Raises:
+        ConfigError: nothing can be written there.
         StoreError: the file could not be written.
     """
     if not isinstance(out, Path):

@@ -21,7 +21,7 @@ def export_parquet(reader: RunReader, out: Path, table: Table = "rollouts", *, e
     """Write a run as a Parquet file, a row group at a time; how many rows there were.
 
     Raises:
-        ConfigError: pyarrow is not installed.
+        ConfigError: nothing can be written there, or pyarrow is not installed.
         StoreError: the file could not be written.
     """
     try:

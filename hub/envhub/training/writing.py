@@ -3,31 +3,27 @@
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import msgspec
 
 from envhub.errors import ConfigError
 from envhub.packed import Float32s, Int32s
+from envhub.store.endings import FileFormat
 from envhub.store.files import complete_file
 from envhub.store.tables import column_array
 from envhub.training.data_set import DataSet
 from envhub.training.formats.atif import TRAJECTORY
 from envhub.training.formats.columns import Columns, Kind, Row
 
-FileFormat = Literal["jsonl", "parquet"]
+FILE_FORMATS: tuple[FileFormat, ...] = ("jsonl", "parquet")
+"""What a data set is written as; the first where nothing says which."""
 _GROUP_ROWS, _GROUP_BYTES = 500, 8 * 2**20
 """How much is gathered for one row group of Parquet, the most that is in memory at a time."""
-_SUFFIXES: dict[str, FileFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
 
 
 class NothingToWrite(Exception):
     """No rollout made a row."""
-
-
-def file_format(out: Path) -> FileFormat:
-    """What a file is by the end of its name: lines of JSON, unless it is Parquet."""
-    return _SUFFIXES.get(out.suffix.lower(), "jsonl")
 
 
 def write_jsonl(data_set: DataSet, out: IO[bytes]) -> int:
@@ -47,7 +43,7 @@ def write_file(data_set: DataSet, out: Path, form: FileFormat) -> int:
 
     Raises:
         NothingToWrite: it has none, and there is no file.
-        ConfigError: pyarrow is not installed.
+        ConfigError: nothing can be written there, or pyarrow is not installed.
         StoreError: the file could not be written.
         MixedModels: see `DataSet`.
     """

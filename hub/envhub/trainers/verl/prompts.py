@@ -9,6 +9,7 @@ from typing import Any
 
 from envhub.errors import ConfigError
 from envhub.messages import Message
+from envhub.store.endings import file_format
 from envhub.store.files import complete_file
 from envhub.task import Public
 from envhub.training import TaskReference
@@ -48,15 +49,17 @@ def prompt_messages(task: Public) -> list[dict[str, str]]:
 
 
 def write_prompts(rows: Iterable[dict[str, Any]], out: Path | str) -> int:
-    """Write rows as JSON lines where the file's name ends so, else as Parquet; how many there were.
+    """Write rows as lines of JSON or as Parquet, as the file's name says; how many there were.
 
     Raises:
-        ConfigError: there are no rows, or pyarrow is not installed.
+        ConfigError: the name says another format, nothing can be written there, there are no rows, or pyarrow is not
+            installed.
         StoreError: the file could not be written.
     """
     out = Path(out)
+    form = file_format(out, ("parquet", "jsonl"))
     with complete_file(out) as path:
-        count = _write_lines(rows, path) if out.suffix == ".jsonl" else _write_parquet(rows, path)
+        count = _write_lines(rows, path) if form == "jsonl" else _write_parquet(rows, path)
         if not count:
             raise ConfigError("there are no tasks to write; say which environment and split are meant")
     return count
