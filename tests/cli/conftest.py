@@ -61,7 +61,7 @@ def warm() -> WarmHub:
 def hub(tmp_path: Path) -> Hub:
     """Runs `hub` with arguments in the test's folder."""
 
-    def run(*arguments: str | Path, timeout: float = 60, **more: str) -> Done:
+    def run(*arguments: str | Path, timeout: float = 180, **more: str) -> Done:
         words, variables = [*map(str, arguments)], environment(**more)
         if warm().reads_the_same(variables):
             return Done(warm().run(words, tmp_path, variables, timeout))

@@ -15,7 +15,7 @@ from .conftest import HUB, environment
 
 async def hub(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[bytes]:
     """A command beside the server of the test."""
-    with anyio.fail_after(60):
+    with anyio.fail_after(180):
         return await anyio.run_process([*HUB, *arguments], cwd=folder, env=environment(**more), check=False)
 
 

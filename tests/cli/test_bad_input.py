@@ -150,20 +150,20 @@ def test_a_second_process_is_told_who_holds_the_run(hub: Hub, tmp_path: Path) ->
         assert first.poll() is None
 
 
-def _until_a_rollout_is_there(directory: Path, process: subprocess.Popen[str]) -> None:
-    """Wait for the first committed rollout of a live run."""
+def _until_a_rollout_is_there(directory: Path, process: subprocess.Popen[str], count: int = 1) -> None:
+    """Wait for the first committed rollouts of a live run."""
     script = (
         "import sys, sqlite3, time\n"
-        "end = time.monotonic() + 20\n"
+        "end = time.monotonic() + 60\n"
         "while time.monotonic() < end:\n"
         "    try:\n"
         "        c = sqlite3.connect(f'file:{sys.argv[1]}/run.db?mode=ro', uri=True)\n"
-        "        if c.execute('SELECT count(*) FROM rollouts').fetchone()[0]: sys.exit(0)\n"
+        "        if c.execute('SELECT count(*) FROM rollouts').fetchone()[0] >= int(sys.argv[2]): sys.exit(0)\n"
         "    except sqlite3.Error: pass\n"
         "    time.sleep(0.02)\n"
         "sys.exit(1)\n"
     )
-    assert subprocess.run([sys.executable, "-c", script, str(directory)], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", script, str(directory), str(count)], check=False).returncode == 0
     assert process.poll() is None
 
 

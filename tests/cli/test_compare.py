@@ -46,7 +46,7 @@ def test_what_is_interrupted_is_kept_and_goes_on(hub: Hub, tmp_path: Path) -> No
         assert process.stderr is not None
         assert any(line.startswith("2/2 ") for line in process.stderr)
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(60) == 130
     done = hub("compare", "--resume", "-o", "both", "--json", "-q")
     assert (done.code, done.json["common"]) == (0, 4)
     assert [standing["scored"] for standing in done.json["standings"]] == [4, 4]

@@ -40,7 +40,7 @@ def test_kills_lose_no_finished_rollout_and_double_none(hub: Hub, tmp_path: Path
     before: dict[str, int] = {}
     for _ in range(kills):
         with started(tmp_path, *arguments(total=total)) as run:
-            _until_a_rollout_is_there(tmp_path / "run", run)
+            _until_a_rollout_is_there(tmp_path / "run", run, count=kills + 1)
             try:
                 run.wait(moments.uniform(0.1, 0.9))
             except subprocess.TimeoutExpired:
@@ -65,7 +65,7 @@ def test_the_first_interrupt_finishes_what_is_in_flight(hub: Hub, tmp_path: Path
     with started(tmp_path, *arguments("0.05", 8)) as run:
         _until_a_rollout_is_there(tmp_path / "run", run)
         run.send_signal(signal.SIGINT)
-        out, err = run.communicate(timeout=30)
+        out, err = run.communicate(timeout=60)
     assert run.returncode == 130, err
     assert "in flight" in err
     assert '"status": "interrupted"' in out
@@ -85,7 +85,7 @@ def test_the_second_interrupt_stops_at_once_and_keeps_cancelled_attempts(hub: Hu
         while "in flight" not in run.stderr.readline():
             assert run.poll() is None
         run.send_signal(signal.SIGINT)
-        _, err = run.communicate(timeout=30)
+        _, err = run.communicate(timeout=60)
     assert run.returncode == 130, err
     with open_run(tmp_path / "run") as reader:
         outcomes = reader.outcomes()
@@ -98,32 +98,32 @@ def test_a_term_signal_tidies_up(tmp_path: Path) -> None:
     with started(tmp_path, *arguments("0.1..5", 20)) as run:
         _until_a_rollout_is_there(tmp_path / "run", run)
         run.send_signal(signal.SIGTERM)
-        _, err = run.communicate(timeout=30)
+        _, err = run.communicate(timeout=60)
     assert run.returncode == 130, err
     assert not (tmp_path / "run" / "run.db-wal").exists()
 
 
 def test_a_run_interrupted_before_it_began_says_so(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        silent.settimeout(20)
+        silent.settimeout(60)
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
         arguments = ("run", "arithmetic", "-m", "hosted_vllm/x", "--base-url", url, "-o", "run", "--json")
         with started(tmp_path, *arguments) as run, silent.accept()[0]:
             run.send_signal(signal.SIGTERM)
-            out, err = run.communicate(timeout=30)
+            out, err = run.communicate(timeout=60)
     assert run.returncode == 130, err
     assert not out
     assert "error" not in err
 
 
 def test_a_bare_resume_takes_the_stored_settings(hub: Hub, tmp_path: Path) -> None:
-    with started(tmp_path, *arguments("0.01", 8, 60)) as run:
+    with started(tmp_path, *arguments("0.2", 8, 40)) as run:
         _until_a_rollout_is_there(tmp_path / "run", run)
         run.send_signal(signal.SIGKILL)
         run.wait(10)
     done = hub("run", "--resume", "-o", "run", "--json")
     assert done.code == 0, done.err
-    assert done.json["scored"] == 60
+    assert done.json["scored"] == 40
 
 
 def test_a_resume_takes_the_stored_settings_and_a_new_limit(hub: Hub) -> None:
@@ -142,7 +142,7 @@ def test_code_that_ignores_its_cancellation_cannot_hold_the_run(tmp_path: Path) 
         assert any("closing for ever" in line for line in run.stderr)
         assert run.poll() is None
         run.send_signal(signal.SIGTERM)
-        _, err = run.communicate(timeout=20)
+        _, err = run.communicate(timeout=60)
     assert run.returncode == 130, err
     assert "ignores that it is cancelled" in err
 

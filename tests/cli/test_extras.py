@@ -23,7 +23,7 @@ def test_a_command_without_its_libraries_ends_in_one_line() -> None:
         "import sys; sys.modules['cryptography'] = None; sys.argv = ['hub', 'trust']; "
         "from envhub.cli.main import main; main()"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 2
     assert "pip install 'envhub[registry]'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -47,10 +47,10 @@ def test_a_run_stopped_by_a_limit_says_so_everywhere(inside: Inside) -> None:
 
 def test_time_ends_a_run_and_may_cut_episodes_short(inside: Inside) -> None:
     slow = ("run", "arithmetic", "-m", "mock/solver?latency=30", "-c", "3", "-o", "run", "--json")
-    done = inside(*slow, "--run-seconds", "0.3s", "--at-limit", "cancel")
+    done = inside(*slow, "--run-seconds", "1.5s", "--at-limit", "cancel")
     assert done.code == 1
     assert done.json["outcomes"] == {"cancelled": 3}
-    assert "limit of 0.3 s is reached" in done.json["stopped"]
+    assert "limit of 1.5 s is reached" in done.json["stopped"]
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import pyte
 
 from .conftest import HUB, Hub, environment, started
 
-SLOW = ("-m", "mock/solver?latency=0.02", "-c", "4")
-DEADLINE_SECONDS = 30
+SLOW = ("-m", "mock/solver?latency=0.1", "-c", "4")
+DEADLINE_SECONDS = 60
 
 
 class Terminal:

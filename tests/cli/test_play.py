@@ -8,6 +8,7 @@ import select
 import subprocess
 import termios
 import time
+from codecs import getincrementaldecoder
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
@@ -54,6 +55,7 @@ class Terminal:
     def __init__(self, number: int, process: "subprocess.Popen[bytes]") -> None:
         self._number, self.process = number, process
         self.shown: str = ""
+        self._decoder = getincrementaldecoder("utf-8")()
         self._read = 0
 
     def type(self, text: str, *, after: str) -> None:
@@ -63,7 +65,7 @@ class Terminal:
 
     def read(self, text: str | None = None) -> str:
         """What is shown up to a text, or to the end."""
-        start, deadline = self._read, time.monotonic() + 30
+        start, deadline = self._read, time.monotonic() + 60
         while text is None or (end := self.shown.find(text, start)) < 0:
             ready, _, _ = select.select([self._number], [], [], max(0.0, deadline - time.monotonic()))
             assert ready, f"{text!r} did not come: {self.shown}"
@@ -71,7 +73,7 @@ class Terminal:
                 piece = os.read(self._number, 65536)
             except OSError:  # all who had it open are gone
                 piece = b""
-            self.shown += piece.decode()
+            self.shown += self._decoder.decode(piece)  # a character may come in two pieces
             if not piece:
                 assert text is None, f"it left before {text!r}: {self.shown}"
                 end = len(self.shown)
@@ -97,7 +99,7 @@ def terminal(folder: Path, *arguments: str) -> Generator[Terminal]:
     os.close(theirs)
     try:
         yield Terminal(ours, process)
-        process.wait(30)
+        process.wait(60)
     finally:
         process.kill()
         process.wait()
@@ -109,7 +111,7 @@ def scripted(folder: Path, typed: str, *arguments: str) -> Done:
     command = [*HUB, "play", *arguments, "-o", "run"]
     return Done(
         subprocess.run(
-            command, cwd=folder, env=environment(), input=typed, capture_output=True, text=True, timeout=30, check=False
+            command, cwd=folder, env=environment(), input=typed, capture_output=True, text=True, timeout=60, check=False
         )
     )
 

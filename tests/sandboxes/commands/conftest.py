@@ -30,7 +30,7 @@ async def engine() -> AsyncGenerator[Engine]:
 def hub(tmp_path: Path) -> AsyncHub:
     """Runs `hub` with arguments in the test's folder, beside the test's own tasks."""
 
-    async def run(*arguments: str | Path, stdin: bytes = b"", timeout: float = 60, **more: str) -> Done:
+    async def run(*arguments: str | Path, stdin: bytes = b"", timeout: float = 180, **more: str) -> Done:
         command = [*map(str, arguments)]
         return Done(await to_thread.run_sync(warm().run, command, tmp_path, environment(**more), timeout, stdin))
 
