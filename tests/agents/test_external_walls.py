@@ -166,7 +166,7 @@ async def test_a_program_that_left_its_session_dies_with_its_episode(made: Any) 
     on_stage: Stage = await made(command=["python3", "-c", PARENT, mark])
     async with anyio.create_task_group() as group:
         group.start_soon(on_stage.play)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not _is_running(mark):  # noqa: ASYNC110  # it has nobody outside to say so to
                 await anyio.sleep(0.01)
         group.cancel_scope.cancel()
