@@ -11,19 +11,31 @@ from struct import pack
 from typing import Any
 
 import anyio
+from anyio.abc import ByteStream
 from pydantic_core import to_json
 
 from envhub.engine.request import RunRequest
 from envhub.errors import first_error
 from envhub.models.credentials import Credentials
+from envhub.rewarding.arrivals import Arrivals
 from envhub.rewarding.http import RewardHttp
 from envhub.rewarding.image_scorer import open_image_scorer
 from envhub.rewarding.server import RewardOrder, RewardReady, serve_rewards
 from envhub.serving.http import Guard
+from envhub.serving.listener import bind_tcp, listening
 from envhub.training.scorer import open_scorer
 
 ECHO = str(Path(__file__).parents[1] / "scoring" / "lines.py") + ":Echo"
 TOKEN = "a token of the tests"
+GATE = """
+import threading
+began, go = threading.Event(), threading.Event()
+def score(images, prompts, metadata):
+    began.set()
+    if not go.wait(20):
+        raise TimeoutError
+    return [1.0] * len(images)
+"""
 PLAIN = "envhub.rewarding.plain_look:plain_look"
 
 
@@ -31,7 +43,10 @@ class Asking:
     """A client of a server's application, without a socket between."""
 
     def __init__(self, application: RewardHttp) -> None:
-        self._application = application
+        self.application = application
+        self.taken = anyio.Event()
+        """Set where answers are taken; as long as it is not, none is."""
+        self.taken.set()
 
     async def post(self, path: str, body: Any, token: str | None = TOKEN, **headers: str) -> tuple[int, Any]:
         """Status and answer; bytes are sent as they are."""
@@ -54,8 +69,9 @@ class Asking:
 
         async def send(message: Any) -> None:
             answered.append(message)
+            await self.taken.wait()
 
-        await self._application(scope, receive, send)
+        await self.application(scope, receive, send)
         return answered[0]["status"], json.loads(answered[1]["body"])
 
 
@@ -66,6 +82,8 @@ async def rewards(
     scorer: str | None = None,
     images: Path | None = None,
     seconds: float = 20.0,
+    most_requests: int = 8,
+    arrivals: Arrivals | None = None,
 ) -> AsyncGenerator[Asking]:
     """The application of a server on the loopback."""
     async with AsyncExitStack() as stack:
@@ -74,14 +92,19 @@ async def rewards(
             opened = await stack.enter_async_context(open_scorer(environments, in_process=True, set={"size": 20}))
         if scorer is not None:
             looked = await stack.enter_async_context(open_image_scorer(scorer, images))
-        yield Asking(RewardHttp(token, Guard(["127.0.0.1"]), opened, looked, seconds=seconds, most_requests=8))
+        guard = Guard(["127.0.0.1"])
+        yield Asking(
+            RewardHttp(token, guard, opened, looked, seconds=seconds, most_requests=most_requests, arrivals=arrivals)
+        )
 
 
 @asynccontextmanager
-async def reward_server(*environments: str, token: str | None = TOKEN, **order: Any) -> AsyncGenerator[str]:
-    """A server on a free port of the loopback; its address."""
+async def reward_server(
+    *environments: str, token: str | None = TOKEN, over: anyio.Event | None = None, **order: Any
+) -> AsyncGenerator[str]:
+    """A server on a free port of the loopback; its address. It leaves when `over` is set, or the block ends."""
     request = RunRequest(environments=environments, in_process=True, set={"size": 20} if environments else {})
-    is_up, over = anyio.Event(), anyio.Event()
+    is_up, over = anyio.Event(), over or anyio.Event()
     said: list[RewardReady] = []
 
     def ready(place: RewardReady) -> None:
@@ -98,6 +121,57 @@ async def reward_server(*environments: str, token: str | None = TOKEN, **order: 
                 over.set()
     except BaseExceptionGroup as group:
         raise first_error(group) from group
+
+
+@asynccontextmanager
+async def listening_rewards(**bounds: Any) -> AsyncGenerator[int]:
+    """The application of a server that scores nothing on a free port of the loopback, which is yielded."""
+    bound = bind_tcp("127.0.0.1", 0)
+    with bound, anyio.fail_after(30):
+        async with rewards(**bounds) as asking, listening(asking.application, bound):
+            yield bound.getsockname()[1]
+
+
+class Wire:
+    """A connection to a server, byte by byte."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self.stream = stream
+        self._came = b""
+
+    async def begin(self, path: str = "/v1/rewards", length: int = 100_000) -> None:
+        """Begin a request that is allowed, and wait until its body is being read."""
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+        await self.stream.send(f"{head}Expect: 100-continue\r\nContent-Length: {length}\r\n\r\n".encode())
+        assert (await self.answer())[0] == 100
+
+    async def answer(self) -> tuple[int, Any]:
+        """Status and content of the next answer."""
+        while b"\r\n\r\n" not in self._came:
+            self._came += await self.stream.receive()
+        head, _, self._came = self._came.partition(b"\r\n\r\n")
+        status, *lines = head.decode().split("\r\n")
+        headers = dict(line.lower().split(": ", 1) for line in lines)
+        length = int(headers.get("content-length", "0"))
+        while len(self._came) < length:
+            self._came += await self.stream.receive()
+        content, self._came = self._came[:length], self._came[length:]
+        is_json = headers.get("content-type") == "application/json"
+        return int(status.split()[1]), json.loads(content) if is_json else content.decode()
+
+
+@asynccontextmanager
+async def wires(port: int, count: int) -> AsyncGenerator[list[Wire]]:
+    """So many connections."""
+    async with AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port)) for _ in range(count)]
+        yield [Wire(stream) for stream in opened]
+
+
+def gate(folder: Path) -> str:
+    """A scorer that sets `began` of its module `envhub_scorer_gate`, and waits for its `go`."""
+    (folder / "gate.py").write_text(GATE)
+    return f"{folder / 'gate.py'}:score"
 
 
 def task(number: int | str, environment: str = "lines") -> dict[str, str]:

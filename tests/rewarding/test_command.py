@@ -1,15 +1,20 @@
 """`hub reward-server` as a process: what it says, who may read its token, how it leaves."""
 
 import json
+import os
 import signal
 import stat
 import subprocess
 import sys
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from envhub.errors import ConfigError, VerifierError
+from envhub.rewarding.client import RewardClient
 from envhub.trainers.dance_grpo import image_rewards
 from tests.rewarding.served import PLAIN, png
 
@@ -31,6 +36,39 @@ def test_it_says_where_it_is_as_json_serves_and_leaves_nothing_after_ctrl_c(tmp_
         server.send_signal(signal.SIGINT)
         _, said = server.communicate(timeout=20)
     assert (server.returncode, said, file.parent.exists()) == (130, "", False)
+
+
+@pytest.mark.live
+def test_told_to_leave_while_it_scores_it_answers_first(tmp_path: Path) -> None:
+    began, go = tmp_path / "began", tmp_path / "go"
+    for pipe in (began, go):
+        os.mkfifo(pipe)
+    (tmp_path / "gate.py").write_text(
+        "def score(images, prompts, metadata):\n"
+        f"    open({str(began)!r}, 'w').close()\n"
+        f"    open({str(go)!r}).close()\n"
+        "    return [7.0]\n"
+    )
+    command = [*HUB, "reward-server", "--scorer", "gate.py:score", "--port", "0", "--json"]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as server,
+        ThreadPoolExecutor() as threads,
+    ):
+        assert server.stdout is not None
+        ready = json.loads(server.stdout.readline())
+        token = Path(ready["token_file"]).read_text()
+        asked = threads.submit(image_rewards, [png()], ["red"], url=ready["url"], token=token)
+        began.open().close()
+        server.send_signal(signal.SIGTERM)
+        client = RewardClient(ready["url"], token, tries=1)
+        with pytest.raises(VerifierError, match="leaving"):
+            while True:  # until it has heard
+                with suppress(ConfigError):
+                    client.post("/v1/rewards", {"answers": []})
+        go.open("w").close()
+        assert asked.result(20) == [7.0]
+        _, said = server.communicate(timeout=20)
+    assert (server.returncode, said) == (0, "")
 
 
 @pytest.mark.live

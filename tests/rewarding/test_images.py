@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,13 @@ from envhub.trainers.dance_grpo import image_advantages, image_rewards, judge_im
 from tests.rewarding.served import PLAIN, TOKEN, bomb, encoded, png, reward_server, rewards
 
 SCORERS = """
+import asyncio
+import itertools
 import threading
 from pathlib import Path
+class Unspeakable(Exception):
+    def __str__(self):
+        raise ValueError
 def sizes(images, prompts, metadata):
     return {"width": [image.width for image in images], "twice": [2 * len(prompt) for prompt in prompts]}
 def halves(images, prompts, metadata):
@@ -41,6 +47,25 @@ def leaving(images, prompts, metadata):
     raise SystemExit("no model")
 def letters(images, prompts, metadata):
     return "1" * len(images)
+def interrupting(images, prompts, metadata):
+    raise KeyboardInterrupt("no more")
+def cancelled(images, prompts, metadata):
+    raise asyncio.CancelledError
+async def cancelled_itself(images, prompts, metadata):
+    raise asyncio.CancelledError
+def unspeakable(images, prompts, metadata):
+    raise Unspeakable
+def undecodable(images, prompts, metadata):
+    raise OSError("file \\udcff.bin")
+def endless(images, prompts, metadata):
+    return itertools.repeat(1.0)
+def late(images, prompts, metadata):
+    assert threading.current_thread() is not threading.main_thread()
+    for image in images:
+        assert threading.current_thread() is not threading.main_thread(), "all others would wait"
+        yield 1.0
+def texts(images, prompts, metadata):
+    return ["1", b"1"]
 """
 
 
@@ -78,7 +103,18 @@ async def test_a_picture_without_a_number_is_null_and_says_why(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("short", "1 numbers"), ("broken", "out of memory"), ("leaving", "no model"), ("letters", "not a list")],
+    [
+        ("short", "1 numbers"),
+        ("broken", "out of memory"),
+        ("leaving", "no model"),
+        ("letters", "not a list"),
+        ("interrupting", "no more"),
+        ("cancelled", "CancelledError"),
+        ("cancelled_itself", "broken off"),
+        ("unspeakable", "Unspeakable"),
+        ("undecodable", "file ?.bin"),
+        ("endless", "more than 2 numbers"),
+    ],
 )
 async def test_a_scorer_that_fails_fails_the_request_and_not_the_server(tmp_path: Path, name: str, words: str) -> None:
     async with rewards(scorer=scorer(tmp_path, name)) as server:
@@ -99,6 +135,13 @@ async def test_a_scorer_that_hangs_holds_up_its_own_request_until_the_bound(tmp_
         # No second call begins beside the first: a scorer with a model of its own has one GPU.
         assert (await server.post("/v1/images", slow))[0] == 504
         assert not began.exists()
+
+
+async def test_numbers_may_come_one_by_one_and_those_in_letters_are_none(tmp_path: Path) -> None:
+    async with rewards(scorer=scorer(tmp_path, "late")) as server:
+        assert (await server.post("/v1/images", body(encoded(png()))))[1]["rewards"] == [1.0]
+    async with rewards(scorer=scorer(tmp_path, "texts")) as server:
+        assert (await server.post("/v1/images", body(encoded(png()), encoded(png()))))[1]["rewards"] == [None, None]
 
 
 async def test_a_coroutine_scores_too(tmp_path: Path) -> None:
@@ -153,6 +196,28 @@ async def test_bombs_are_measured_before_they_are_unpacked() -> None:
         assert (status, reply["rewards"]) == (200, [None, 1.0, None])
         assert (await server.post("/v1/images", body(*[encoded(png())] * 257)))[0] == 400
         assert (await server.post("/v1/images", body(large, prompts=[])))[0] == 400
+
+
+async def test_a_jpeg_that_is_gone_over_again_and_again_is_refused_and_other_formats_are_no_pictures() -> None:
+    from PIL import Image
+
+    def saved(kind: str, **options: bool) -> bytes:
+        buffer = BytesIO()
+        Image.new("RGB", (16, 16), (200, 30, 30)).save(buffer, kind, **options)
+        return buffer.getvalue()
+
+    progressive = saved("JPEG", progressive=True)
+    last = progressive[progressive.rindex(b"\xff\xda") : -2]
+    scanned = [progressive[:-2] + last * count + b"\xff\xd9" for count in (10, 1000)]
+    others = [saved(kind) for kind in ("GIF", "BMP", "TIFF", "ICO", "PPM")]
+    drawn = (
+        b'<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><rect width="8" height="8" fill="red"/></svg>'
+    )
+    given = [saved("WEBP"), progressive, *scanned, *others, drawn]
+    async with rewards(scorer=PLAIN) as server:
+        _, reply = await server.post("/v1/images", body(*map(encoded, given)))
+    assert reply["rewards"] == [1.0, 1.0, 1.0] + [None] * 7
+    assert "scans" in reply["problems"][3]
 
 
 def test_the_plain_look_reads_colour_light_and_shape_and_leaves_the_rest_unscored() -> None:

@@ -4,27 +4,35 @@ import base64
 import binascii
 import hmac
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar
 
-from envhub.errors import ConfigError, HubError, NotOffered, UnknownNameError, VerifierError
+from pydantic import BaseModel
+
+from envhub.errors import ConfigError, NotOffered, UnknownNameError, VerifierError
+from envhub.rewarding.arrivals import Arrivals, TooSlow
 from envhub.rewarding.image_scorer import PLAIN, ImageScorer, ScorerTimeout
+from envhub.rewarding.places import Busy, Leaving, Places, TooMuch
 from envhub.rewarding.wire import ImageReply, ImageRequest, OpenRlhfReply, OpenRlhfRequest, RewardReply, RewardRequest
-from envhub.serving.control_http import ControlHttp, NoRoute, body_of, json_of
+from envhub.serving.control_http import ControlHttp, NoRoute, json_of, need, parsed
 from envhub.serving.http import Guard, Receive, Scope, Send, answer, header, until_gone
 from envhub.training.answer import without_end_marks
 from envhub.training.reference import TaskReference
 from envhub.training.scorer import Asked, Scorer, Verdict
 
 
-class Busy(HubError):
-    """As many requests are being answered as there may be."""
-
-
 class RewardHttp(ControlHttp):
     """`/v1/rewards`, `/openrlhf` and `/v1/images` behind a token; `/health` for everybody."""
 
-    statuses: ClassVar = {Busy: 429, UnknownNameError: 400, ScorerTimeout: 504, VerifierError: 503}
+    statuses: ClassVar = {
+        TooSlow: 408,
+        TooMuch: 413,
+        Busy: 429,
+        Leaving: 503,
+        UnknownNameError: 400,
+        ScorerTimeout: 504,
+        VerifierError: 503,
+    }
 
     def __init__(
         self,
@@ -35,11 +43,18 @@ class RewardHttp(ControlHttp):
         *,
         seconds: float,
         most_requests: int,
+        arrivals: Arrivals | None = None,
     ) -> None:
         """Without a token, everybody who reaches it is served."""
         super().__init__(token or "", guard)
         self._token, self._scorer, self._images = token, scorer, images
-        self._seconds, self._free = seconds, most_requests
+        self._seconds = seconds
+        self._arrivals, self._places = arrivals or Arrivals(), Places(most_requests)
+
+    async def leave(self, seconds: float) -> None:
+        """Begin nothing more; what is being answered has so long to end, the rest is refused with its reason."""
+        self._arrivals.close()
+        await self._places.close(seconds)
 
     def admits(self, scope: Scope) -> bool:
         """As `Bearer`, or the password of `Basic`: trainers that know a URL alone have it as http://:TOKEN@HOST."""
@@ -55,28 +70,26 @@ class RewardHttp(ControlHttp):
         return hmac.compare_digest(password, self._token.encode())
 
     async def serve(self, parts: list[str], scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, unless there is too much to do."""
-        if not self._free:
-            raise Busy("as many requests are being answered as there may be; ask again")
-        self._free -= 1
-        try:
-            with until_gone(scope):
-                await answer(send, 200, await self._answer(parts, scope, receive))
-        finally:
-            self._free += 1
+        """Answer, unless there is too much to do. Who is slow to send or to take an answer holds no place meanwhile."""
+        work = self._work_at(parts)
+        need(scope, "POST")
+        with until_gone(scope):
+            body = await self._arrivals.read(scope, receive)
+            await answer(send, 200, json_of(await self._places.within(body, work)))
 
-    async def _answer(self, parts: list[str], scope: Scope, receive: Receive) -> bytes:
+    def _work_at(self, parts: list[str]) -> Callable[[bytes], Awaitable[BaseModel]]:
         match parts:
             case ["v1", "rewards"]:
-                return json_of(await self._rewards(await body_of(scope, receive, RewardRequest)))
+                return self._rewards
             case ["openrlhf"]:
-                return json_of(await self._openrlhf(await body_of(scope, receive, OpenRlhfRequest)))
+                return self._openrlhf
             case ["v1", "images"]:
-                return json_of(await self._scored(await body_of(scope, receive, ImageRequest)))
+                return self._scored
             case _:
                 raise NoRoute
 
-    async def _rewards(self, request: RewardRequest) -> RewardReply:
+    async def _rewards(self, body: bytes) -> RewardReply:
+        request = parsed(body, RewardRequest)
         verdicts = await self._judged([(each.task, each.answer) for each in request.answers])
         return RewardReply(
             rewards=[verdict.reward for verdict in verdicts],
@@ -85,8 +98,9 @@ class RewardHttp(ControlHttp):
             problems=[verdict.problem for verdict in verdicts],
         )
 
-    async def _openrlhf(self, request: OpenRlhfRequest) -> OpenRlhfReply:
+    async def _openrlhf(self, body: bytes) -> OpenRlhfReply:
         """Its reply has no word for an answer without a score: the request fails, and nothing is learnt from it."""
+        request = parsed(body, OpenRlhfRequest)
         if not len(request.query) == len(request.prompts) == len(request.labels):
             raise ConfigError("query, prompts and labels must be of one length")
         asked: list[Asked] = [
@@ -105,7 +119,8 @@ class RewardHttp(ControlHttp):
             raise NotOffered("this server was started without an environment; name one: hub reward-server ENV")
         return await self._scorer.judge_all(asked, seconds=self._seconds)
 
-    async def _scored(self, request: ImageRequest) -> ImageReply:
+    async def _scored(self, body: bytes) -> ImageReply:
+        request = parsed(body, ImageRequest)
         if self._images is None:
             raise NotOffered(f"this server was started without a scorer of pictures; name one: --scorer {PLAIN}")
         return await self._images.score(request, self._seconds)

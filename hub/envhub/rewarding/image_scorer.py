@@ -4,19 +4,22 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import anyio
 import anyio.abc
 import anyio.to_thread
 
 from envhub.errors import ConfigError, HubError, VerifierError
-from envhub.hosting.faults import describe
 from envhub.rewarding.pictures import BadPicture, PictureReader
-from envhub.rewarding.wire import ImageReply, ImageRequest, finite_or_none
+from envhub.rewarding.said import failed, laid_out
+from envhub.rewarding.wire import ImageReply, ImageRequest
+
+T = TypeVar("T")
 
 ImageFunction = Callable[[list[Any], list[str], list[dict[str, Any]]], Any]
 """`score(images, prompts, metadata)`: Pillow images in RGB; the numbers of each, or {name: numbers}."""
@@ -117,31 +120,44 @@ class _Job:
         self._failure: VerifierError | None = None
         self.done = anyio.Event()
         self.is_running = False
-        """Whether the function has begun and has not come back."""
+        """Whether something has begun in its thread that has not come back."""
 
     def result(self) -> ImageReply:
         """What came of it."""
-        if self._failure is not None:
-            raise self._failure
-        assert self._reply is not None
+        if self._reply is None:
+            raise self._failure or VerifierError("the scoring of pictures was broken off")
         return self._reply
 
     async def run(self) -> None:
         """Score; what goes wrong is the failure of this request alone."""
         try:
-            places, problems, given = await anyio.to_thread.run_sync(self._read, abandon_on_cancel=True)
+            places, problems, given = await self._in_thread(self._read)
             said: Any = {}
             if places:
-                said = await anyio.to_thread.run_sync(self._call, given, abandon_on_cancel=True)
+                said = await self._in_thread(partial(self._function, *given))
                 if inspect.isawaitable(said):
                     said = await said
-            self._reply = _reply(said, places, problems)
+            self._reply = await self._in_thread(partial(laid_out, said, places, problems))
         except VerifierError as error:
             self._failure = error
-        except (Exception, SystemExit) as error:  # the function is anybody's
-            self._failure = VerifierError(f"the scorer of pictures failed: {describe(error)}")
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # of what was awaited, which is anybody's
+            self._failure = failed(error)
         finally:
             self.done.set()
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        def working() -> T:
+            self.is_running = True
+            try:
+                return work()
+            except VerifierError:
+                raise
+            except BaseException as error:  # not even what means to end a process ends this one
+                raise failed(error) from error
+            finally:
+                self.is_running = False
+
+        return await anyio.to_thread.run_sync(working, abandon_on_cancel=True)
 
     def _read(self) -> tuple[list[int], list[str | None], tuple[list[Any], list[str], list[dict[str, Any]]]]:
         reader = PictureReader(self._folder)
@@ -156,47 +172,6 @@ class _Job:
                 problems[place] = str(error)
         prompts = [self._request.prompts[place] for place in places]
         return places, problems, (pictures, prompts, [self._metadata[place] for place in places])
-
-    def _call(self, given: tuple[list[Any], list[str], list[dict[str, Any]]]) -> Any:
-        self.is_running = True
-        try:
-            return self._function(*given)
-        finally:
-            self.is_running = False
-
-
-def _reply(said: Any, places: Sequence[int], problems: list[str | None]) -> ImageReply:
-    """What the function said, laid out for all pictures; a number that is none leaves its picture unscored."""
-    columns: Mapping[str, Any] = cast(Mapping[str, Any], said) if isinstance(said, Mapping) else {"reward": said}
-    components: dict[str, list[float | None]] = {}
-    for name, values in columns.items():
-        if isinstance(values, str | bytes):  # a list of letters, or of numbers that nobody meant
-            raise VerifierError(f"the scorer gave {type(values).__name__} as {name!r}, not a list")
-        try:
-            listed: list[Any] = values.tolist() if hasattr(values, "tolist") else list(values)
-        except TypeError:
-            raise VerifierError(f"the scorer gave {type(values).__name__} as {name!r}, not a list") from None
-        if len(listed) != len(places):
-            raise VerifierError(f"the scorer gave {len(listed)} numbers of {name!r} for {len(places)} pictures")
-        whole: list[float | None] = [None] * len(problems)
-        for place, value in zip(places, listed, strict=True):
-            whole[place] = finite_or_none(value)
-        components[str(name)] = whole
-    if places and not components:
-        raise VerifierError("the scorer gave no numbers")
-    rewards = components.get("reward")
-    if rewards is None:
-        rewards = [_sum([column[place] for column in components.values()]) for place in range(len(problems))]
-    for place in places:
-        if rewards[place] is None:
-            problems[place] = "the scorer gave no finite number for it"
-    return ImageReply(rewards=rewards, components=components, problems=problems)
-
-
-def _sum(parts: Sequence[float | None]) -> float | None:
-    """The sum of the parts, where all are there."""
-    whole = [part for part in parts if part is not None]
-    return finite_or_none(sum(whole)) if whole and len(whole) == len(parts) else None
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import os
+import re
 import stat
 from io import BytesIO
 from pathlib import Path
@@ -16,7 +17,13 @@ MAX_PIXELS = 2**25
 """Of one picture: 8192 × 4096."""
 MAX_BATCH_PIXELS = 2**27
 """Of all pictures of a request, which are in memory at once: half a GiB."""
+MAX_SCANS = 32
+"""Times that a JPEG may go over its pixels; those of cameras and libraries do up to a dozen times. Each takes a few
+bytes and as long as the whole picture, so that a small file could keep a processor for hours."""
 _FORMATS = ("PNG", "JPEG", "WEBP")
+_SEGMENT = re.compile(rb"\xff[\xc0-\xcf\xd9-\xfe]")
+"""What a segment of a JPEG begins with, or its end: ITU-T T.81, B.1.1.3; not restarts, which are within a scan."""
+_END, _SCAN = 0xD9, 0xDA
 
 
 class BadPicture(UsageError):
@@ -76,11 +83,22 @@ class PictureReader:
             if width * height > self._left:
                 raise BadPicture(f"the request's pictures have more than {MAX_BATCH_PIXELS} pixels; send fewer at once")
             self._left -= width * height
+            if picture.format in ("JPEG", "MPO") and _scans(content) > MAX_SCANS:
+                raise BadPicture(f"a JPEG of more than {MAX_SCANS} scans takes too long to read")
             return picture.convert("RGB")
         except BadPicture:
             raise
         except Exception as error:  # a decoder meets anything in what it is given
             raise BadPicture(f"it is no picture ({', '.join(_FORMATS)}): {type(error).__name__}") from error
+
+
+def _scans(content: bytes) -> int:
+    """How often a JPEG goes over its pixels."""
+    count = place = 0
+    while (found := _SEGMENT.search(content, place)) is not None and content[found.end() - 1] != _END:
+        count += content[found.end() - 1] == _SCAN
+        place = found.end() + int.from_bytes(content[found.end() : found.end() + 2])  # a segment may hold anything
+    return count
 
 
 def _from_base64(text: str) -> bytes:

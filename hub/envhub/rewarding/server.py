@@ -1,6 +1,5 @@
 """A reward server, from its environments and scorer to its socket, until it is told to leave."""
 
-import ipaddress
 import os
 import secrets
 import shutil
@@ -16,13 +15,15 @@ from envhub.frozen import Frozen
 from envhub.models.credentials import Credentials
 from envhub.rewarding.http import RewardHttp
 from envhub.rewarding.image_scorer import ImageScorer, open_image_scorer
-from envhub.serving.http import Guard
+from envhub.serving.control_socket import authority
 from envhub.serving.listener import bind_tcp, listening
+from envhub.serving.loopback import is_local_host, local_guard
 from envhub.training.scorer import open_scorer
 
 TOKEN_VARIABLE = "ENVHUB_REWARD_TOKEN"
 """Holds the token of a reward server, for the server and for those who ask it."""
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LEAVE_SECONDS = 5.0
+"""For requests in flight to end once the server is told to leave; less than what stops it waits (`docker stop`: 10)."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class RewardOrder:
     """The folder that pictures may be named in."""
     image_requests: int = 1
     """Requests whose pictures are scored at once."""
+    leave_seconds: float = LEAVE_SECONDS
 
 
 class RewardReady(Frozen):
@@ -65,13 +67,12 @@ async def serve_rewards(
     gone: Callable[[], Awaitable[None]],
     leave_at_once: Callable[[], None],
 ) -> None:
-    """Serve until `gone` returns; requests in flight get a moment to end.
+    """Serve until `gone` returns; requests in flight get `leave_seconds` to end, and those that do not are told so.
 
     Raises:
         UsageError: an environment, the scorer, the folder or the address does not hold.
     """
-    is_local = is_local_host(order.host)
-    if order.token is None and not is_local:
+    if order.token is None and not is_local_host(order.host):
         raise ConfigError(f"a reward server on {order.host} is open to a network; it needs its token (no --no-token)")
     images: ImageScorer | None = None
     try:
@@ -89,37 +90,29 @@ async def serve_rewards(
                 raise ConfigError("there is nothing to score with: name an environment, a --scorer of pictures or both")
             application = RewardHttp(
                 order.token,
-                Guard((*_LOOPBACK, order.host)) if is_local else None,
+                local_guard(order.host),
                 scorer,
                 images,
                 seconds=order.seconds,
                 most_requests=order.most_requests,
             )
             await stack.enter_async_context(listening(application, bound))
-            host = f"[{order.host}]" if ":" in order.host else order.host
             ready(
                 RewardReady(
-                    url=f"http://{host}:{bound.getsockname()[1]}",
+                    url=f"http://{authority(order.host, bound)}",
                     environments=() if scorer is None else scorer.environments,
                     scorer=order.scorer,
                     token_file=None if order.token_file is None else str(order.token_file),
                 )
             )
             await gone()
+            await application.leave(order.leave_seconds)
         if images is not None and images.is_stuck:
             if order.token_file is not None:
                 shutil.rmtree(order.token_file.parent, ignore_errors=True)
             leave_at_once()
     except BaseExceptionGroup as group:
         raise first_error(group) from group
-
-
-def is_local_host(host: str) -> bool:
-    """Whether only this machine reaches it."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @contextmanager

@@ -21,6 +21,8 @@ KEEP_ALIVE_SECONDS = 15.0
 """Of silence, after which a stream of events says that it is still there."""
 METRICS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 _EVENT_STREAM = b"text/event-stream"
+_HEADERS = {408: [(b"connection", b"close")], 429: [(b"retry-after", b"1")]}
+"""Of refusals: the rest of a body that is too slow is not waited for."""
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
 Query = dict[str, str]
@@ -67,8 +69,8 @@ class ControlHttp:
             error = UsageError(f"{scope['path'][:200]!r} does not take {scope['method']}")
             await self._refuse(send, 405, error)
         except TooLarge:
-            error = UsageError(f"the body is larger than {MAX_BODY_BYTES >> 20} MiB")
-            await self._refuse(send, 413, error, [(b"connection", b"close")])
+            # What is still to come is read and dropped: a client that sends to a closed connection never sees this.
+            await self._refuse(send, 413, UsageError(f"the body is larger than {MAX_BODY_BYTES >> 20} MiB"))
         except HubError as error:
             await self._refuse(send, self._status(error), error)
         except Exception as error:
@@ -107,13 +109,9 @@ class ControlHttp:
             case _:
                 return 500
 
-    async def _refuse(
-        self, send: Send, status: int, error: HubError, headers: list[tuple[bytes, bytes]] | None = None
-    ) -> None:
-        if status == 429:
-            headers = [*(headers or []), (b"retry-after", b"1")]
+    async def _refuse(self, send: Send, status: int, error: HubError) -> None:
         failure = Failure(error=self.problem(error))
-        await answer(send, status, failure.model_dump_json().encode(), headers=headers or [])
+        await answer(send, status, failure.model_dump_json().encode(), headers=_HEADERS.get(status, ()))
 
 
 def json_of(model: BaseModel) -> bytes:

@@ -110,17 +110,15 @@ class Guard:
 
     def refusal(self, scope: Scope) -> int | None:
         """The status to refuse a request with: 421 for a foreign Host, 403 for a foreign Origin."""
-        host = origin = None
+        has_host = False
         for key, value in scope["headers"]:
             if key == b"host":
-                host = value
-            elif key == b"origin":
-                origin = value
-        if host is None or not self._is_ours(host, b""):
-            return 421
-        if origin is not None and not self._is_ours(origin, b"http://"):
-            return 403
-        return None
+                if has_host or not self._is_ours(value, b""):  # of two, another reader may heed the other
+                    return 421
+                has_host = True
+            elif key == b"origin" and not self._is_ours(value, b"http://"):
+                return 403
+        return None if has_host else 421
 
     def _is_ours(self, value: bytes, scheme: bytes) -> bool:
         if value in self._known:
