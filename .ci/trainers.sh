@@ -9,7 +9,7 @@ venv=foreign/trainers
 # Their own dependencies come along.
 whole=('torch==2.13.0' 'trl==1.16.0' 'verl==0.9.1' 'transformers>=5.10,<6' accelerate datasets jmespath cachetools fastapi uvicorn)
 # These pin other versions of what is there, or accelerators' packages: what is tested of them does without.
-bare=('openrlhf==0.11.2' 'gem-llm==0.1.0')
+bare=('openrlhf==0.11.2' 'gem-llm==0.1.0' 'transferqueue==0.1.11' pyzmq prometheus-client)
 bare+=('skyrl==0.3.0' 'skyrl-gym==0.4.0' loguru jaxtyping wadler-lindig torchdata)
 bare+=('areal==1.0.4' 'litellm==1.81.3' 'openai==3.54.0' 'anthropic==2.12.0' flask blinker itsdangerous lark numba llvmlite einops)
 bare+=(aiofiles fastuuid tiktoken pydantic-settings h2 hpack hyperframe tenacity colorlog jiter docstring-parser importlib-metadata zipp)

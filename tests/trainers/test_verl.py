@@ -14,7 +14,8 @@ from envhub.rollout import Told
 from envhub.score import Component
 from envhub.trainers.verl import columns, learnable, loop_outputs, masked_output, prompt_rows
 from envhub.trainers.verl.engine import VerlEngine, sampling_of
-from envhub.trainers.verl.manager import balanced, loop_entry
+from envhub.trainers.verl.entry import loop_entry
+from envhub.trainers.verl.manager import balanced
 from envhub.trainers.verl.playing import task_of
 from envhub.training import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
 from tests.training.made import forked, rollout, turn

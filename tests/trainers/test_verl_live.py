@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -16,19 +16,14 @@ from envhub.errors import ConfigError
 from envhub.models.mock_server import serve_mock
 from envhub.rewards import group_advantages
 from envhub.store import open_run
-from envhub.supply import blocking_worker, rollout_worker
 from envhub.trainers import verl as ours
-from envhub.trainers.verl.manager import served_urls
+from envhub.trainers.verl.entry import served_urls
 from envhub.training import NotTrainable, Refusal, TrainingRow, training_rows
-from tests.models.tokens.chatml import CHATML, END, trained
 from tests.trainers.verl_engine import Client
+from tests.trainers.verl_set_up import PROMPT, RESPONSE, WORLD, System, rows_of_tasks, tiny_model, verl_config
 from tests.training.made import rollout, turn
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
-
-System = Callable[[str], ModuleType]
-PROMPT, RESPONSE = 1024, 512
-WORLD = Path(__file__).parents[1] / "supply" / "world.py"
 
 
 @pytest.fixture
@@ -38,60 +33,12 @@ def verl(system: System) -> ModuleType:
 
 @pytest.fixture
 def model_folder(verl: ModuleType, system: System, tmp_path: Path) -> Path:
-    """A model as veRL finds it: a tokenizer with a chat template, and the configuration of a tiny Qwen2."""
-    transformers = system("transformers")
-    folder = tmp_path / "tiny"
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=trained(), eos_token=END, pad_token=END)
-    tokenizer.chat_template = CHATML
-    tokenizer.save_pretrained(folder)
-    config = transformers.Qwen2Config(
-        vocab_size=512,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        architectures=["Qwen2ForCausalLM"],
-    )
-    config.save_pretrained(folder)
-    return folder
+    return tiny_model(system, tmp_path / "tiny")
 
 
 @pytest.fixture
 def client(verl: ModuleType, system: System) -> Client:
     return Client(system("verl.workers.rollout.replica").TokenOutput)
-
-
-def verl_config(system: System, folder: Path, weights: Path, /, **run: Any) -> Any:
-    """veRL's whole default configuration, with the hub's agent loop in it."""
-    omegaconf, hydra = system("omegaconf"), system("hydra")
-    loops = folder / "agents.yaml"
-    settings: dict[str, Any] = {"environments": ["arithmetic"], "training": {"directory": str(folder / "runs")}, **run}
-    entry = {"name": "envhub", "_target_": "envhub.trainers.verl.HubAgentLoop", "run": settings}
-    omegaconf.OmegaConf.save(omegaconf.OmegaConf.create([entry]), loops)
-    with hydra.initialize_config_module("verl.trainer.config", version_base=None):
-        return hydra.compose(
-            "ppo_trainer",
-            overrides=[
-                f"actor_rollout_ref.model.path={weights}",
-                "actor_rollout_ref.rollout.name=vllm",
-                f"actor_rollout_ref.rollout.prompt_length={PROMPT}",
-                f"actor_rollout_ref.rollout.response_length={RESPONSE}",
-                "actor_rollout_ref.rollout.calculate_log_probs=True",
-                f"actor_rollout_ref.rollout.agent.agent_loop_config_path={loops}",
-                "actor_rollout_ref.rollout.agent.default_agent_loop=envhub",
-            ],
-        )
-
-
-def rows_of_tasks(
-    folder: Path, count: int, environment: str = "arithmetic", split: str = "train", **settings: Any
-) -> list[dict[str, Any]]:
-    """The hub's data set."""
-    worker = rollout_worker(environments=(environment,), model="mock/solver", directory=folder / "tasks", **settings)
-    with blocking_worker(worker) as opened:
-        (name,), tasks = opened.environments, opened.tasks(split=split)[:count]
-    return list(ours.prompt_rows(tasks, name, split))
 
 
 def prompts_batch(system: System, rows: Sequence[dict[str, Any]], repeats: int) -> Any:

@@ -1,6 +1,7 @@
-"""veRL: an agent loop over its own engine, a manager over served replicas, batches, a reward function, prompts.
+"""veRL: an agent loop over its own engine, managers of whole batches and groups, batches, a reward function, prompts.
 
-`HubAgentLoop` and `HubAgentLoopManager` are made of veRL's classes when they are asked for; nothing else imports veRL.
+`HubAgentLoop`, `HubAgentLoopManager` and `HubAgentLoopManagerTQ` are made of veRL's classes when they are asked for;
+nothing else imports veRL.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,14 @@ from envhub.trainers.verl.reward import compute_score
 if TYPE_CHECKING:
     HubAgentLoop: Any
     HubAgentLoopManager: Any
+    HubAgentLoopManagerTQ: Any
 
 __all__ = [
     "BatchRow",
     "Columns",
     "HubAgentLoop",
     "HubAgentLoopManager",
+    "HubAgentLoopManagerTQ",
     "columns",
     "compute_score",
     "data_proto",
@@ -44,6 +47,10 @@ def __getattr__(name: str) -> Any:
         from envhub.trainers.verl.manager import agent_loop_manager_class
 
         made = agent_loop_manager_class()
+    elif name == "HubAgentLoopManagerTQ":
+        from envhub.trainers.verl.streaming import agent_loop_manager_tq_class
+
+        made = agent_loop_manager_tq_class()
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = made

@@ -8,6 +8,7 @@ from typing import Any
 from envhub.errors import ConfigError
 from envhub.trainers.systems import system_module
 from envhub.trainers.verl.engine import sampling_of
+from envhub.trainers.verl.groups import no_groups
 from envhub.trainers.verl.outputs import Output, loop_outputs, masked_output
 from envhub.trainers.verl.playing import Playing, Policy, playing_with, task_of
 from envhub.trainers.workers.settings import TrainingSettings, read_settings, settings_of
@@ -80,10 +81,13 @@ async def played(
         UsageError, SupplyError, StoreError: as `RolloutWorker.play`.
     """
     playing = await settings.playing(client, tokenizer)
+    takes_several = "session_id" in fields
+    step = fields.get("global_steps")
+    if takes_several and isinstance(step, int):
+        playing.advance(step - 1)  # in V1 step n is begun with the weights of the one before, and must tell them
     uid = fields.get("uid")
     need: Need = "logprobs" if parameters.get("logprobs") else "tokens"
     rollout = await playing.play(task_of(fields), None if uid is None else str(uid), sampling_of(parameters))
-    takes_several = "session_id" in fields
     asked: dict[str, Any] = {
         "need": need,
         "components": settings.components,
@@ -117,7 +121,10 @@ def agent_loop_class() -> Any:
     class HubAgentLoop(agent_loop.AgentLoopBase):
         """Plays the task that a row names, in the hub, with veRL's own engine."""
 
-        def __init__(self, *args: Any, run: Any = None, components: Sequence[str] = (), **others: Any) -> None:
+        def __init__(
+            self, *args: Any, run: Any = None, components: Sequence[str] = (), groups: Any = None, **others: Any
+        ) -> None:
+            no_groups(groups)
             agent_loop.AgentLoopBase.__init__(self, *args, **others)
             self._hub = LoopSettings(self.config, run=run, components=components)
 

@@ -1,7 +1,6 @@
 """The agent loop manager: a whole batch is played by the hub in the trainer's process, over served replicas or veRL's
 engine, and comes back as a `DataProto`."""
 
-import logging
 import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -11,39 +10,10 @@ import anyio
 
 from envhub.errors import ConfigError, first_error
 from envhub.trainers.systems import system_module
+from envhub.trainers.verl.entry import read_entry
+from envhub.trainers.verl.groups import no_groups
 from envhub.trainers.verl.loop import LoopSettings, played
 from envhub.trainers.verl.outputs import Output
-
-logger = logging.getLogger(__name__)
-
-TARGET = "envhub.trainers.verl.HubAgentLoop"
-SERVED = "served"
-"""As `base_url`: the addresses of veRL's own replicas."""
-
-
-def loop_entry(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The hub's entry of `agent_loop_config_path`.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    for entry in entries:
-        if entry.get("_target_") == TARGET:
-            return {key: entry[key] for key in ("run", "components") if key in entry}
-    raise ConfigError(f"rollout.agent.agent_loop_config_path has no entry with _target_: {TARGET}")
-
-
-async def served_urls(client: Any) -> list[str]:
-    """The addresses of the replicas that veRL's client balances between, as OpenAI clients take them.
-
-    Raises:
-        ConfigError: there are none.
-    """
-    balancer: Any = getattr(client, "_load_balancer", None)
-    addresses: list[str] = [] if balancer is None else await balancer.get_all_servers.remote()
-    if not addresses:
-        raise ConfigError("veRL has no replicas that are served over HTTP; leave `base_url` out, or name addresses")
-    return [f"http://{address}/v1" for address in addresses]
 
 
 def balanced(outputs: Sequence[Output], uids: Sequence[str]) -> None:
@@ -163,7 +133,6 @@ def agent_loop_manager_class() -> Any:
         ImportError: veRL, or something that its agent loops need, is not installed.
     """
     agent_loop: Any = system_module("verl.experimental.agent_loop.agent_loop")
-    omegaconf: Any = import_module("omegaconf")
     auto_await: Any = system_module("verl.utils.ray_utils").auto_await
 
     class HubAgentLoopManager(agent_loop.AgentLoopManager):
@@ -172,19 +141,23 @@ def agent_loop_manager_class() -> Any:
         agent_loop_workers_class = None
 
         async def _init_agent_loop_workers(self) -> None:
-            path = self.rollout_config.agent.agent_loop_config_path
-            if not path:
-                raise ConfigError("rollout.agent.agent_loop_config_path is to name the file with the hub's agent loop")
-            entry = loop_entry(omegaconf.OmegaConf.to_container(omegaconf.OmegaConf.load(path), resolve=True))
-            run: Any = entry.get("run")
-            if not isinstance(run, str | None) and run.get("base_url") == SERVED:
-                entry["run"] = {**run, "base_url": await served_urls(self.llm_client)}
+            entry = await read_entry(self.rollout_config.agent.agent_loop_config_path, self.llm_client)
+            no_groups(entry.pop("groups", None))
             self._settings = LoopSettings(self.config, **entry)
             self._tokenizer: Any = system_module("verl.utils").hf_tokenizer(self.model_config.path)
 
         @auto_await
         async def generate_sequences(self, prompts: Any) -> Any:
-            """The batch of rollouts, a row for each row of `prompts`, in their order."""
+            """The batch of rollouts, a row for each row of `prompts`, in their order.
+
+            Raises:
+                ConfigError: whoever asks does not wait for it.
+            """
+            if not hasattr(prompts, "non_tensor_batch"):
+                raise ConfigError(
+                    "HubAgentLoopManager plays for trainers that wait for a batch, such as trainer.use_v1=False; V1 "
+                    "takes envhub.trainers.verl.HubAgentLoopManagerTQ"
+                )
             began = time.perf_counter()
             fields = prompts.non_tensor_batch
             rows = [{name: fields[name][place] for name in fields} for place in range(len(prompts))]

@@ -49,6 +49,14 @@ class Playing:
         """The run's: every record is there."""
         return self._worker.directory
 
+    def advance(self, version: int) -> None:
+        """Stamp what is sampled from now on with a version of the weights, where the engine itself tells none.
+
+        A lower one than before is left: batches of several steps are played at once.
+        """
+        if version > self._worker.policy_version:
+            self._worker.policy_version = version
+
     async def play(self, task: TaskReference, group: str | None, sampling: Sampling) -> Rollout:
         """Play one more sample of a group.
 

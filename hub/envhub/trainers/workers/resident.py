@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -57,6 +58,15 @@ class ResidentWorker:
     def environments(self) -> tuple[str, ...]:
         """Their names."""
         return self._worker.environments
+
+    @property
+    def policy_version(self) -> int:
+        """Of the weights that generate now, for what tells none itself."""
+        return self._worker.policy_version
+
+    @policy_version.setter
+    def policy_version(self, version: int) -> None:
+        self._portal.call(partial(setattr, self._worker, "policy_version", version))
 
     def next_visit(self, task: TaskReference, group: str) -> int:
         """How often the task was asked for in this group before: each time is a sample of its own."""

@@ -1,0 +1,69 @@
+"""veRL set up as its users do: a tiny model's folder, its whole configuration, the hub's data set."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from envhub.supply import blocking_worker, rollout_worker
+from envhub.trainers import verl as ours
+from tests.models.tokens.chatml import CHATML, END, trained
+
+System = Callable[[str], ModuleType]
+PROMPT, RESPONSE = 1024, 512
+WORLD = Path(__file__).parents[1] / "supply" / "world.py"
+
+
+def tiny_model(system: System, folder: Path) -> Path:
+    """A model as veRL finds it: a tokenizer with a chat template, and the configuration of a tiny Qwen2."""
+    transformers = system("transformers")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=trained(), eos_token=END, pad_token=END)
+    tokenizer.chat_template = CHATML
+    tokenizer.save_pretrained(folder)
+    config = transformers.Qwen2Config(
+        vocab_size=512,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        architectures=["Qwen2ForCausalLM"],
+    )
+    config.save_pretrained(folder)
+    return folder
+
+
+def verl_config(
+    system: System, folder: Path, weights: Path, /, *, groups: dict[str, Any] | None = None, **run: Any
+) -> Any:
+    """veRL's whole default configuration, with the hub's agent loop in it."""
+    omegaconf, hydra = system("omegaconf"), system("hydra")
+    loops = folder / "agents.yaml"
+    settings: dict[str, Any] = {"environments": ["arithmetic"], "training": {"directory": str(folder / "runs")}, **run}
+    entry: dict[str, Any] = {"name": "envhub", "_target_": "envhub.trainers.verl.HubAgentLoop", "run": settings}
+    if groups is not None:
+        entry["groups"] = groups
+    omegaconf.OmegaConf.save(omegaconf.OmegaConf.create([entry]), loops)
+    with hydra.initialize_config_module("verl.trainer.config", version_base=None):
+        return hydra.compose(
+            "ppo_trainer",
+            overrides=[
+                f"actor_rollout_ref.model.path={weights}",
+                "actor_rollout_ref.rollout.name=vllm",
+                f"actor_rollout_ref.rollout.prompt_length={PROMPT}",
+                f"actor_rollout_ref.rollout.response_length={RESPONSE}",
+                "actor_rollout_ref.rollout.calculate_log_probs=True",
+                f"actor_rollout_ref.rollout.agent.agent_loop_config_path={loops}",
+                "actor_rollout_ref.rollout.agent.default_agent_loop=envhub",
+            ],
+        )
+
+
+def rows_of_tasks(
+    folder: Path, count: int, environment: str = "arithmetic", split: str = "train", **settings: Any
+) -> list[dict[str, Any]]:
+    """The hub's data set."""
+    worker = rollout_worker(environments=(environment,), model="mock/solver", directory=folder / "tasks", **settings)
+    with blocking_worker(worker) as opened:
+        (name,), tasks = opened.environments, opened.tasks(split=split)[:count]
+    return list(ours.prompt_rows(tasks, name, split))
