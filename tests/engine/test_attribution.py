@@ -151,7 +151,7 @@ async def test_an_agent_that_never_lets_a_stop_pass_does_not_hold_up_the_rest(at
                     continue
             return Stop.FINISHED
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         rollout = await attempt(Deaf(), TellModel(["hi"]), limits=Limits(max_turns=1, max_seconds=0.1)).play()
     assert rollout.outcome is Outcome.SCORED
 
@@ -199,8 +199,8 @@ async def test_absurd_numbers_are_the_models_and_scored(attempt: Player, number:
 
 async def test_a_call_cut_by_the_time_limit_is_a_gap(attempt: Player) -> None:
     model = TellModel([calls(("add", "{}"), ("wait", "{}"))])
-    with anyio.fail_after(5):
-        rollout = await attempt(ToolLoop(), model, limits=Limits(max_seconds=0.05)).play()
+    with anyio.fail_after(30):
+        rollout = await attempt(ToolLoop(), model, limits=Limits(max_seconds=1)).play()
     assert [call.name for call in rollout.turns[0].tool_calls] == ["add"]
     assert "tool_calls" in rollout.gaps
     assert rollout.timings.tool > 0
@@ -248,8 +248,8 @@ async def test_what_an_agent_does_after_it_submitted_changes_nothing(attempt: Pl
                 raise
 
     submission = calls(("submit", '{"answer": "2"}'))
-    for agent, limits in ((Tripping(), Limits()), (Lingering(), Limits(max_seconds=0.05))):
-        with anyio.fail_after(5):
+    for agent, limits in ((Tripping(), Limits()), (Lingering(), Limits(max_seconds=1))):
+        with anyio.fail_after(30):
             rollout = await attempt(agent, TellModel([submission]), limits=limits).play()
         assert (rollout.outcome, rollout.stop, rollout.answer) == (Outcome.SCORED, Stop.SUBMITTED, "2")
 

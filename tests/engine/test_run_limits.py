@@ -158,7 +158,7 @@ class Heard:
 
 async def play(request: RunRequest, directory: Path, *, resume: bool = False) -> Heard:
     heard = Heard()
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await collect(
             make_plan(request),
             directory,

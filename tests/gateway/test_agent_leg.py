@@ -140,7 +140,7 @@ async def test_a_line_that_is_cut_in_mid_call_ends_the_call_and_the_episode_goes
         made = await stack.enter_async_context(desk(host=host))
 
         async def play(address: SeatAddress) -> None:
-            with anyio.move_on_after(0.5):
+            with anyio.move_on_after(2):  # long enough to come to the tool
                 await made.call(address, "wait")
             assert words(await made.call(address, "add")) == "1"
             await made.call(address, "submit", answer="x")

@@ -24,7 +24,7 @@ def test_a_bucket_allows_a_burst_and_then_its_rate(monkeypatch: pytest.MonkeyPat
 
 
 async def test_a_token_that_asks_too_often_is_told_when_to_come_back() -> None:
-    async with open_gateway(requests_per_second=0.5) as gateway, desk(["hi"]) as made:
+    async with open_gateway(requests_per_second=0.02) as gateway, desk(["hi"]) as made:
         fast = Desk(gateway, made.http, model=made.model)
 
         async def play(address: SeatAddress) -> None:
@@ -32,7 +32,8 @@ async def test_a_token_that_asks_too_often_is_told_when_to_come_back() -> None:
             status, answer = await fast.rpc(address.agent_url, "tools/list")
             assert (status, "error" in answer) == (429, True)
             async with fast.http.post(f"{address.llm_url}/chat/completions", json={}) as response:
-                assert (response.status, response.headers["retry-after"]) == (429, "2")
+                assert response.status == 429
+                assert 30 < int(response.headers["retry-after"]) <= 50
 
         await fast.play(play)
 
@@ -53,13 +54,13 @@ async def _hangs_up(said: bytes) -> bool:
     """Whether the gateway hangs up on who says this and no more."""
     async with open_gateway() as gateway:
         port = int(gateway.base_url.rpartition(":")[2])
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             async with await anyio.connect_tcp("127.0.0.1", port) as stream:
-                await stream.send(said or b"\r\n")
                 try:
+                    await stream.send(said or b"\r\n")
                     while True:
                         await stream.receive()
-                except anyio.EndOfStream:
+                except (anyio.EndOfStream, anyio.BrokenResourceError):
                     return True
 
 

@@ -129,7 +129,7 @@ async def test_the_world_has_its_time_to_close_after_a_call_that_ignored_the_sea
             await anyio.lowlevel.checkpoint()
             await super().close()
 
-    async with opened(Slow, deadlines=Deadlines(close=0.05)) as episode:
+    async with opened(Slow, deadlines=Deadlines(close=0.5)) as episode:
         world = world_of(episode, Slow)
         async with anyio.create_task_group() as calls:
             calls.start_soon(call, episode, "ignore")

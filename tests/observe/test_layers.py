@@ -88,9 +88,9 @@ async def test_every_layer_is_measured_with_what_a_rollout_asks_of_it(lever: str
 
 
 async def test_a_slow_model_is_the_bottleneck(lever: str) -> None:
-    measured, verdict = await judged(lever, "mock/solver?latency=0.05")
+    measured, verdict = await judged(lever, "mock/solver?latency=0.15")
     assert verdict.bottleneck == "model"
-    assert verdict.possible_per_second <= IN_FLIGHT / 0.1
+    assert verdict.possible_per_second <= IN_FLIGHT / 0.3
     assert "raise the concurrency" in verdict.sentence
     model = measured.layers[0]
     assert model.at_twice is not None

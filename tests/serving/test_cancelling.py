@@ -79,7 +79,7 @@ async def test_a_client_that_times_out_cancels_its_call() -> None:
             world = world_of(desk.episode(episode.id), Workshop)
             async with client(episode.seats[0].url, era) as agent:
                 with pytest.raises(MCPError):
-                    await agent.call_tool("wait", {}, read_timeout_seconds=0.2)
+                    await agent.call_tool("wait", {}, read_timeout_seconds=1)
                 assert said(await agent.call_tool("note", {"text": "next"})) == '["next"]'
                 assert world.cleaned == 1
 

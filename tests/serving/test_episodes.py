@@ -54,7 +54,7 @@ async def test_an_episode_nobody_waits_for_any_more_is_closed() -> None:
 
 async def test_an_episode_over_its_age_is_closed() -> None:
     async with served(Workshop) as desk:
-        opened = await desk.open(ttl_seconds=0.1)
+        opened = await desk.open(ttl_seconds=0.5)
         world = world_of(desk.episode(opened.id), Workshop)
         await desk.serving.episodes.find(opened.id).closed.wait()
         assert world.config.journal == ["setup", "close"]
@@ -65,7 +65,7 @@ async def test_an_episode_over_its_age_is_closed() -> None:
 
 
 async def test_the_servers_own_bound_on_age_wins() -> None:
-    async with served(World, ttl_seconds=0.1) as desk:
+    async with served(World, ttl_seconds=0.5) as desk:
         opened = await desk.open(ttl_seconds=3600)
         await desk.serving.episodes.find(opened.id).closed.wait()
 

@@ -90,7 +90,7 @@ async def test_nothing_that_ends_practice_scores_it(tmp_path: Path) -> None:
 
 
 async def test_practice_that_was_left_is_closed_at_its_expiry_and_dealt_anew(tmp_path: Path) -> None:
-    async with tables(tmp_path / "run", ttl_seconds=0.05) as (hub, url):
+    async with tables(tmp_path / "run", ttl_seconds=2) as (hub, url):
         await call(url, "add")
         (visit,) = hub.visits
         assert [fault.type for fault in (await visit.over()).faults] == ["Expired"]

@@ -102,7 +102,7 @@ async def test_closing_leaves_no_score(tmp_path: Path) -> None:
 
 async def test_what_nobody_ends_is_closed_at_its_expiry_and_says_so(tmp_path: Path) -> None:
     async with front(tmp_path / "run") as hub:
-        visit = await hub.open(EpisodeRequest(ttl_seconds=0.05))
+        visit = await hub.open(EpisodeRequest(ttl_seconds=0.5))
         longer = await hub.open(EpisodeRequest())
         rollout = await visit.over()
         assert (rollout.outcome, [fault.type for fault in rollout.faults]) == (Outcome.CANCELLED, ["Expired"])

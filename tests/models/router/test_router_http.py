@@ -237,7 +237,7 @@ async def test_a_callers_fault_is_not_asked_of_the_fallback() -> None:
 async def test_servers_see_no_more_requests_than_the_limit_with_failures_and_all() -> None:
     servers = [Server(say(), body({}, 500), say(), body({}, 429), say()) for _ in range(2)]
     async with servers[0].serve() as a, servers[1].serve() as b, router(a, b, requests_per_minute=17) as model:
-        replies, errors = await together(model, 60, timeout_seconds=1.0)
+        replies, errors = await together(model, 60, timeout_seconds=2.5)
     assert sum(len(server.asked) for server in servers) == 17
     assert len(replies) == 13
     assert len(errors) == 47
@@ -247,7 +247,7 @@ async def test_servers_see_no_more_tokens_than_the_limit() -> None:
     usage = {"prompt_tokens": 20, "completion_tokens": 30}
     server = Server(say(usage=usage))
     async with server.serve() as url, router(url, tokens_per_minute=1000, sampling={"max_tokens": 30}) as model:
-        replies, errors = await together(model, 60, timeout_seconds=1.0)
+        replies, errors = await together(model, 60, timeout_seconds=2.0)
     # Each takes 50, and needs a little more to begin.
     assert 18 <= len(server.asked) <= 20
     assert (len(replies), len(errors)) == (len(server.asked), 60 - len(server.asked))

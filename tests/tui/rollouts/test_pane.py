@@ -207,7 +207,7 @@ async def test_an_expression_that_would_take_forever_holds_nobody_up(tmp_path: P
         began = time.monotonic()
         await pilot.press("enter", "j", "escape")
         assert pane.hits is None and len(places(pane)) == 4
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     run.close()
 
 
