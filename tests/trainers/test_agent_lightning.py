@@ -186,16 +186,31 @@ def server(checkout: Callable[..., Path], system: Callable[[str], Any]) -> Any:
     return app
 
 
+class Door:
+    """Stands in front of the real server, and hears whom it turns away (429)."""
+
+    def __init__(self, app: Any) -> None:
+        self._app, self.turned_away = app, anyio.Semaphore(0)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def heard(message: dict[str, Any]) -> None:
+            await send(message)
+            if message.get("status") == 429:
+                self.turned_away.release()
+
+        await self._app(scope, receive, heard)
+
+
 @asynccontextmanager
-async def real_gateway(app: Any, upstream: str, system: Callable[[str], Any]) -> AsyncGenerator[str]:
-    """The real server on loopback, with one model behind it; its address."""
+async def real_gateway(app: Any, upstream: str, system: Callable[[str], Any]) -> AsyncGenerator[tuple[str, Door]]:
+    """The real server on loopback, with one model behind it: its address, and the door it is behind."""
     proxy = {"model_name": "tiny", "train": {"temperature": 1.0}, "val": {"temperature": 0.0}}
-    created = app.create_app({"key": KEY, "default_proxy": proxy})
-    async with served(system("uvicorn"), created) as url:
+    door = Door(app.create_app({"key": KEY, "default_proxy": proxy}))
+    async with served(system("uvicorn"), door) as url:
         async with open_calls(url, patience_seconds=5) as calls:
             model = [{"model": "tiny", "endpoint": upstream, "version": 7}]
             await calls.call("POST", "api/models", model, key=KEY)
-        yield url
+        yield url, door
 
 
 @pytest.mark.live
@@ -206,7 +221,7 @@ async def test_the_real_gateway_keeps_what_was_sampled_and_the_reward(
     upstream = Upstream()
     async with (
         serving([web.post("/v1/chat/completions", upstream.handle)]) as policy,
-        real_gateway(server, f"{policy}/v1", system) as url,
+        real_gateway(server, f"{policy}/v1", system) as (url, door),
         open_calls(url, patience_seconds=5) as calls,
         ours.open_runner(url, KEY, playing(tmp_path)) as runner,
     ):
@@ -216,8 +231,10 @@ async def test_the_real_gateway_keeps_what_was_sampled_and_the_reward(
         queued = await runner.queued()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(runner.play, queued[0])
-            await anyio.sleep(0.3)
-            assert not upstream.speaker.said  # a paused gateway is waited for
+            with anyio.fail_after(5):
+                for _ in range(2):  # a paused gateway is waited for: it is asked, and asked again
+                    await door.turned_away.acquire()
+            assert not upstream.speaker.said
             await calls.call("POST", "proxy/resume", {}, key=KEY)
         await runner.play(queued[1])
         rewards: list[float] = []
@@ -244,7 +261,7 @@ async def test_the_real_gateway_keeps_what_was_sampled_and_the_reward(
 async def test_replayed_turns_reach_the_real_trainers_rows_exactly(server: Any, system: Callable[[str], Any]) -> None:
     schemas = system("agentlightning.schemas")
     async with (
-        real_gateway(server, "http://127.0.0.1:9/v1", system) as url,
+        real_gateway(server, "http://127.0.0.1:9/v1", system) as (url, _),
         open_calls(url, patience_seconds=5) as calls,
     ):
         name = await ours.post_replay(calls, KEY, forked(reward=0.25), name="kept")
@@ -283,7 +300,7 @@ async def test_the_agent_of_the_real_controller_tells_a_reward_or_fails_without_
 
     async with (
         serving([web.post("/v1/chat/completions", gone)]) as policy,
-        real_gateway(server, f"{policy}/v1", system) as url,
+        real_gateway(server, f"{policy}/v1", system) as (url, _),
         open_calls(url, patience_seconds=5) as calls,
     ):
         body = [{"rollout_id": name, "input": {"envhub": sum_task(0)}} for name in ("good", "bad")]
