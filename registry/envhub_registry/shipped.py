@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
+from envhub.errors import ConfigError
 from envhub.manifest import FILE_NAME
 from envhub.plugins import ENVIRONMENTS, plugins
 
@@ -30,3 +31,14 @@ def shipped_folder(name: str) -> Path | None:
 def shipped_names() -> list[str]:
     """The bare names, in order."""
     return [name for name, plugin in plugins(ENVIRONMENTS).items() if plugin.is_shipped]
+
+
+def refuse_shipped(text: str, verb: str) -> None:
+    """See that a name, with a version or not, is none of these: they come and go with the hub.
+
+    Raises:
+        ConfigError: it is; `verb` says what was to be done with it.
+    """
+    name = text.partition("@")[0]
+    if name in shipped_names():
+        raise ConfigError(f"{name} comes with the hub: there is nothing to {verb}; `hub run {name}` plays it")

@@ -59,6 +59,8 @@ app.command("reward-server")(reward_server.reward_server)
 app.add_typer(importing.imports, name="import")
 app.add_typer(live_control.live, name="live")
 app.add_typer(model.model, name="model")
+_ALIASES = {"remove": "uninstall"}
+"""What other installers call a command; without it, `uninstall` would be answered with `Did you mean 'install'?`."""
 for _entry in entry_points(group="envhub.commands"):
     if _entry.dist is not None and _entry.dist.name == "envhub":  # the sibling packages' own, and nobody else's
         _command = _entry.load()
@@ -66,6 +68,8 @@ for _entry in entry_points(group="envhub.commands"):
             app.add_typer(_command, name=_entry.name)
         else:
             app.command(_entry.name)(_command)
+            if _entry.name in _ALIASES:
+                app.command(_ALIASES[_entry.name], hidden=True)(_command)
 
 
 def _version(value: bool) -> None:
@@ -114,6 +118,10 @@ def main() -> None:
         _drop_output()
         sys.exit(1)
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            name = str(error.filename)
+            _complain(f"no file can be named {name[:60]!a}…: {len(name)} characters are too many; check what was given")
+            sys.exit(2)
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         _drop_output()

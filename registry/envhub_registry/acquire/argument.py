@@ -9,10 +9,13 @@ from envhub.errors import ConfigError
 from envhub.manifest import FILE_NAME
 from envhub_registry.client.ranges import Wanted
 from envhub_registry.names import NameRefused
+from envhub_registry.shipped import refuse_shipped
 
 ARCHIVE = ".envhub"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SCHEMES = ("https", "file")
+_SCP = re.compile(r"[\w.-]+@[\w.-]+:")
+"""As `git clone` takes it: USER@HOST:PATH."""
 _FOLDER, _ARCHIVE, _GIT = "directory ", "archive ", "git+"
 
 
@@ -74,7 +77,9 @@ def parse_argument(text: str, here: Path, *, is_package: bool = False) -> Argume
     """
     if text.startswith(_GIT):
         return _git(text)
-    path = Path(text).expanduser()
+    if _SCP.match(text) or ("://" in text and not text.startswith(("/", ".", "~"))):
+        raise _address(text)
+    path = _path(text)
     if text.endswith(ARCHIVE) and "@" not in text:
         return ArchiveArgument((here / path).absolute())
     if path.is_absolute() or text in (".", "..") or text.startswith(("./", "../", "~")):
@@ -82,7 +87,8 @@ def parse_argument(text: str, here: Path, *, is_package: bool = False) -> Argume
     try:
         wanted = Wanted.parse(text)
     except NameRefused as error:
-        if text and (here / path).is_dir():
+        refuse_shipped(text, "install")
+        if text and _is_folder(here / path):
             raise ConfigError(f"{text!a} is no package; for the folder of that name write ./{text}") from error
         raise
     if "@" not in text and not is_package and (here / path / FILE_NAME).is_file():
@@ -105,6 +111,35 @@ def parse_source(source: str) -> FolderArgument | ArchiveArgument | GitArgument 
     if source.startswith(_ARCHIVE):
         return ArchiveArgument(Path(source.removeprefix(_ARCHIVE)))
     return _git(source) if source.startswith(_GIT) else None
+
+
+def _path(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(
+            f"{text[:100]!a} begins with the home of a user who is not here; write the whole path"
+        ) from error
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False  # too long for any folder's name
+
+
+def _address(text: str) -> ConfigError:
+    """Why an address alone names no environment; what may be a login or a token in it is not repeated."""
+    shown = ascii(text[:200]) if not {"@", "?"} & set(text) else "the address"
+    if text.endswith(".git") or _SCP.match(text):
+        return ConfigError(f"{shown} names no commit of a repository; write git+https://HOST/REPOSITORY.git@COMMIT")
+    if text.endswith(ARCHIVE):
+        return ConfigError(f"{shown} is no file of this machine; download the archive and its statement first")
+    return ConfigError(
+        f"{shown} names no environment; write namespace/name --from URL for a package of a registry, or "
+        "git+https://HOST/REPOSITORY.git@COMMIT"
+    )
 
 
 def _git(text: str) -> GitArgument:

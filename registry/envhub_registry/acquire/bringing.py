@@ -7,7 +7,7 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from envhub.errors import HubError
+from envhub.errors import ConfigError, HubError
 from envhub_registry.acquire.argument import ArchiveArgument, FolderArgument, GitArgument
 from envhub_registry.acquire.brought import Brought, Unsigned, signed, unsigned
 from envhub_registry.acquire.choosing import NotTaken, choose, failing
@@ -119,6 +119,8 @@ class Bringing:
         Raises:
             UsageError: it is no bundle, or not to be trusted.
         """
+        if not argument.file.exists():
+            raise ConfigError(f"there is no archive {str(argument.file)!r}; name one that is on this machine")
         bundle = await to_thread.run_sync(open_bundle, argument.file)
         pins = self.place.trust.pins()
         try:

@@ -99,6 +99,8 @@ def upgrade(
     upgraded = run_async(partial(upgrade_all, tuple(environments or ()), consent, place, told, is_rehearsal=dry_run))
     kept = None if no_lock or dry_run else lock_done(upgraded.done, place, only_known=True)
     _show(place, upgraded.done, kept, as_json)
+    if not upgraded.done and not upgraded.failed:
+        told.note("nothing is installed; `hub install namespace/name` installs an environment")
     for error in upgraded.failed:
         told.warn(str(error))
     if upgraded.failed:

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from envhub.errors import UnknownNameError
 from envhub.installed import Installation
 from envhub_registry.client.registries import Registries
 from envhub_registry.install.home import InstallHome
 from envhub_registry.names import PackageName, Version
+from envhub_registry.shipped import refuse_shipped
 from envhub_registry.trust.keys import config_folder
 from envhub_registry.trust.store import TrustStore
 
@@ -40,6 +42,21 @@ class Place:
             ConfigError: they do not hold.
         """
         return Registries.load(self.config, self.environ)
+
+    def named(self, text: str, verb: str) -> PackageName:
+        """The installed package that `namespace/name` or `namespace/name@…` names; `verb` says what is to become of it.
+
+        Raises:
+            UsageError: none is installed under that name, or it comes with the hub.
+        """
+        refuse_shipped(text, verb)
+        bare = text.partition("@")[0]
+        known = {str(release.package) for release in self.home.releases()}
+        if bare in known:
+            return PackageName.parse(bare)
+        if "/" in bare or not known:
+            PackageName.parse(bare)  # says what is wrong with a name that nothing could have
+        raise UnknownNameError("installed environment", bare, known, "" if known else "Nothing is installed.")
 
     def installed(self, package: PackageName) -> list[Installation]:
         """The installed versions of a package that can be read, the highest last; a damaged one keeps no other away.

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from envhub.errors import ConfigError, UnknownNameError
+from envhub.errors import ConfigError
 from envhub_registry.acquire.place import Place
-from envhub_registry.names import PackageName, Release
+from envhub_registry.names import Release
 
 
 def remove(names: Sequence[str], place: Place, *, all_versions: bool = False) -> list[Release]:
@@ -20,12 +20,8 @@ def remove(names: Sequence[str], place: Place, *, all_versions: bool = False) ->
 
 
 def _chosen(name: str, place: Place, all_versions: bool) -> list[Release]:
-    bare, at, _ = name.partition("@")
-    package = PackageName.parse(bare)
+    package, at = place.named(name, "remove"), "@" in name
     there = place.home.releases(package)
-    if not there:
-        known = {str(release.package) for release in place.home.releases()}
-        raise UnknownNameError("installed environment", bare, known)
     versions = ", ".join(str(release.version) for release in there)
     if at:
         wanted = Release.parse(name)

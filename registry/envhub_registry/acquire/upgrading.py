@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from envhub.errors import ConfigError, HubError, UnknownNameError
+from envhub.errors import ConfigError, HubError
 from envhub.installed import Installation
 from envhub_registry.acquire.argument import parse_source
 from envhub_registry.acquire.bringing import Bringing, Consent
@@ -13,6 +13,7 @@ from envhub_registry.acquire.place import Place, version_of
 from envhub_registry.acquire.scratch import scratch_folder
 from envhub_registry.acquire.settling import settle
 from envhub_registry.acquire.telling import Telling
+from envhub_registry.client.offer import Offer
 from envhub_registry.client.ranges import Wanted
 from envhub_registry.client.source import open_source
 
@@ -61,23 +62,35 @@ async def _upgraded(wanted: Wanted, installation: Installation, bringing: Bringi
     async with open_source(source) as registry:
         offer = await bringing.wanted(wanted, registry)
         if offer.release.version <= version_of(installation):
+            _refuse_going_back(wanted, offer, installation)
             return present(installation)
         brought = await bringing.offered(offer, registry)
     done = await settle(brought, bringing.place, bringing.telling, is_rehearsal=is_rehearsal)
     return replace(done, replaced=installation.locked.version)
 
 
+def _refuse_going_back(wanted: Wanted, offer: Offer, installation: Installation) -> None:
+    if wanted.versions.bounds and not wanted.versions.holds(version_of(installation)):
+        raise ConfigError(
+            f"{installation.target} is installed, and the highest that {str(wanted.versions)!r} allows is "
+            f"{offer.release.version}; an upgrade goes up: `hub install {offer.release}` installs that one beside it"
+        )
+
+
 def _chosen(names: Sequence[str], place: Place) -> tuple[list[tuple[Wanted, Installation]], list[ConfigError]]:
     if not names:
         readable, damaged = place.home.readable()
-        highest = {each.name: each for each in sorted(readable, key=version_of)}
-        return [(Wanted.parse(name), highest[name]) for name in sorted(highest)], damaged
-    chosen = list[tuple[Wanted, Installation]]()
-    for name in names:
-        wanted = Wanted.parse(name)
-        there = place.installed(wanted.package)
-        if not there:
-            known = {str(release.package) for release in place.home.releases()}
-            raise UnknownNameError("installed environment", str(wanted.package), known)
-        chosen.append((wanted, there[-1]))
-    return chosen, []
+        return [_named(name, place) for name in sorted({each.name for each in readable})], damaged
+    return [_named(name, place) for name in dict.fromkeys(names)], []
+
+
+def _named(name: str, place: Place) -> tuple[Wanted, Installation]:
+    """What was asked for, and the installation it is measured by: the highest that will do, else the highest."""
+    package, wanted = place.named(name, "upgrade"), Wanted.parse(name)
+    there = place.installed(package)
+    if not there:
+        raise ConfigError(
+            f"what is installed of {package} is damaged; put it back with `hub install {package} --reinstall`"
+        )
+    fitting = [each for each in there if wanted.versions.holds(version_of(each))]
+    return wanted, (fitting or there)[-1]

@@ -1,6 +1,7 @@
 """Where a registry is: `https://…`, `http://…` or `file:///…`, in one form, without secrets in it."""
 
 import ipaddress
+import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -16,13 +17,17 @@ def registry_url(text: str) -> str:
     Raises:
         ConfigError: it is none, or holds a password.
     """
+    if not text.strip():
+        raise ConfigError("the URL of the registry is empty; write https://HOST or file:///FOLDER")
+    said = _without_secrets(text)
     if len(text) > _LONGEST or not text.isprintable() or " " in text or "\\" in text:
-        raise ConfigError(f"{text[:200]!a} is no URL of a registry; write https://HOST or file:///FOLDER")
+        raise ConfigError(f"{said} is no URL of a registry; write https://HOST or file:///FOLDER")
     try:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise ConfigError(f"{text!r} is no URL of a registry: {error}") from error
+    except ValueError:
+        # Its reason may repeat a password.
+        raise ConfigError(f"{said} is no URL of a registry: its host or port does not hold; check it") from None
     if "@" in parts.netloc:
         # Neither repeated nor kept: a URL is written into locks, records and logs.
         raise ConfigError(
@@ -30,16 +35,17 @@ def registry_url(text: str) -> str:
             "and run `hub login URL`"
         )
     if parts.query or parts.fragment:
-        raise ConfigError(f"{text!r} is no URL of a registry: it has a query or a fragment; leave out what follows")
+        raise ConfigError(f"{said} is no URL of a registry: it has a query or a fragment; leave out what follows")
     if parts.scheme == "file":
         return _file_url(text)
     if parts.scheme not in _PORTS:
-        hint = "" if parts.scheme else f"; a folder is written {Path(text).absolute().as_uri()}"
-        raise ConfigError(f"{text!r} is no URL of a registry: it begins with none of https:// http:// file://{hint}")
+        raise ConfigError(
+            f"{said} is no URL of a registry: it begins with none of https:// http:// file://{_hint(text)}"
+        )
     if not host:
-        raise ConfigError(f"{text!r} is no URL of a registry: it names no host")
+        raise ConfigError(f"{said} is no URL of a registry: it names no host")
     if not text.isascii():
-        raise ConfigError(f"{text!r} is no URL of a registry: write letters beyond ASCII as xn--… or %…")
+        raise ConfigError(f"{said} is no URL of a registry: write letters beyond ASCII as xn--… or %…")
     named = f"[{host}]" if ":" in host else host
     at = "" if port is None or port == _PORTS[parts.scheme] else f":{port}"
     return f"{parts.scheme}://{named}{at}{parts.path.rstrip('/')}"
@@ -70,6 +76,19 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _without_secrets(text: str) -> str:
+    """What a message repeats of what may be a URL: no login, no query."""
+    _, at, rest = text.rpartition("@")
+    return ascii(f"{'...@' if at else ''}{re.split('[?#]', rest[:200])[0]}")
+
+
+def _hint(text: str) -> str:
+    if "@" in text or urlsplit(text).scheme:
+        return ""
+    host = "" if text.startswith(("/", ".", "~")) else f"; a host is written https://{text}"
+    return f"{host}; a folder is written {Path(text).absolute().as_uri()}"
 
 
 def _file_url(text: str) -> str:

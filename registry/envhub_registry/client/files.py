@@ -165,6 +165,13 @@ class FolderReader:
 
         await to_thread.run_sync(copied)
 
+    def _lacking(self) -> str:
+        if not self._folder.is_dir():
+            return "there is no such folder; check the path"
+        if (self._folder / "packages").is_dir():
+            return f"it has no registry.json; an older hub's gets one by `hub registry rebuild {self._folder}`"
+        return "it has no registry.json; check the path"
+
     def _each(self, path: str, most_bytes: int, take: Callable[[bytes, int], object]) -> None:
         file = self._folder / path.removeprefix("/")
         try:
@@ -182,10 +189,7 @@ class FolderReader:
                     take(chunk, status.st_size)
         except (FileNotFoundError, NotADirectoryError):
             if path != "/registry.json" and not (self._folder / "registry.json").exists():
-                raise ConfigError(
-                    f"there is no registry in {self._folder}: it has no registry.json; an older hub's gets one by "
-                    f"`hub registry rebuild {self._folder}`"
-                ) from None
+                raise ConfigError(f"there is no registry in {self._folder}: {self._lacking()}") from None
             raise Missing(f"there is no {file}") from None
         except OSError as error:
             raise RegistryFault(f"{file} cannot be read: {error.strerror or error}") from error

@@ -8,6 +8,7 @@ import anyio
 
 from envhub.errors import ConfigError, HubError, UnknownNameError
 from envhub_registry.client.offer import Hit
+from envhub_registry.client.refusal import RegistryFault
 from envhub_registry.client.registries import Registries
 from envhub_registry.client.source import open_source
 from envhub_registry.server.search import ORDERS
@@ -30,7 +31,7 @@ class Findings:
     """What the registries that answered found, and why the others did not."""
 
     hits: list[Hit]
-    failures: dict[str, str] = field(default_factory=dict[str, str])
+    failures: dict[str, HubError] = field(default_factory=dict[str, HubError])
     """A registry's URL → what went wrong."""
 
 
@@ -52,7 +53,7 @@ async def find(urls: Sequence[str], asked: Asked) -> Findings:
     """
     if not urls:
         raise ConfigError("no registry is named; `hub registry add URL` names one, or --from URL for this time")
-    found, failures = dict[str, list[Hit]](), dict[str, str]()
+    found, failures = dict[str, list[Hit]](), dict[str, HubError]()
 
     async def ask(url: str) -> None:
         try:
@@ -60,9 +61,9 @@ async def find(urls: Sequence[str], asked: Asked) -> Findings:
                 async with open_source(url) as source:
                     found[url] = await source.search(asked.words, asked.limit, asked.sort, asked.tag)
         except HubError as error:
-            failures[url] = str(error)
+            failures[url] = error
         except TimeoutError:
-            failures[url] = f"the registry {url} is too slow: given up after {_REGISTRY_SECONDS:g} s"
+            failures[url] = RegistryFault(f"the registry {url} is too slow: given up after {_REGISTRY_SECONDS:g} s")
 
     async with anyio.create_task_group() as tasks:
         for url in urls:

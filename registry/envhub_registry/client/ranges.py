@@ -13,6 +13,8 @@ _PART = re.compile(
     r"(?P<prerelease>-[0-9a-z.-]+)?",
     re.ASCII,
 )
+_SIGNED = re.compile(r"([=<>^~:]+)")
+"""What others put before a version; no name holds it."""
 _HOW = "write 1.2.3, ^1.2, ~1.2, 1.x, '>=1,<2' or latest"
 _Sign = Literal[">=", ">", "<", "<="]
 
@@ -107,6 +109,10 @@ class Wanted:
             raise NameRefused(f"{text!a} names no environment; write namespace/name, or namespace/name@1.2.3")
         if at and not versions.strip():
             raise NameRefused(f"{text!a} names no version; {_HOW}, or leave the @ out for the highest")
+        name, sign, version = _SIGNED.split(package, 1) if not at and _SIGNED.search(package) else (package, "", "")
+        if sign:
+            said = f"{name}@{sign.removeprefix(':')}{version}"
+            raise NameRefused(f"{text[:100]!a} names no environment; a version comes after an @: {said[:100]!a}")
         return cls(PackageName.parse(package), Range.parse(versions))
 
     def __str__(self) -> str:

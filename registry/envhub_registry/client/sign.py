@@ -3,7 +3,6 @@
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from envhub.errors import ConfigError
-from envhub_registry.client.refusal import RegistryFault
 from envhub_registry.client.served import API
 from envhub_registry.server.layout import FORMAT
 
@@ -24,13 +23,12 @@ def has_api(url: str, content: bytes) -> bool:
     """Whether the registry's server answers there.
 
     Raises:
-        ConfigError: it is of a form that this hub does not know.
-        RegistryFault: what is there is no registry's sign.
+        ConfigError: it is of a form that this hub does not know, or what is there is no registry's sign.
     """
     try:
         sign = _Sign.model_validate_json(content)
     except ValidationError:
-        raise RegistryFault(f"what answers at {url} is no registry: its registry.json is none") from None
+        raise ConfigError(f"there is no registry at {url}: what answers as its registry.json is none") from None
     if sign.format != FORMAT or sign.api not in (None, API):
         raise ConfigError(f"the registry {url} is of a later form than this hub knows; get a newer envhub")
     return sign.api is not None

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from envhub.errors import ConfigError
 from envhub_registry.bundle.facts import Envelope
@@ -101,8 +102,13 @@ async def open_source(url: str, token: str | None = None, patience: Patience = P
         try:
             sign = await exchange.read(SIGN, SIGN_BYTES)
         except Missing:
-            raise ConfigError(f"there is no registry at {url}: it has no registry.json; check the URL") from None
+            raise ConfigError(f"there is no registry at {url}: it has no registry.json; {_check(url)}") from None
         yield Served(url, exchange, token) if has_api(url, sign) else Files(url, exchange)
+
+
+def _check(url: str) -> str:
+    path = urlsplit(url).path
+    return f"check the URL, or leave out {path} if it is {url.removesuffix(path)}" if path else "check the URL"
 
 
 async def _check_folder(url: str, folder: Path) -> None:

@@ -153,6 +153,27 @@ def test_an_upgrade_goes_on_where_one_of_several_is_refused(user: Machine, lab: 
     user.hub("upgrade", "lab/other").refused("installed environment", "lab/letters")
 
 
+def test_an_upgrade_stays_within_its_range_and_never_goes_back(user: Machine, lab: Shop) -> None:
+    for version in ("1.0.0", "2.0.0"):
+        lab.publish("lab/words", version)
+    user.hub("install", "lab/words@2.0.0", "--from", lab.url)
+    user.hub("upgrade", "lab/words@^1").refused("lab/words@2.0.0 is installed", "`hub install lab/words@1.0.0`")
+    user.hub("install", WORDS, "--from", lab.url)
+    lab.publish("lab/words", "1.1.0")
+    planned = user.hub("upgrade", "lab/words@^1", "--dry-run", "--json").json["environments"][0]
+    assert (planned["state"], planned["version"], planned["replaced"]) == ("planned", "1.1.0", "1.0.0")
+
+
+def test_what_is_not_installed_is_not_upgraded(user: Machine) -> None:
+    assert "nothing is installed" in user.hub("upgrade").err
+    user.hub("upgrade", "lab/words").refused("no installed environment is named 'lab/words'", "Nothing is installed")
+    user.hub("uninstall", "arithmetic").refused("comes with the hub: there is nothing to remove")
+
+
+def test_a_name_too_long_for_a_file_is_refused_in_words(user: Machine) -> None:
+    user.hub("install", f"./{'a' * 5000}").refused("no file can be named", "characters are too many")
+
+
 def test_remove_wants_to_know_which_version(user: Machine, lab: Shop) -> None:
     for version in ("1.0.0", "1.1.0", "1.2.0"):
         lab.publish("lab/words", version)

@@ -39,6 +39,18 @@ def test_what_is_no_url_of_a_registry_is_refused(text: str) -> None:
 def test_a_folder_is_told_how_it_is_written(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="a folder is written file:///srv/hub"):
         registry_url("/srv/hub")
+    with pytest.raises(ConfigError, match=r"a host is written https://hub\.example; a folder"):
+        registry_url("hub.example")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["http://me:geheim@h:port", "http://me:ge geheim@h", "me:geheim@h/x", "https://h?token=geheim", "https://h#geheim"],
+)
+def test_no_secret_of_a_url_is_repeated(text: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        registry_url(text)
+    assert "geheim" not in str(refused.value)
 
 
 def test_a_url_with_a_password_is_refused_and_the_password_not_repeated() -> None:

@@ -69,6 +69,13 @@ def test_a_url_with_a_password_is_not_kept(home: Path) -> None:
     assert not home.exists() or not list(home.glob("*.toml"))
 
 
+def test_a_search_of_what_is_no_registry_is_a_slip(tmp_path: Path, home: Path) -> None:
+    done = hub("search", "dice", "--from", (tmp_path / "none").as_uri())
+    assert done.code == 2 and "there is no such folder; check the path" in done.err
+    for command in (["search"], ["info", "lab/dice"], ["yank", "lab/dice@1.0.0", "--reason", "x"]):
+        assert "the URL of the registry is empty" in hub(*command, "--from", "").complaint
+
+
 def test_a_search_shows_what_was_found_and_where(folder: Path) -> None:
     done = hub("search", "luck", "--from", folder.as_uri())
     header, dice, cards = done.out.splitlines()

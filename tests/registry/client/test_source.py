@@ -204,14 +204,15 @@ async def test_what_is_no_registry_is_said_to_be_none(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=r"no registry at http://127.*: it has no registry\.json"):
             async with open_source(empty.url):
                 pass
-        for sign, error in (("<html>", RegistryFault), ('{"format": 2}', ConfigError), ("[]", RegistryFault)):
+        with pytest.raises(ConfigError, match=f"leave out /a/b if it is {empty.url}"):
+            async with open_source(f"{empty.url}/a/b"):
+                pass
+        for sign, says in (("<html>", "no registry at"), ("[]", "no registry at"), ('{"format": 2}', "newer envhub")):
             (tmp_path / "registry.json").write_text(sign)
-            with pytest.raises(error):
-                async with open_source(empty.url):
-                    pass
-            with pytest.raises(error):
-                async with open_source(tmp_path.as_uri()):
-                    pass
+            for url in (empty.url, tmp_path.as_uri()):
+                with pytest.raises(ConfigError, match=says):
+                    async with open_source(url):
+                        pass
 
 
 async def test_a_line_torn_off_at_the_end_is_passed_over(folder: Path, publisher: Publisher) -> None:

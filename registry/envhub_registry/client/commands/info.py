@@ -42,7 +42,7 @@ def info(
     from envhub_registry.trust.store import TrustStore
 
     wanted, folder = Wanted.parse(package), config_folder(os.environ)
-    url = registry_url(source) if source else None
+    url = registry_url(source) if source is not None else None
     pins = TrustStore(folder).pins()
     installed = [each for each in installations().all() if each.name == str(wanted.package)]
     offered, problem = None, None

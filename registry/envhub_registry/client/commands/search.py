@@ -31,6 +31,7 @@ def search(
     from rich.text import Text
 
     from envhub.cli.console import remarks, results
+    from envhub.errors import UsageError
     from envhub.loop import run_async
     from envhub_registry.client.address import registry_url
     from envhub_registry.client.finding import Asked, check_order, find
@@ -49,9 +50,11 @@ def search(
     elif not found.failures:
         remarks().print("nothing was found")
     for problem in found.failures.values() if not as_json else ():
-        remarks().print(Text.assemble(("error: ", "bold red"), shown(problem, 1000)))
+        remarks().print(Text.assemble(("error: ", "bold red"), shown(str(problem), 1000)))
     if found.failures:
-        raise typer.Exit(1)
+        # One that was named just now and is none was mistyped.
+        is_usage = sources and all(isinstance(problem, UsageError) for problem in found.failures.values())
+        raise typer.Exit(2 if is_usage else 1)
 
 
 def _table(found: "Findings", registries: "Registries", *, several: bool) -> Any:
@@ -89,7 +92,7 @@ def _as_json(found: "Findings", registries: "Registries") -> dict[str, Any]:
         {**offer_json(hit.offer), "from": hit.source, "is_namespace_source": is_chosen(hit, registries)}
         for hit in found.hits
     ]
-    failures = [{"registry": url, "error": problem} for url, problem in found.failures.items()]
+    failures = [{"registry": url, "error": str(problem)} for url, problem in found.failures.items()]
     return {"results": hits, "failures": failures}
 
 

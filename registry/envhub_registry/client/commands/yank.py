@@ -37,7 +37,11 @@ def yank(
     asked, folder = Release.parse(release), config_folder(os.environ)
     if not reason.strip() or len(reason) > LONGEST_REASON:
         raise ConfigError(f"--reason says why, in at most {LONGEST_REASON} characters")
-    url = registry_url(source) if source else Registries.load(folder, os.environ).source_of(asked.package.namespace)
+    url = (
+        registry_url(source)
+        if source is not None
+        else Registries.load(folder, os.environ).source_of(asked.package.namespace)
+    )
 
     async def mark() -> None:
         async with open_source(url, token_for(url, folder, os.environ)) as registry:
