@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from textual.app import App
+from textual.events import Event, Key, Paste
 from textual.screen import Screen
 
 import envhub_tui
 from envhub.watching import RolloutList
 from envhub_tui.settings import Settings
+from envhub_tui.type_ahead import TypeAhead
 from envhub_tui.watched import WatchedRun
 from tests.tui.made import NOW
 
@@ -42,6 +44,14 @@ class Stage(App[None]):
         self.settings = Settings(theme=theme)
         self.opened: list[tuple[object, ...]] = []
         self._make = make
+        self.type_ahead = TypeAhead(self, super().on_event, urgent=self._bindings.key_to_bindings)
+
+    async def on_event(self, event: Event) -> None:
+        """Keys are given one by one, as `hub watch` gives them."""
+        if isinstance(event, Key | Paste) and not event.is_forwarded:
+            await self.type_ahead.take(event)
+        else:
+            await super().on_event(event)
 
     def on_mount(self) -> None:
         """Show it."""

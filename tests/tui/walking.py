@@ -15,6 +15,7 @@ from envhub_tui.themes import DARK, LIGHT
 from envhub_tui.watched import WatchedRun
 from tests.tui.made import NOW
 from tests.tui.snapshots import Album
+from tests.tui.stage import Stage
 
 NARROW, WIDE = (80, 24), (200, 60)
 LOOKS = ((DARK.name, NARROW), (LIGHT.name, NARROW), (LIGHT.name, WIDE), (DARK.name, WIDE))
@@ -49,6 +50,8 @@ async def settled(pilot: Walker) -> None:
     with anyio.fail_after(20):
         for _ in range(2):
             await pilot.pause()
+            while isinstance(pilot.app, WatchApp | Stage) and not pilot.app.type_ahead.is_idle:
+                await pilot.pause()
             # What asks a person something waits for an answer.
             await workers.wait_for_complete([worker for worker in workers if worker.group != "actions"])
         await pilot.pause()

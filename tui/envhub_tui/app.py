@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual.app import App, SystemCommand
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
+from textual.events import Event, Key, Paste
 from textual.screen import Screen
 from textual.widgets import Input
+from textual.worker import WorkerFailed
 
 from envhub.live.plain import plain
 from envhub.watching import RolloutList
@@ -20,6 +23,7 @@ from envhub_tui.screens.help import HelpScreen
 from envhub_tui.settings import load_settings, save_settings
 from envhub_tui.steering import LONGEST_COPY
 from envhub_tui.themes import ANSI_DARK, ANSI_LIGHT, DARK, LIGHT, other
+from envhub_tui.type_ahead import TypeAhead
 from envhub_tui.watched import WatchedRun
 
 _SAVE_SECONDS = 5.0
@@ -61,6 +65,7 @@ class WatchApp(App[None]):
         self._loaded = self.settings.model_copy()
         self._first = run
         self._server = os.getppid()
+        self.type_ahead = TypeAhead(self, super().on_event, urgent=self._bindings.key_to_bindings)
 
     def get_driver_class(self) -> type[Driver]:
         """Textual's, but on a terminal one that outlives it for as long as leaving takes."""
@@ -83,6 +88,13 @@ class WatchApp(App[None]):
         self.push_screen(RunsScreen())
         if self._first is not None:
             self.open_run(self._first)
+
+    async def on_event(self, event: Event) -> None:
+        """Have what is typed wait for what was typed before it."""
+        if isinstance(event, Key | Paste) and not event.is_forwarded:
+            await self.type_ahead.take(event)
+        else:
+            await super().on_event(event)
 
     def on_unmount(self) -> None:
         """Remember."""
@@ -123,6 +135,12 @@ class WatchApp(App[None]):
 
         self.push_screen(CompareScreen(first, second))
 
+    def pop_screen(self) -> AwaitComplete:
+        """Leave the screen on top, and what its workers are at: they would go on while its parts are taken away."""
+        for node in self.screen.walk_children(with_self=True):
+            self.workers.cancel_node(node)  # pyright: ignore[reportUnknownMemberType]  # Textual leaves its type open
+        return super().pop_screen()
+
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """None of Textual's: those that make sense here are bound to keys."""
         return ()
@@ -161,5 +179,7 @@ class WatchApp(App[None]):
         """An exception nobody caught: a few words in place of the traceback, which may hold what agents wrote."""
         error = self._exception
         if self.problem is None and error is not None:
-            self.problem = breakage(error, self.environ)
+            # A worker's own error says nothing of where it happened.
+            cause = error.error if isinstance(error, WorkerFailed) else error
+            self.problem = breakage(cause, self.environ)
         self._close_messages_no_wait()

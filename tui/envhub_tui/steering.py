@@ -1,5 +1,6 @@
 """What a person can do to a run and its rollouts from any screen that shows them."""
 
+from functools import partial
 from typing import ClassVar, cast, get_args
 
 from textual import events
@@ -114,7 +115,8 @@ class SteeringScreen(Screen[None]):
         if action == "copy":
             self.copy()
             return
-        self.run_worker(Orders(self, self.watched, self.target).give(action), group="actions", name=action)
+        order = partial(Orders(self, self.watched, self.target).give, action)
+        self.run_worker(order, group="actions", name=action)
 
     def copy(self) -> None:
         """Copy what is selected, what the screen has to copy, or the rollout's id."""

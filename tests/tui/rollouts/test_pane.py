@@ -15,6 +15,7 @@ from tests.store.records import RESOLVED, conversation, record, write
 from tests.tui.made import playing_run
 from tests.tui.rollouts.shown import PaneScreen, app_for, lines, problem, said
 from tests.tui.stage import watched
+from tests.tui.walking import settled
 
 
 def places(pane: RolloutsPane) -> list[int]:
@@ -171,7 +172,7 @@ async def test_transcripts_are_searched_and_gone_through(ended: Path, tmp_path: 
         await pilot.pause()
         for letter in "F(geometric":  # at a stroke: none of them is taken for a key of the table
             app.post_message(Key(letter, letter))
-        await pilot.pause()
+        await settled(pilot)
         assert pane.query_one(Input).value == "(geometric"
         assert "unterminated" in problem(pane)
         await pilot.press("home", "delete", "enter")

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Footer, Static
+from textual.worker import Worker
 
 from envhub.comparing.record import Compared, read_compared
 from envhub.comparing.tasks import TaskDifference, chances, with_chances
@@ -66,6 +68,9 @@ class CompareScreen(Screen[None]):
         self._found: list[Chance | None] = []
         self._chosen = 1
         self._opened: dict[Path, WatchedRun] = {}
+        self._opening: Worker[None] | None = None
+        self._is_settled = False
+        """Whether it is known what can be shown."""
 
     def compose(self) -> ComposeResult:
         """Title, verdict, tasks, the task at the cursor."""
@@ -81,7 +86,7 @@ class CompareScreen(Screen[None]):
         """Read both."""
         self._title()
         self.table.focus()
-        self.run_worker(self._read_both(), group="compare", exclusive=True)
+        self.run_worker(self._read_both, group="compare", exclusive=True)
 
     def on_unmount(self) -> None:
         """Give back the runs whose rollouts were opened."""
@@ -107,8 +112,14 @@ class CompareScreen(Screen[None]):
         self.query_one(".message", Static).update(Text(words))
 
     def _refuse(self, error: Exception) -> None:
+        self._is_settled = True
         if not self._is_gone:
             self._say(f"These runs cannot be compared:\n\n{quoted(str(error), 2000)}")
+
+    def is_early(self, key: str) -> bool:
+        """Whether there is no task yet that it could be about, or one of its rollouts is being opened."""
+        is_opening = self._opening is not None and not self._opening.is_finished
+        return is_opening or not self._is_settled
 
     @property
     def _is_gone(self) -> bool:
@@ -128,6 +139,7 @@ class CompareScreen(Screen[None]):
         await self._compare()
 
     async def _compare(self) -> None:
+        self._is_settled = False
         self._say("Comparing …")
         first, second = self._read
         try:
@@ -137,7 +149,7 @@ class CompareScreen(Screen[None]):
             return
         if self._is_gone:
             return
-        self._found = []
+        self._found, self._is_settled = [], True
         self.remove_class("-message")
         self._headline()
         self._show(self.pairing.tasks, done=0)
@@ -185,7 +197,7 @@ class CompareScreen(Screen[None]):
         """Open the worst rollout of the task in the chosen run."""
         task = self.table.current
         if task is not None:
-            self.run_worker(self._open(self.chosen, task), group="open", exclusive=True)
+            self._opening = self.run_worker(partial(self._open, self.chosen, task), group="open", exclusive=True)
 
     async def _open(self, directory: Path, task: TaskDifference) -> None:
         where = navigator(self)
@@ -230,4 +242,4 @@ class CompareScreen(Screen[None]):
             self._read.reverse()
             self._directories = (self._directories[1], self._directories[0])
             self._title()
-            self.run_worker(self._compare(), group="compare", exclusive=True)
+            self.run_worker(self._compare, group="compare", exclusive=True)

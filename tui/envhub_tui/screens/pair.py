@@ -1,6 +1,7 @@
 """Two rollouts of one run side by side: usually two samples of one task."""
 
 import sqlite3
+from functools import partial
 from typing import ClassVar
 
 import anyio.to_thread
@@ -10,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Footer, Static
+from textual.worker import Worker
 
 from envhub.errors import HubError
 from envhub_tui.navigation import navigator
@@ -50,6 +52,7 @@ class PairScreen(Screen[None]):
         self._group = columns.words["group_id"][first_place] or ""
         self._names = [self._name_at(place) for place in (first_place, second_place)]
         self._chosen = 1
+        self._reading: Worker[None] | None = None
         self.pair: Pair | None = None
         """What is shown; None before it is read, and where it cannot be."""
 
@@ -74,8 +77,13 @@ class PairScreen(Screen[None]):
         """The transcripts."""
         return self.query_one(PairView)
 
+    def is_early(self, key: str) -> bool:
+        """Whether they are still being read."""
+        return self._reading is not None and not self._reading.is_finished
+
     def _read_again(self) -> None:
-        self.run_worker(self._read(self._names[0], self._names[1]), group="pair", exclusive=True)
+        work = partial(self._read, self._names[0], self._names[1])
+        self._reading = self.run_worker(work, group="pair", exclusive=True)
 
     async def _read(self, first: Name, second: Name) -> None:
         self._title()

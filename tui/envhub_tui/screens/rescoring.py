@@ -64,7 +64,7 @@ class RescoreScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         """Begin."""
         self.query_one(Log).focus()
-        self.run_worker(self._score(), name="rescore")
+        self.run_worker(self._score, name="rescore")
 
     async def _score(self) -> None:
         environ = {**navigator(self).environ, "COLUMNS": str(max(40, min(94, app_of(self).size.width - 12)))}

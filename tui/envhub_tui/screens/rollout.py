@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Footer, Input, Static
+from textual.worker import Worker
 
 from envhub.errors import HubError
 from envhub.live.plain import plain_name
@@ -70,6 +71,15 @@ class RolloutScreen(SteeringScreen):
         self._run, self._among = run, among
         self._begin(rollout_id, attempt)
         self._tab = TABS[0]
+        self._opening: Worker[None] | None = None
+
+    def is_early(self, key: str) -> bool:
+        """Whether its record, or a picture of it, is still being read."""
+        return self._is_reading or (self._opening is not None and not self._opening.is_finished)
+
+    @property
+    def _is_reading(self) -> bool:
+        return self._reading is not None and not self._reading.is_finished
 
     def _begin(self, rollout_id: str, attempt: int) -> None:
         self._rollout_id, self._attempt = rollout_id, attempt
@@ -77,7 +87,7 @@ class RolloutScreen(SteeringScreen):
         self._tail = Tail(self._run, rollout_id, attempt)
         self._drawn: set[str] = set()
         self._trouble = ""
-        self._is_reading = False
+        self._reading: Worker[None] | None = None
         self._seeks = True
 
     @property
@@ -153,12 +163,12 @@ class RolloutScreen(SteeringScreen):
 
     def _look_in(self) -> None:
         if self.is_seen and self._run.is_open and self._run.feed.info.status == "running":
-            self.run_worker(self._run.look_in(), exclusive=True, group="look", exit_on_error=False)
+            self.run_worker(self._run.look_in, exclusive=True, group="look", exit_on_error=False)
 
     def _read(self) -> None:
         if self._record is None and not self._is_reading:
-            self._is_reading = True
-            self.run_worker(self._read_beside(self._rollout_id, self._attempt), exclusive=True, group="read")
+            work = partial(self._read_beside, self._rollout_id, self._attempt)
+            self._reading = self.run_worker(work, exclusive=True, group="read")
 
     async def _read_beside(self, rollout_id: str, attempt: int) -> None:
         try:
@@ -167,8 +177,6 @@ class RolloutScreen(SteeringScreen):
             self._trouble = plain_name(str(error))
             self._say()
             return
-        finally:
-            self._is_reading = False
         if (rollout_id, attempt) == (self._rollout_id, self._attempt):
             self._record, self._trouble = record, ""
             self._drawn.clear()
@@ -177,7 +185,7 @@ class RolloutScreen(SteeringScreen):
 
     def _ask_again(self) -> None:
         if self.is_seen and self._record is None and not self._is_reading:
-            self.run_worker(self._ask(self._tail), exclusive=True, group="tail")
+            self.run_worker(partial(self._ask, self._tail), exclusive=True, group="tail")
 
     async def _ask(self, tail: Tail) -> None:
         await tail.ask(self._conversation, lambda: tail is self._tail and self._record is None)
@@ -226,7 +234,7 @@ class RolloutScreen(SteeringScreen):
             case "tokens":
                 self.query_one(HeatView).show(rollout, lengths)
                 self.query_one("#token", Static).update(self.query_one(HeatView).words())
-                self.run_worker(self._count_rows(record), exclusive=True, group="rows")
+                self.run_worker(partial(self._count_rows, record), exclusive=True, group="rows")
             case "timings":
                 self.query_one(Waterfall).show(rollout)
             case _:
@@ -360,7 +368,7 @@ class RolloutScreen(SteeringScreen):
             view.set_wraps(settings.wraps)
 
     def _open_medium(self, medium: Medium) -> None:
-        self.run_worker(self._show_medium(medium), exclusive=True, group="medium")
+        self._opening = self.run_worker(partial(self._show_medium, medium), exclusive=True, group="medium")
 
     async def _show_medium(self, medium: Medium) -> None:
         load: Callable[[], object] = partial(load_picture, self._run.directory, medium)

@@ -33,6 +33,7 @@ _FIGURES = ("counts", "timeline", "histogram", "environments", "stages", "groups
 """What the feed keeps for the panes, in the order in which they show it."""
 _NEEDED: dict[PaneName, str] = {"rollouts": "timeline", "tasks": "groups", "machines": "counts"}
 """Which of these a pane waits for; the overview shows what there is."""
+_GOING = ("1", "2", "3", "4", "tab", "shift+tab")
 
 
 class RunScreen(SteeringScreen):
@@ -61,6 +62,7 @@ class RunScreen(SteeringScreen):
         super().__init__()
         self._watched = run
         self._ticks = 0
+        self._is_turning = False
         self._made: set[str] = set()
         """The figures there are: of a large run each takes a tenth of a second at first."""
 
@@ -83,6 +85,10 @@ class RunScreen(SteeringScreen):
     def _has_pane(self) -> bool:
         """Whether there is what the pane shows."""
         return bool(self._made) and (self._pane == "overview" or _NEEDED[self._pane] in self._made)
+
+    def is_early(self, key: str) -> bool:
+        """Whether the pane does not show yet what the key is meant for."""
+        return key not in _GOING and not self.has_class("-trouble") and (self._is_turning or not self._has_pane())
 
     @property
     def pane(self) -> PaneName:
@@ -115,7 +121,7 @@ class RunScreen(SteeringScreen):
         self._heading.wait(self.watched)
         self._show_tabs()
         self._panes[self._pane].focus()
-        self.run_worker(self._open(), group="open")
+        self.run_worker(self._open, group="open")
         self.set_interval(_TICK_SECONDS, self._tick)
         self.set_interval(_LOOK_SECONDS, self._look)
 
@@ -176,6 +182,7 @@ class RunScreen(SteeringScreen):
         self._show_pane()
 
     def _show_pane(self) -> None:
+        self._is_turning = False
         if not self._has_pane():
             return
         pane = self._panes[self._pane]
@@ -200,7 +207,7 @@ class RunScreen(SteeringScreen):
 
     def _look(self) -> None:
         if self._is_ready and self.is_seen:
-            self.run_worker(self._look_in(), group="look", exclusive=True)
+            self.run_worker(self._look_in, group="look", exclusive=True)
 
     async def _look_in(self) -> None:
         try:
@@ -240,4 +247,5 @@ class RunScreen(SteeringScreen):
         # At once: the next key is meant for this pane, and in another one it may pause a run.
         pane = self._panes[name]
         self.set_focus(pane.table if isinstance(pane, RolloutsPane | TasksPane) else pane)
+        self._is_turning = True
         self.call_after_refresh(self._show_pane)

@@ -3,6 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar, cast
 
 import anyio.to_thread
@@ -97,6 +98,10 @@ class RunsScreen(Screen[None]):
         """The runs."""
         return self.query_one(RunsTable)
 
+    def is_early(self, key: str) -> bool:
+        """Whether the runs were not looked at yet."""
+        return not self._has_looked
+
     @property
     def _is_gone(self) -> bool:
         """Whether it was closed while something was read: its parts go first."""
@@ -106,7 +111,7 @@ class RunsScreen(Screen[None]):
         # A look that takes long is not begun anew: it would never end.
         if self.is_active and not self._is_looking and time.monotonic() >= self._again:
             self._is_looking = True
-            self.run_worker(self._look(), group="look")
+            self.run_worker(self._look, group="look")
 
     async def _look(self) -> None:
         began = time.monotonic()
@@ -134,7 +139,7 @@ class RunsScreen(Screen[None]):
         wanted = [table.shown[row] for row in table.visible_rows()]
         if wanted:
             self._is_reading = True
-            self.run_worker(self._read(wanted), group="tallies")
+            self.run_worker(partial(self._read, wanted), group="tallies")
 
     async def _read(self, wanted: Sequence[SeenRun]) -> None:
         try:

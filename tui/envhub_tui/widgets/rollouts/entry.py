@@ -74,10 +74,6 @@ class Entry(Vertical):
         self.display = True
         self.screen.set_focus(line)
 
-    def insert(self, letters: str) -> None:
-        """Type on."""
-        self.query_one(Input).insert_text_at_cursor(letters)
-
     def on_input_changed(self, event: Input.Changed) -> None:
         """Say what is wrong with it, or pass it on."""
         event.stop()

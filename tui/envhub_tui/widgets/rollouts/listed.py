@@ -1,6 +1,7 @@
 """The list of a run's rollouts, kept up to date; what a person does with it is the pane's."""
 
 import time
+from functools import partial
 
 import anyio.to_thread
 from textual.app import ComposeResult
@@ -188,7 +189,8 @@ class ListedRollouts(Widget):
         assert self._run is not None
         self._searched_at = time.monotonic()
         hits.is_searching = True
-        self._searching = self.run_worker(hits.look_through(self._run.directory), group="search", exclusive=True)
+        work = partial(hits.look_through, self._run.directory)
+        self._searching = self.run_worker(work, group="search", exclusive=True)
 
     def _end_search(self) -> None:
         if self._searching is not None:
@@ -219,7 +221,7 @@ class ListedRollouts(Widget):
         places = self.table.unread()
         if places:
             self._is_reading = True
-            self.run_worker(self._read(self._reader, places, self._generation), group="parts")
+            self.run_worker(partial(self._read, self._reader, places, self._generation), group="parts")
 
     async def _read(self, reader: ComponentsReader, places: list[int], generation: int) -> None:
         assert self._run is not None

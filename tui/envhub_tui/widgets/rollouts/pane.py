@@ -3,7 +3,6 @@
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.events import Key
 from textual.message import Message
 from textual.timer import Timer
 
@@ -18,7 +17,6 @@ from envhub_tui.widgets.rollouts.listed import ListedRollouts
 from envhub_tui.widgets.rollouts.pairs import other_sample
 from envhub_tui.widgets.rollouts.table import LiveTable
 
-_ASKED = {"/": "search", "f": "filter", "F": "pattern"}
 _QUICK_SECONDS, _TYPING_SECONDS = 0.03, 0.15
 """A list that is made in less is made at every letter; else when so long none came."""
 
@@ -61,7 +59,6 @@ class RolloutsPane(ListedRollouts):
         super().__init__(id=id)
         self._typing: Timer | None = None
         self._before_search = ""
-        self.table.take_key = self._take_key
 
     def on_mount(self) -> None:
         """Begin in the order that was left."""
@@ -185,16 +182,6 @@ class RolloutsPane(ListedRollouts):
             navigator(self).open_pair(self._run, target.place, other)
 
     # What a person types.
-
-    def _take_key(self, event: Key) -> bool:
-        if not self._entry.display:
-            asked = _ASKED.get(event.character or "")
-            if asked is not None:
-                self.action_ask(asked)
-            return asked is not None
-        if event.is_printable and event.character:
-            self._entry.insert(event.character)
-        return event.is_printable
 
     def action_ask(self, asked: str) -> None:
         """Ask for a search, a filter or a pattern."""

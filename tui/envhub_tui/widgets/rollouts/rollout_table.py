@@ -1,9 +1,8 @@
 """The table of a run's rollouts: what is in flight first, then what is done."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from rich.cells import cell_len
-from textual.events import Key
 
 from envhub.store import LiveState
 from envhub.watching import RolloutList, RunFeed
@@ -36,8 +35,6 @@ class RolloutTable(LiveTable):
         """What rewards are made of, by place, as far as it was read."""
         self.matches: Mapping[int, Match] = {}
         """Where a pattern was found, by place."""
-        self.take_key: Callable[[Key], bool] = lambda event: False
-        """Asked first for each key; whether it took it."""
         self.hint = ""
         """Said where no rollout is listed."""
         self._feed: RunFeed | None = None
@@ -46,12 +43,6 @@ class RolloutTable(LiveTable):
         self._plays = True
         self._shape = Shape()
         self._words = 0
-
-    def on_key(self, event: Key) -> None:
-        """A key that opens a line to type in does so at once: what is typed on quickly must not be taken for keys."""
-        if self.take_key(event):
-            event.stop()
-            event.prevent_default()
 
     def begin(self, feed: RunFeed) -> None:
         """Show a run; or the same, all of whose rows are others."""
