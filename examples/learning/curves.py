@@ -25,7 +25,8 @@ MEASURED = 10
 """Steps that the figures are means of."""
 ENOUGH = 0.9
 COLOURS = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed")
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 640, 300, 46, 16, 40
+WIDTH, HEIGHT = 640, 300
+LEFT, RIGHT, TOP, BOTTOM = 46, 16, 16, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +56,13 @@ class Trained:
 def picture(found: Mapping[int, Sequence[Mapping[str, float]]]) -> Markup:
     """The curves, each a mean over the latest steps."""
     most = max(len(points) for points in found.values())
-
-    def across(step: float) -> float:
-        return LEFT + step / most * (WIDTH - LEFT - 16)
-
-    def up(reward: float) -> float:
-        return HEIGHT - BOTTOM - reward * (HEIGHT - TOP - BOTTOM)
-
-    drawn = [tag("rect", width=WIDTH, height=HEIGHT, fill="#fff")]
-    for tenths in range(0, 11, 2):
-        y = up(tenths / 10)
-        drawn.append(tag("path", d=f"M{LEFT} {y:.1f}H{WIDTH - 16}", stroke="#ddd"))
-        drawn.append(tag("text", f"{tenths / 10:.1f}", x=LEFT - 8, y=y + 4, text_anchor="end"))
-    foot = [(across(step), HEIGHT - BOTTOM + 18, str(step)) for step in range(0, most + 1, 10)]
-    foot.append((WIDTH / 2, HEIGHT - 6, "step"))
-    drawn += [tag("text", words, x=x, y=y, text_anchor="middle") for x, y, words in foot]
+    drawn = [tag("rect", width=WIDTH, height=HEIGHT, fill="#fff"), *axes(most)]
     for place, ((seed, points), colour) in enumerate(zip(found.items(), COLOURS, strict=True)):
-        line = " ".join(f"{across(step):.1f},{up(reward):.1f}" for step, reward in smoothed(points))
+        line = " ".join(f"{across(step, most):.1f},{up(reward):.1f}" for step, reward in smoothed(points))
         drawn.append(tag("polyline", points=line, fill="none", stroke=colour, stroke_width="1.8"))
-        drawn.append(tag("text", f"seed {seed}", x=WIDTH - 70, y=HEIGHT - BOTTOM - 80 + 15 * place, fill=colour))
+        y = HEIGHT - BOTTOM - 80 + 15 * place
+        drawn.append(tag("path", d=f"M{WIDTH - 90} {y - 4}h16", stroke=colour, stroke_width="3"))
+        drawn.append(tag("text", f"seed {seed}", x=WIDTH - 68, y=y))
     words = f"Mean reward by step, five seeds (mean of the latest {WINDOW} steps)"
     box = f"0 0 {WIDTH} {HEIGHT}"
     return tag(
@@ -82,10 +71,36 @@ def picture(found: Mapping[int, Sequence[Mapping[str, float]]]) -> Markup:
         drawn,
         xmlns="http://www.w3.org/2000/svg",
         viewBox=box,
+        role="img",
         font_family="sans-serif",
-        font_size="11",
-        fill="#555",
+        font_size="12",
+        fill="#444",
     )
+
+
+def across(step: float, most: int) -> float:
+    """Where a step stands, of so many."""
+    return LEFT + step / most * (WIDTH - LEFT - RIGHT)
+
+
+def up(reward: float) -> float:
+    """Where a mean reward stands."""
+    return HEIGHT - BOTTOM - reward * (HEIGHT - TOP - BOTTOM)
+
+
+def axes(most: int) -> list[Markup]:
+    """Lines and numbers, and what they count."""
+    drawn: list[Markup] = []
+    for tenths in range(0, 11, 2):
+        y = up(tenths / 10)
+        drawn.append(tag("path", d=f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}", stroke="#ddd"))
+        drawn.append(tag("text", f"{tenths / 10:.1f}", x=LEFT - 8, y=y + 4, text_anchor="end"))
+    foot = [(across(step, most), HEIGHT - BOTTOM + 18, str(step)) for step in range(0, most + 1, 10)]
+    foot.append((across(most / 2, most), HEIGHT - 5, f"training step (a point is the mean of the latest {WINDOW})"))
+    drawn += [tag("text", words, x=x, y=y, text_anchor="middle") for x, y, words in foot]
+    turned = f"rotate(-90 12 {up(0.5):.1f})"
+    drawn.append(tag("text", "mean reward", x=12, y=up(0.5), text_anchor="middle", transform=turned))
+    return drawn
 
 
 def smoothed(points: Sequence[Mapping[str, float]]) -> list[tuple[float, float]]:
