@@ -1,7 +1,6 @@
 """Finding the programs for Node.js, and running them: bounded in time and talk, and dead when nobody waits."""
 
 import json
-import os
 from pathlib import Path
 
 import anyio
@@ -68,7 +67,7 @@ async def test_a_program_sees_none_of_our_variables(tmp_path: Path, monkeypatch:
     tools, program = await _tools(tmp_path, "env; echo $HOME; pwd; echo $1")
     home = tmp_path / "home"
     home.mkdir()
-    ended = await tools.run(program, ["said"], timeout_seconds=10, folder=home)
+    ended = await tools.run(program, ["said"], timeout_seconds=60, folder=home)
     assert "canary-4d1f" not in ended.stdout
     assert ended.stdout.splitlines()[-3:] == [str(home), str(home), "said"]
 
@@ -80,11 +79,11 @@ async def test_nothing_of_a_program_is_left_running(tmp_path: Path, how: str) ->
     there = tmp_path / "there"
 
     async def run() -> None:
-        seconds = 0.5 if how == "too slow" else 60
+        seconds = 3 if how == "too slow" else 60
         with pytest.raises(Unfinished) if how == "too slow" else anyio.CancelScope():
             await tools.run(program, [], timeout_seconds=seconds, folder=tmp_path)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
             while not there.exists():  # noqa: ASYNC110  # the program says so by a file
@@ -101,7 +100,7 @@ async def test_a_program_that_says_too_much_is_not_kept_in_memory(
     monkeypatch.setattr(node, "MOST_OUTPUT", 1000)
     tools, program = await _tools(tmp_path, "head -c 500000 /dev/zero")
     with pytest.raises(Unfinished, match="said more than"):
-        await tools.run(program, [], timeout_seconds=10, folder=tmp_path)
+        await tools.run(program, [], timeout_seconds=60, folder=tmp_path)
 
 
 def _is_alive(pid: int) -> bool:
@@ -109,4 +108,4 @@ def _is_alive(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
-    return state != "Z" and os.getpgid(pid) > 0
+    return state != "Z"
