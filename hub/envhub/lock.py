@@ -3,6 +3,7 @@
 import hashlib
 import tomllib
 from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 
 import tomli_w
@@ -10,6 +11,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from envhub.errors import ConfigError
 from envhub.frozen import Frozen
+from envhub.manifest import CONTRACT
 
 FILE_NAME = "envhub.lock"
 _HEAD = "# Written by hub; `hub install --locked` and `hub run --locked` hold to it. Keep it with your work.\n\n"
@@ -64,6 +66,8 @@ class Lock(Frozen):
     schema_version: int = Field(default=1, ge=1, le=1)
     hub_version: str
     """Of the hub that wrote it."""
+    contract: int = Field(default=1, ge=1)
+    """The version of the contract between hub and environments that it was written under."""
     environments: tuple[LockedEnvironment, ...] = ()
 
     @field_validator("environments")
@@ -102,6 +106,30 @@ def read_lock(file: Path) -> Lock:
         raise ConfigError(
             f"the lock {str(file)!r} is damaged, or of a newer hub: {key or 'it'}: {problem['msg']}"
         ) from error
+
+
+def check_contract(lock: Lock, file: Path) -> None:
+    """See that what a lock names can be played as it was.
+
+    Raises:
+        ConfigError: the hub that wrote it spoke another contract with environments than this one.
+    """
+    if lock.contract != CONTRACT:
+        raise ConfigError(
+            f"the lock {str(file)!r} was written by hub {lock.hub_version} under contract {lock.contract}, and this hub "
+            f"speaks contract {CONTRACT}; take that hub, or lock everything anew with `hub lock`"
+        )
+
+
+def remark_on_hub(lock: Lock, file: Path) -> str | None:
+    """What to tell who holds to a lock that another version of the hub wrote; None where it was this one."""
+    here = version("envhub")
+    if lock.hub_version == here:
+        return None
+    return (
+        f"the lock {str(file)!r} was written by hub {lock.hub_version}, and this is hub {here}: environments are held "
+        "to it, the hub that plays them is not; take that hub, or accept this one with `hub lock`"
+    )
 
 
 def write_lock(lock: Lock, file: Path) -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from envhub.engine.locking import check_installed
+from envhub.engine.locking import check_installed, held_lock
 from envhub.errors import ConfigError
 from envhub.installed import Installation
-from envhub.lock import Lock, LockedDependency, LockedEnvironment
+from envhub.lock import Lock, LockedDependency, LockedEnvironment, write_lock
 
 LOCKED = LockedEnvironment(
     name="lab/sums",
@@ -25,6 +25,18 @@ def installed(**changes: object) -> Installation:
     """What is installed, with something else than the lock names."""
     here = LOCKED.model_copy(update=changes)
     return Installation(here, "Sums.", Path("env.toml"), Path("python"), is_class=False)
+
+
+def test_a_run_is_warned_of_a_lock_of_another_hub_and_refuses_another_contract(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "envhub.lock"
+    write_lock(LOCK.model_copy(update={"hub_version": "0.0.1"}), file)
+    assert held_lock(file).find("lab/sums") == LOCKED
+    assert "was written by hub 0.0.1" in caplog.text
+    write_lock(LOCK.model_copy(update={"contract": 2}), file)
+    with pytest.raises(ConfigError, match="under contract 2"):
+        held_lock(file)
 
 
 def test_what_the_lock_names_is_played_wherever_it_came_from() -> None:

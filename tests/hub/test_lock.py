@@ -1,11 +1,21 @@
 """`envhub.lock`: what is written is read again, and whatever does not hold is told."""
 
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from envhub.errors import ConfigError
-from envhub.lock import Lock, LockedDependency, LockedEnvironment, nearest_lock, read_lock, write_lock
+from envhub.lock import (
+    Lock,
+    LockedDependency,
+    LockedEnvironment,
+    check_contract,
+    nearest_lock,
+    read_lock,
+    remark_on_hub,
+    write_lock,
+)
 
 SUMS = LockedEnvironment(
     name="lab/sums",
@@ -42,6 +52,23 @@ def test_the_digest_of_dependencies_is_of_what_they_are_and_not_of_their_order()
         changed = (SUMS.dependencies[0].model_copy(update=change), SUMS.dependencies[1])
         assert SUMS.model_copy(update={"dependencies": changed}).dependencies_digest != SUMS.dependencies_digest
     assert SUMS.model_copy(update={"dependencies": ()}).dependencies_digest is None
+
+
+def test_the_hub_that_wrote_a_lock_is_told_where_it_is_another(tmp_path: Path) -> None:
+    file, here = tmp_path / "envhub.lock", version("envhub")
+    file.write_text('hub_version = "0.0.1"\n')
+    other = read_lock(file)
+    check_contract(other, file)
+    remark = remark_on_hub(other, file)
+    assert remark is not None and f"written by hub 0.0.1, and this is hub {here}" in remark
+    assert remark_on_hub(other.model_copy(update={"hub_version": here}), file) is None
+
+
+def test_a_lock_of_another_contract_is_not_held_to(tmp_path: Path) -> None:
+    file = tmp_path / "envhub.lock"
+    file.write_text('hub_version = "9.0.0"\ncontract = 2\n')
+    with pytest.raises(ConfigError, match=r"by hub 9\.0\.0 under contract 2, .* speaks contract 1"):
+        check_contract(read_lock(file), file)
 
 
 def test_an_environment_is_put_in_the_place_of_its_namesake() -> None:

@@ -1,13 +1,31 @@
 """Holding a run to an `envhub.lock`, and writing the lock of a run."""
 
+import logging
 import sys
 from collections.abc import Iterable
 from importlib.metadata import version
+from pathlib import Path
 
 from envhub.errors import ConfigError
 from envhub.installed import Installation
-from envhub.lock import Lock, LockedEnvironment
+from envhub.lock import Lock, LockedEnvironment, check_contract, read_lock, remark_on_hub
+from envhub.manifest import CONTRACT
 from envhub.protocols import EnvironmentInfo
+
+logger = logging.getLogger("envhub.lock")
+
+
+def held_lock(file: Path) -> Lock:
+    """The lock that a run is held to; that another version of the hub wrote it is told.
+
+    Raises:
+        ConfigError: it cannot be read, or was written under another contract with environments.
+    """
+    lock = read_lock(file)
+    check_contract(lock, file)
+    if (remark := remark_on_hub(lock, file)) is not None:
+        logger.warning("%s", remark)
+    return lock
 
 
 def locked_target(target: str, lock: Lock) -> str:
@@ -79,7 +97,7 @@ def check_hosted(info: EnvironmentInfo, lock: Lock) -> None:
 
 def lock_of(environments: Iterable[tuple[EnvironmentInfo, Installation | None]]) -> Lock:
     """The lock of environments as they are hosted now."""
-    return Lock(hub_version=version("envhub")).with_environments(
+    return Lock(hub_version=version("envhub"), contract=CONTRACT).with_environments(
         _locked(info, installation) for info, installation in environments
     )
 

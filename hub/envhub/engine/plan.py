@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from envhub.engine.locking import check_installed, locked_target
+from envhub.engine.locking import check_installed, held_lock, locked_target
 from envhub.engine.pool_options import RayOptions
 from envhub.engine.request import RunRequest
 from envhub.environment import EnvironmentConfig
@@ -15,7 +15,7 @@ from envhub.errors import ConfigError
 from envhub.hosting.launch import addresses, is_address
 from envhub.hosting.opening import configured
 from envhub.installed import Installation, find_installation
-from envhub.lock import Lock, read_lock
+from envhub.lock import Lock
 from envhub.models.config import ModelConfig
 from envhub.plugins import ENVIRONMENTS, FoundEnvironment, find_agent, find_environment, plugins
 from envhub.protocols import Agent, AttendedAgent, Model
@@ -99,7 +99,7 @@ def make_plan(request: RunRequest, model: Model | None = None) -> Plan:
         raise ConfigError("name an environment to run, for example `hub run arithmetic`; `hub list` shows them all")
     if request.served and request.in_process:
         raise ConfigError("an environment is hosted either in a process of its own or in this one: served, in_process")
-    lock = None if request.lock is None else read_lock(Path(request.lock))
+    lock = None if request.lock is None else held_lock(Path(request.lock))
     found = [_find(target, request, lock) for target in request.environments]
     names = [each.name for each in found]
     if len(set(names)) != len(names):

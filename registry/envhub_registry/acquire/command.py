@@ -145,13 +145,16 @@ def lock(
     import json
     from dataclasses import asdict
 
+    from envhub.lock import read_lock, remark_on_hub
     from envhub_registry.acquire.project import differences, lock_here, lock_named
-    from envhub_registry.acquire.showing import write
+    from envhub_registry.acquire.showing import telling, write
 
     place, names = _place(), tuple(environments or ())
     target = file or lock_here(place)
     if check:
         found = differences(names, target, place)
+        if (remark := remark_on_hub(read_lock(target), target)) is not None:
+            telling(as_json).warn(remark)
         if as_json:
             write(json.dumps({"lock": str(target), "differences": [asdict(each) for each in found]}))
         else:

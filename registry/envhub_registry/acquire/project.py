@@ -7,7 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from envhub.errors import ConfigError, UnknownNameError
-from envhub.lock import FILE_NAME, Lock, LockedEnvironment, nearest_lock, read_lock, write_lock
+from envhub.lock import FILE_NAME, Lock, LockedEnvironment, check_contract, nearest_lock, read_lock, write_lock
+from envhub.manifest import CONTRACT
 from envhub_registry.acquire.done import Done
 from envhub_registry.acquire.place import Place
 
@@ -41,6 +42,7 @@ def lock_done(done: Iterable[Done], place: Place, *, only_known: bool = False) -
     if file is None:
         return None
     lock = read_lock(file)
+    check_contract(lock, file)
     more = [each.locked for each in done if not only_known or lock.find(each.locked.name) is not None]
     _write(lock.with_environments(more), lock, file)
     return file
@@ -52,8 +54,10 @@ def lock_named(names: Sequence[str], file: Path, place: Place) -> Lock:
     Raises:
         UsageError: one of them is not here, or the lock cannot be read or written.
     """
-    lock = _found(file)
-    before = lock or Lock(hub_version=version("envhub"))
+    lock, here = _found(file), {"hub_version": version("envhub"), "contract": CONTRACT}
+    if lock is not None and names:
+        check_contract(lock, file)  # what is not named would be passed off as of this one
+    before = Lock.model_validate(here) if lock is None else lock.model_copy(update=here)
     changed = before.with_environments(as_here(_asked(names, lock, place), place))
     _write(changed, lock, file)
     return changed
@@ -66,6 +70,8 @@ def differences(names: Sequence[str], file: Path, place: Place) -> list[Differen
         UsageError: there is no lock, it cannot be read, or it does not name what was asked for.
     """
     lock, found = read_lock(file), list[Difference]()
+    if lock.contract != CONTRACT:
+        found.append(Difference("hub", "contract", str(lock.contract), str(CONTRACT)))
     for name in names or [each.name for each in lock.environments]:
         locked = lock.find(name.partition("@")[0])
         if locked is None:

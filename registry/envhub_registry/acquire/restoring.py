@@ -7,7 +7,7 @@ from pathlib import Path
 
 from envhub.errors import ConfigError, UnknownNameError
 from envhub.installed import Installation
-from envhub.lock import LockedEnvironment, read_lock
+from envhub.lock import LockedEnvironment, check_contract, read_lock, remark_on_hub
 from envhub_registry.acquire.argument import ArchiveArgument, FolderArgument, GitArgument, parse_source
 from envhub_registry.acquire.bringing import Bringing, Consent
 from envhub_registry.acquire.brought import Brought
@@ -47,6 +47,9 @@ async def restore(order: Restoration, place: Place, telling: Telling) -> list[Do
         HubError: a registry or a repository cannot be reached.
     """
     lock = read_lock(order.file)
+    check_contract(lock, order.file)
+    if (remark := remark_on_hub(lock, order.file)) is not None:
+        telling.warn(remark)
     chosen = list[LockedEnvironment]()
     for name in order.names or tuple(each.name for each in lock.environments):
         locked = lock.find(name)

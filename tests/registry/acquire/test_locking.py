@@ -3,7 +3,15 @@
 import shutil
 from pathlib import Path
 
-from envhub.lock import read_lock
+import pytest
+
+from envhub.errors import ConfigError
+from envhub.lock import read_lock, write_lock
+from envhub.loop import run_async
+from envhub_registry.acquire.place import Place
+from envhub_registry.acquire.project import differences, lock_named
+from envhub_registry.acquire.restoring import Restoration, restore
+from envhub_registry.acquire.telling import Telling
 from tests.registry.acquire.machines import Machine, Shop, declared
 from tests.registry.install.wheels import write_wheel
 
@@ -46,6 +54,22 @@ def test_an_install_updates_the_lock_of_its_project(user: Machine, lab: Shop) ->
     user.hub("upgrade")  # of what the lock does not name, it says nothing
     assert [each.version for each in read_lock(user.project / "envhub.lock").environments][1:] == ["1.1.0"]
     assert len(read_lock(user.project / "envhub.lock").environments) == 2
+
+
+def test_a_lock_of_another_hub_is_told_refused_or_accepted(tmp_path: Path) -> None:
+    place, file = Place.of({"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}, tmp_path), tmp_path / "envhub.lock"
+    here = lock_named(["arithmetic"], file, place)
+    write_lock(here.model_copy(update={"hub_version": "0.0.1", "contract": 2}), file)
+    assert [str(each) for each in differences([], file, place)] == ["hub: contract is 1, the lock names 2"]
+    told = list[str]()
+    with pytest.raises(ConfigError, match="under contract 2"):
+        lock_named(["arithmetic"], file, place)
+    with pytest.raises(ConfigError, match="under contract 2"):
+        run_async(restore, Restoration(file), place, Telling(warn=told.append))
+    write_lock(here.model_copy(update={"hub_version": "0.0.1"}), file)
+    assert run_async(restore, Restoration(file), place, Telling(warn=told.append)) == []
+    assert len(told) == 1 and "was written by hub 0.0.1" in told[0]
+    assert lock_named([], file, place) == read_lock(file) == here
 
 
 def test_a_check_tells_what_differs(user: Machine, lab: Shop) -> None:
