@@ -3,6 +3,7 @@
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Generator
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,7 +20,7 @@ from envhub.store import open_run
 from envhub.supply import RolloutGroup, blocking_worker, rollout_worker
 from envhub.trainers.trl import HubRolloutWorker, HubSpec, hub_reward, prompts_of, rollout_func
 from envhub.trainers.trl.asynchronous import samples_of
-from tests.training.made import forked, rollout
+from tests.training.made import forked, rollout, turn
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore")]
 System = Callable[[str], ModuleType]
@@ -83,6 +84,30 @@ def test_a_group_is_rollout_samples_to_the_letter(system: System) -> None:
 
 def _told() -> Told:
     return Told(at=0.0, seat="agent", text="try again")
+
+
+def test_a_fork_changes_nothing_in_trls_mean_over_tokens(system: System) -> None:
+    """Its own collator says what the loss is taken over: every sampled token once, each of one worth."""
+    theirs = system("trl.experimental.async_grpo.async_grpo_trainer")
+    joined = rollout(
+        turn(0, [1, 2, 3], [4, 5]),
+        turn(1, [1, 2, 3, 4, 5, 6], [7, 8]),
+        turn(2, [1, 2, 3, 4, 5, 6, 7, 8, 9], [7]),
+        sample=1,
+        reward=0.0,
+    )
+    terms: list[list[float]] = []
+    for second in (forked(sample=1, reward=0.0), joined):
+        members = (rollout(sample=0, reward=1.0), second, rollout(sample=2, reward=0.25))
+        group = RolloutGroup("g1", second.environment, second.task, members, policy_version=3)
+        packed = theirs.TreeRow()
+        for sample in samples_of(group, 1, "mean_std")[0]:
+            packed.add(asdict(sample))
+        batch = theirs.DataCollatorForRollout(pad_token_id=0)([[packed]])
+        terms.append(sorted(batch["advantages"][batch["token_index"] >= 0].tolist()))
+        assert batch["global_n_tokens"].tolist() == [len(terms[-1])]
+    assert terms[0] == terms[1]
+    assert len(terms[0]) == 3 + 5 + 3
 
 
 def test_the_worker_has_the_protocol_and_its_samples_pass_through_trls_own_queue(

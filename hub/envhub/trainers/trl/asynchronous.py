@@ -32,7 +32,8 @@ class HubRolloutWorker:
         worker = HubRolloutWorker(lambda: envhub.collect(environments=("lamp.py",), model="hosted_vllm/NAME", …))
         AsyncGRPOTrainer(model, args=args, processing_class=tokenizer, rollout_worker=worker).train()
 
-    Every row of every rollout is a sample, also of those that forked; its advantage is the rollout's in its group.
+    Every row of every rollout is a sample, also of those that forked, with the rollout's whole advantage in its group:
+    TRL's loss is the mean over all sampled tokens, and each is learnt from in one row, so a fork weighs no more.
     The supply runs beside the trainer in this process, between TRL's `start` and `stop`.
     """
 
