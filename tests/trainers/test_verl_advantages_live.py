@@ -9,8 +9,7 @@ import pytest
 from envhub import Rollout
 from envhub.errors import ConfigError
 from envhub.rewards import GroupMethod, group_advantages
-from envhub.trainers.verl import data_proto
-from envhub.trainers.verl.advantages import compute_advantage
+from envhub.trainers.verl import compute_advantage, data_proto
 from envhub.training import training_rows
 from tests.training.made import forked, rollout, turn
 

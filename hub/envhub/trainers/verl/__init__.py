@@ -6,6 +6,7 @@ nothing else imports veRL.
 
 from typing import TYPE_CHECKING, Any
 
+from envhub.trainers.verl.advantages import compute_advantage
 from envhub.trainers.verl.batch import BatchRow, data_proto, data_protos, rows_of_data_proto
 from envhub.trainers.verl.columns import Columns, columns
 from envhub.trainers.verl.learnable import learnable
@@ -25,6 +26,7 @@ __all__ = [
     "HubAgentLoopManager",
     "HubAgentLoopManagerTQ",
     "columns",
+    "compute_advantage",
     "compute_score",
     "data_proto",
     "data_protos",

@@ -36,7 +36,8 @@ def columns(
 
     `rewards`: "verdict" puts the rollout's reward on the last token of every row of it; "turns" puts each turn's own on
     its last token, and on the row's last turn what it and all after it are worth. `uids` names each row's group where
-    the trainer has a name for it. `vocabulary` is the trainer's number of token ids.
+    the trainer has a name for it. `vocabulary` is the trainer's number of token ids. A rollout that forked has several
+    rows; `compute_advantage` counts it once in its group.
 
     Raises:
         NotTrainable: a row is longer than the lengths given, of another tokenizer, or without log-probabilities.
