@@ -22,11 +22,11 @@ from envhub.serving.agent_plane import BUSY, NOT_FOUND, AgentPlane, token_of
 from envhub.serving.episode import token_digest
 from envhub.serving.http import Application, Guard, Receive, Scope, Send, answer, header
 from envhub.serving.listener import bind_tcp, listening
+from envhub.serving.loopback import LOOPBACK
 from envhub.serving.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 REMEMBERED = 10_000
 """Tokens of episodes that are over, whose late calls are told so."""
 _SEAM = "/llm/"

@@ -24,9 +24,15 @@ from envhub.models.mock_control import MockControl
 from envhub.models.mock_pieces import pieces
 from envhub.models.wire import WireMessage, WireTool, decode_tools, from_wire
 from envhub.protocols import Model, ModelRequest, Sampling
+from envhub.serving.aiohttp_guard import guarded
+from envhub.serving.http import Guard
+from envhub.serving.loopback import local_guard
 from envhub.streaming import Delta, ReplyStream
 
 MAX_REQUEST_BYTES = 256 * 2**20
+"""What media in base64 may take."""
+BODY_SECONDS = 60.0
+"""From a request's headers to the end of its body."""
 _BACKLOG = 4096
 _KNOWN_TOOLS = 256
 _TRIED_AGAIN = frozenset({408, 409, 425, 429})
@@ -103,6 +109,7 @@ class ModelServer:
         *,
         is_mock: bool = True,
         shows_tokens: bool | None = None,
+        max_request_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
         """`served` are the names it answers to.
 
@@ -113,15 +120,17 @@ class ModelServer:
         self._shows_tokens = is_mock if shows_tokens is None else shows_tokens
         self.control = MockControl() if is_mock else None
         """How its generation can be steered; a model that only passes through here is nobody's to steer."""
+        self._max_request_bytes = max_request_bytes
         self._model, self._served = model, tuple(dict.fromkeys(served))
         self._authorization = None if api_key is None else f"Bearer {api_key}".encode()
         self._tools: dict[bytes, tuple[Tool, ...]] = {}
         self._numbers = count(1)
         self._started = int(time.time())
 
-    def application(self) -> web.Application:
-        """The server as an aiohttp application."""
-        app = web.Application(client_max_size=MAX_REQUEST_BYTES)
+    def application(self, guard: Guard | None = None) -> web.Application:
+        """The server as an aiohttp application; `guard` says whom it answers, None everybody."""
+        middlewares = () if guard is None else (guarded(guard),)
+        app = web.Application(client_max_size=self._max_request_bytes, middlewares=middlewares)
         app.router.add_post("/v1/chat/completions", self.chat)
         app.router.add_get("/v1/models", self.models)
         app.router.add_get("/health", self.health)
@@ -148,7 +157,7 @@ class ModelServer:
         if not self._is_allowed(request):
             return _refusal(401, "Unauthorized", "Unauthorized")
         try:
-            asked, ours = self._parse(await request.read())
+            asked, ours = self._parse(await self._body(request))
             if asked.stream and not self._is_mock:
                 return await self._pass_on(request, asked, ours)
             if self._shows_tokens and not self._is_mock:
@@ -215,6 +224,21 @@ class ModelServer:
         await response.write(LAST_EVENT)
         await response.write_eof()
         return response
+
+    async def _body(self, request: web.Request) -> bytes:
+        """A request's body.
+
+        Raises:
+            Refused: it is too large, or too slow.
+        """
+        try:
+            with anyio.fail_after(BODY_SECONDS):
+                return await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            most = f"The body is larger than {self._max_request_bytes >> 20} MiB."
+            raise Refused(413, "RequestEntityTooLarge", most) from None
+        except TimeoutError:
+            raise Refused(408, "RequestTimeout", f"The body did not arrive within {BODY_SECONDS:g} seconds.") from None
 
     def _is_allowed(self, request: web.Request) -> bool:
         if self._authorization is None:
@@ -306,13 +330,14 @@ async def serve_mock(
 
 @asynccontextmanager
 async def listening(server: ModelServer, host: str, port: int) -> AsyncGenerator[int]:
-    """Serve for the length of the context; the port.
+    """Serve for the length of the context; the port. On the loopback, pages of browsers are kept out.
 
     Raises:
         OSError: the port is taken.
     """
     # Whoever hangs up wants no answer any more: behind it may be a model that costs money.
-    runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
+    application = server.application(local_guard(host))
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, backlog=_BACKLOG)

@@ -15,9 +15,10 @@ from envhub.engine.run import Observer
 from envhub.errors import ConfigError
 from envhub.monitor.exposition import RunFigures, expose
 from envhub.monitor.run_monitor import RunMonitor
-from envhub.serving.control_socket import LOOPBACK, authority
+from envhub.serving.control_socket import authority
 from envhub.serving.http import Guard, Receive, Scope, Send, answer, header
 from envhub.serving.listener import bind_tcp, listening
+from envhub.serving.loopback import LOOPBACK
 
 TOKEN_VARIABLE = "ENVHUB_METRICS_TOKEN"
 """Where it is set, a scraper must give it, as `Authorization: Bearer`."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from envhub.errors import ConfigError
 from envhub.serving.http import Guard
 from envhub.serving.listener import bind_tcp, bind_unix
+from envhub.serving.loopback import LOOPBACK
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LOCAL_URLS = ("http://127.0.0.1:", "http://localhost:", "http://[::1]:")
 
 

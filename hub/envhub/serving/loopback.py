@@ -2,8 +2,10 @@
 
 import ipaddress
 
-from envhub.serving.control_socket import LOOPBACK
 from envhub.serving.http import Guard
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""What this machine calls itself."""
 
 
 def is_local_host(host: str) -> bool:

@@ -22,10 +22,11 @@ from envhub.plugins import find_environment
 from envhub.protocols import EnvironmentHost, Model
 from envhub.serving.agent_plane import AgentPlane, new_user
 from envhub.serving.control_plane import ControlPlane
-from envhub.serving.control_socket import LOOPBACK, authority, control_guard, control_socket
+from envhub.serving.control_socket import authority, control_guard, control_socket
 from envhub.serving.episodes import Episodes
 from envhub.serving.http import Application, Guard
 from envhub.serving.listener import bind_tcp, listening
+from envhub.serving.loopback import LOOPBACK
 from envhub.serving.metrics import Metrics
 
 logger = logging.getLogger(__name__)

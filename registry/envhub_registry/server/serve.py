@@ -12,9 +12,10 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from envhub.errors import ConfigError, UsageError
-from envhub.serving.control_socket import LOOPBACK, authority
+from envhub.serving.control_socket import authority
 from envhub.serving.http import Guard
 from envhub.serving.listener import bind_tcp, listening
+from envhub.serving.loopback import LOOPBACK
 from envhub_registry.server.answers import broken, problem, refused, unserved
 from envhub_registry.server.api import Api
 from envhub_registry.server.doorman import Doorman, Rates, address_of

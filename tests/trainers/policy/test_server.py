@@ -1,26 +1,70 @@
 """The policy server: who may ask, and that ids, log-probabilities and versions are the engine's own."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from io import BytesIO
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import aiohttp
+import anyio
 import pytest
 
 from envhub.errors import ConfigError
-from envhub.trainers.policy.server import serve_policy
+from envhub.models import mock_server
+from envhub.trainers.policy.server import MAX_REQUEST_BYTES, serve_policy
 
 LEARNING = Path(__file__).parents[3] / "examples" / "learning"
 ASKED = {"model": "policy", "messages": [{"role": "user", "content": "look at the lamp"}], "max_tokens": 4}
 
 
-async def test_a_policy_is_not_open_to_a_network_without_a_key() -> None:
-    nothing = SimpleNamespace()
+MODEL = SimpleNamespace(config=SimpleNamespace(), generation_config=None)
+TOKENIZER = SimpleNamespace(pad_token_id=0, eos_token_id=1)
+"""Of a policy that nobody gets to ask anything."""
+
+
+@pytest.mark.parametrize(
+    ("host", "key"), [("0.0.0.0", None), ("::", None), ("", None), ("127.0.0.1.example", None), ("127.0.0.1", "")]
+)
+async def test_a_policy_is_not_open_to_a_network_without_a_key(host: str, key: str | None) -> None:
     with pytest.raises(ConfigError, match="api_key"):
-        async with serve_policy(nothing, nothing, host="0.0.0.0"):
+        async with serve_policy(MODEL, TOKENIZER, host=host, api_key=key):
             pass
+
+
+async def test_pages_of_a_browser_are_kept_out_whatever_name_was_rebound_to_it() -> None:
+    async with serve_policy(MODEL, TOKENIZER) as url, aiohttp.ClientSession() as session:
+        port = url.removesuffix("/v1").rpartition(":")[2]
+        for headers, expected in (
+            ({"Host": f"evil.example:{port}"}, 421),
+            ({"Origin": "http://evil.example"}, 403),
+            ({"Origin": "null"}, 403),
+            ({"Host": f"localhost:{port}", "Origin": f"http://localhost:{port}"}, 200),
+            (dict[str, str](), 200),
+        ):
+            async with session.get(f"{url}/models", headers=headers) as response:
+                assert response.status == expected
+            if expected != 200:
+                async with session.post(f"{url}/chat/completions", data=b"{", headers=headers) as response:
+                    assert response.status == expected
+                    assert "foreign" in (await response.json())["error"]["message"]
+
+
+async def test_bodies_are_bounded_in_size_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serve_policy(MODEL, TOKENIZER) as url, aiohttp.ClientSession() as session:
+        async with session.post(f"{url}/chat/completions", data=BytesIO(b" " * (MAX_REQUEST_BYTES + 1))) as response:
+            assert (response.status, (await response.json())["error"]["code"]) == (413, 413)
+        monkeypatch.setattr(mock_server, "BODY_SECONDS", 0.05)
+        asked = anyio.Event()
+
+        async def never() -> AsyncGenerator[bytes]:
+            yield b"{"
+            await asked.wait()
+
+        async with session.post(f"{url}/chat/completions", data=never()) as response:
+            assert (response.status, (await response.json())["error"]["code"]) == (408, 408)
+        asked.set()
 
 
 async def answer(url: str, key: str | None = None, **more: Any) -> tuple[int, dict[str, Any], str | None]:
