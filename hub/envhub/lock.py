@@ -116,8 +116,8 @@ def check_contract(lock: Lock, file: Path) -> None:
     """
     if lock.contract != CONTRACT:
         raise ConfigError(
-            f"the lock {str(file)!r} was written by hub {lock.hub_version} under contract {lock.contract}, and this hub "
-            f"speaks contract {CONTRACT}; take that hub, or lock everything anew with `hub lock`"
+            f"the lock {str(file)!r} was written by hub {lock.hub_version} under contract {lock.contract}, and "
+            f"this hub speaks contract {CONTRACT}; take that hub, or lock everything anew with `hub lock`"
         )
 
 

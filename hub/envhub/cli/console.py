@@ -1,10 +1,11 @@
-"""Where the command line prints: stdout for results, stderr for progress; wide where no terminal bounds it."""
+"""Where the command line prints: stdout for results, stderr for progress; bounded by nothing but a terminal."""
 
 import sys
 
 from rich.console import Console
 
-PIPE_WIDTH = 200
+PIPE_WIDTH = 100_000
+"""Columns where no terminal is: what a script looks for is neither cut off nor broken over two lines."""
 
 
 def results() -> Console:

@@ -32,6 +32,8 @@ from envhub_registry.check.thorough.siege import Tools
 TIME_LIMIT_SECONDS = 900.0
 INTERRUPTED = 130
 _SHOWN = 5
+_WIDEST = 200
+"""Columns of the line that is written over, also where colours are forced on something that is no terminal."""
 _MARKS: dict[State, tuple[str, str]] = {
     "held": ("✓", "green"),
     "broke": ("✗", "bold red"),
@@ -152,15 +154,16 @@ class _Screen:
     def __init__(self, out: Console, aside: Console, count: int, *, is_quiet: bool) -> None:
         self._out, self._aside, self._count, self._done = out, aside, count, 0
         self._is_quiet = is_quiet
+        self._room = min(aside.width - 1, _WIDEST)
 
     def say(self, words: str) -> None:
         """What goes on now; gone when something else is said."""
         if self._aside.is_terminal:
-            self._aside.print(Text(f"… {words}"[: self._aside.width - 1], style="dim"), end="\r")
+            self._aside.print(Text(f"… {words}"[: self._room], style="dim"), end="\r")
 
     def _clear(self) -> None:
         if self._aside.is_terminal:
-            self._aside.print(" " * (self._aside.width - 1), end="\r")
+            self._aside.print(" " * self._room, end="\r")
 
     def show_findings(self, report: Report) -> None:
         """The quick checks, as `hub check` shows them."""
