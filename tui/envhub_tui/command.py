@@ -40,8 +40,20 @@ def watch(
         int, typer.Option(min=0, max=65535, show_default=False, help="With --web: the port; a free one by default.")
     ] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="With --web: print the address, open no browser.")] = False,
+    text: Annotated[
+        bool | None,
+        typer.Option(
+            "--text/--no-text",
+            show_default=False,
+            help="Line by line: for screen readers, braille, any terminal; without one, follow RUN to its end.",
+        ),
+    ] = None,
+    do: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORDS", help="With --text: do this, and leave; again for more, - for lines on stdin."),
+    ] = None,
 ) -> None:
-    """Watch runs, live or ended, and steer those that play: press ? for the keys.
+    """Watch runs, live or ended, and steer those that play: press ? for the keys, or with --text say help.
 
     Attaches to any run of yours on this machine, also one that another terminal started, and never slows it.
 
@@ -53,15 +65,38 @@ def watch(
 
     environ = dict(os.environ)
     is_served = "web_driver" in environ.get("TEXTUAL_DRIVER", "")
+    _check_options(web, port, no_open, text, do)
+    roots = [folder.absolute() for folder in root] if root else usual_roots(environ)
+    if text or (text is None and not web and not is_served and _is_always_text(environ)):
+        from envhub_tui.text.command import run_text
+
+        raise typer.Exit(run_text(run, roots, environ, do or None))
+    if not web and not is_served:
+        check_terminal(environ)
+    directory = None if run is None else anyio.run(find_watched, run, roots, environ)
+    raise typer.Exit(_serve(directory, roots, environ, port, no_open) if web else _show(directory, roots, environ))
+
+
+def _check_options(web: bool, port: int, no_open: bool, text: bool | None, do: Sequence[str] | None) -> None:
+    if web and text:
+        raise UsageError("--text and --web: one of the two; a browser shows screens")
+    if do and not text:
+        raise UsageError("--do goes with --text")
     if not web:
         for given, option in ((port, "--port"), (no_open, "--no-open")):
             if given:
                 raise UsageError(f"{option} goes with --web")
-        if not is_served:
-            check_terminal(environ)
-    roots = [folder.absolute() for folder in root] if root else usual_roots(environ)
-    directory = None if run is None else anyio.run(find_watched, run, roots, environ)
-    raise typer.Exit(_serve(directory, roots, environ, port, no_open) if web else _show(directory, roots, environ))
+
+
+def _is_always_text(environ: Mapping[str, str]) -> bool:
+    """Whether whoever is at this terminal wants lines each time; never of a pipe, which nobody is at."""
+    from envhub_tui.failing import logging_beside
+    from envhub_tui.settings import load_settings
+
+    if not all(map(os.isatty, range(len(_STREAMS)))):
+        return False
+    with logging_beside(environ):
+        return load_settings(environ).text
 
 
 def check_terminal(environ: Mapping[str, str]) -> None:
@@ -70,7 +105,7 @@ def check_terminal(environ: Mapping[str, str]) -> None:
     Raises:
         UsageError: there is none.
     """
-    instead = "`hub runs`, `hub live` and `hub report` print"
+    instead = "`hub watch --text` goes line by line, `hub runs`, `hub live` and `hub report` print"
     for number, name in enumerate(_STREAMS):
         if not os.isatty(number):
             raise UsageError(

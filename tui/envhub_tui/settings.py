@@ -30,6 +30,8 @@ class Settings(BaseModel):
     """Whether long tool results begin folded."""
     wraps: bool = True
     """Whether long lines are wrapped."""
+    text: bool = False
+    """Whether `hub watch` begins line by line, on a terminal."""
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:

@@ -48,6 +48,14 @@ class Terminal:
             assert self.process.poll() is None, self.seen[-2000:]
             self._read(0.1)
 
+    def until_after(self, start: int, words: bytes) -> None:
+        """The same of what it has shown since."""
+        before, self.seen = self.seen[:start], self.seen[start:]
+        try:
+            self.until(words)
+        finally:
+            self.seen = before + self.seen
+
     def _read(self, seconds: float) -> None:
         if select.select([self._ours], [], [], seconds)[0]:
             self.seen += os.read(self._ours, 65536)

@@ -15,7 +15,6 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from envhub_tui.widgets.cells import EMPTY as EMPTY
 from envhub_tui.widgets.cells import Cell, Column
 
 

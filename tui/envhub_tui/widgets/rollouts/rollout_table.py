@@ -10,7 +10,7 @@ from envhub.watching.columns import Columns
 from envhub.watching.components import Components
 from envhub.watching.searching import Match
 from envhub_tui.target import Target
-from envhub_tui.widgets.listing import EMPTY, Cell, Column
+from envhub_tui.widgets.cells import EMPTY, Cell, Column
 from envhub_tui.widgets.rollouts import fields
 from envhub_tui.widgets.rollouts.fields import Shape
 from envhub_tui.widgets.rollouts.in_flight import Flight, InFlight
