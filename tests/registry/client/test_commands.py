@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from envhub.errors import ConfigError, CredentialError, UnknownNameError
-from envhub_registry.client.refusal import NotPublished, TokenRefused
+from envhub_registry.client.refusal import NotPublished, RegistryFault, TokenRefused
 from envhub_registry.names import Release
 from envhub_registry.server.registry import open_registry
 from envhub_registry.server.storage import open_layout
@@ -31,14 +31,16 @@ def publish(folder: Path, publisher: Publisher, *releases: str) -> str:
 
 
 def test_registries_are_named_listed_and_taken_out() -> None:
-    assert hub("registry", "add", "https://hub.example").out == "https://hub.example is asked for *\n"
-    added = hub("registry", "add", "https://lab.example", "--namespace", "lab", "--namespace", "team-*", "--json")
+    assert hub("registry", "add", "--no-check", "https://hub.example").out == "https://hub.example is asked for *\n"
+    added = hub(
+        "registry", "add", "--no-check", "https://lab.example", "--namespace", "lab", "--namespace", "team-*", "--json"
+    )
     assert added.json == {
         "url": "https://lab.example",
         "namespaces": ["lab", "team-*"],
         "hidden": {"lab": "https://hub.example", "team-*": "https://hub.example"},
     }
-    hub("registry", "add", "https://lab.example", "--namespace", "lab", "--first")
+    hub("registry", "add", "--no-check", "https://lab.example", "--namespace", "lab", "--first")
     assert hub("registry", "list", "--json").json == {
         "registries": [
             {"url": "https://lab.example", "namespaces": ["lab"], "from": "file"},
@@ -50,14 +52,28 @@ def test_registries_are_named_listed_and_taken_out() -> None:
 
 
 def test_who_adds_a_registry_that_is_never_asked_is_told() -> None:
-    hub("registry", "add", "https://hub.example")
-    done = hub("registry", "add", "https://lab.example", "--namespace", "lab")
+    hub("registry", "add", "--no-check", "https://hub.example")
+    done = hub("registry", "add", "--no-check", "https://lab.example", "--namespace", "lab")
     assert "lab still comes from https://hub.example, which is before it; --first puts this one there" in done.err
+
+
+def test_what_is_no_registry_is_not_added_unless_told(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "other" / "things").mkdir(parents=True)
+    other, down, new = (tmp_path / "other").as_uri(), "http://127.0.0.1:9", (tmp_path / "new").as_uri()
+    slip, fault = hub("registry", "add", other), hub("registry", "add", down)
+    assert isinstance(slip.error, ConfigError) and "is no registry" in slip.complaint
+    assert isinstance(fault.error, RegistryFault) and "cannot be reached" in fault.complaint
+    assert "--no-check adds it nevertheless" in slip.complaint and "--no-check" in fault.complaint
+    assert not home.exists()
+    assert "the first `hub publish` there makes one" in hub("registry", "add", new).err
+    hub("registry", "add", down, "--no-check")
+    changed = hub("registry", "add", down, "--namespace", "lab")  # it is in the list: only its patterns change
+    assert changed.out == f"{down} is asked for lab; before: *\n"
 
 
 def test_the_registry_of_the_environment_is_listed_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENVHUB_REGISTRY", "https://last.example")
-    hub("registry", "add", "https://hub.example")
+    hub("registry", "add", "--no-check", "https://hub.example")
     assert [row["from"] for row in hub("registry", "list", "--json").json["registries"]] == ["file", "ENVHUB_REGISTRY"]
     assert "by $ENVHUB_REGISTRY" in hub("registry", "list").out
 
@@ -105,7 +121,7 @@ def test_all_registries_are_searched_and_one_that_is_down_is_named(
     other = publish(tmp_path / "other", publisher, "lab/dice@9.0.0", "else/dice@1.0.0")
     down = "http://127.0.0.1:9"  # the port of a service that is nowhere any more
     hub("registry", "add", folder.as_uri(), "--namespace", "lab")
-    hub("registry", "add", down, "--namespace", "gone")
+    hub("registry", "add", "--no-check", down, "--namespace", "gone")
     hub("registry", "add", other)
     done = hub("search", "dice", "--json")
     assert done.code == 1

@@ -16,20 +16,29 @@ def add(
         typer.Option("--namespace", metavar="PATTERN", help="lab, or team-*; again for more. All of them by default."),
     ] = None,
     first: Annotated[bool, typer.Option("--first", help="Before all others, not after them.")] = False,
+    no_check: Annotated[bool, typer.Option("--no-check", help="Do not ask whether there is a registry.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Name a registry to install from.
 
     A namespace comes from the first registry in the list whose patterns match it, and from no other, even where that
-    one lacks the package. Adding a registry again changes its patterns.
+    one lacks the package. Adding a registry again changes its patterns. A new one is asked whether it is one.
+
+    Exit codes: 0 added; 1 it cannot be reached; 2 there is no registry.
     """
     import os
 
     from envhub.cli.console import remarks
+    from envhub.loop import run_async
+    from envhub_registry.client.address import registry_url
+    from envhub_registry.client.probing import is_registry_at
     from envhub_registry.client.registries import Registries, add_registry
     from envhub_registry.trust.keys import config_folder
 
-    folder = config_folder(os.environ)
+    folder, url = config_folder(os.environ), registry_url(url)
+    before = next((each for each in Registries.load(folder, {}).entries if each.url == url), None)
+    if before is None and not no_check and not run_async(is_registry_at, url):
+        remarks().print(f"there is no registry at {url} yet; the first `hub publish` there makes one")
     entry = add_registry(folder, url, namespaces or (), first=first)
     known = Registries.load(folder, {}).entries
     earlier = known[: known.index(entry)]
@@ -41,7 +50,8 @@ def add(
     if as_json:
         typer.echo(json.dumps({"url": entry.url, "namespaces": list(entry.namespaces), "hidden": hidden}))
         return
-    typer.echo(f"{entry.url} is asked for {', '.join(entry.namespaces)}")
+    was = "" if before is None or before == entry else f"; before: {', '.join(before.namespaces)}"
+    typer.echo(f"{entry.url} is asked for {', '.join(entry.namespaces)}{was}")
     for pattern, other in hidden.items():
         remarks().print(f"{pattern} still comes from {other}, which is before it; --first puts this one there")
 
