@@ -185,6 +185,8 @@ def test_bad_input_is_refused_before_anything_is_written(hub: Hub, files: Path) 
         (("in.jsonl", "--env", "arithmetik"), "arithmetic"),
         (("in.jsonl", "--env", "slow.py", "-o", "in.jsonl"), "the input itself"),
         (("in.jsonl", "--env", "slow.py", "-o", "-", "--json"), "--json"),
+        # Said before the environment is looked for.
+        (("in.jsonl", "--env", "arithmetik", "-o", "no/out.jsonl"), "there is no folder"),
         (("-", "--env", "slow.py", "--resume"), "--resume"),
         (("in.jsonl", "--env", "slow.py", "--split", "tset"), "test"),
         (("in.jsonl", "--env", "slow.py", "--role", "judge"), "ROLE=MODEL"),

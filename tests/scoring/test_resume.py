@@ -6,7 +6,7 @@ import pytest
 
 from envhub.errors import ConfigError, RunDirectoryError
 from envhub.hosting import InProcessHost
-from envhub.scoring.files import output_file
+from envhub.scoring.files import check_output_file, output_file
 from tests.scoring.lines import Echo, EchoConfig, read_lines, score_lines, write_lines
 
 LINES = [{"task_id": f"test/{index % 100}", "place": index, "completion": str(index % 3)} for index in range(2000)]
@@ -69,6 +69,9 @@ async def test_an_output_of_another_verifier_is_refused(tmp_path: Path) -> None:
 def test_an_output_that_is_there_is_refused_and_one_that_is_written_too(tmp_path: Path) -> None:
     output = str(tmp_path / "out.jsonl")
     with output_file(output, resume=False):
+        with pytest.raises(ConfigError, match="--resume"):
+            check_output_file(output, resume=False)
+        check_output_file(output, resume=True)
         with pytest.raises(ConfigError, match="--resume"), output_file(output, resume=False):
             pass
         with pytest.raises(RunDirectoryError, match="another process"), output_file(output, resume=True):

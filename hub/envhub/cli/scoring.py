@@ -26,7 +26,7 @@ from envhub.observe.cpu import cpu_seconds
 from envhub.protocols import EnvironmentHost
 from envhub.scoring.batch import BatchScorer, BatchSettings
 from envhub.scoring.entry import EntryReader
-from envhub.scoring.files import STDIO, LineWriter, input_lines, output_file
+from envhub.scoring.files import STDIO, LineWriter, check_output_file, input_lines, output_file
 from envhub.scoring.resume import take_up
 from envhub.scoring.source import LineSource
 from envhub.scoring.survey import survey
@@ -67,6 +67,7 @@ def score_file(order: Order) -> int:
         raise ConfigError("--json prints its figures on stdout, where the scored lines go; name a file with -o")
     if output != STDIO and Path(output).exists() and order.source != STDIO and Path(output).samefile(order.source):
         raise ConfigError(f"{output} is the input itself; name another file with -o")
+    check_output_file(output, resume=order.resume)
     batch = _Batch(order, output)
     return batch.run()
 

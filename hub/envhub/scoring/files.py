@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from envhub.errors import ConfigError, DataError, RunDirectoryError, StoreError
+from envhub.store.files import check_output
 
 try:
     import fcntl
@@ -193,6 +194,19 @@ class LineWriter:
             os.fsync(self._stream.fileno())
 
 
+def check_output_file(name: str, *, resume: bool) -> None:
+    """Find out whether `output_file` would open an output, before the work for it is done.
+
+    Raises:
+        ConfigError: it would not.
+    """
+    if name == STDIO:
+        return
+    if not resume and Path(name).is_file():
+        raise _taken(name)
+    check_output(Path(name))
+
+
 @contextmanager
 def output_file(name: str, *, resume: bool) -> Generator[io.FileIO]:
     """Open an output to be read and appended to; one that is there is refused unless resumed.
@@ -212,14 +226,16 @@ def output_file(name: str, *, resume: bool) -> Generator[io.FileIO]:
             return
         stream = io.FileIO(path, "r+" if resume and path.exists() else "x+")
     except FileExistsError:
-        raise ConfigError(
-            f"{name} is there already; add --resume to go on with it, or name another file with -o"
-        ) from None
+        raise _taken(name) from None
     except OSError as error:
         raise ConfigError(f"cannot write {name}: {error.strerror or error}; name another file with -o") from error
     with stream:
         _lock(stream, name)
         yield stream
+
+
+def _taken(name: str) -> ConfigError:
+    return ConfigError(f"{name} is there already; add --resume to go on with it, or name another file with -o")
 
 
 def _lock(stream: io.FileIO, name: str) -> None:
