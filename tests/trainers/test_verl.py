@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from envhub import Public, Rollout, Score
-from envhub.errors import ContextLimitError
+from envhub import Media, Message, Public, Rollout, Score
+from envhub.errors import ConfigError, ContextLimitError
 from envhub.protocols import Sampling
 from envhub.rollout import Told
 from envhub.score import Component
-from envhub.trainers.verl import columns, learnable, loop_outputs, masked_output, prompt_rows
+from envhub.trainers.verl import columns, data_proto, learnable, loop_outputs, masked_output, prompt_rows
 from envhub.trainers.verl.engine import VerlEngine, sampling_of
 from envhub.trainers.verl.entry import loop_entry
 from envhub.trainers.verl.manager import balanced
@@ -67,6 +67,12 @@ def test_rows_that_do_not_fit_the_trainer_are_refused_by_name(settings: dict[str
     with pytest.raises(NotTrainable) as caught:
         columns(rows_of(rollout()), pad_token_id=0, **settings)
     assert caught.value.refused.refusal is refusal
+
+
+def test_rows_that_show_pictures_make_no_batch_of_ids_alone() -> None:
+    picture = Message(role="tool", content=(Media(digest="sha256:0", mime_type="image/png"),), tool_call_id="1")
+    with pytest.raises(ConfigError, match="shows pictures"):
+        data_proto(rows_of(rollout(turn(0, [1, 2], [3], messages=(picture,)))), 0)
 
 
 def test_rows_of_two_models_make_no_batch() -> None:
@@ -175,7 +181,10 @@ class Sampler:
         self.fields = fields
         self.asked: list[dict[str, Any]] = []
 
-    async def generate(self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any]) -> Any:
+    async def generate(
+        self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **shown: Any
+    ) -> Any:
+        assert not shown
         self.asked.append(sampling_params)
         ids = [7] * min(3, sampling_params["max_tokens"])
         return SimpleNamespace(token_ids=ids, log_probs=None, stop_reason="completed", extra_fields=self.fields)

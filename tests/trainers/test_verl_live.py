@@ -20,7 +20,16 @@ from envhub.trainers import verl as ours
 from envhub.trainers.verl.entry import served_urls
 from envhub.training import NotTrainable, Refusal, TrainingRow, training_rows
 from tests.trainers.verl_engine import Client
-from tests.trainers.verl_set_up import PROMPT, RESPONSE, WORLD, System, rows_of_tasks, tiny_model, verl_config
+from tests.trainers.verl_set_up import (
+    PROMPT,
+    RESPONSE,
+    WORLD,
+    System,
+    prompts_batch,
+    rows_of_tasks,
+    tiny_model,
+    verl_config,
+)
 from tests.training.made import rollout, turn
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
@@ -39,24 +48,6 @@ def model_folder(verl: ModuleType, system: System, tmp_path: Path) -> Path:
 @pytest.fixture
 def client(verl: ModuleType, system: System) -> Client:
     return Client(system("verl.workers.rollout.replica").TokenOutput)
-
-
-def prompts_batch(system: System, rows: Sequence[dict[str, Any]], repeats: int) -> Any:
-    """What veRL's trainer hands to its agent loops: rows of a data set, repeated, a uid for each group."""
-    numpy, protocol = system("numpy"), system("verl.protocol")
-    repeated = [row for row in rows for _ in range(repeats)]
-    uids = [f"uid-{place // repeats}" for place in range(len(repeated))]
-
-    def objects(values: Sequence[object]) -> Any:
-        array = numpy.empty(len(values), dtype=object)
-        array[:] = values
-        return array
-
-    columns = {name: objects([row[name] for row in repeated]) for name in rows[0] if name != "prompt"}
-    columns |= {"uid": objects(uids), "raw_prompt": objects([row["prompt"] for row in repeated])}
-    dummy = {"dummy_tensor": system("torch").zeros(len(repeated), 1)}  # as veRL's data set has it: no batch is empty
-    meta = {"validate": False, "global_steps": 5}
-    return protocol.DataProto.from_dict(tensors=dummy, non_tensors=columns, meta_info=meta)
 
 
 def assert_is_what_was_spoken(data: Any, client: Client) -> None:

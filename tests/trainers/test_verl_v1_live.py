@@ -16,6 +16,7 @@ from envhub.rewards import group_advantages
 from envhub.store import open_run
 from envhub.trainers import verl as ours
 from tests.trainers.verl_engine import Client
+from tests.trainers.verl_seeing import GALLERY, Looker, seeing_model
 from tests.trainers.verl_set_up import WORLD, System, rows_of_tasks, tiny_model, verl_config
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore")]
@@ -53,7 +54,7 @@ class Played:
         self,
         system: System,
         folder: Path,
-        client: Client,
+        client: Any,
         rows: list[dict[str, Any]],
         config: Any,
         *,
@@ -183,3 +184,24 @@ def test_each_manager_says_which_trainer_it_is_for(
         waiting = ours.HubAgentLoopManager.create(config=config, llm_client=client)
         with pytest.raises(ConfigError, match="HubAgentLoopManagerTQ"):
             waiting.generate_sequences(played.trainer._next_train_batch())
+
+
+def test_v1_gets_the_pictures_of_a_groups_tools(
+    system: System, queue: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processor = seeing_model(system, tmp_path / "seeing", monkeypatch)
+    config = verl_config(system, tmp_path, tmp_path / "seeing", environments=[GALLERY])
+    client = Looker(system("verl.workers.rollout.replica").TokenOutput)
+    rows = rows_of_tasks(tmp_path, 2, GALLERY, "test")
+    with Played(system, tmp_path, client, rows, config) as played:
+        batch, _ = played.drawn(2)
+    data = queue.kv_batch_get(keys=batch.keys, partition_id="train")
+    assert len(batch.keys) == 2 * GROUP
+    for place in range(len(batch.keys)):
+        ids = data["input_ids"][place]
+        seen = data["multi_modal_inputs"][place]
+        patches = seen["image_grid_thw"].prod().item()
+        assert seen["pixel_values"].shape[0] == patches
+        assert (ids == processor.image_token_id).sum() == patches // 4
+        assert data["position_ids"][place].shape == (4, len(ids))
+        assert data["rm_scores"][place].sum() == 1.0, "the policy saw the picture"

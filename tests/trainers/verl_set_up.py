@@ -1,6 +1,6 @@
 """veRL set up as its users do: a tiny model's folder, its whole configuration, the hub's data set."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -67,3 +67,21 @@ def rows_of_tasks(
     with blocking_worker(worker) as opened:
         (name,), tasks = opened.environments, opened.tasks(split=split)[:count]
     return list(ours.prompt_rows(tasks, name, split))
+
+
+def prompts_batch(system: System, rows: Sequence[dict[str, Any]], repeats: int) -> Any:
+    """What veRL's trainer hands to its agent loops: rows of a data set, repeated, a uid for each group."""
+    numpy, protocol = system("numpy"), system("verl.protocol")
+    repeated = [row for row in rows for _ in range(repeats)]
+    uids = [f"uid-{place // repeats}" for place in range(len(repeated))]
+
+    def objects(values: Sequence[object]) -> Any:
+        array = numpy.empty(len(values), dtype=object)
+        array[:] = values
+        return array
+
+    columns = {name: objects([row[name] for row in repeated]) for name in rows[0] if name != "prompt"}
+    columns |= {"uid": objects(uids), "raw_prompt": objects([row["prompt"] for row in repeated])}
+    dummy = {"dummy_tensor": system("torch").zeros(len(repeated), 1)}  # as veRL's data set has it: no batch is empty
+    meta = {"validate": False, "global_steps": 5}
+    return protocol.DataProto.from_dict(tensors=dummy, non_tensors=columns, meta_info=meta)

@@ -389,6 +389,26 @@ async def test_an_engine_gets_the_media_a_conversation_shows_in_its_order() -> N
         await token_model(Script([[5]])).generate(asked(shown, media={"dog": b"d"}))
 
 
+async def test_a_format_that_shows_pictures_is_given_their_bytes() -> None:
+    class Showing(HfChatFormat):
+        async def render_shown(
+            self,
+            messages: Sequence[Message],
+            tools: Sequence[Tool],
+            *,
+            add_generation_prompt: bool,
+            media: Mapping[str, bytes],
+        ) -> list[int]:
+            return [*media["cat"], *await self.render([user("What?")], tools, add_generation_prompt=True)]
+
+    engine = Script([[5], [6]])
+    model = TokenModel("scripted", engine, Showing(ChatMl()))
+    picture = Message(role="user", content=(Media(digest="cat", mime_type="image/png"),))
+    await model.generate(asked([picture], media={"cat": b"\x07\x07"}))
+    await model.generate(asked([user("What?")]))
+    assert engine.prompts[0] == [7, 7, *engine.prompts[1]]
+
+
 async def test_a_template_that_refuses_a_conversation_is_the_calls_error() -> None:
     class Strict(ChatMl):
         def apply_chat_template(self, conversation: list[dict[str, Any]], **options: Any) -> str:

@@ -1,6 +1,6 @@
 """`ChatFormat`: from words to a model's token ids, and back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from mcp_types import Tool
@@ -35,4 +35,24 @@ class PromptedChatFormat(ChatFormat, Protocol):
 
     async def parse_after(self, prompt_ids: Sequence[int], token_ids: Sequence[int], tools: Sequence[Tool]) -> Message:
         """The message that ids sampled after a prompt say; else as `parse`."""
+        ...
+
+
+@runtime_checkable
+class ShowingChatFormat(ChatFormat, Protocol):
+    """A format that writes down pictures, too: as many ids of one as the model sees of it."""
+
+    async def render_shown(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        *,
+        add_generation_prompt: bool,
+        media: Mapping[str, bytes],
+    ) -> list[int]:
+        """The ids of a conversation that names media; `media` has their bytes by digest. Else as `render`.
+
+        Raises:
+            ModelError: it cannot be written in this format.
+        """
         ...

@@ -64,6 +64,17 @@ class HfChatFormat:
         Raises:
             ModelError: the template does not take it.
         """
+        text = self.written(messages, tools, add_generation_prompt=add_generation_prompt)
+        if len(text) > _LONG_CHARACTERS:
+            return await anyio.to_thread.run_sync(self._encode, text)
+        return self._encode(text)
+
+    def written(self, messages: Sequence[Message], tools: Sequence[Tool], *, add_generation_prompt: bool) -> str:
+        """A conversation as the template writes it; a picture is the template's mark for one.
+
+        Raises:
+            ModelError: the template does not take it.
+        """
         try:
             text = self._tokenizer.apply_chat_template(
                 [template_message(message) for message in messages],
@@ -77,9 +88,7 @@ class HfChatFormat:
         except Exception as error:  # a seam: templates raise what they like
             raise ModelError(f"the chat template refuses the conversation: {error}", retryable=False) from error
         assert isinstance(text, str), "a chat template that is not to tokenize gives text"
-        if len(text) > _LONG_CHARACTERS:
-            return await anyio.to_thread.run_sync(self._encode, text)
-        return self._encode(text)
+        return text
 
     def _encode(self, text: str) -> list[int]:
         # The template has written the special tokens; the tokenizer must not add them a second time.

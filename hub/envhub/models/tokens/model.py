@@ -10,7 +10,7 @@ from mcp_types import Tool
 
 from envhub.errors import ContextLimitError, HubError, ModelError, first_error
 from envhub.messages import Message
-from envhub.models.tokens.chat import ChatFormat, PromptedChatFormat
+from envhub.models.tokens.chat import ChatFormat, PromptedChatFormat, ShowingChatFormat
 from envhub.models.tokens.engine import Sampled, TokenEngine
 from envhub.models.tokens.held import Held, Sessions
 from envhub.models.tokens.said import cut, named, shown_media
@@ -136,17 +136,23 @@ class TokenModel:
         messages, tools = request.messages, request.tools
         held = self._sessions.find(request.session, messages, tools) if request.session else None
         if held is None:
-            return None, _packed(await self._chat.render(messages, tools, add_generation_prompt=True))
-        base, full = await self._rendered(messages[: held.message_count], messages, tools)
+            return None, _packed(await self._render(messages, request, add_generation_prompt=True))
+        base, full = await self._rendered(messages[: held.message_count], request)
         if base is None:
             return None, _packed(full)
         ids = held.ids()
         suffix = await self._suffix(base, full, ids)
         return (None, _packed(full)) if suffix is None else (held, ids + _packed(suffix))
 
-    async def _rendered(
-        self, known: Sequence[Message], messages: Sequence[Message], tools: Sequence[Tool]
-    ) -> tuple[list[int] | None, list[int]]:
+    async def _render(
+        self, messages: Sequence[Message], request: ModelRequest, *, add_generation_prompt: bool
+    ) -> list[int]:
+        chat, tools, media = self._chat, request.tools, request.media
+        if media and isinstance(chat, ShowingChatFormat):
+            return await chat.render_shown(messages, tools, add_generation_prompt=add_generation_prompt, media=media)
+        return await chat.render(messages, tools, add_generation_prompt=add_generation_prompt)
+
+    async def _rendered(self, known: Sequence[Message], request: ModelRequest) -> tuple[list[int] | None, list[int]]:
         """What is known of a conversation, and all of it with the beginning of an answer; rendered side by side.
 
         The first is None where the template takes no conversation that ends with an answer.
@@ -155,7 +161,7 @@ class TokenModel:
 
         async def render_known() -> None:
             try:
-                base.append(await self._chat.render(known, tools, add_generation_prompt=False))
+                base.append(await self._render(known, request, add_generation_prompt=False))
             except ModelError as error:
                 if error.retryable:
                     raise
@@ -163,7 +169,7 @@ class TokenModel:
         try:
             async with anyio.create_task_group() as renders:
                 renders.start_soon(render_known)
-                full = await self._chat.render(messages, tools, add_generation_prompt=True)
+                full = await self._render(request.messages, request, add_generation_prompt=True)
         except BaseExceptionGroup as group:
             raise first_error(group) from group
         return (base[0] if base else None), full

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from envhub.errors import ConfigError
 from envhub.rollout import Rollout
 from envhub.trainers.systems import system_module
 from envhub.trainers.verl.columns import RewardPlace, columns
 from envhub.trainers.verl.learnable import WHOLE, learnable
+from envhub.trainers.verl.pictures import shows_media
 from envhub.training import Credit, Refused, TrainingRow
 from envhub.training.refusal import Need
 
@@ -28,7 +30,13 @@ def data_proto(
 
     Raises:
         NotTrainable: a row is longer than the lengths given, of another tokenizer, or without log-probabilities.
+        ConfigError: a row shows pictures, which no record has as veRL's trainer wants them.
     """
+    if shown := next((row.rollout.rollout_id for row in rows if shows_media(row.rollout)), None):
+        raise ConfigError(
+            f"rollout {shown} shows pictures, and batches made of records have ids alone; leave such rollouts out, or "
+            "have veRL play them in the agent loop"
+        )
     made = columns(
         rows,
         pad_token_id,
@@ -64,7 +72,7 @@ def data_protos(
     `data_proto`.
 
     Raises:
-        NotTrainable: as `data_proto`.
+        NotTrainable, ConfigError: as `data_proto`.
     """
     held: list[TrainingRow] = []
     need: Need = "logprobs" if settings.get("logprobs", True) else "tokens"

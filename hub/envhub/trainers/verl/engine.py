@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 from envhub.errors import ContextLimitError, ModelError
 from envhub.models.tokens import Sampled
 from envhub.protocols import Sampling
+from envhub.trainers.verl.pictures import Pictures
 
 _SESSIONS = 4096
 
@@ -15,7 +16,9 @@ _SESSIONS = 4096
 class ServerClient(Protocol):
     """What is asked of `verl.workers.rollout.llm_server.LLMServerClient`."""
 
-    async def generate(self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any]) -> Any:
+    async def generate(
+        self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **shown: Any
+    ) -> Any:
         """A `TokenOutput`: token_ids, log_probs, stop_reason, extra_fields."""
         ...
 
@@ -24,14 +27,24 @@ class VerlEngine:
     """Samples with veRL's client, on the event loop that the client belongs to."""
 
     def __init__(
-        self, client: Any, loop: asyncio.AbstractEventLoop, *, prompt_length: int | None, response_length: int | None
+        self,
+        client: Any,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        prompt_length: int | None,
+        response_length: int | None,
+        pictures: Pictures | None = None,
     ) -> None:
-        """The lengths are veRL's `rollout.prompt_length` and `rollout.response_length`: no row grows beyond them."""
+        """The lengths are veRL's `rollout.prompt_length` and `rollout.response_length`: no row grows beyond them.
+
+        `pictures` is how the policy sees, where it does.
+        """
         self.client = cast(ServerClient, client)
         """Who samples."""
         self.loop = loop
         """Where the client is awaited."""
         self._prompt_length, self._response_length = prompt_length, response_length
+        self._pictures = pictures
         self._begun: OrderedDict[str, int] = OrderedDict()
         """How many ids stand before the first sampled one, of the latest sessions."""
         self._newest: dict[str, int] = {}
@@ -47,13 +60,11 @@ class VerlEngine:
 
         Raises:
             ContextLimitError: the row is as long as veRL takes it.
-            ModelError: pictures are not handed to veRL.
+            ModelError: it is shown pictures, and does not see.
         """
-        if media:
-            raise ModelError("veRL's engine is given no pictures or sounds by this adapter", retryable=False)
         most = self._room(prompt_ids, sampling, session)
         asked = _parameters(sampling, most)
-        answer = await self._on_its_loop(list(prompt_ids), asked, session)
+        answer = await self._on_its_loop(list(prompt_ids), asked, session, await self._shown(media))
         ids = list(answer.token_ids)
         fields: dict[str, Any] = answer.extra_fields or {}
         oldest, newest = (fields.get(name, fields.get("global_steps")) for name in _STEPS)
@@ -66,9 +77,26 @@ class VerlEngine:
             None if oldest is None else int(oldest),
         )
 
-    async def _on_its_loop(self, prompt_ids: list[int], asked: dict[str, Any], session: str) -> Any:
+    async def _shown(self, media: Mapping[str, bytes]) -> dict[str, Any]:
+        """What veRL's client is told of pictures."""
+        if not media:
+            return {}
+        if self._pictures is None:
+            raise ModelError(
+                "the conversation has pictures or sounds, and veRL's policy is played as one of words: its model has "
+                "no processor, or whoever asks takes none",
+                retryable=False,
+            )
+        shown: dict[str, Any] = {"image_data": await self._pictures.opened(media.values())}
+        if self._pictures.settings:
+            shown["mm_processor_kwargs"] = self._pictures.settings
+        return shown
+
+    async def _on_its_loop(
+        self, prompt_ids: list[int], asked: dict[str, Any], session: str, shown: dict[str, Any]
+    ) -> Any:
         async def generate() -> Any:
-            return await self.client.generate(session, prompt_ids=prompt_ids, sampling_params=asked)
+            return await self.client.generate(session, prompt_ids=prompt_ids, sampling_params=asked, **shown)
 
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(generate(), self.loop))
 

@@ -10,9 +10,10 @@ from envhub.trainers.systems import system_module
 from envhub.trainers.verl.engine import sampling_of
 from envhub.trainers.verl.groups import no_groups
 from envhub.trainers.verl.outputs import Output, loop_outputs, masked_output
-from envhub.trainers.verl.playing import Playing, Policy, playing_with, task_of
+from envhub.trainers.verl.pictures import Pictures, pictures_of
+from envhub.trainers.verl.playing import Policy, playing_with, task_of
 from envhub.trainers.workers.settings import TrainingSettings, read_settings, settings_of
-from envhub.training import NotTrainable, Refusal, Refused, why_refused
+from envhub.training import NotTrainable, Refusal, Refused, training_rows, why_refused
 from envhub.training.refusal import Need
 
 logger = logging.getLogger(__name__)
@@ -39,14 +40,11 @@ class LoopSettings:
             **plain(config.data.get("apply_chat_template_kwargs") or {}),
             **self.hub.training.template_kwargs,
         }
+        self._processor = plain(config.data.get("mm_processor_kwargs") or {})
 
-    async def playing(self, client: Any, tokenizer: Any) -> Playing:
-        """The worker of this process that plays so.
-
-        Raises:
-            UsageError: as `rollout_worker`.
-        """
-        policy = Policy(
+    def policy(self, client: Any, tokenizer: Any, processor: Any = None) -> Policy:
+        """Whose tokens are learnt from: what veRL's own loops are handed. Without a processor it reads words alone."""
+        return Policy(
             client,
             tokenizer,
             self._name,
@@ -54,8 +52,8 @@ class LoopSettings:
             self.response_length,
             self.hub.training.tool_parser,
             self._template,
+            None if processor is None else Pictures(processor, self._processor),
         )
-        return await playing_with(self.hub, policy)
 
 
 def plain(value: Any) -> dict[str, Any]:
@@ -68,7 +66,7 @@ def plain(value: Any) -> dict[str, Any]:
 
 
 async def played(
-    settings: LoopSettings, client: Any, tokenizer: Any, parameters: Mapping[str, Any], fields: Mapping[str, Any]
+    settings: LoopSettings, policy: Policy, parameters: Mapping[str, Any], fields: Mapping[str, Any]
 ) -> list[Output]:
     """Play a row's task; the rows of what came of it.
 
@@ -77,10 +75,10 @@ async def played(
 
     Raises:
         NotTrainable: to V1: it is not to be learnt from.
-        ConfigError: the row names no task.
+        ConfigError: the row names no task, or the rollout shows pictures that nobody takes.
         UsageError, SupplyError, StoreError: as `RolloutWorker.play`.
     """
-    playing = await settings.playing(client, tokenizer)
+    playing = await playing_with(settings.hub, policy)
     takes_several = "session_id" in fields
     step = fields.get("global_steps")
     if takes_several and isinstance(step, int):
@@ -96,6 +94,9 @@ async def played(
     }
     try:
         outputs = loop_outputs(rollout, **asked)
+        for output, row in zip(outputs, training_rows(rollout, need=need), strict=True):
+            if pictures := await pictures_of(rollout, row.turns[-1], playing.directory, policy.pictures):
+                output["multi_modal_data"] = {"images": pictures}
         if len(outputs) == 1 or takes_several:
             return outputs
         refused = Refused(Refusal.FORKED, f"it makes {len(outputs)} rows, and veRL's V0 takes one", rollout.rollout_id)
@@ -105,7 +106,7 @@ async def played(
         refused = error.refused
     why = rollout.faults[-1].message if rollout.faults else refused.reason
     logger.warning("rollout %s is masked (%s): %s", rollout.rollout_id, refused.refusal.value, why)
-    pad = getattr(tokenizer, "pad_token_id", None) or 0
+    pad = getattr(policy.tokenizer, "pad_token_id", None) or 0
     reward = rollout.reward if why_refused(rollout, "text") is None else None
     return [masked_output(rollout, refused, pad_token_id=pad, reward=reward, **asked)]
 
@@ -130,7 +131,8 @@ def agent_loop_class() -> Any:
 
         async def run(self, sampling_params: dict[str, Any], **fields: Any) -> Any:
             """The row's `AgentLoopOutput`, or a list of them for the V1 trainer."""
-            outputs = await played(self._hub, self.server_manager, self.tokenizer, sampling_params, fields)
+            policy = self._hub.policy(self.server_manager, self.tokenizer, self.processor)
+            outputs = await played(self._hub, policy, sampling_params, fields)
             made = [agent_loop.AgentLoopOutput(**output) for output in outputs]
             return made if "session_id" in fields else made[0]
 

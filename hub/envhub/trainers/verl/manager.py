@@ -14,6 +14,7 @@ from envhub.trainers.verl.entry import read_entry
 from envhub.trainers.verl.groups import no_groups
 from envhub.trainers.verl.loop import LoopSettings, played
 from envhub.trainers.verl.outputs import Output
+from envhub.trainers.verl.playing import Policy
 
 
 def balanced(outputs: Sequence[Output], uids: Sequence[str]) -> None:
@@ -101,8 +102,7 @@ def batch_of(
 
 async def play_batch(
     settings: LoopSettings,
-    client: Any,
-    tokenizer: Any,
+    policy: Policy,
     parameters: Mapping[str, Any],
     rows: Sequence[Mapping[str, Any]],
 ) -> list[Output]:
@@ -115,7 +115,7 @@ async def play_batch(
 
     async def play(place: int) -> None:
         row = {name: value for name, value in rows[place].items() if name != "session_id"}
-        (found[place],) = await played(settings, client, tokenizer, parameters, row)
+        (found[place],) = await played(settings, policy, parameters, row)
 
     try:
         async with anyio.create_task_group() as tasks:
@@ -163,7 +163,8 @@ def agent_loop_manager_class() -> Any:
             rows = [{name: fields[name][place] for name in fields} for place in range(len(prompts))]
             is_validation = bool(prompts.meta_info.get("validate", False))
             parameters = sampling_parameters(self.rollout_config, is_validation=is_validation)
-            outputs = await play_batch(self._settings, self.llm_client, self._tokenizer, parameters, rows)
+            policy = self._settings.policy(self.llm_client, self._tokenizer)
+            outputs = await play_batch(self._settings, policy, parameters, rows)
             balanced(outputs, [str(row.get("uid", place)) for place, row in enumerate(rows)])
             pad = self._tokenizer.pad_token_id or 0
             data = batch_of(outputs, fields, pad, self._settings.prompt_length, self._settings.response_length)

@@ -5,6 +5,7 @@ from typing import Any
 
 from envhub.rollout import Rollout
 from envhub.trainers.verl.columns import global_steps
+from envhub.trainers.verl.pictures import shows_media
 from envhub.training import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
 from envhub.training.refusal import Need
 
@@ -95,8 +96,11 @@ def masked_output(
 
 
 def _ids(rollout: Rollout, pad_token_id: int) -> tuple[list[int], list[int]]:
-    """Its first turn's, where it has ids at all: veRL pads to lengths, and takes no empty row."""
-    for turn in rollout.turns:
+    """Its first turn's, where it has ids at all: veRL pads to lengths, and takes no empty row.
+
+    Not where it shows pictures: a mark without its picture is no prompt.
+    """
+    for turn in () if shows_media(rollout) else rollout.turns:
         if turn.prompt_token_ids and turn.output_token_ids:
             return turn.prompt_token_ids.tolist(), turn.output_token_ids.tolist()
     return [pad_token_id], [pad_token_id]

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from envhub.protocols import Sampling
 from envhub.rollout import Rollout
 from envhub.supply import RolloutWorker, Wanted, rollout_worker
 from envhub.trainers.verl.engine import VerlEngine
+from envhub.trainers.verl.pictures import PictureChatFormat, Pictures
 from envhub.trainers.workers.resident import Residents, ResidentWorker
 from envhub.trainers.workers.settings import TrainingSettings
 from envhub.training import TaskReference
@@ -36,6 +38,8 @@ class Policy:
     response_length: int
     tool_parser: str
     template_kwargs: Mapping[str, Any]
+    pictures: Pictures | None = None
+    """How it sees, where it does."""
 
 
 class Playing:
@@ -91,16 +95,22 @@ async def playing_with(settings: TrainingSettings, policy: Policy) -> Playing:
         UsageError: as `rollout_worker`.
     """
     loop = asyncio.get_running_loop()
-    name = f"verl {policy.name} {policy.prompt_length} {policy.response_length} {settings.model_dump_json()}"
+    sees = policy.pictures is not None
+    name = f"verl {policy.name} {policy.prompt_length} {policy.response_length} {sees} {settings.model_dump_json()}"
 
     def make() -> AbstractAsyncContextManager[RolloutWorker]:
         directory = settings.run_directory("verl")
         if settings.request.model is not None:
             return rollout_worker(settings.request, directory=directory, policy_version=_UNKNOWN)
         engine = VerlEngine(
-            policy.client, loop, prompt_length=policy.prompt_length, response_length=policy.response_length
+            policy.client,
+            loop,
+            prompt_length=policy.prompt_length,
+            response_length=policy.response_length,
+            pictures=policy.pictures,
         )
-        chat = HfChatFormat(
+        form = HfChatFormat if policy.pictures is None else partial(PictureChatFormat, policy.pictures)
+        chat = form(
             policy.tokenizer,
             tool_parser=policy.tool_parser,
             template_kwargs=policy.template_kwargs,

@@ -14,6 +14,7 @@ from envhub.trainers.systems import system_module
 from envhub.trainers.verl.entry import read_entry
 from envhub.trainers.verl.groups import ANY, group_rules, whole_group
 from envhub.trainers.verl.loop import LoopSettings, played
+from envhub.trainers.verl.playing import playing_with
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ def _worker_class() -> Any:
         def __init__(self, *args: Any, run: Any = None, components: Any = (), groups: Any = None) -> None:
             base.__init__(self, *args)
             self.hub = LoopSettings(self.config, run=run, components=components)
+            self.policy = self.hub.policy(self.llm_client, self.tokenizer, self.processor)
             self._rules = group_rules(groups or {})
 
         async def _run_prompt(
@@ -65,7 +67,7 @@ def _worker_class() -> Any:
             try:
                 # That a session is named is V1's way to say that it takes several rows, and a failure for none.
                 fields = {**row, "session_id": None}
-                play = partial(played, self.hub, self.llm_client, self.tokenizer, parameters, fields)
+                play = partial(played, self.hub, self.policy, parameters, fields)
                 for session, outputs in enumerate(await whole_group(play, size, rules)):
                     made = [agent_loop.AgentLoopOutput(**output) for output in outputs]
                     await self._agent_loop_postprocess(made, is_validation, session_id=session, **row)
@@ -96,7 +98,7 @@ def agent_loop_manager_tq_class() -> Any:
             handed = (self.config, self.llm_client, self.teacher_client, self.reward_loop_worker_handles)
             self._worker: Any = worker_class(*handed, **entry)
             # Before anything is asked, so that what does not hold is told at once, and the run outlives who asks.
-            await self._worker.hub.playing(self.llm_client, self._worker.tokenizer)
+            await playing_with(self._worker.hub.hub, self._worker.policy)
             self._stack = ExitStack()
             self._portal = self._stack.enter_context(start_blocking_portal("asyncio"))
             atexit.register(self.close)
