@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from textual.app import App, SystemCommand
 from textual.await_complete import AwaitComplete
@@ -18,7 +18,7 @@ from textual.worker import WorkerFailed
 from envhub.live.plain import plain
 from envhub.watching import RolloutList
 from envhub_tui.failing import breakage
-from envhub_tui.palette import RunCommands, ScreenCommands, ThemeCommands
+from envhub_tui.palette import Palette, RunCommands, ScreenCommands, ThemeCommands
 from envhub_tui.screens.help import HelpScreen
 from envhub_tui.settings import load_settings, save_settings
 from envhub_tui.steering import LONGEST_COPY
@@ -149,6 +149,11 @@ class WatchApp(App[None]):
         """Show what the keys do."""
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(self.screen))
+
+    def action_command_palette(self) -> None:
+        """Show what can be done here, to be searched."""
+        if not Palette.is_open(cast("App[object]", self)):
+            self.push_screen(Palette())
 
     def action_go_back(self, leaves: bool = False) -> None:
         """Go to the screen below; from the first one, `q` leaves."""

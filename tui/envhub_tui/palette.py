@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.fuzzy import Matcher
 from textual.markup import escape
+from textual.widgets import OptionList
 
 from envhub.amounts import moment
 from envhub.live.plain import plain_name
@@ -20,6 +21,14 @@ _MOST_RUNS = 200
 _DISCOVERED_RUNS = 5
 _MOVES = ("cursor_", "scroll_", "page_", "app.command_palette")
 """What makes sense as a key only."""
+
+
+class Palette(CommandPalette):
+    """Textual's, which breaks at a key that goes a page on where its list has no room to be shown in."""
+
+    def _action_command_list(self, action: str) -> None:
+        if self.query_one(OptionList).scrollable_content_region:
+            super()._action_command_list(action)
 
 
 class ScreenCommands(Provider):

@@ -10,6 +10,7 @@ from textual.widgets.option_list import Option
 
 from envhub_tui.app import WatchApp
 from envhub_tui.failing import log_path, logging_beside
+from envhub_tui.screens.asking import ChooseScreen
 from envhub_tui.screens.help import HelpScreen
 from envhub_tui.screens.runs import RunsScreen
 from envhub_tui.settings import load_settings
@@ -117,3 +118,16 @@ async def test_without_runs_help_is_left_and_then_the_app_by_the_same_key(tmp_pa
         assert pilot.app.screen.focused is None
         await pilot.press("q")
     assert pilot.app.return_code == 0
+
+
+async def test_paging_through_a_list_that_has_no_room_does_no_harm(tmp_path: Path) -> None:
+    async with walking(tmp_path) as pilot:
+        options = await search_palette(pilot, "theme")
+        await pilot.press("down")
+        await pilot.resize_terminal(20, 2)
+        await pilot.press("pageup", "pagedown", "escape", "escape")
+        assert not options.is_attached
+        pilot.app.push_screen(ChooseScreen("Which?", ["one", "other"]))
+        await settled(pilot)
+        await pilot.press("pageup", "pagedown", "escape")
+        assert isinstance(pilot.app.screen, RunsScreen)

@@ -107,6 +107,20 @@ class TextScreen(ModalScreen[str | None]):
             self.query_one("#wrong", Label).update(Text(problem))
 
 
+class Choices(OptionList):
+    """Textual's, which breaks at a key that goes a page on where it has no room to be shown in."""
+
+    def action_page_up(self) -> None:
+        """Go a page up."""
+        if self.scrollable_content_region:
+            super().action_page_up()
+
+    def action_page_down(self) -> None:
+        """Go a page down."""
+        if self.scrollable_content_region:
+            super().action_page_down()
+
+
 class ChooseScreen(ModalScreen[int | None]):
     """One of several; None where none is chosen."""
 
@@ -126,7 +140,7 @@ class ChooseScreen(ModalScreen[int | None]):
         with Vertical():
             yield Label(Text(self._question), classes="title")
             yield Label(Text(self._said), classes="said")
-            yield OptionList(*(Option(Text(choice)) for choice in self._choices), markup=False)
+            yield Choices(*(Option(Text(choice)) for choice in self._choices), markup=False)
 
     def on_mount(self) -> None:
         """The first is at hand."""
