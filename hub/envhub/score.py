@@ -50,17 +50,17 @@ class Score(Frozen):
     reward: FiniteFloat
     passed: bool | None = None
     """Whether the task counts as solved; None where the verifier draws no such line."""
-    components: dict[str, Component] = {}
-    metrics: dict[str, FiniteFloat] = {}
+    components: dict[str, Component] = Field(default_factory=dict)
+    metrics: dict[str, FiniteFloat] = Field(default_factory=dict)
     feedback: str | None = None
     """For people and logs; the agent never sees it."""
-    turn_rewards: dict[int, FiniteFloat] = {}
+    turn_rewards: dict[int, FiniteFloat] = Field(default_factory=dict[int, float])
     """Turn index → reward of that turn, where the verifier gives one."""
     verifier: VerifierRef | None = None
     """Filled in by the host."""
     judge_calls: tuple[ModelCall, ...] = ()
     """Calls made while verifying; filled in by the host where the verifier does not."""
-    metadata: dict[str, JsonValue] = {}
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _components_add_up(self) -> "Score":

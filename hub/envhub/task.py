@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, NoReturn, TypeVar
 
-from pydantic import JsonValue, SerializationInfo, model_serializer
+from pydantic import Field, JsonValue, SerializationInfo, model_serializer
 
 from envhub.errors import DataError
 from envhub.frozen import Frozen
@@ -23,7 +23,7 @@ class Public(Frozen):
     """A system message to put first."""
     source: str | None = None
     """Where the row came from; mixed data sets route rewards by it."""
-    metadata: dict[str, JsonValue] = {}
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
     """Facts a viewer may show and a query may filter by."""
 
 

@@ -104,7 +104,7 @@ class Attempt:
     async def play(self) -> Rollout:
         """Play to the end; never raises for what a boundary did. Cancellation passes through, see `cancelled`."""
         deadlines = self.item.cast.deadlines
-        hard = self._all = anyio.CancelScope(deadline=anyio.current_time() + deadlines.episode)
+        hard = self._all = anyio.move_on_after(deadlines.episode)
         try:
             with hard:
                 await self._play()
@@ -224,7 +224,7 @@ class Attempt:
             self._stop = Stop.INTERRUPTED
             return
         self._acting_since = anyio.current_time()
-        scope = self._acting = anyio.CancelScope(deadline=self._acting_since + self._acting_seconds()[0])
+        scope = self._acting = anyio.move_on_after(self._acting_seconds()[0])
         try:
             with scope:
                 names = list(episode.seats)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import anyio
 
@@ -95,13 +96,16 @@ class Recorder:
         self.tool_seconds = 0.0
         self.output_tokens = 0
         self.cost = 0.0
-        self.one_by_one = anyio.Lock()
-        """Held by a call whose tokens or cost must be known before the next."""
         self._zero = time.perf_counter()
 
     def now(self) -> float:
         """Seconds since the attempt started."""
         return time.perf_counter() - self._zero
+
+    @cached_property
+    def one_by_one(self) -> anyio.Lock:
+        """Held by a call whose tokens or cost must be known before the next."""
+        return anyio.Lock()
 
     @property
     def turn_count(self) -> int:
@@ -197,4 +201,6 @@ class Recorder:
 
 def sampling_fields(sampling: Sampling) -> dict[str, object]:
     """What was asked of the sampler, for the record."""
+    if not sampling.model_fields_set:
+        return {}  # nothing was, as in most runs: it need not be dumped once a rollout
     return sampling.model_dump(mode="json", exclude_none=True, exclude_defaults=True)

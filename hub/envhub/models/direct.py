@@ -7,7 +7,7 @@ import io
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import aiohttp
@@ -90,11 +90,12 @@ class DirectModel:
         headers = {"X-Session-ID": request.session} if request.session and self.endpoint.is_vllm else None
         if (parent := TRACEPARENT.get()) is not None:
             headers = {**(headers or {}), TRACE_HEADER: parent}
-        deadline = anyio.current_time() + request.timeout_seconds
+        left = request.timeout_seconds
+        deadline = anyio.current_time() + left
         failures = 0
         while True:
             try:
-                answer, version = await self._try(body, headers, deadline, request)
+                answer, version = await self._try(body, headers, left, deadline, request)
                 return self._reply(answer, version, len(request.messages), failures)
             except ListenerFailed as failed:
                 raise failed.error from failed.error.__cause__
@@ -110,6 +111,7 @@ class DirectModel:
                     raise error from failed.__cause__
             logger.debug("%s; trying again in %.2f s", error, wait)
             await anyio.sleep(wait)
+            left = deadline - anyio.current_time()
 
     def _body(self, request: ModelRequest) -> bytes:
         """The request's JSON."""
@@ -124,15 +126,14 @@ class DirectModel:
         return self._encode(body)
 
     async def _try(
-        self, body: bytes, headers: dict[str, str] | None, deadline: float, request: ModelRequest
+        self, body: bytes, headers: dict[str, str] | None, left: float, deadline: float, request: ModelRequest
     ) -> tuple[Answer, str | None]:
-        """One try: the answer and its policy version header.
+        """One try, within the seconds left until the deadline: the answer and its policy version header.
 
         Raises:
             TryFailed: it did not come to an answer.
             ListenerFailed: whoever was to get the answer's pieces failed.
         """
-        left = deadline - anyio.current_time()
         if left <= 0:  # which aiohttp would take for no limit at all
             raise TryFailed("the call's time was over before it could be tried")
         try:
@@ -141,7 +142,7 @@ class DirectModel:
                 data=body if len(body) <= LARGE_BODY else io.BytesIO(body),
                 headers=headers,
                 allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=left, sock_connect=CONNECT_SECONDS),
+                timeout=_timeout(left),
             ) as response:
                 self.quota = parse_quota(response.headers)
                 if response.status != 200:
@@ -216,6 +217,12 @@ class DirectModel:
             TryFailed: no answer came.
         """
         return await list_models(self._session, self.endpoint.base_url, timeout_seconds, self._redact)
+
+
+@lru_cache(maxsize=32)
+def _timeout(seconds: float) -> aiohttp.ClientTimeout:
+    """A limit on one request. The first try of every call has the same."""
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
 
 
 def _pricing(price: Price | None, answer: Answer) -> Callable[[int, int], float | None]:

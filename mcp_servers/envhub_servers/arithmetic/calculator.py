@@ -107,7 +107,7 @@ def _power(base: Number, exponent: Number) -> Number:
 
 
 def _bounded(number: Number) -> Number:
-    if isinstance(number, Fraction) and number.denominator == 1:
+    if not isinstance(number, int) and number.denominator == 1:
         number = number.numerator
     if number.numerator.bit_length() > _MAX_BITS or number.denominator.bit_length() > _MAX_BITS:
         raise ToolError(f"a number here has more than {MAX_DIGITS:,} digits")
