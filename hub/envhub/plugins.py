@@ -9,7 +9,7 @@ import importlib.util
 import sys
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
-from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, entry_points, version
 from pathlib import Path
 from types import CodeType
 from typing import Any, cast
@@ -71,8 +71,12 @@ def plugins(group: str) -> dict[str, Plugin]:
         ConfigError: two distributions claim one name, or one claims a bare name that is not its to claim.
     """
     found: dict[str, Plugin] = {}
+    names: dict[Distribution | None, str] = {None: "unknown"}
     for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
-        distribution = entry.dist.name if entry.dist else "unknown"
+        if entry.dist not in names:
+            assert entry.dist is not None
+            names[entry.dist] = entry.dist.name  # parses all that it says of itself, every time
+        distribution = names[entry.dist]
         plugin = Plugin(entry.name, distribution, entry)
         other = found.get(entry.name)
         if other is not None and other.distribution != distribution:
