@@ -10,7 +10,7 @@ import pytest
 import envhub
 from envhub import Outcome, Rollout, RolloutGroup, Supply, SupplyError, UsageError
 from envhub.store import open_run
-from envhub.supply.desk import MOST_STRIKES
+from envhub.supply.strikes import MOST_STRIKES
 
 from .conftest import all_of, asking, settings, supplied
 

@@ -1,4 +1,4 @@
-"""Where units are judged and handed out: whole or dropped, fresh or stale, constant or worth learning from."""
+"""Where a supply's units are followed from their first sample to the consumer: judged, dropped or handed out."""
 
 import heapq
 from collections import Counter, deque
@@ -8,22 +8,20 @@ from itertools import count
 import anyio
 
 from envhub.errors import StoreError, SupplyError
-from envhub.rewards import is_constant
 from envhub.rollout import Outcome, Rollout
-from envhub.supply.filters import GroupFilter, first_against
+from envhub.supply.filters import GroupFilter
 from envhub.supply.group import RolloutGroup
 from envhub.supply.ledger import Entry, Fate
 from envhub.supply.policy import Policy
 from envhub.supply.room import Room
 from envhub.supply.rules import Bounds, SupplyRules
+from envhub.supply.sieve import Sieve, Sifted
 from envhub.supply.stats import SupplyStats
+from envhub.supply.strikes import Strikes
 from envhub.supply.unit import Ticket, Unit
 
 MOST_VISITS = 3
 """Times a task whose rollouts become stale is played in one epoch; it is too slow for the bound then."""
-MOST_STRIKES = 2
-"""Visits in which every sample broke, before a task is set aside."""
-_BROKEN = ("infrastructure_fault", "verifier_fault")
 
 
 class Desk:
@@ -47,13 +45,13 @@ class Desk:
         """Whether nothing more will be begun."""
         self.failure: Exception | None = None
         """Why nothing more is played."""
-        self.strikes: Counter[tuple[str, str, str]] = Counter()
         self.is_held = False
         """Whether generation is, so that there is nothing to wait for."""
         self.break_off: Callable[[str], bool] = lambda rollout_id: True
         """Ends what is under way of a sample; whether nobody had begun with it."""
+        self.sieve = Sieve(rules, bounds, policy, filters)
         self._note = note
-        self.filters = filters
+        self._strikes = Strikes()
         self._begun: Counter[int] = Counter()
         """Units under way, by the policy's version when they were begun."""
         self._units: dict[str, Unit] = {}
@@ -64,7 +62,6 @@ class Desk:
         self._given: list[Entry] = []
         """Handed out, and the consumer has not come back since."""
         self._numbers = count()
-        self._dropped = 0
         self._is_abandoned = False
         self._changed = anyio.Event()
 
@@ -220,84 +217,48 @@ class Desk:
 
     # --- judging ------------------------------------------------------------------------------------------------------
 
-    def _judge(self, unit: Unit) -> None:
-        """Put a finished unit where it belongs: ready, or dropped."""
-        scored = [record for record in unit.records if record.outcome is Outcome.SCORED]
-        fresh = [record for record in scored if self._is_fresh(record)]
-        if len(scored) < self.bounds.least_scored:
-            self._strike(unit, scored)
-            self._drop(unit, "short", scored)
-        elif len(fresh) < self.bounds.least_scored:
-            self.stats.stale_rollouts += len(scored) - len(fresh)
-            self._drop(unit, "stale", scored)
-            self._play_again(unit)
-        elif self.rules.drop_constant and self._is_useless(fresh):
-            self._drop(unit, "constant", scored)
-        elif self.filters and self._is_filtered(unit, fresh):
-            self._drop(unit, "filtered", scored)
-        else:
-            oldest = min((_oldest(record, self.policy.version) for record in fresh), default=self.policy.version)
-            heapq.heappush(self._ready, (oldest, next(self._numbers), unit))
-
-    def _is_fresh(self, rollout: Rollout) -> bool:
-        newest = rollout.policy_version_max
-        if newest is not None and newest > self.policy.version:
-            return False  # of a policy that was lost with the trainer that had made it
-        bound = self.rules.max_staleness
-        return bound is None or self.policy.version - _oldest(rollout, self.policy.version) <= bound
-
-    def _is_useless(self, rollouts: list[Rollout]) -> bool:
-        if not is_constant([rollout.reward for rollout in rollouts]):
-            return False
-        return self.rules.when_dropped == "raise" or self._dropped < self.bounds.max_dropped
-
-    def _is_filtered(self, unit: Unit, fresh: list[Rollout]) -> bool:
-        try:
-            against = first_against(self.filters, self._group(unit, tuple(fresh)))
-        except SupplyError as error:
-            self.fail(error)
-            return False
-        if against is not None:
-            self.stats.filtered = {**self.stats.filtered, against: self.stats.filtered.get(against, 0) + 1}
-        return against is not None
-
-    def _strike(self, unit: Unit, scored: list[Rollout]) -> None:
-        """Count against a task of which nothing but faults came."""
-        if scored or not all(record.outcome.kind in _BROKEN for record in unit.records):
-            return
-        task = unit.ticket.task
-        self.strikes[task] += 1
-        if self.strikes[task] == MOST_STRIKES:
-            self.stats.set_aside += 1
-
     def is_set_aside(self, ticket: Ticket) -> bool:
         """Whether a task is not to be played any more."""
-        return self.strikes[ticket.task] >= MOST_STRIKES if self.strikes else False
+        return self._strikes.are_out(ticket)
+
+    def _judge(self, unit: Unit) -> None:
+        """Put a finished unit where it belongs: ready, or dropped."""
+        sifted = self.sieve.sift(unit)
+        if sifted.failure is not None:
+            self.fail(sifted.failure)
+        if sifted.fate is None:
+            heapq.heappush(self._ready, (self.sieve.oldest(sifted.fresh), next(self._numbers), unit))
+            return
+        self._count(unit, sifted)
+        self._conclude(unit, sifted.fate, sifted.scored)
+        self.sieve.dropped += 1
+        if self.sieve.is_clogged_by(sifted.fate) and self.failure is None:
+            self.fail(SupplyError(self._explained()))
+        if sifted.fate == "stale":
+            self._play_again(unit)
+
+    def _count(self, unit: Unit, sifted: Sifted) -> None:
+        """Count why a unit is dropped."""
+        stats = self.stats
+        if sifted.against is not None:
+            stats.filtered = {**stats.filtered, sifted.against: stats.filtered.get(sifted.against, 0) + 1}
+        elif sifted.fate == "constant":
+            stats.constant += 1
+        elif sifted.fate == "stale":
+            stats.stale += 1
+            stats.stale_rollouts += len(sifted.scored) - len(sifted.fresh)
+        else:
+            stats.short += 1
+            stats.set_aside += self._strikes.strike(unit)
 
     def _play_again(self, unit: Unit) -> None:
         if unit.ticket.visit + 1 < MOST_VISITS:
             self.again.append(unit.ticket.again(unit.sample))
             self.stats.requeued += 1
 
-    def _drop(self, unit: Unit, fate: Fate, scored: list[Rollout]) -> None:
-        match fate:
-            case "constant":
-                self.stats.constant += 1
-            case "stale":
-                self.stats.stale += 1
-            case "short":
-                self.stats.short += 1
-            case _:
-                pass  # counted by the filter's name
-        self._conclude(unit, fate, scored)
-        self._dropped += 1
-        is_let_through = fate == "constant" and self.rules.when_dropped == "yield"
-        if self._dropped >= self.bounds.max_dropped and not is_let_through and self.failure is None:
-            self.fail(SupplyError(self._explained()))
-
     def _explained(self) -> str:
         return (
-            f"{self._dropped} groups were dropped while one batch of {self.bounds.batch} was to be filled: "
+            f"{self.sieve.dropped} groups were dropped while one batch of {self.bounds.batch} was to be filled: "
             f"{self.stats.explained()}. "
             "Give other tasks or a higher max_dropped (when_dropped='yield' lets constant groups through); "
             "`hub report` on the run's directory says what broke"
@@ -305,29 +266,17 @@ class Desk:
 
     def _hand_out(self) -> RolloutGroup:
         unit = heapq.heappop(self._ready)[2]
-        records = unit.records
-        fresh = tuple(each for each in records if each.outcome is Outcome.SCORED and self._is_fresh(each))
-        self.stats.stale_rollouts += sum(each.outcome is Outcome.SCORED for each in records) - len(fresh)
+        scored = [record for record in unit.records if record.outcome is Outcome.SCORED]
+        fresh = [record for record in scored if self.sieve.is_fresh(record)]
+        self.stats.stale_rollouts += len(scored) - len(fresh)
         self.stats.partial += len(fresh) < unit.size
         self.room.handed_out += 1
         self.stats.handed_out += 1
         if self.stats.handed_out % self.bounds.batch == 0:
-            self._dropped = 0
-        self._conclude(unit, "handed", list(fresh))
+            self.sieve.dropped = 0
+        self._conclude(unit, "handed", fresh)
         self.change()
-        return self._group(unit, fresh)
-
-    def _group(self, unit: Unit, fresh: tuple[Rollout, ...]) -> RolloutGroup:
-        kept = {record.rollout_id for record in fresh}
-        return RolloutGroup(
-            group_id=unit.group_id,
-            environment=unit.environment,
-            task=unit.task,
-            rollouts=fresh,
-            lost=tuple(record for record in unit.records if record.rollout_id not in kept),
-            policy_version=self.policy.version,
-            size=unit.size,
-        )
+        return self.sieve.group(unit, fresh)
 
     def _conclude(self, unit: Unit, fate: Fate, scored: list[Rollout]) -> None:
         """It is out of the way."""
@@ -351,8 +300,3 @@ class Desk:
             self._note(entry)
         except StoreError as error:
             self.fail(error)
-
-
-def _oldest(rollout: Rollout, now: int) -> int:
-    """The version of a rollout's oldest token; where no policy spoke, nothing is old."""
-    return now if rollout.policy_version_min is None else rollout.policy_version_min
