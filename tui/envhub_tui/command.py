@@ -57,7 +57,7 @@ def watch(
 
     Attaches to any run of yours on this machine, also one that another terminal started, and never slows it.
 
-    Exit codes: 0 left, 1 something broke, 2 usage.
+    Exit codes: 0 left, 1 something broke, or a --do was not done, 2 usage.
     """
     import anyio
 

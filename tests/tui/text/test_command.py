@@ -89,7 +89,7 @@ def test_a_damaged_run_is_told_of_without_a_traceback(tmp_path: Path, capfd: pyt
 
 @pytest.mark.live
 def test_commands_are_read_from_a_pipe_and_a_run_is_followed_to_its_end(tmp_path: Path) -> None:
-    model = "mock/solver?accuracy=0.5&latency=0.3"
+    model = "mock/solver?accuracy=0.5&latency=1.5"
     play = ("run", "arithmetic", "-m", model, "--limit", "8", "-c", "2", "-o", "runs/sums")
     here = {"XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)}
     with started(tmp_path, *play, "-q", **here):
@@ -147,6 +147,7 @@ def test_at_a_terminal_a_live_run_is_attached_to_and_steered(tmp_path: Path) -> 
             victim = cancelled(terminal)
             until_ended(tmp_path / "runs" / "sums", victim)
             asked(terminal, b'errors outcome == "cancelled"\n', b"1: cancelled, ")
+            asked(terminal, b"always\n", b"line by line")
             asked(terminal, b"follow\n", b"goes back", prompted=False)
             terminal.type(b"\x03")
             asked(terminal, b"", b"> ")
@@ -154,10 +155,16 @@ def test_at_a_terminal_a_live_run_is_attached_to_and_steered(tmp_path: Path) -> 
             assert terminal.end() == 0
             assert terminal.modes == before
             assert is_plain(terminal.seen.decode().replace("\r\n", "\n").replace("^C", ""))
-        with watching(tmp_path, program=[*HUB, "watch", "--text"], **here) as (terminal, _):
-            asked(terminal, b"", b"help lists the words")
+        with watching(tmp_path, program=[*HUB, "watch"], **here) as (terminal, _):
+            asked(terminal, b"", b"help lists the words")  # it was wanted always
             terminal.type(b"\x03")
             assert terminal.end() == 0
+        with watching(tmp_path, program=[*HUB, "watch", "sums"], **here) as (terminal, before):
+            asked(terminal, b"follow\n", b"goes back", prompted=False)
+            terminal.process.terminate()
+            assert terminal.end() == 143, terminal.seen
+            assert terminal.modes == before
+            assert b"Traceback" not in terminal.seen
     assert dict(endings(tmp_path / "runs" / "sums"))[victim] is Outcome.CANCELLED
 
 

@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import anyio
+import pytest
 
 from envhub import Outcome
+from envhub.errors import RunDirectoryError
 from envhub_tui.text.following import Announcer
 from tests.live_control.conftest import Guest, Watch, Watched, runtime, until, watch
+from tests.tui.made import MIDWAY, playing_run
 from tests.tui.text.conftest import Listener, is_plain, listening
 
 __all__ = ["runtime", "watch"]
@@ -85,6 +88,17 @@ async def test_enter_goes_back_from_following(watch: Watch, tmp_path: Path) -> N
         listener.person.enter.set()
         assert (await listener.types("follow")).count("\n") == 1
         assert listener.session.ahead == ""
+
+
+async def test_a_run_that_cannot_be_read_any_more_is_not_followed_forever(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "on"
+    async with playing_run(run), listening(tmp_path / "runs", clock=lambda: MIDWAY) as listener:
+        await listener.types("open on")
+        (run / "run.db").rename(run / "elsewhere")
+        announcer = Announcer(listener.session.here, listener.session.output, is_heard=True, patience_seconds=0)
+        with pytest.raises(RunDirectoryError, match="holds no run"):
+            await announcer.announce()
+        (run / "elsewhere").rename(run / "run.db")
 
 
 async def test_progress_is_told_every_so_often_and_many_endings_together(watch: Watch, tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 import io
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import cast
 
 import anyio
@@ -21,6 +23,8 @@ from envhub_tui.text.run_words import run_lines
 from envhub_tui.text.session import Session
 
 _STDIN = "-"
+_ENDING = 128
+"""What a shell adds to the number of the signal that ended a program."""
 
 
 def run_text(
@@ -33,6 +37,8 @@ def run_text(
     output = Output(sys.stdout, None if is_prompted else sys.stderr)
     lines = Typed(0, output) if is_prompted else Given(_read(commands or ()))
     session = Session(output, lines, roots, environ)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
     with logging_beside(environ):
         try:
             anyio.run(_begin, session, name, commands is not None, backend="asyncio")
@@ -52,6 +58,11 @@ def run_text(
         finally:
             session.leave_run()
     return int(output.is_refused and not is_prompted)
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    """Told to end, or hung up: what was copied to be read is removed on the way out."""
+    sys.exit(_ENDING + number)
 
 
 async def _begin(session: Session, name: str | None, has_commands: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import anyio
 
 from envhub.amounts import number
-from envhub.errors import RunDirectoryError
+from envhub.errors import RunDirectoryError, first_error
 from envhub.rollout import Outcome, OutcomeKind
 from envhub_tui.text.output import Output
 from envhub_tui.text.rollout_words import ended_words
@@ -16,9 +16,9 @@ from envhub_tui.text.session import Session
 from envhub_tui.watched import WatchedRun
 
 PROGRESS_SECONDS = 30.0
-_LOOK_SECONDS, _HUB_SECONDS = 0.5, 2.0
-_PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 10.0
 """How long a run may be unreadable before it is not followed any more."""
+_LOOK_SECONDS, _HUB_SECONDS = 0.5, 2.0
 _MOST_AT_ONCE = 10
 """Rollouts that ended between two looks and are told one by one to somebody who listens."""
 
@@ -36,21 +36,30 @@ async def follow(session: Session, rest: str) -> None:
         session.ahead = await session.lines.interruption()
         tasks.cancel_scope.cancel()
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(listen)
-        await Announcer(run, session.output, is_heard=session.lines.is_prompted).announce()
-        tasks.cancel_scope.cancel()
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listen)
+            await Announcer(run, session.output, is_heard=session.lines.is_prompted).announce()
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
 
 
 class Announcer:
     """Tells what is new in a run from now on."""
 
     def __init__(
-        self, run: WatchedRun, output: Output, *, is_heard: bool, progress_seconds: float = PROGRESS_SECONDS
+        self,
+        run: WatchedRun,
+        output: Output,
+        *,
+        is_heard: bool,
+        progress_seconds: float = PROGRESS_SECONDS,
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         """`is_heard` is whether somebody listens, to whom many at once are told together."""
         self._run, self._output, self._is_heard = run, output, is_heard
-        self._progress_seconds = progress_seconds
+        self._progress_seconds, self._patience_seconds = progress_seconds, patience_seconds
         self._seen, self._generation = len(run.feed.columns), run.feed.columns.generation
         self._said = standing_line(run)
 
@@ -69,7 +78,7 @@ class Announcer:
             now = time.monotonic()
             if run.problem is None:
                 readable_at = now
-            elif now - readable_at > _PATIENCE_SECONDS:
+            elif now - readable_at > self._patience_seconds:
                 raise RunDirectoryError(run.problem)
             if now - looked_at >= _HUB_SECONDS:
                 looked_at = now
