@@ -2,12 +2,14 @@
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
 import anyio
 import anyio.lowlevel
+import pytest
 
 from envhub import ModelError
-from envhub.engine.feed import Feed
+from envhub.engine.feed import READ_AT_ONCE, Feed
 from envhub.engine.item import Item
 from envhub.engine.pool import LocalPool
 from envhub.engine.request import Retries
@@ -104,3 +106,39 @@ async def test_a_sample_that_another_environments_player_came_across_reaches_its
             await anyio.lowlevel.checkpoint()
             assert await feed.at_once("another") is None
     assert played == [item.rollout_id]
+
+
+class Counted:
+    """Endless samples that count how many were read."""
+
+    def __init__(self, item: Item) -> None:
+        self._item, self.reads = item, 0
+
+    def __aiter__(self) -> "Counted":
+        return self
+
+    async def __anext__(self) -> Item:
+        self.reads += 1
+        return replace(self._item, sample=self.reads)
+
+
+async def test_samples_are_read_some_at_a_time_and_handed_out_in_order(
+    attempt: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("envhub.engine.feed.READ_SECONDS", 60.0)
+    samples = Counted(attempt(ToolLoop(), TellModel(["done"])).item)
+    feed = Feed(samples, Schedule(lambda _: 0, Retries()), StopSignal())
+    taken = [await feed.at_once() for _ in range(READ_AT_ONCE + 1)]
+    assert [work and work.item.sample for work in taken] == list(range(1, READ_AT_ONCE + 2))
+    assert samples.reads == 2 * READ_AT_ONCE
+
+
+async def test_samples_that_take_time_to_make_are_read_one_by_one(
+    attempt: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("envhub.engine.feed.READ_SECONDS", -1.0)
+    samples = Counted(attempt(ToolLoop(), TellModel(["done"])).item)
+    feed = Feed(samples, Schedule(lambda _: 0, Retries()), StopSignal())
+    for reads in range(1, 6):
+        assert await feed.at_once() is not None
+        assert samples.reads == reads

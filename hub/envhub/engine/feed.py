@@ -14,9 +14,9 @@ from envhub.rollout import Rollout
 
 MOST_READ_AHEAD = 4096
 """Samples of other environments that are held while one's is looked for."""
-_READ_AT_ONCE = 16
+READ_AT_ONCE = 16
 """Samples read in one go: each takes a quarter of the CPU that it takes alone, in between everything else."""
-_READ_SECONDS = 0.001
+READ_SECONDS = 0.001
 """No further one is read after this long, so that samples which take time to make hold nothing up."""
 
 Retrying = Literal["queued", "waiting", "over", "on_demand", "unknown"]
@@ -161,7 +161,7 @@ class Feed:
 
     async def _read(self, environment: str) -> None:
         began = time.perf_counter()
-        for _ in range(1 if self._on_demand is not None else _READ_AT_ONCE):
+        for _ in range(1 if self._on_demand is not None else READ_AT_ONCE):
             try:
                 item = await anext(self._items, None)
             except ServerGone as error:
@@ -174,5 +174,5 @@ class Feed:
             self.schedule.add(item)
             if self.schedule.read(environment) == 0:
                 self.wake()  # it is another player's, who may wait for nothing else
-            if time.perf_counter() - began > _READ_SECONDS:
+            if time.perf_counter() - began > READ_SECONDS:
                 return
