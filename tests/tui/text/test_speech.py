@@ -1,11 +1,15 @@
 """Whatever text there is, what is said of it can be read aloud, and drives nothing."""
 
 import io
+import os
+import pty
 
+import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envhub_tui.text.lines import Typed
 from envhub_tui.text.output import Output
 from envhub_tui.text.pages import Pages, in_pages
 from envhub_tui.text.speech import lasting, pace, sentence, spoken
@@ -60,3 +64,18 @@ def test_pages_end_where_nothing_is_left() -> None:
     assert [len(pages.turn()) for _ in range(3)] == [20, 20, 1]
     assert not pages.has_more
     assert list(Pages([["x"] * 50, [], ["y"]]).turn()) == ["x"] * 40, "a long turn has several pages"
+
+
+async def test_what_is_typed_comes_without_the_sequences_of_keys() -> None:
+    ours, theirs = pty.openpty()
+    try:
+        typed = Typed(theirs, Output(io.StringIO()))
+        os.write(ours, b"er\x1b[Drors\x1b[A\n")
+        with anyio.fail_after(5):
+            assert await typed.interruption() == "errors"
+        os.write(ours, b"\x04")
+        with anyio.fail_after(5):
+            assert await typed.answer("Really? ") is None
+    finally:
+        os.close(ours)
+        os.close(theirs)

@@ -155,6 +155,7 @@ async def test_a_run_that_plays_says_what_is_in_flight(tmp_path: Path) -> None:
         ("pause", "the run is over: nothing of it plays"),
         ("concurrency 0", "'0' is no number of episodes: a number from 1 to 10,000, please"),
         ("say 1", "say what to whom? Say a number, an id or this, and then the words"),
+        ("open 1", "1 is a number of a list of rollouts: rollouts, errors or find makes one"),
         ("open code-05-", "'code-05-' could be several: code-05-0, code-05-1, code-05-2, code-05-3"),
         ("open nobody", "no rollout is named 'nobody'; a number is that of a list, which rollouts makes"),
         ("cancel", "no rollout is open: rollouts lists them, open and a number opens one"),

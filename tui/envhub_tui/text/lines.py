@@ -6,6 +6,7 @@ from typing import Protocol
 
 import anyio
 
+from envhub.live.plain import plain
 from envhub_tui.text.output import Output
 
 _MOST_BYTES = 65536
@@ -62,7 +63,8 @@ class Typed:
             typed = os.read(self._terminal, _MOST_BYTES)
         except OSError:  # it was hung up
             return None
-        return typed.decode(errors="replace").rstrip("\r\n") if typed else None
+        # A key that is no letter, such as an arrow, comes as an escape sequence.
+        return plain(typed.decode(errors="replace"), _MOST_BYTES).rstrip("\r\n") if typed else None
 
 
 class Given:

@@ -21,6 +21,8 @@ from envhub_tui.widgets.rollouts.wanted import Wanted
 from envhub_tui.widgets.run_list.tallies import Tallies
 
 _THIS = "this"
+_MOST_DIGITS = 7
+"""Of a number of a list; what has more is an id."""
 
 
 class Session:
@@ -136,11 +138,14 @@ class Session:
         """
         if word in ("", _THIS):
             return self.this
-        if word.isascii() and word.isdigit() and isinstance(self.shown, ShownRollouts):
-            return self.settled(self._numbered(self.shown, int(word)))
+        if word.isascii() and word.isdigit() and len(word) <= _MOST_DIGITS:
+            return self.settled(self._numbered(int(word)))
         return self._named(word)
 
-    def _numbered(self, shown: ShownRollouts, number: int) -> Target:
+    def _numbered(self, number: int) -> Target:
+        shown = self.shown
+        if not isinstance(shown, ShownRollouts):
+            raise UsageError(f"{number} is a number of a list of rollouts: rollouts, errors or find makes one")
         if not shown.is_current:
             raise UsageError("the run was read anew meanwhile: list its rollouts again")
         check_number(number, len(shown), "rollout")
