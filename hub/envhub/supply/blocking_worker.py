@@ -1,9 +1,11 @@
 """A rollout worker for trainers without an event loop; the loop runs in a thread of anyio's."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -11,9 +13,11 @@ from envhub.rollout import Rollout
 from envhub.supply.worker import RolloutWorker, Wanted
 from envhub.task import Public
 
+Result = TypeVar("Result")
+
 
 class BlockingWorker:
-    """A worker whose every method waits in the caller's thread."""
+    """A worker whose methods wait in the caller's thread, whichever it is."""
 
     def __init__(self, portal: BlockingPortal, worker: RolloutWorker) -> None:
         self._portal, self._worker = portal, worker
@@ -60,6 +64,14 @@ class BlockingWorker:
     def play_all(self, wanted: Iterable[Wanted]) -> list[Rollout]:
         """Play several at once, see `RolloutWorker.play_all`."""
         return self._portal.call(self._worker.play_all, wanted)
+
+    def begin(self, wanted: Wanted) -> Future[Rollout]:
+        """Begin to play a sample, without waiting; its record is the future's result."""
+        return self._portal.start_task_soon(self._worker.play, wanted)
+
+    def call(self, function: Callable[[], Result]) -> Result:
+        """Call something in the worker's event loop, and wait for it."""
+        return self._portal.call(function)
 
 
 @contextmanager

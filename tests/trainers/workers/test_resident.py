@@ -26,7 +26,7 @@ async def test_it_is_opened_once_played_from_any_loop_and_closed_in_order(tmp_pa
     task = TaskReference("arithmetic", "train", "train/0")
     visits = [worker.next_visit(task, group) for group in ("a", "a", "b")]
     assert visits == [0, 1, 0]
-    rollout = await worker.play(Wanted("train/0", group="a"))
+    rollout = await worker.played(Wanted("train/0", group="a"))
     [same] = worker.play_all([Wanted("train/0", group="a")])
     assert same.rollout_id == rollout.rollout_id
     residents.close()

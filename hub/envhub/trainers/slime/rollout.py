@@ -32,7 +32,7 @@ async def generate(
     """
     resident = await RESIDENTS.opened(_NAME, lambda: _worker(args))
     wanted = _wanted(resident, sample, sampling_params, evaluation)
-    filled = samples_of(await resident.play(wanted), sample, getattr(args, "reward_key", None))
+    filled = samples_of(await resident.played(wanted), sample, getattr(args, "reward_key", None))
     return filled[0] if len(filled) == 1 else filled
 
 

@@ -79,7 +79,7 @@ class Playing:
             sample=sample,
             sampling=sampling,
         )
-        rollout = await self._worker.play(wanted)
+        rollout = await self._worker.played(wanted)
         newest = None if self._engine is None else self._engine.newest(rollout.rollout_id)
         if newest is None or rollout.policy_version_max is None or newest <= rollout.policy_version_max:
             return rollout

@@ -28,7 +28,7 @@ async def play_learnable(
     group = str(resident.next_visit(task, "") // size) if size > 1 else "0"
     refused: Refused | None = None
     for _ in range(1 + settings.training.replays):
-        rollout = await resident.play(
+        rollout = await resident.played(
             Wanted(
                 task.task_id,
                 environment=task.environment,

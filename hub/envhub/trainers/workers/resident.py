@@ -11,12 +11,8 @@ import logging
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, ExitStack
-from functools import partial
-from pathlib import Path
-from typing import TypeVar
 
 import anyio.to_thread
 from anyio.from_thread import start_blocking_portal
@@ -24,15 +20,13 @@ from anyio.from_thread import start_blocking_portal
 from envhub.errors import HubError
 from envhub.rollout import Rollout
 from envhub.supply import RolloutWorker, Wanted
-from envhub.task import Public
+from envhub.supply.blocking_worker import BlockingWorker
 from envhub.training import TaskReference
 
 logger = logging.getLogger(__name__)
 
-Result = TypeVar("Result")
 
-
-class ResidentWorker:
+class ResidentWorker(BlockingWorker):
     """A worker that stays until it is closed; callable from any thread and any event loop."""
 
     def __init__(self, worker: AbstractAsyncContextManager[RolloutWorker]) -> None:
@@ -43,30 +37,11 @@ class ResidentWorker:
         """
         self._visits: Counter[tuple[TaskReference, str]] = Counter()
         with ExitStack() as stack:
-            self._portal = stack.enter_context(start_blocking_portal("asyncio"))
-            self._worker = stack.enter_context(self._portal.wrap_async_context_manager(worker))
+            portal = stack.enter_context(start_blocking_portal("asyncio"))
+            super().__init__(portal, stack.enter_context(portal.wrap_async_context_manager(worker)))
             self._stack = stack.pop_all()
         # Never freed: a fork that frees it on leaving would wait for its parent's thread to close what is open there.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._stack))
-
-    @property
-    def directory(self) -> Path:
-        """The run's."""
-        return self._worker.directory
-
-    @property
-    def environments(self) -> tuple[str, ...]:
-        """Their names."""
-        return self._worker.environments
-
-    @property
-    def policy_version(self) -> int:
-        """Of the weights that generate now, for what tells none itself."""
-        return self._worker.policy_version
-
-    @policy_version.setter
-    def policy_version(self, version: int) -> None:
-        self._portal.call(partial(setattr, self._worker, "policy_version", version))
 
     def next_visit(self, task: TaskReference, group: str) -> int:
         """How often the task was asked for in this group before: each time is a sample of its own."""
@@ -74,37 +49,13 @@ class ResidentWorker:
         self._visits[task, group] += 1
         return visit
 
-    def tasks(self, environment: str | None = None, split: str | None = None) -> Sequence[Public]:
-        """The public halves of an environment's tasks, see `RolloutWorker.tasks`."""
-
-        async def listed() -> list[Public]:
-            return [task async for task in self._worker.tasks(environment, split)]
-
-        return self._portal.call(listed)
-
-    async def play(self, wanted: Wanted) -> Rollout:
+    async def played(self, wanted: Wanted) -> Rollout:
         """Play one sample, for a caller in any event loop of asyncio's.
 
         Raises:
             UsageError, SupplyError, StoreError: as `RolloutWorker.play`.
         """
         return await asyncio.wrap_future(self.begin(wanted))
-
-    def play_all(self, wanted: Sequence[Wanted]) -> list[Rollout]:
-        """Play several at once, for a caller that waits in its thread.
-
-        Raises:
-            UsageError, SupplyError, StoreError: as `RolloutWorker.play`.
-        """
-        return self._portal.call(self._worker.play_all, wanted)
-
-    def begin(self, wanted: Wanted) -> Future[Rollout]:
-        """Begin to play a sample; its record is the future's result."""
-        return self._portal.start_task_soon(self._worker.play, wanted)
-
-    def call(self, function: Callable[[], Result]) -> Result:
-        """Call something in the worker's event loop, and wait for it."""
-        return self._portal.call(function)
 
     def close(self) -> None:
         """Close it; what is being played is given up."""
