@@ -162,8 +162,8 @@ async def leaves_in_mid_call(host: EnvironmentHost, opener: Opener, watcher: Ope
     async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
         plane = episode.seats["agent"]
         async with opener(plane, address(plane)) as driver, watcher(plane, address(plane)) as eyes:
-            await driver.call_briefly("wait", {}, 1)
-            with anyio.fail_after(5):
+            await driver.call_briefly("wait", {}, 2)
+            with anyio.fail_after(30):
                 while await cleaned(eyes) != "1 began, 1 cleaned":
                     await anyio.lowlevel.checkpoint()
 

@@ -268,7 +268,7 @@ async def connected(folder: Path, *, modern: bool = False) -> AsyncGenerator[Raw
         stdout=stdout,
     )
     pipes = Pipes(order, app_writes, app_reads)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pipes.serve)
             client = Raw(pipes, modern=modern)

@@ -22,7 +22,7 @@ def workers() -> Iterator[None]:
     close_workers()
 
 
-async def until(condition: Callable[[], object], seconds: float = 5) -> None:
+async def until(condition: Callable[[], object], seconds: float = 30) -> None:
     """The kernel tells nobody when a process of somebody else's changes; so this looks, and gives up in the end."""
     with anyio.fail_after(seconds):
         while not condition():  # noqa: ASYNC110
@@ -138,7 +138,7 @@ async def test_a_checker_that_is_killed_is_the_verifiers_fault_and_worth_another
 
     async with anyio.create_task_group() as group:
         group.start_soon(check_tower)
-        await until(busy_child, seconds=30)
+        await until(busy_child, seconds=60)
         child = busy_child()
         assert child is not None
         child.send_signal(signal.SIGSEGV)
@@ -151,7 +151,7 @@ async def test_a_checker_that_died_while_idle_is_replaced() -> None:
     idle = checkers()
     for process in idle:
         process.kill()
-    await until(lambda: all(process.status() == psutil.STATUS_ZOMBIE for process in idle if process.is_running()))
+    await until(lambda: not any(map(is_checker, idle)))
     assert (await check(["42"], "42")).correct
 
 
@@ -215,7 +215,7 @@ def test_checkers_do_not_outlive_a_killed_hub(tmp_path: Path) -> None:
         assert len(orphans) == 2
         os.kill(pid, signal.SIGKILL)
         hub.wait()
-        _, alive = psutil.wait_procs(orphans, timeout=5)
+        _, alive = psutil.wait_procs(orphans, timeout=30)
         assert not alive
 
 

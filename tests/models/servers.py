@@ -167,7 +167,7 @@ async def direct(
         yield model
 
 
-def ask(*messages: Message, timeout_seconds: float = 5.0, **more: Any) -> ModelRequest:
+def ask(*messages: Message, timeout_seconds: float = 30.0, **more: Any) -> ModelRequest:
     """A request; of one short user message unless others are given."""
     conversation: Sequence[Message] = messages or [user("What is 2 + 3?")]
     return ModelRequest(conversation, timeout_seconds=timeout_seconds, **more)

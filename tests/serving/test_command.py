@@ -291,7 +291,7 @@ async def test_an_episode_that_does_not_close_holds_nobody_up(tmp_path: Path) ->
         await open_and_call(ready.control_url)
         server.process.send_signal(signal.SIGINT)
         server.process.send_signal(signal.SIGTERM)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await server.process.wait()
 
 

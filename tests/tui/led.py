@@ -66,7 +66,7 @@ async def led(
 async def settle(pilot: Pilot[None]) -> None:
     """Wait until everything that was asked for is there."""
     workers: Any = pilot.app.workers  # of whatever they give
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         for _ in range(3):
             await pilot.pause()
             await workers.wait_for_complete()

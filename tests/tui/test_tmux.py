@@ -21,7 +21,7 @@ RUN = (
     "run arithmetic -m mock/solver?accuracy=0.6&fail=0.08&latency=0.5..3 "
     "--retries 0 --limit 150 --repeats 2 -c 6 --seed 7 -o runs/sums"
 )
-_SECONDS = 60.0
+_SECONDS = 120.0
 
 
 class Tmux:
@@ -62,7 +62,7 @@ class Tmux:
 
     def _ask(self, *words: str) -> str:
         command = ["tmux", "-S", str(self._socket), "-f", os.devnull, *words]
-        done = subprocess.run(command, env=self._environ, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(command, env=self._environ, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, f"tmux {words[0]}: {done.stderr}"
         return done.stdout
 

@@ -47,7 +47,7 @@ async def walking(
 async def settled(pilot: Walker) -> None:
     """Wait until everything that was asked for is there."""
     workers: Any = pilot.app.workers  # of whatever they give
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         for _ in range(2):
             await pilot.pause()
             while isinstance(pilot.app, WatchApp | Stage) and not pilot.app.type_ahead.is_idle:
@@ -76,7 +76,7 @@ def shows(pilot: Walker, words: str) -> bool:
 
 async def until(pilot: Walker, claim: Callable[[], object]) -> None:
     """Wait until something holds, as often as the screen changes."""
-    with anyio.move_on_after(15):
+    with anyio.move_on_after(60):
         while not claim():
             await pilot.pause()
         return

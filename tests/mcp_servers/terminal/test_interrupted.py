@@ -65,7 +65,7 @@ def test_what_is_interrupted_at_any_moment_leaves_nothing(
             assert any("in flight" in line for line in run.stderr)
             run.send_signal(signal.SIGINT)
         try:
-            _, err = run.communicate(timeout=30)
+            _, err = run.communicate(timeout=90)
         except subprocess.TimeoutExpired:
             pytest.fail("it did not end")
     assert run.returncode == 130, err

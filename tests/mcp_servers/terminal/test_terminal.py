@@ -79,8 +79,8 @@ async def test_a_shell_runs_in_the_working_directory_and_tells_how_it_ended(play
 
 async def test_a_command_is_stopped_with_all_it_started(play: Open) -> None:
     async with play(Terminal, GREETING) as player:
-        said = await player.bash("echo begun; setsid sleep 987 & sleep 987", timeout_seconds=1)
-        assert said == "begun\n[stopped after 1 seconds, with all its processes]"
+        said = await player.bash("echo begun; setsid sleep 987 & sleep 987", timeout_seconds=2)
+        assert said == "begun\n[stopped after 2 seconds, with all its processes]"
         assert "sleep 98[7]" not in await player.bash("grep -la 'sleep.98[7]' /proc/[0-9]*/cmdline; true")
 
 

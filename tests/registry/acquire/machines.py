@@ -29,7 +29,7 @@ import envhub_registry.install.with_uv
 from tests.cli.warm import wait
 wait({})
 """
-_SECONDS = 60.0
+_SECONDS = 300
 
 
 class Done:

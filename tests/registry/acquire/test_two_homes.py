@@ -1,9 +1,9 @@
 """From two empty homes: one publishes an environment, the other finds, installs, runs and reproduces it."""
 
 import json
+import resource
 import subprocess
 import sys
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.cli.warm import WarmHub
 from tests.registry.acquire.machines import Machine
 
 SECONDS = 10.0
-"""From a published environment to an installed one."""
+"""Of CPU, from a published environment to an installed one."""
 
 MANIFEST = """\
 name = "pantry/jars"
@@ -131,6 +131,12 @@ def served(machine: Machine, root: Path, at: str = "http://127.0.0.1:0") -> Gene
             server.communicate(timeout=20)
 
 
+def cpu_seconds() -> float:
+    """What the processes took that this one has waited for; a clock would tell how busy the machine is."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def token_for(root: Path, namespace: str) -> str:
     """A token to publish with."""
     return Tokens(open_layout(root).tokens).create(namespace, ("publish",))[1]
@@ -178,10 +184,12 @@ def test_one_publishes_and_another_installs_runs_and_reproduces(tmp_path: Path, 
 
         reader.hub("registry", "add", url).went_well()
         assert "pantry/jars" in reader.hub("search", "fill jars").out
-        started = time.perf_counter()
+        before = cpu_seconds()
         done = json.loads(hub(reader, "install", "pantry/jars", "--json"))["environments"][0]
-        seconds = time.perf_counter() - started
-        sys.stdout.write(f"\ninstalled from a served registry in {seconds:.1f} s, {done['seconds']:.2f} s of it work\n")
+        seconds = cpu_seconds() - before
+        sys.stdout.write(
+            f"\ninstalled from a served registry in {seconds:.1f} s of CPU and {done['seconds']:.2f} s of work\n"
+        )
         assert (done["source"], done["bundle"]) == (url, published["digest"])
         assert done["key_id"] is not None
         assert done["is_new_key"]

@@ -14,8 +14,10 @@ import pytest
 from envhub_registry.install.installing import install
 from tests.registry.install.wheels import ORIGIN, World, server_bundle, write_wheel
 
+# A shell that starts the tests in its background has them, and what they start, ignore the signal of Ctrl-C.
 _INSTALL = """
-import os, sys
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
 from envhub_registry.bundle.bundle import open_bundle
 from envhub_registry.install.home import InstallHome
@@ -35,7 +37,7 @@ def left(world: World) -> list[str]:
 def _begun(world: World, bundle: Path, start: str = "work()") -> tuple[subprocess.Popen[str], socket.socket]:
     """An install in a process of its own that waits for an index which does not answer."""
     index = socket.create_server(("127.0.0.1", 0))
-    index.settimeout(30)
+    index.settimeout(120)
     url = f"http://127.0.0.1:{index.getsockname()[1]}/"
     environ = {**world.environ, "UV_DEFAULT_INDEX": url, "PIP_INDEX_URL": url}
     command = [sys.executable, "-c", _INSTALL + start, str(bundle), str(world.home.root)]
@@ -66,7 +68,7 @@ def test_an_interrupt_of_the_hub_alone_ends_its_installer(quick: World, tmp_path
     bundle = server_bundle(tmp_path / "words", ["dep"]).path
     process, index = _begun(quick, bundle, "import anyio; anyio.run(anyio.to_thread.run_sync, work)")
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
     index.close()
     assert process.returncode != 0
     assert left(quick) == [".lock"]
@@ -76,7 +78,7 @@ async def test_a_cancelled_install_leaves_nothing(quick: World, tmp_path: Path) 
     index = socket.create_server(("127.0.0.1", 0))
     environ = {**quick.environ, "UV_DEFAULT_INDEX": f"http://127.0.0.1:{index.getsockname()[1]}/"}
     bundle = server_bundle(tmp_path / "words", ["dep"])
-    with index, anyio.fail_after(20):
+    with index, anyio.fail_after(120):
         async with anyio.create_task_group() as group:
             work = partial(install, bundle, ORIGIN, quick.home, environ=environ)
             group.start_soon(anyio.to_thread.run_sync, work)

@@ -124,8 +124,8 @@ def test_a_server_says_where_it_is_and_leaves_at_ctrl_c(tmp_path: Path) -> None:
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         url = json.loads(server.stdout.readline())["url"]
-        with urllib.request.urlopen(f"{url}/v0.1/servers", timeout=5) as answer:
+        with urllib.request.urlopen(f"{url}/v0.1/servers", timeout=60) as answer:
             assert json.load(answer) == {"servers": [], "metadata": {"count": 0}}
         server.send_signal(signal.SIGINT)
-        out, err = server.communicate(timeout=10)
+        out, err = server.communicate(timeout=60)
     assert (server.returncode, out, err) == (130, "", "")

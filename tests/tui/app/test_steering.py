@@ -21,7 +21,7 @@ from .conftest import Plain, told
 async def attached(run: Watched) -> WatchedRun:
     """The run, found by its socket."""
     watched = WatchedRun(run.directory, run.environ)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while not (watched.is_open and watched.is_steered and len(watched.feed.live) == len(run.ids())):
             await watched.open()
             await watched.look_in()

@@ -188,7 +188,7 @@ async def test_a_rollout_in_flight_is_followed_until_its_record_takes_its_place(
             await go(pilot, "2", to="known once it has ended")
             await go(pilot, "1")
             guest.gate.set()
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 await playing.over.wait()
             await until(pilot, lambda: shows(pilot, "● reward 1.000"))
             assert shows(pilot, "▾ turn 2")

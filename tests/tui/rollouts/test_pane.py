@@ -35,7 +35,7 @@ async def searched(pilot: Pilot[None], screen: PaneScreen) -> None:
     """Wait until the transcripts are searched."""
     pane = screen.pane
     assert isinstance(pane, RolloutsPane)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while pane.hits is not None and pane.hits.is_searching:
             await pilot.pause()
     screen.tick()
