@@ -5,11 +5,12 @@ import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from threading import Lock
 from typing import TypeVar
 
 import anyio.to_thread
 
-from envhub.errors import DoorError, HubError
+from envhub.errors import DoorError, HubError, StoreError
 from envhub.live.client import LiveClient, find_running, knock
 from envhub.live.protocol import RunView
 from envhub.watching import RunFeed
@@ -34,6 +35,8 @@ class WatchedRun:
         """The expression that its transcripts were last searched for, as `searching.compile_pattern` takes it."""
         self._environ = environ
         self._socket: Path | None = None
+        self._reading = Lock()
+        self._is_closed = False
 
     async def open(self) -> None:
         """Read everything that is there, beside the screen: of a large run it takes a second.
@@ -41,8 +44,26 @@ class WatchedRun:
         Raises:
             HubError: there is no run, it is damaged, or of a newer envhub.
         """
-        await anyio.to_thread.run_sync(_first, self.feed)
+        await self.beside(lambda: _first(self.feed))
         self.is_open = True
+
+    async def beside(self, read: Callable[[], _Answer]) -> _Answer:
+        """Read something of the feed beside the screen. What is closed meanwhile is given back when that is read.
+
+        Raises:
+            StoreError: it was closed before.
+        """
+        return await anyio.to_thread.run_sync(self._read, read)
+
+    def _read(self, read: Callable[[], _Answer]) -> _Answer:
+        try:
+            with self._reading:
+                if self._is_closed:
+                    raise StoreError(f"{self.directory} is not watched any more; open it again")
+                return read()
+        finally:
+            if self._is_closed:
+                self.close()
 
     def refresh(self) -> bool:
         """Read what is new, a few milliseconds; whether anything is, a new problem included."""
@@ -88,8 +109,11 @@ class WatchedRun:
         return self._socket is not None
 
     def close(self) -> None:
-        """Give back what reading took."""
-        self.feed.close()
+        """Give back what reading took. Never under a thread that still reads: SQLite would bring down the process."""
+        self._is_closed = True
+        if self._reading.acquire(blocking=False):
+            self.feed.close()
+            self._reading.release()
 
 
 def _first(feed: RunFeed) -> None:

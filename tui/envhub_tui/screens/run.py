@@ -1,9 +1,9 @@
 """A run: how far it is and what it came to, in four panes."""
 
 import sqlite3
+from functools import partial
 from typing import ClassVar, Literal
 
-import anyio.to_thread
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -137,7 +137,7 @@ class RunScreen(SteeringScreen):
         run = self.watched
         try:
             # The sums are there long before everything is read.
-            figures = await anyio.to_thread.run_sync(figures_in, run.feed.reader)
+            figures = await run.beside(lambda: figures_in(run.feed.reader))
             if self.is_attached:
                 self.query_one(FiguresPanel).head(figures)
             await run.open()
@@ -147,7 +147,7 @@ class RunScreen(SteeringScreen):
             return
         # Beside the screen, where no key waits.
         for name in _FIGURES:
-            await anyio.to_thread.run_sync(getattr, run.feed, name)
+            await run.beside(partial(getattr, run.feed, name))
             self._made.add(name)
             self._show()
         self._look()
