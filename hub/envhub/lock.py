@@ -3,6 +3,7 @@
 import hashlib
 import tomllib
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -143,7 +144,8 @@ def write_lock(lock: Lock, file: Path) -> None:
         beside.write_text(_HEAD + tomli_w.dumps(lock.model_dump(mode="json", exclude_none=True)), encoding="utf-8")
         beside.replace(file)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed either
+            beside.unlink()
         raise ConfigError(f"the lock {str(file)!r} cannot be written: {error.strerror or error}") from error
 
 

@@ -113,6 +113,9 @@ def test_the_nearest_lock_is_the_projects_own(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    (tmp_path / "a-file").touch()
+    with pytest.raises(ConfigError, match="cannot be written"):
+        write_lock(Lock(hub_version="0.1.0"), tmp_path / "a-file" / "envhub.lock")
     file = tmp_path / "gone" / "envhub.lock"
     with pytest.raises(ConfigError, match="cannot be written"):
         write_lock(Lock(hub_version="0.1.0"), file)

@@ -17,6 +17,7 @@ from envhub_registry.acquire.telling import Telling
 from envhub_registry.bundle.building import needs_wheel
 from envhub_registry.bundle.bundle import build_bundle, open_bundle
 from envhub_registry.bundle.refusal import BundleRefused
+from envhub_registry.client.nearest import offers_or_nearest
 from envhub_registry.client.offer import Offer
 from envhub_registry.client.ranges import Wanted
 from envhub_registry.client.refusal import NotPublished
@@ -54,7 +55,7 @@ class Bringing:
             UsageError: none.
             RegistryFault: the registry cannot be asked.
         """
-        offers, pins = await source.offers(wanted.package), self.place.trust.pins()
+        offers, pins = await offers_or_nearest(source, wanted.package), self.place.trust.pins()
         choice = choose(wanted, offers, source.url, pins, allow_failing=self.consent.to_failing_checks)
         for remark in choice.remarks:
             self.telling.warn(remark)

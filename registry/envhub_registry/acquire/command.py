@@ -153,8 +153,11 @@ def lock(
     target = file or lock_here(place)
     if check:
         found = differences(names, target, place)
+        told = telling(as_json)
         if (remark := remark_on_hub(read_lock(target), target)) is not None:
-            telling(as_json).warn(remark)
+            told.warn(remark)
+        if not found:
+            told.note(f"{target} names what is here")
         if as_json:
             write(json.dumps({"lock": str(target), "differences": [asdict(each) for each in found]}))
         else:

@@ -1,24 +1,21 @@
 """What there is to know of a package: what is installed of it, what is offered, and whether its key is trusted."""
 
-import difflib
 import json
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from envhub.errors import HubError
 from envhub.installed import Installation
 from envhub.manifest import Manifest
 from envhub_registry.bundle.facts import Predicate
+from envhub_registry.client.nearest import offers_or_nearest
 from envhub_registry.client.offer import Offer
 from envhub_registry.client.ranges import Wanted
 from envhub_registry.client.refusal import NotPublished
-from envhub_registry.client.source import Source, open_source
-from envhub_registry.names import PackageName
+from envhub_registry.client.source import open_source
 from envhub_registry.trust.pins import Pins
 from envhub_registry.trust.refusal import SignatureRefused
 from envhub_registry.trust.signing import open_envelope
@@ -55,7 +52,7 @@ async def look_up(url: str, wanted: Wanted) -> Offered:
         RegistryFault: it cannot be asked.
     """
     async with open_source(url) as source:
-        offers = await _offers(source, wanted.package)
+        offers = await offers_or_nearest(source, wanted.package)
         chosen = choose(offers, wanted)
         if chosen is None and wanted.versions.is_exact:
             raise NotPublished(
@@ -73,24 +70,6 @@ async def look_up(url: str, wanted: Wanted) -> Offered:
             f"{chosen.key_id}; signed is {statement.release}, {statement.digest}, by {signed.key.id}"
         )
     return Offered(url, offers, chosen, Said(statement.predicate, _secrets(statement.predicate)))
-
-
-async def _offers(source: Source, package: PackageName) -> list[Offer]:
-    try:
-        return await source.offers(package)
-    except NotPublished as error:
-        if not (near := await _nearest(source, package)):
-            raise
-        raise NotPublished(f"{error}; did you mean {' or '.join(map(repr, near))}?") from error
-
-
-async def _nearest(source: Source, package: PackageName) -> list[str]:
-    """Names there that are written nearly so; a registry that cannot search has none."""
-    names = set[str]()
-    with suppress(HubError):
-        for word in (package.namespace, package.name[:3]):
-            names |= {str(hit.offer.release.package) for hit in await source.search(word, 100)}
-    return difflib.get_close_matches(str(package), sorted(names), n=3, cutoff=0.75)
 
 
 def choose(offers: Sequence[Offer], wanted: Wanted) -> Offer | None:

@@ -155,7 +155,7 @@ def _said_of(where: str, url: str) -> str:
 
 def _pattern(text: str) -> str:
     if len(text) > _LONGEST_PATTERN or not _PATTERN.fullmatch(text):
-        raise ConfigError(f"{text[:100]!a} is no namespace; write one, or a pattern such as team-* or *")
+        raise ConfigError(f"{text[:100]!a} is no namespace; write one in a-z and 0-9, or a pattern such as team-*")
     return text
 
 

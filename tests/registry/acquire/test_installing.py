@@ -42,7 +42,7 @@ def test_of_several_none_is_installed_where_one_is_refused(user: Machine, lab: S
     lab.publish("lab/letters")
     user.variables()
     before = user.files()
-    user.hub("install", "lab/words", "lab/letters", "lab/wrods", "--from", lab.url).refused("lab/wrods")
+    user.hub("install", "lab/words", "lab/letters", "lab/wrods", "--from", lab.url).refused("did you mean 'lab/words'?")
     assert user.files() == before
     done = user.hub("install", "lab/words", "lab/letters", "--from", lab.url, "--json").json["environments"]
     assert [each["name"] for each in done] == ["lab/words", "lab/letters"]

@@ -15,6 +15,7 @@ from envhub_registry.server.storage import open_layout
 from envhub_registry.server.tokens import Tokens
 from tests.cli.conftest import HUB
 from tests.cli.warm import WarmHub
+from tests.ports import free_port
 from tests.registry.acquire.machines import Machine
 
 SECONDS = 10.0
@@ -116,7 +117,7 @@ def write_jars(folder: Path) -> Path:
 
 
 @contextmanager
-def served(machine: Machine, root: Path, at: str = "http://127.0.0.1:0") -> Generator[str]:
+def served(machine: Machine, root: Path, at: str) -> Generator[str]:
     """The registry of a folder, over HTTP; its URL."""
     port = at.rpartition(":")[2]
     command = [*HUB, "registry", "serve", str(root), "--port", port, "--json"]
@@ -177,7 +178,8 @@ def played(run: Path) -> list[Any]:
 def test_one_publishes_and_another_installs_runs_and_reproduces(tmp_path: Path, warm: WarmHub) -> None:
     author, reader = Machine(tmp_path / "author", warm), Machine(tmp_path / "reader", warm)
     root = tmp_path / "registry"
-    with served(author, root) as url:
+    address = f"http://127.0.0.1:{free_port()}"
+    with served(author, root, address) as url:
         hub(author, "login", url, "--token-stdin", said=token_for(root, "pantry"))
         folder = write_jars(tmp_path / "jars")
         published = author.hub("publish", str(folder), "--to", url, "--check-limit", "1", "--json", "-q").json
