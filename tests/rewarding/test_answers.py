@@ -115,6 +115,9 @@ async def test_a_server_without_a_token_or_with_nothing_to_do_does_not_start(tmp
     with pytest.raises(ConfigError, match="open to a network"):
         async with reward_server(ECHO, token=None, host="0.0.0.0"):
             pass
+    with pytest.raises(ConfigError, match="--host is empty"):
+        async with reward_server(ECHO, host=""):
+            pass
     with pytest.raises(ConfigError, match="nothing to score with"):
         async with reward_server():
             pass

@@ -289,9 +289,17 @@ def test_captions_are_a_line_each_and_what_the_script_would_drop_is_counted(tmp_
     assert (written.written, written.left_out) == (2, {"chinese": 1, "empty": 1})
 
 
-@pytest.mark.parametrize("name", ["plain", "no_such_module:score", "envhub.rewarding.plain_look:none", "gone.py:score"])
-def test_a_scorer_that_is_not_there_is_refused_by_name(name: str) -> None:
-    with pytest.raises(ConfigError):
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("plain", "'plain' names no scorer"),
+        ("no_such_module:score", "'no_such_module:score' could not be imported"),
+        ("envhub.rewarding.plain_look:none", "no function 'none'"),
+        ("gone.py:score", "^there is no file 'gone.py'"),
+    ],
+)
+def test_a_scorer_that_is_not_there_is_refused_by_name(name: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
         find_scorer(name)
 
 

@@ -41,6 +41,8 @@ def find_scorer(name: str) -> ImageFunction:
         raise ConfigError(f"{name!r} names no scorer; write MODULE:FUNCTION or FILE.py:FUNCTION, such as {PLAIN}")
     try:
         module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    except ConfigError:
+        raise
     except (Exception, SystemExit) as error:
         raise ConfigError(f"the scorer {name!r} could not be imported: {type(error).__name__}: {error}") from error
     found = getattr(module, function, None)
@@ -51,7 +53,7 @@ def find_scorer(name: str) -> ImageFunction:
 
 def _from_file(path: Path) -> Any:
     if not path.is_file():
-        raise ConfigError(f"there is no file {str(path)!r}")
+        raise ConfigError(f"there is no file {str(path)!r} to take a scorer from")
     spec = importlib.util.spec_from_file_location(f"envhub_scorer_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None

@@ -72,6 +72,10 @@ async def serve_rewards(
     Raises:
         UsageError: an environment, the scorer, the folder or the address does not hold.
     """
+    if not order.host:
+        raise ConfigError(
+            "--host is empty; give 127.0.0.1 for this machine alone, or 0.0.0.0 for every network it is in"
+        )
     if order.token is None and not is_local_host(order.host):
         raise ConfigError(f"a reward server on {order.host} is open to a network; it needs its token (no --no-token)")
     images: ImageScorer | None = None
