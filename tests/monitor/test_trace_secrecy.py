@@ -1,7 +1,6 @@
 """Attacks by way of traces: no agent, tool or sandbox learns of a trace, joins one, or has its words in one."""
 
 import os
-import socket
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from envhub.serving.serve import Service, serving_host
 from envhub.tracing import TRACEPARENT
 from tests.models.servers import Script, say, serving
 from tests.monitor.collectors import Collector, play
+from tests.ports import free_port
 
 CANARY = "canary-7f3a"
 EVIL = f"00-{'e' * 32}-{'f' * 16}-01"
@@ -33,13 +33,6 @@ def visible() -> list[str]:
     span = trace.get_current_span().get_span_context()
     known = [TRACEPARENT.get(), EVIL if span.is_valid else None]
     return [*filter(None, known), *(name for name in os.environ if "TRACEPARENT" in name.upper())]
-
-
-def free_port() -> int:
-    """A port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Prying(Environment[EnvironmentConfig]):

@@ -23,6 +23,7 @@ from envhub.models.resolve import open_lane, open_model
 from envhub.models.router import Cooling, Router, open_router
 from envhub.protocols import ModelReply
 from tests.models.servers import AT_ONCE, Handler, Script, ask, body, raw_server, say, serving
+from tests.ports import free_port
 
 HUB = Path(sys.executable).parent / "hub"
 QUICK = Cooling(base_seconds=0.02, cap_seconds=0.1, step_seconds=0.05)
@@ -97,8 +98,8 @@ async def until(is_so: Callable[[], bool], model: Router) -> None:
 
 
 @contextmanager
-def mock_process(port: int = 0) -> Generator[tuple[subprocess.Popen[bytes], str]]:
-    """A mock server in a process of its own, and its base URL."""
+def mock_process(port: int) -> Generator[tuple[subprocess.Popen[bytes], str]]:
+    """A mock server in a process of its own at a port that it may come back to, and its base URL."""
     command = [str(HUB), "mock-server", "mock/say?text=process", "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -166,8 +167,8 @@ async def test_a_server_that_is_out_is_checked_and_spared_calls_until_it_is_well
 async def test_a_server_killed_in_mid_run_and_started_again_gets_its_share_back() -> None:
     other = Server(say("other"))
     async with other.serve() as url:
-        with mock_process() as (process, address):
-            port = int(address.split(":")[2].partition("/")[0])
+        port = free_port()
+        with mock_process(port) as (process, address):
             config = ModelConfig(name="hosted_vllm/mock", base_url=address, max_tries=4)
             stand_in = ModelConfig(name="hosted_vllm/served", base_url=url)
             whole = config.model_copy(update={"fallbacks": (stand_in,)})
@@ -185,7 +186,8 @@ async def test_a_server_killed_in_mid_run_and_started_again_gets_its_share_back(
 
 
 async def test_calls_in_flight_wait_for_their_only_server_to_come_back() -> None:
-    with mock_process() as (process, address):
+    port = free_port()
+    with mock_process(port) as (process, address):
         config = ModelConfig(name="hosted_vllm/mock", base_url=address, max_tries=6)
         async with open_router(config, Credentials(), open_lane, cooling=QUICK) as model:
             await model.generate(ask())
@@ -203,7 +205,7 @@ async def test_calls_in_flight_wait_for_their_only_server_to_come_back() -> None
                 async with anyio.create_task_group() as calls:
                     for _ in range(20):
                         calls.start_soon(call)
-                    with mock_process(int(address.split(":")[2].partition("/")[0])):
+                    with mock_process(port):
                         await done.wait()
     assert replies == ["process"] * 20
 

@@ -1,6 +1,5 @@
 """A registry served on a free port, and a client of it."""
 
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from envhub_registry.server.doorman import Rates
 from envhub_registry.server.serve import RegistryService, serve_registry
 from envhub_registry.server.storage import open_layout
 from envhub_registry.server.tokens import Scope, Tokens
+from tests.ports import free_port
 from tests.registry.server.publishers import Offer
 
 
@@ -68,13 +68,6 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def free_port() -> int:
-    """A port for a server that does not say which it took."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @asynccontextmanager
 async def served(directory: Path, rates: Rates | None = None, public_url: str | None = None) -> AsyncGenerator[Served]:
     """Serve a registry."""
@@ -85,11 +78,11 @@ async def served(directory: Path, rates: Rates | None = None, public_url: str | 
         said.append(url)
         up.set()
 
-    port = 0 if public_url is None else free_port()
+    port = 0 if public_url is None else free_port()  # it does not say then which it took
     service = RegistryService(directory, port=port, rates=rates or Rates(), public_url=public_url)
     async with anyio.create_task_group() as tasks, aiohttp.ClientSession() as session:
         tasks.start_soon(serve_registry, service, ready, leave.wait)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await up.wait()
         try:
             yield Served(f"http://127.0.0.1:{port}" if port else said[0], directory, session)

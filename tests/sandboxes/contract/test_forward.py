@@ -7,6 +7,7 @@ import pytest
 
 from envhub.sandbox import ByteStream, Sandbox, SandboxFileError
 from envhub_sandboxes.supervisor.stream import SocketStream
+from tests.ports import free_port  # one kind of walls shares the machine's loopback
 
 CLIENT = """
 import socket, sys
@@ -20,12 +21,6 @@ FLOOD = (
     "    threading.Thread(target=lambda: (connection.sendall(data), connection.shutdown(1))).start()\n"
     '    print(connection.makefile("rb").read() == data)'
 )
-
-
-def free_port() -> int:
-    """A port that nobody has now: one kind of walls shares the machine's loopback."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
 
 
 def client(port: int, body: str) -> list[str]:

@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from envhub_sandboxes.supervisor import frames
+from tests.ports import free_port
 from tests.sandboxes.supervisor.wire import SECONDS, Wire
 
 
 @pytest.fixture
 def port() -> int:
     """One that is free."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    return free_port()
 
 
 @pytest.fixture
