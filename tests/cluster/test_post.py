@@ -132,7 +132,7 @@ async def test_a_held_run_takes_back_what_its_worker_has_not_begun_and_gives_it_
         while not claim():
             await anyio.lowlevel.checkpoint()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(post.play, worker, lambda: True)
             await until(lambda: worker.begun == 1)

@@ -23,7 +23,7 @@ from .test_pool import Kept, stream
 
 async def until(claim: Callable[[], object]) -> None:
     """Wait until something holds."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         while not claim():
             await anyio.lowlevel.checkpoint()
 

@@ -39,7 +39,7 @@ WAIT = calls(("wait", "{}"))
 
 async def until(claim: Callable[[], object]) -> None:
     """Wait until something holds."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         while not claim():
             await anyio.lowlevel.checkpoint()
 

@@ -26,7 +26,7 @@ from tests.models.servers import serving
 
 async def until(claim: Callable[[], object]) -> None:
     """Wait until something holds."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while not claim():
             await anyio.lowlevel.checkpoint()
 

@@ -115,7 +115,7 @@ def play(tmp_path: Path) -> Play:
                     begin = during
 
                     async def meddle() -> None:
-                        await played.until(lambda: played.live.parts is not None, 5)
+                        await played.until(lambda: played.live.parts is not None, 60)
                         await begin(played)
 
                     tasks.start_soon(meddle)

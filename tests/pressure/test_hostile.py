@@ -35,10 +35,10 @@ async def test_a_storm_of_refusals_is_waited_out_without_losing_a_rollout(play: 
     lows: list[int] = []
 
     async def meddle(played: Played) -> None:
-        await played.until(lambda: server.asked > 100, 5)
+        await played.until(lambda: server.asked > 100, 60)
         server.mood = refuses(after)
         asked = server.asked
-        await played.until(lambda: played.limit == 0, 2)
+        await played.until(lambda: played.limit == 0, 30)
         await anyio.sleep(0.2)
         lows.append(server.asked - asked)
         server.mood = well
@@ -82,12 +82,12 @@ async def test_a_server_that_dies_and_comes_back_costs_time_and_no_rollout(play:
     seen: list[bool] = []
 
     async def meddle(played: Played) -> None:
-        await played.until(lambda: server.asked > 60, 5)
+        await played.until(lambda: server.asked > 60, 60)
         await server.die()
-        await played.until(lambda: played.router.status()[0].is_cooling, 5)
+        await played.until(lambda: played.router.status()[0].is_cooling, 30)
         seen.append(True)
         await server.rise()
-        await played.until(lambda: not played.router.status()[0].is_cooling, 10)
+        await played.until(lambda: not played.router.status()[0].is_cooling, 60)
         seen.append(True)
 
     async with hostile_server() as server:

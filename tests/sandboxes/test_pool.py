@@ -92,7 +92,7 @@ class Factory:
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait until something holds that only making and ending can bring about."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while not holds():
                 await self._changed.wait()
             await anyio.wait_all_tasks_blocked()
