@@ -202,7 +202,10 @@ class Exchange:
         if status == 404:
             raise Missing(f"the registry {self._url} does not have it{said}")
         if status == 401:
-            raise TokenRefused(f"the registry {self._url} does not know who asks{said}; run `hub login {self._url}`")
+            raise TokenRefused(
+                f"the registry {self._url} does not know who asks{said}; with a token of its keeper, "
+                f"run `hub login {self._url}`"
+            )
         if status == 429:
             after = _seconds(answer.headers.get("Retry-After", ""))
             when = "later" if after is None else f"in {after} s"
