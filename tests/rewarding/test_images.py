@@ -126,11 +126,11 @@ async def test_a_scorer_that_fails_fails_the_request_and_not_the_server(tmp_path
 
 async def test_a_scorer_that_hangs_holds_up_its_own_request_until_the_bound(tmp_path: Path) -> None:
     began = tmp_path / "began"
-    slow = body(encoded(png()), metadata=[{"began": str(began), "seconds": 2}])
-    async with rewards(scorer=scorer(tmp_path, "stuck"), seconds=0.1) as server:
+    slow = body(encoded(png()), metadata=[{"began": str(began), "seconds": 3}])
+    async with rewards(scorer=scorer(tmp_path, "stuck"), seconds=0.5) as server:
         status, reply = await server.post("/v1/images", slow)
         assert (status, began.exists()) == (504, True)
-        assert "0.1 seconds" in reply["error"]["message"]
+        assert "0.5 seconds" in reply["error"]["message"]
         began.unlink()
         # No second call begins beside the first: a scorer with a model of its own has one GPU.
         assert (await server.post("/v1/images", slow))[0] == 504
