@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def system() -> Callable[[str], ModuleType]:
     """Import a training system's module by name; a test that needs one that is not here is skipped."""
 

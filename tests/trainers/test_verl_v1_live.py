@@ -2,7 +2,6 @@
 manager, and draws them from a real TransferQueue on Ray."""
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,13 +26,11 @@ GROUP = 4
 
 
 @pytest.fixture(scope="module")
-def queue() -> Iterator[ModuleType]:
+def queue(system: System) -> Iterator[ModuleType]:
     """TransferQueue with two storage units, on a Ray of its own."""
-    named = os.environ.get("ENVHUB_TRAINERS", "").split(",")
-    ray = pytest.importorskip("ray") if "verl" not in named else __import__("ray")
-    transfer_queue: Any = pytest.importorskip("transfer_queue") if "verl" not in named else __import__("transfer_queue")
-    omegaconf: Any = __import__("omegaconf").OmegaConf
-    ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, object_store_memory=100 * 2**20)
+    used = system("verl.trainer.ppo.v1.agent_loop_tq")
+    ray, transfer_queue, omegaconf = used.ray, used.tq, system("omegaconf").OmegaConf
+    ray.init("local", num_cpus=8, include_dashboard=False, log_to_driver=False, object_store_memory=100 * 2**20)
     try:
         transfer_queue.init(omegaconf.create({"backend": {"SimpleStorage": {"num_data_storage_units": 2}}}))
         yield transfer_queue
@@ -69,7 +66,7 @@ class Played:
         config.actor_rollout_ref.rollout.n = GROUP
         config.algorithm.adv_estimator, config.algorithm.norm_adv_by_std_in_grpo = "grpo", False
         config.trainer.total_epochs = 9
-        self.trainer = system("verl.trainer.ppo.v1").get_trainer_cls("sync")(config)
+        self.trainer = system("verl.trainer.ppo.v1").get_trainer_cls(config.trainer.v1.trainer_mode)(config)
         self.trainer._init_tokenizer()
         self.trainer._init_dataloader()
         self.trainer.global_steps = STEP
@@ -134,8 +131,9 @@ def test_v1_draws_whole_groups_of_the_hubs_and_learns_from_them(
         assert metrics["critic/rewards/mean"] == 0.5
 
 
+@pytest.mark.parametrize("mode", ["sync", "colocate_async"])
 def test_a_group_that_is_not_whole_is_replaced_and_stragglers_are_no_part_of_one(
-    system: System, queue: ModuleType, client: Client, tmp_path: Path
+    system: System, queue: ModuleType, client: Client, tmp_path: Path, mode: str
 ) -> None:
     broken: dict[str, Any] = {"environments": [str(WORLD)], "set": {"broken": 2}, "retries": {"infrastructure": 0}}
     config = verl_config(
@@ -146,7 +144,8 @@ def test_a_group_that_is_not_whole_is_replaced_and_stragglers_are_no_part_of_one
         model="mock/say?text=done&latency=0..0.2",
         **broken,
     )
-    config.trainer.v1.sampler.sync_refill_failed_groups = True
+    config.trainer.v1.trainer_mode = mode
+    config.trainer.v1.sampler.sync_refill_failed_groups = mode == "sync"  # the others always do
     config.data.shuffle = False
     rows = rows_of_tasks(tmp_path, 4, str(WORLD), "test", set={"broken": 2})
     with Played(system, tmp_path, client, rows, config, batch=2) as played:

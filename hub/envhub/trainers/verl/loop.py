@@ -10,7 +10,7 @@ from envhub.trainers.systems import system_module
 from envhub.trainers.verl.engine import sampling_of
 from envhub.trainers.verl.groups import no_groups
 from envhub.trainers.verl.outputs import Output, loop_outputs, masked_output
-from envhub.trainers.verl.pictures import Pictures, pictures_of
+from envhub.trainers.verl.pictures import Pictures, pictures_of, shows_media
 from envhub.trainers.verl.playing import Policy, playing_with, task_of
 from envhub.trainers.workers.settings import TrainingSettings, read_settings, settings_of
 from envhub.training import NotTrainable, Refusal, Refused, training_rows, why_refused
@@ -94,9 +94,10 @@ async def played(
     }
     try:
         outputs = loop_outputs(rollout, **asked)
-        for output, row in zip(outputs, training_rows(rollout, need=need), strict=True):
-            if pictures := await pictures_of(rollout, row.turns[-1], playing.directory, policy.pictures):
-                output["multi_modal_data"] = {"images": pictures}
+        if shows_media(rollout):
+            for output, row in zip(outputs, training_rows(rollout, need=need), strict=True):
+                pictures = await pictures_of(rollout, row.turns[-1], playing.directory, policy.pictures)
+                output["multi_modal_data"] = {"images": pictures} if pictures else None
         if len(outputs) == 1 or takes_several:
             return outputs
         refused = Refused(Refusal.FORKED, f"it makes {len(outputs)} rows, and veRL's V0 takes one", rollout.rollout_id)
