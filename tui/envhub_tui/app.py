@@ -28,6 +28,7 @@ from envhub_tui.watched import WatchedRun
 
 _SAVE_SECONDS = 5.0
 _PARENT_SECONDS = 2.0
+_LEAVE, _LEAVING_SECONDS = "ctrl+q", 1.0
 
 
 class WatchApp(App[None]):
@@ -41,7 +42,7 @@ class WatchApp(App[None]):
         Binding("q", "go_back(True)", "Back, or leave", show=False),
         Binding("escape,h,backspace", "go_back", "Back", show=False),
         Binding("T", "toggle_light", "Dark or light", show=False),
-        Binding("ctrl+q", "leave", "Leave", show=False, priority=True),
+        Binding(_LEAVE, "leave", "Leave", show=False, priority=True),
         Binding("ctrl+c", "copy_or_leave", "Copy what is selected, or leave", show=False, priority=True),
     ]
 
@@ -92,6 +93,8 @@ class WatchApp(App[None]):
     async def on_event(self, event: Event) -> None:
         """Have what is typed wait for what was typed before it."""
         if isinstance(event, Key | Paste) and not event.is_forwarded:
+            if isinstance(event, Key) and event.key == _LEAVE:
+                self.set_timer(_LEAVING_SECONDS, self.exit)  # however much was typed before it
             await self.type_ahead.take(event)
         else:
             await super().on_event(event)

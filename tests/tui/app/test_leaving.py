@@ -4,14 +4,28 @@ import threading
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
+from textual.events import Key
 from textual.screen import Screen
 
 from envhub.errors import StoreError
 from envhub_tui.watched import WatchedRun
 from tests.store.records import record, write
 from tests.tui.walking import settled, walking
+
+
+class Stuck(Screen[None]):
+    """Never has done with a key until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_let_go = anyio.Event()
+
+    async def on_key(self) -> None:
+        """Take as long as that."""
+        await self.is_let_go.wait()
 
 
 class Waiting(Screen[None]):
@@ -38,6 +52,18 @@ async def test_what_a_screen_waits_for_is_not_shown_while_the_screen_is_taken_aw
         screen.is_read.set()
         await settled(pilot)
         assert not screen.goes_on
+
+
+async def test_the_key_that_leaves_is_obeyed_whatever_was_typed_before_it(tmp_path: Path) -> None:
+    async with walking(tmp_path) as pilot:
+        screen = Stuck()
+        await pilot.app.push_screen(screen)
+        for key in ("j", "k", "ctrl+q"):
+            pilot.app.post_message(Key(key, None))
+        with anyio.fail_after(10):
+            while pilot.app.return_code is None:
+                await anyio.lowlevel.checkpoint()
+        screen.is_let_go.set()
 
 
 async def test_a_run_that_is_left_while_it_is_read_is_closed_only_then(tmp_path: Path) -> None:
