@@ -13,28 +13,28 @@ from envhub import Submission
 from envhub.hosting.episode import BROKEN, CLOSED
 from tests.mcp_servers.foreign import CANARY, call, hosted, make, opened, text
 
-QUICK: dict[str, Any] = {"call_seconds": 0.5, "stop_seconds": 0}
+QUICK: dict[str, Any] = {"call_seconds": 2, "stop_seconds": 0}
 
 
 @pytest.mark.parametrize(
     ("tool", "said"),
     [
         ("crash", "the server ended with exit code 3; its stderr ends: notes server is up\nthe disk is on fire"),
-        ("hang", "the server did not answer 'hang' within 0.5 s, nor anything else since"),
+        ("hang", "the server did not answer 'hang' within 2 s, nor anything else since"),
         ("garbage", "wrote something to stdout that is no JSON-RPC message: 'I feel unwell today'"),
         ("endless", "the server sent a message of more than 16,777,216 bytes"),
         ("chatter", "the server sent more than 16,777,216 bytes without answering anything"),
         ("break", "the server answered with error -32603: not like this"),
         ("odd", "the server's answer is not what MCP says"),
-        ("deaf", "the server did not answer 'deaf' within 0.5 s"),
+        ("deaf", "the server closed its stdin"),
     ],
 )
 async def test_a_broken_server_is_the_environments_fault_and_the_next_is_whole(
     tmp_path: Path, tool: str, said: str
 ) -> None:
-    server = QUICK | ({"call_seconds": 20} if tool in ("endless", "chatter", "crash") else {})
+    server = QUICK | {"call_seconds": 2 if tool in ("hang", "deaf") else 60}
     async with hosted(make(tmp_path / "notes", server=server)) as host:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with opened(host) as episode:
                 result = await call(episode, tool)
                 assert (result.is_error, text(result)) == (True, BROKEN)
@@ -50,7 +50,7 @@ async def test_a_broken_server_is_the_environments_fault_and_the_next_is_whole(
 async def test_a_slow_call_of_a_living_server_is_the_agents_to_hear_of(tmp_path: Path) -> None:
     async with hosted(make(tmp_path / "notes", server=QUICK)) as host, opened(host) as episode:
         result = await call(episode, "doze")
-        assert text(result) == "doze was stopped after 0.5 seconds without an answer."
+        assert text(result) == "doze was stopped after 2 seconds without an answer."
         assert not (await call(episode, "notes_write", path="note.txt", text="x")).is_error
     assert episode.faults == []
 
@@ -62,7 +62,7 @@ async def test_a_call_in_flight_at_the_seal_holds_up_nothing(tmp_path: Path) -> 
         async def hang() -> None:
             results.append(text(await call(episode, "hang")))
 
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 group.start_soon(hang)
                 await anyio.wait_all_tasks_blocked()
