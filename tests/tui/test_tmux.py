@@ -129,3 +129,13 @@ def test_attach_filter_to_errors_open_one_and_cancel_one_in_flight(tmux: Tmux, t
     tmux.until("watch", lambda screen: re.search(r"○ cancelled 1\b", screen))
     tmux.press("watch", "q", "q")
     tmux.until("watch", lambda screen: "[1 overview]" not in screen and "Runs" not in screen)
+
+
+def test_keys_sent_at_once_open_a_run_its_rollouts_and_one_of_them(tmux: Tmux) -> None:
+    tmux.until("run", lambda screen: "hub watch" in screen)
+    tmux.open("watch", f"{shlex.join(HUB)} watch")
+    tmux.until("watch", lambda screen: re.search(r"sums +running", screen))
+    tmux.press("watch", "Enter", "2", "/", "arith", "Enter", "G", "k", "Enter", "4")
+    tmux.until("watch", lambda screen: "1 Conversation" in screen and re.search(r"arithmetic · \S+ · sample", screen))
+    tmux.press("watch", "Escape")
+    tmux.until("watch", lambda screen: "[2 rollouts" in screen and "search “arith”" in screen)
