@@ -4,7 +4,7 @@ import logging
 import secrets
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import anyio
@@ -49,15 +49,13 @@ _SEALED = "the agent's time is over, and what its sandbox holds is being scored"
 class HostedSeat:
     """One seat's agent plane."""
 
+    __slots__ = ("_episode", "messages", "name", "token", "tools")
+
     def __init__(self, episode: "HostedEpisode", name: str, tools: tuple[Tool, ...]) -> None:
         self.name, self.tools = name, tools
+        self.token = secrets.token_urlsafe(24)
         self.messages = tuple(episode.environment.messages(name))
         self._episode = episode
-
-    @cached_property
-    def token(self) -> str:
-        """What opens the seat from outside; made when first asked for, since most seats are played from inside."""
-        return secrets.token_urlsafe(24)
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call one of the seat's tools; never raises for what the tool or the environment did."""
@@ -80,6 +78,7 @@ class HostedEpisode:
         models: Mapping[str, Model] | None = None,
         sandboxes: SandboxProvider | None = None,
     ) -> None:
+        self.id = secrets.token_hex(16)
         self.environment = environment
         self.answer: str | None = None
         self.faults: list[Fault] = []
@@ -99,11 +98,6 @@ class HostedEpisode:
         self._verifying: anyio.Lock | None = None
         self._sealing: anyio.Lock | None = None
         self._is_world_sealed = False
-
-    @cached_property
-    def id(self) -> str:
-        """Its name towards others, which nobody guesses; made when first asked for, as a seat's token is."""
-        return secrets.token_hex(16)
 
     @property
     def is_sealed(self) -> bool:
@@ -201,7 +195,7 @@ class HostedEpisode:
     @contextmanager
     def _cancellable(self, seconds: float) -> Generator[None]:
         """Run the environment's code for the agent: until the deadline, or until the seal cancels it."""
-        scope = anyio.move_on_after(seconds)
+        scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
         self._in_flight.add(scope)
         try:
             with scope:
