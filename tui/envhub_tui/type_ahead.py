@@ -1,5 +1,6 @@
 """What is typed ahead goes where it is meant, however quickly it comes."""
 
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Container, Iterator
 from typing import Protocol, runtime_checkable
@@ -10,6 +11,8 @@ from textual.message_pump import MessagePump
 
 _LOOK_SECONDS = 0.02
 """Between looks whether what keys wait for was read."""
+PATIENCE_SECONDS = 1.0
+"""How long keys wait for what is being read once a key that waits for nothing was typed after them."""
 _FEWEST_WALKS, _MOST_WALKS = 2, 20
 
 Typed = Key | Paste
@@ -30,7 +33,8 @@ class TypeAhead:
     Textual gives each key at once to what is focused then, while the one before is still on its way up from widget to
     widget, or what it does is: another pane, a screen, a line to type in. So a word is sent after each key, along the
     same way and to where messages about it go. When the word is back and nothing else is on that way, the next key
-    follows. Keys that are meant for what a screen still reads wait for that, too, until one of `urgent` comes.
+    follows. Keys that are meant for what a screen still reads wait for that, too; for a second at most where one of
+    `urgent` comes after them.
     """
 
     def __init__(self, app: App[None], give: Callable[[Typed], Awaitable[None]], urgent: Container[str]) -> None:
@@ -38,6 +42,7 @@ class TypeAhead:
         self._app, self._hand_over, self._urgent = app, give, urgent
         self._held = deque[Typed]()
         self._is_busy = False
+        self._early_since: float | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -54,20 +59,24 @@ class TypeAhead:
     async def _go_on(self) -> None:
         if not self._held:
             self._is_busy = False
-        elif self._are_early():
+        elif self._is_early():
             self._app.set_timer(_LOOK_SECONDS, self._go_on)
         else:
+            self._early_since = None
             await self._hand_over(self._held.popleft())
             self._walk(1)
 
-    def _are_early(self) -> bool:
+    def _is_early(self) -> bool:
+        """Whether the next one is to wait for what its screen reads."""
         screen = self._app.screen
         if not screen.is_mounted:
             return True
-        return isinstance(screen, Preparing) and not any(
-            isinstance(typed, Key) and (typed.key in self._urgent or not screen.is_early(typed.key))
-            for typed in self._held
-        )
+        next_one = self._held[0]
+        if not isinstance(screen, Preparing) or not screen.is_early(_name(next_one)) or _name(next_one) in self._urgent:
+            return False
+        self._early_since = self._early_since or time.monotonic()
+        is_patient = time.monotonic() - self._early_since < PATIENCE_SECONDS
+        return is_patient or not any(_name(typed) in self._urgent for typed in self._held)
 
     def _walk(self, number: int) -> None:
         """Send a word along the way of keys: each widget passes it on after all that came to it before."""
@@ -89,3 +98,7 @@ class TypeAhead:
             await self._go_on()
         else:
             self._walk(number + 1)
+
+
+def _name(typed: Typed) -> str:
+    return typed.key if isinstance(typed, Key) else ""

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import pytest
 from textual.events import Key, Paste
 from textual.keys import _character_to_key  # pyright: ignore[reportPrivateUsage]  # what a driver names keys by
 from textual.widgets import Input
 
+from envhub_tui import type_ahead
 from envhub_tui.screens.pair import PairScreen
 from envhub_tui.screens.rollout import RolloutScreen
 from envhub_tui.screens.run import RunScreen
@@ -13,6 +15,12 @@ from envhub_tui.screens.runs import RunsScreen
 from envhub_tui.widgets.rollout.document_view import DocumentView
 from envhub_tui.widgets.rollouts.pane import RolloutsPane
 from tests.tui.walking import Walker, settled, walking
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys wait for what is read, however long that takes a busy machine."""
+    monkeypatch.setattr(type_ahead, "PATIENCE_SECONDS", 60.0)
 
 
 async def burst(pilot: Walker, *keys: str) -> None:
@@ -35,7 +43,9 @@ async def test_keys_after_one_that_opens_a_screen_are_for_that_screen(at_home: P
         assert pane.target is not None and screen.target is not None
         assert screen.target.rollout_id == pane.target.rollout_id
         assert isinstance(screen.focused, DocumentView) and screen.focused.id == "score"
-        await burst(pilot, "escape", "3", "j", "enter", "d", "q", "q", "?", "q", "T")
+        await burst(
+            pilot, "escape", "3", "j", "enter", "d", "q", "q", "?", "q", "T"
+        )  # `d` opens what the first `q` leaves
         assert isinstance(pilot.app.screen, RunsScreen)
         assert pilot.app.theme == "envhub-light"
 
@@ -84,7 +94,18 @@ async def test_what_is_pasted_stays_between_the_keys_around_it(at_home: Path) ->
         assert (pane.query_one(Input).value, pane.wanted.search, pane.table.cursor) == ("arith", "arith", 1)
 
 
-async def test_a_key_that_leaves_does_not_wait_for_what_is_read(at_home: Path) -> None:
+async def test_a_paste_alone_is_taken_though_nothing_comes_after_it(at_home: Path) -> None:
+    async with walking(at_home, roots=(Path("runs"),)) as pilot:
+        pilot.app.post_message(Key("enter", None))
+        pilot.app.post_message(Paste("words"))
+        await settled(pilot)
+        await burst(pilot, "2")
+        assert isinstance(pilot.app.screen, RunScreen)
+        assert pilot.app.screen.pane == "rollouts"
+
+
+async def test_a_key_that_leaves_does_not_wait_for_what_is_read(at_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type_ahead, "PATIENCE_SECONDS", 0.0)
     async with walking(at_home, roots=(Path("runs"),)) as pilot:
         pilot.app.post_message(Key("enter", None))
         pilot.app.post_message(Key("j", "j"))
