@@ -2,6 +2,7 @@
 about skips."""
 
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -18,8 +19,13 @@ SKIPS = Path(__file__).parent.parent / ".ci" / "skips"
 
 
 def pytest_configure() -> None:
-    """Let the many processes that tests start keep what they compiled: else each compiles the project anew."""
+    """Let the many processes that tests start keep what they compiled: else each compiles the project anew.
+
+    And let them be interrupted: a shell that starts the tests in its background has them all ignore Ctrl-C's signal.
+    """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)
