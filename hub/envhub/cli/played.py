@@ -59,7 +59,7 @@ class Played:
         earlier, score = self._unscored.pop(rollout.rollout_id, None), rollout.score
         if earlier is not None:
             self.retries += 1
-            self.means.outcomes[earlier] -= 1
+            self.means.withdraw(earlier)
         self.means.add(rollout.outcome, score and score.reward, score and score.passed)
         if score is None:
             self._unscored[rollout.rollout_id] = rollout.outcome

@@ -35,7 +35,7 @@ from envhub.live.protocol import (
 )
 from envhub.live.shells import shells
 from envhub.statistics import RunningMeans
-from envhub.store import open_run
+from envhub.store.means import StoredMeans
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +58,7 @@ class Desk:
 
     def __init__(self, live: LiveRun, broadcast: Broadcast) -> None:
         self._live, self._broadcast = live, broadcast
+        self._stored: StoredMeans | None = None
         self._means: RunningMeans | None = None
         self._means_at = float("-inf")
         # A thread of its own: those that everyone shares may all be held by environments that block.
@@ -235,15 +236,12 @@ class Desk:
         facts = self._live.facts
         if facts is None:
             return None
+        self._stored = self._stored or StoredMeans(facts.directory, facts.planned or 0)
         try:
-            with open_run(facts.directory) as reader:
-                means = RunningMeans(planned=facts.planned or 0)
-                means.outcomes.update(reader.outcomes())
-                means.reward_sum, means.judged, means.passed = reader.reward_sums()
+            return self._stored.read()
         except (HubError, OSError, sqlite3.Error) as error:
             logger.warning("live control: the run's means could not be read: %s", error)
             return None
-        return means
 
 
 def _too_late(message: str) -> Refusal:

@@ -43,6 +43,14 @@ class RunningMeans:
             raise ValueError(f"a rollout that ended {outcome.value!r} has no reward, but {reward!r} was given")
         self.outcomes[outcome] += 1
 
+    def withdraw(self, outcome: Outcome, reward: float | None = None, passed: bool | None = None) -> None:
+        """Count a sample no more by the attempt that was added, for a later one takes its place."""
+        self.outcomes[outcome] -= 1
+        self.reward_sum -= reward or 0.0
+        if passed is not None:
+            self.judged -= 1
+            self.passed -= passed
+
     def merge(self, other: "RunningMeans") -> None:
         """Take in another's counts.
 

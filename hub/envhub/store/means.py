@@ -1,0 +1,41 @@
+"""The means over what a run has durable, for somebody who asks again and again: each time only what is new is read."""
+
+from collections import Counter
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from envhub.rollout import Outcome
+from envhub.statistics import RunningMeans
+from envhub.store.source import Source
+
+_NEW = "SELECT id, seq, effective, outcome, reward, passed FROM rollouts WHERE seq > ?"
+
+
+class StoredMeans:
+    """What `RunReader` would count anew. Blocking; belongs to one thread at a time."""
+
+    def __init__(self, directory: Path, planned: int = 0) -> None:
+        """`planned` is how many samples the run is to play."""
+        self._directory = directory
+        self._means = RunningMeans(planned=planned)
+        self._seq = self._last = 0
+
+    def read(self) -> RunningMeans:
+        """The means as of now, a resumed run's earlier rollouts included.
+
+        Raises:
+            RunDirectoryError: there is no run (any more), or it is damaged.
+            StoreError: it could not be read just now.
+        """
+        with closing(Source(self._directory)) as source, source.connect() as connection:
+            rows = connection.execute(_NEW, (self._seq,)).fetchall()
+        last = self._last
+        for row_id, seq, is_effective, word, reward, passed in rows:
+            outcome, verdict = Outcome(word), None if passed is None else bool(passed)
+            if is_effective:
+                self._means.add(outcome, reward, verdict)
+            elif row_id <= last:  # it was counted, and a later attempt has taken its place
+                self._means.withdraw(outcome, reward, verdict)
+            self._seq, self._last = max(self._seq, seq), max(self._last, row_id)
+        return replace(self._means, outcomes=Counter(self._means.outcomes))
