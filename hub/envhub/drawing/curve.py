@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
-_BLANK = 0x2800
+_CELLS = " " + "".join(chr(0x2800 + dots) for dots in range(1, 256))
 _WIDEST_GAP = 8
 """A curve is broken where an eighth of it is missing."""
 
@@ -27,7 +27,7 @@ def curve(values: Sequence[float | None], rows: int, low: float, high: float) ->
             for y in range(height - top, height - bottom + 1):
                 cells[y // 4][x // 2] |= _DOTS[x % 2][y % 4]
         before = (across, up)
-    return ["".join(chr(_BLANK + cell) if cell else " " for cell in row) for row in cells]
+    return ["".join([_CELLS[cell] for cell in row]) for row in cells]
 
 
 def _level(value: float, low: float, high: float, height: int) -> int:

@@ -17,10 +17,12 @@ def live_state(row: Sequence[Any]) -> LiveState:
         TypeError, ValueError: it is another.
     """
     rollout_id, environment, task_id, sample, attempt, state, turn, output_tokens, updated_at = row
-    if not all(isinstance(text, str) for text in (rollout_id, environment, task_id)) or state not in _STATES:
+    is_named = isinstance(rollout_id, str) and isinstance(environment, str) and isinstance(task_id, str)
+    if not is_named or state not in _STATES:
         raise ValueError(f"{state!r} is no state of an attempt in flight")
     if not isfinite(updated_at):
         raise ValueError("an attempt in flight moved at no time")
-    counts = (max(-MOST, min(MOST, int(count))) for count in (sample, attempt, turn, output_tokens))
-    sample, attempt, turn, output_tokens = counts
+    counts = (sample, attempt, turn, output_tokens)
+    if not (all(type(count) is int for count in counts) and min(counts) >= -MOST and max(counts) <= MOST):
+        sample, attempt, turn, output_tokens = (max(-MOST, min(MOST, int(count))) for count in counts)
     return LiveState(rollout_id, environment, task_id, sample, attempt, state, turn, output_tokens, updated_at)

@@ -62,7 +62,7 @@ def app_for(run: WatchedRun, pane: RolloutsPane | TasksPane, home: Path) -> tupl
 
 def said(pane: RolloutsPane | TasksPane) -> str:
     """What stands above the table, on one line."""
-    return str(pane.query_one(Standing).content).replace("\n", " · ")
+    return pane.query_one(Standing).text.replace("\n", " · ")
 
 
 def problem(pane: RolloutsPane) -> str:

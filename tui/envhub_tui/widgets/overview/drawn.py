@@ -1,34 +1,27 @@
-"""A panel that is drawn anew only where what it shows has changed, and painted only in the lines that did."""
+"""A panel that is drawn anew only where what it shows has changed."""
 
 from typing import ClassVar
 
 from rich.text import Text
-from textual.geometry import Region, Size
-from textual.strip import Strip
+from textual.geometry import Size
 
-from envhub_tui.navigation import app_of
-from envhub_tui.panel import Panel
 from envhub_tui.watched import WatchedRun
+from envhub_tui.widgets.lines import Lines
 
 _TITLED = 1
 
 
-class Drawn(Panel):
-    """Shows a drawing that fits its place.
+class Drawn(Lines):
+    """Shows a drawing of a run that fits its place. Asked again at each tick while it can be seen."""
 
-    Lines are handed over as they are: to wrap and style a text again, as other widgets do, takes several times as long.
-    """
-
-    ALLOW_SELECT = False
     NEEDS: ClassVar[str] = "counts"
     """Which of the feed's figures it shows."""
 
     def __init__(self, title: str, *, id: str) -> None:
-        super().__init__(id=id, markup=False, classes="drawn")
+        super().__init__(id=id, classes="drawn")
         self.border_title = title
         self._run: WatchedRun | None = None
         self._shown: tuple[Size, object] | None = None
-        self._lines: list[Text] = []
 
     def state(self, run: WatchedRun) -> object:
         """What the drawing depends on, apart from its place: equal where nothing has changed."""
@@ -59,31 +52,6 @@ class Drawn(Panel):
             self._shown = state
             self._fit(run, size.width)
             self.replace(self.draw(run, size.width, size.height))
-
-    def replace(self, drawing: Text) -> None:
-        """Show a drawing."""
-        before, self._lines = self._lines, list(drawing.split("\n", allow_blank=True))
-        width = self.content_size.width
-        changed = [
-            Region(0, row, width, 1)
-            for row in range(max(len(before), len(self._lines)))
-            if before[row : row + 1] != self._lines[row : row + 1]
-        ]
-        if changed:
-            self.refresh(*changed)
-
-    def render_line(self, y: int) -> Strip:
-        """One line, by what it is on."""
-        width, style = self.content_size.width, self.rich_style
-        if y >= len(self._lines):
-            return Strip.blank(width, style)
-        segments = self._lines[y].render(app_of(self).console)
-        return Strip(segments).apply_style(style).adjust_cell_length(width, style)
-
-    @property
-    def text(self) -> str:
-        """What it shows, without colours."""
-        return "\n".join(line.plain for line in self._lines)
 
     def _fit(self, run: WatchedRun, width: int) -> None:
         rows = self.rows(run, width)

@@ -1,6 +1,6 @@
 """The overview of a run: one column of panels on a narrow terminal, a grid on a wide one."""
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -21,8 +21,16 @@ from envhub_tui.widgets.overview.panels import (
 _MEDIUM, _WIDE, _HIGH = 100, 150, 36
 """Cells across from which there are two columns, three; and down from which the grid fills the screen."""
 
-_AT_EACH, _TURNS = 2, 4
-"""Panels that are brought up to date at each tick; and ticks in which each of the others is once."""
+_TURNS: Mapping[str, Container[int]] = {
+    "figures": (0, 1, 2, 3),
+    "outcomes": (0, 2),
+    "timeline": (1,),
+    "rewards": (2,),
+    "stages": (3,),
+    "environments": (3,),
+}
+"""In which of every four ticks a panel of a run that plays is brought up to date, so that none of them takes long."""
+_ROUND = 4
 
 
 class OverviewPane(VerticalScroll):
@@ -77,16 +85,15 @@ class OverviewPane(VerticalScroll):
         self._turn = 0
 
     def show_made(self, run: WatchedRun, made: Container[str]) -> None:
-        """Show how the run is now: the figures at each tick, the others of a run that plays one at a time, in turn.
+        """Show how the run is now: of one that plays the figures at each tick, the other panels in turn.
 
         `made` are the feed's figures that there are already.
         """
         plays = run.feed.info.status == "running"
-        self._turn = (self._turn + 1) % _TURNS
-        for place, panel in enumerate(self._panels):
-            if panel.NEEDS not in made:
-                continue
-            if not plays or place < _AT_EACH or (place - _AT_EACH) % _TURNS == self._turn or not panel.is_drawn:
+        self._turn = (self._turn + 1) % _ROUND
+        for panel in self._panels:
+            is_due = not plays or not panel.is_drawn or self._turn in _TURNS[panel.id or ""]
+            if is_due and panel.NEEDS in made:
                 panel.show(run)
 
     def on_resize(self) -> None:

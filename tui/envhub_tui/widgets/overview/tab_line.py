@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from rich.text import Text
 from textual.events import Click
 from textual.message import Message
-from textual.widgets import Static
+
+from envhub_tui.widgets.lines import Lines
 
 
-class TabLine(Static):
+class TabLine(Lines):
     """Panes by number and name, and how much is in each."""
 
     DEFAULT_CSS = "TabLine { height: 1; padding: 0 1; }"
@@ -21,7 +22,7 @@ class TabLine(Static):
             self.name = name
 
     def __init__(self, names: Sequence[str]) -> None:
-        super().__init__(markup=False)
+        super().__init__()
         self._names = tuple(names)
         self._ends: list[tuple[int, str]] = []
         self._shown: object = None
@@ -32,7 +33,7 @@ class TabLine(Static):
         if self._shown == (state := (current, tuple(remarks), width)):
             return
         self._shown = state
-        line, self._ends = Text(no_wrap=True), []
+        line, self._ends = Text(), []
         if width < sum(len(name) + len(remark) + 6 for name, remark in zip(self._names, remarks, strict=True)):
             remarks = [""] * len(remarks)
         for number, (name, remark) in enumerate(zip(self._names, remarks, strict=True), 1):
@@ -43,7 +44,7 @@ class TabLine(Static):
             line.append(f" {remark}" if remark else "", "bright_black")
             line.append(f"{after} ", "bold cyan" if is_current else "")
             self._ends.append((line.cell_len, name))
-        self.update(line, layout=False)
+        self.replace(line)
 
     def on_click(self, event: Click) -> None:
         """Choose."""

@@ -27,6 +27,8 @@ _ASK_AGAIN_SECONDS = 2.0
 """Between looks through the transcripts that were added."""
 _ROOM_FOR_PARTS = 110
 """Cells from which on it is read what rewards are made of."""
+_PARTS_SECONDS = 1.0
+"""Between such readings while a run plays: what is done then comes in faster than anybody reads."""
 
 
 class ListedRollouts(Widget):
@@ -42,6 +44,7 @@ class ListedRollouts(Widget):
         self._generation = -1
         self._reader: ComponentsReader | None = None
         self._is_reading = False
+        self._parts_at = -_PARTS_SECONDS
         self._searching: Worker[None] | None = None
         self._note = ""
         self._listed_version = 0
@@ -218,9 +221,12 @@ class ListedRollouts(Widget):
         """Have what the rewards in sight are made of read, where there is room to show it."""
         if self._is_reading or self._reader is None or self.table.size.width < _ROOM_FOR_PARTS:
             return
+        now = time.monotonic()
+        if self._run is not None and self._run.feed.info.status == "running" and now < self._parts_at + _PARTS_SECONDS:
+            return
         places = self.table.unread()
         if places:
-            self._is_reading = True
+            self._is_reading, self._parts_at = True, now
             self.run_worker(partial(self._read, self._reader, places, self._generation), group="parts")
 
     async def _read(self, reader: ComponentsReader, places: list[int], generation: int) -> None:

@@ -4,20 +4,21 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 from rich.text import Text
-from textual.widgets import Static
+
+from envhub_tui.widgets.lines import Lines
 
 _MOST_LINES = 3
 
 
-class Standing(Static):
-    """Parts of a sentence, on as many lines as they need; painted only when they change."""
+class Standing(Lines):
+    """Parts of a sentence, on as many lines as they need."""
 
     DEFAULT_CSS = """
     Standing { height: 1; padding: 0 1; background: $surface; color: $foreground; }
     """
 
     def __init__(self) -> None:
-        super().__init__(markup=False)
+        super().__init__()
         self._said: tuple[Sequence[str], int] = ((), 0)
 
     def say(self, parts: Sequence[str]) -> None:
@@ -27,11 +28,12 @@ class Standing(Static):
         if said == self._said:
             return
         self._said = said
-        lines = wrapped(parts, width)[:_MOST_LINES]
-        text = Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
+        lines = [Text(line) for line in wrapped(parts, width)[:_MOST_LINES]]
         if self.styles.height is None or self.styles.height.value != len(lines):
             self.styles.height = len(lines)
-        self.update(text, layout=False)
+        for line in lines:
+            line.truncate(width, overflow="ellipsis")
+        self.replace(Text("\n").join(lines))
 
     def on_resize(self) -> None:
         """Break the lines where they end now."""

@@ -224,33 +224,31 @@ class LiveTable(Listing):
         as making them.
         """
         width, top, count = self.room, self.scroll_offset.y, self.count
-        whole = self.region.width
         # Each of these goes through all styles: once for a frame, not once a line.
-        filters, background, base = self.get_line_filters(), self.background_colors[1], self.rich_style
-        self._plain = base
+        filters, background = self.get_line_filters(), self.background_colors[1]
+        self._plain = self.rich_style
         lines = crop.line_range
         strips: list[Strip] = []
         for y, stamp in zip(lines, self._stamps(range(lines.start, lines.stop), top, count), strict=True):
             self._painted[y] = stamp
-            key = (width, whole, stamp)
+            key = (width, stamp)
             strip = self._strips.get(key)
             if strip is None:
-                strip = self._made(y, top + y - 1, width, count)
-                if whole != width:
-                    strip = strip.adjust_cell_length(whole, base)
+                segments = self._made(y, top + y - 1, width, count)
                 for each in filters:
-                    strip = strip.apply_filter(each, background)
-                self._strips[key] = strip
+                    segments = each.apply(segments, background)
+                # The scroll bar is painted by itself: a line that ends where it begins need not be cut in two.
+                strip = self._strips[key] = Strip(segments, width)
             strips.append(strip)
-        if crop.column_span != (0, whole):
+        if crop.x > 0 or crop.right < width:
             strips = [strip.crop(*crop.column_span) for strip in strips]
         return strips
 
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""
-        return self._made(y, self.scroll_offset.y + y - 1, self.room, self.count)
+        return Strip(self._made(y, self.scroll_offset.y + y - 1, self.room, self.count), self.room)
 
-    def _made(self, y: int, row: int, width: int, count: int) -> Strip:
+    def _made(self, y: int, row: int, width: int, count: int) -> list[Segment]:
         self.lines_made += 1
         columns = self.columns(max(0, width - 2))
         if y == 0:
@@ -258,10 +256,8 @@ class LiveTable(Listing):
             return self._line("  ", columns, titles, self.get_component_rich_style("listing--header"), width)
         if row >= count:
             if row or count:
-                return Strip.blank(width, self.rich_style)
-            muted = self.get_component_rich_style("live-table--nothing")
-            said = fitted("  " + self.nothing, width)
-            return Strip([Segment(said, muted)], width)
+                return [Segment(" " * width, self.rich_style)]
+            return [Segment(fitted("  " + self.nothing, width), self.get_component_rich_style("live-table--nothing"))]
         cells = self.cells(row, columns)
         if row != self.cursor:
             if self._plain is None:
@@ -271,7 +267,9 @@ class LiveTable(Listing):
         bare = [Cell(cell.text) for cell in cells]
         return self._line("›" + self.mark(row), columns, bare, self.get_component_rich_style("listing--cursor"), width)
 
-    def _line(self, mark: str, columns: Sequence[Column], cells: Sequence[Cell], base: Style, width: int) -> Strip:
+    def _line(
+        self, mark: str, columns: Sequence[Column], cells: Sequence[Cell], base: Style, width: int
+    ) -> list[Segment]:
         segments: list[Segment] = []
         text, used, gap = mark, 2, " " * self.GAP
         for column, cell in zip(columns, cells, strict=True):
@@ -286,4 +284,4 @@ class LiveTable(Listing):
             else:
                 text += said
         segments.append(Segment(text + " " * (width - used), base))
-        return Strip(segments, width) if used <= width else Strip(segments).adjust_cell_length(width, base)
+        return segments if used <= width else Segment.adjust_line_length(segments, width, base)
