@@ -1,11 +1,20 @@
 """The runs of this machine: where they are looked for, and in which order they come."""
 
+import tempfile
 from pathlib import Path
+
+import pytest
 
 from envhub.store import BrokenRun, open_writer
 from envhub.watching import RunFeed, RunsFeed
 from tests.live_control.conftest import Guest, Watch, until
 from tests.store.records import RESOLVED, record, write
+
+
+@pytest.fixture(autouse=True)
+def nobody_elses_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hubs that somebody runs beside the tests are looked for in the user's temporary folder, too."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 async def test_runs_of_several_folders_come_live_ones_first(tmp_path: Path) -> None:
