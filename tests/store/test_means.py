@@ -1,10 +1,14 @@
 """Means kept up to date: the same as counted anew, at the cost of what is new."""
 
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from envhub import Outcome, Score
+from envhub.errors import RunDirectoryError
 from envhub.statistics import RunningMeans
 from envhub.store import open_run, open_writer
 from envhub.store.means import StoredMeans
@@ -67,3 +71,27 @@ async def test_means_that_were_handed_out_stay_as_they_are(tmp_path: Path) -> No
         await writer.flush()
         assert (first.finished, stored.read().finished) == (1, 2)
         assert first.finished == 1
+
+
+async def test_readings_at_once_count_nothing_twice(tmp_path: Path) -> None:
+    await write(tmp_path, [record(f"g{number}-0") for number in range(400)])
+    for _ in range(5):
+        stored = StoredMeans(tmp_path)
+        with ThreadPoolExecutor(8) as threads:
+            readings = [threads.submit(stored.read) for _ in range(8)]
+        assert [reading.result().finished for reading in readings] == [400] * 8
+
+
+async def test_a_row_that_cannot_be_leaves_what_was_counted_as_it_was(tmp_path: Path) -> None:
+    stored = StoredMeans(tmp_path)
+    await write(tmp_path, [record("a-0")])
+    assert stored.read().finished == 1
+    await write(tmp_path, [record("b-0"), record("c-0")], resume=True)
+    with closing(sqlite3.connect(tmp_path / "run.db")) as connection, connection:
+        connection.execute("UPDATE rollouts SET reward = NULL WHERE rollout_id = 'c-0'")
+    for _ in range(2):
+        with pytest.raises(RunDirectoryError, match="damaged: a scored rollout has a finite reward"):
+            stored.read()
+    with closing(sqlite3.connect(tmp_path / "run.db")) as connection, connection:
+        connection.execute("UPDATE rollouts SET reward = 0.5 WHERE rollout_id = 'c-0'")
+    assert (stored.read().finished, stored.read().reward_sum) == (3, 2.5)

@@ -4,7 +4,9 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 
+from envhub.errors import RunDirectoryError
 from envhub.rollout import Outcome
 from envhub.statistics import RunningMeans
 from envhub.store.source import Source
@@ -13,13 +15,14 @@ _NEW = "SELECT id, seq, effective, outcome, reward, passed FROM rollouts WHERE s
 
 
 class StoredMeans:
-    """What `RunReader` would count anew. Blocking; belongs to one thread at a time."""
+    """What `RunReader` would count anew. Blocking; a reading waits for one that goes on in another thread."""
 
     def __init__(self, directory: Path, planned: int = 0) -> None:
         """`planned` is how many samples the run is to play."""
         self._directory = directory
         self._means = RunningMeans(planned=planned)
         self._seq = self._last = 0
+        self._reading = Lock()
 
     def read(self) -> RunningMeans:
         """The means as of now, a resumed run's earlier rollouts included.
@@ -28,14 +31,20 @@ class StoredMeans:
             RunDirectoryError: there is no run (any more), or it is damaged.
             StoreError: it could not be read just now.
         """
-        with closing(Source(self._directory)) as source, source.connect() as connection:
-            rows = connection.execute(_NEW, (self._seq,)).fetchall()
-        last = self._last
-        for row_id, seq, is_effective, word, reward, passed in rows:
-            outcome, verdict = Outcome(word), None if passed is None else bool(passed)
-            if is_effective:
-                self._means.add(outcome, reward, verdict)
-            elif row_id <= last:  # it was counted, and a later attempt has taken its place
-                self._means.withdraw(outcome, reward, verdict)
-            self._seq, self._last = max(self._seq, seq), max(self._last, row_id)
-        return replace(self._means, outcomes=Counter(self._means.outcomes))
+        with self._reading:
+            with closing(Source(self._directory)) as source, source.connect() as connection:
+                rows = connection.execute(_NEW, (self._seq,)).fetchall()
+            means = replace(self._means, outcomes=Counter(self._means.outcomes))
+            seq, last = self._seq, self._last
+            try:
+                for row_id, row_seq, is_effective, word, reward, passed in rows:
+                    outcome, verdict = Outcome(word), None if passed is None else bool(passed)
+                    if is_effective:
+                        means.add(outcome, reward, verdict)
+                    elif row_id <= self._last:  # it was counted, and a later attempt has taken its place
+                        means.withdraw(outcome, reward, verdict)
+                    seq, last = max(seq, row_seq), max(last, row_id)
+            except (TypeError, ValueError) as error:
+                raise RunDirectoryError(f"the run in {self._directory} is damaged: {error}") from error
+            self._means, self._seq, self._last = means, seq, last
+            return means

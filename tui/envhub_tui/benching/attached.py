@@ -58,10 +58,11 @@ def _pair(directory: Path, environ: Mapping[str, str], rollouts: int) -> Pair:
         # By lot, for a run does things every half second and every two: some would always fall into the same windows.
         lot = random.Random(directory.name)
         while run.done < _TO * rollouts and not run.is_over:
-            first = lot.random() < 0.5
-            for is_watched in (first, not first):
-                done, cpu = _window(run, terminal, is_watched=is_watched)
-                taken[is_watched] = (taken[is_watched][0] + done, taken[is_watched][1] + cpu)
+            order = lot.sample((False, True), 2)
+            windows = [(is_watched, *_window(run, terminal, is_watched=is_watched)) for is_watched in order]
+            if run.done < _TO * rollouts:  # else the run's end is in them
+                for is_watched, done, cpu in windows:
+                    taken[is_watched] = (taken[is_watched][0] + done, taken[is_watched][1] + cpu)
         if not terminal.is_running:
             raise HubError(f"`hub watch` ended while it was measured: {terminal.words()[-2000:]}")
     if not all(done for done, _ in taken.values()):

@@ -100,7 +100,7 @@ def bench(provider: str | None, quick: bool, as_json: bool) -> None:
         environ = world(scratch)
         live = measure_live(scratch, environ, 2_000 if quick else 10_000, say)
         opening = measure_opening(scratch, environ, 2_000 if quick else 100_000, say, live)
-        pairs = measure_attached(scratch, environ, 1 if quick else 5, 1_000 if quick else 6_000, say)
+        pairs = measure_attached(scratch, environ, 1 if quick else 5, 2_000 if quick else 6_000, say)
     report = TuiReport(live, opening, pairs, quick)
     if as_json:
         typer.echo(json.dumps(report.as_json()))

@@ -27,7 +27,7 @@ _ASK_AGAIN_SECONDS = 2.0
 """Between looks through the transcripts that were added."""
 _ROOM_FOR_PARTS = 110
 """Cells from which on it is read what rewards are made of."""
-_PARTS_SECONDS = 1.0
+_PARTS_SECONDS = 0.5
 """Between such readings while a run plays: what is done then comes in faster than anybody reads."""
 
 
