@@ -2,7 +2,6 @@
 
 import logging
 import os
-import signal
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -86,7 +85,7 @@ def break_sandboxes() -> None:
     for process in psutil.Process(os.getpid()).children(recursive=True):
         with suppress(psutil.NoSuchProcess):  # it ended as another one did
             if "supervisor" in process.name():
-                os.kill(process.pid, signal.SIGKILL)
+                process.kill()
 
 
 async def test_tools_share_a_sandbox_that_setup_has_filled() -> None:
