@@ -9,6 +9,7 @@ from envhub.observe.finding import Finding
 from envhub_sandboxes.docker.address import addresses
 from envhub_sandboxes.docker.engine import ping
 from envhub_sandboxes.images.from_map import load_from_map
+from envhub_sandboxes.process.walls import BareLimits, Namespaces, missing_tools
 
 
 def findings() -> Iterator[Finding]:
@@ -19,12 +20,22 @@ def findings() -> Iterator[Finding]:
         yield Finding("bubblewrap", "missing", purpose, "apt-get install bubblewrap")
     else:
         yield Finding("bubblewrap", "ok", purpose)
+    yield _process_walls()
     try:
         count = len(load_from_map().rules)
     except ConfigError as error:
         yield Finding("image table", "broken", str(error), "mend the file, or name another in ENVHUB_IMAGES")
     else:
         yield Finding("image table", "ok", f"{count} images stand in for others")
+
+
+def _process_walls() -> Finding:
+    """What sandboxes made of processes do not hold, behind the walls whose programs are here."""
+    name = "process sandboxes"
+    for walls in (Namespaces, BareLimits):
+        if not missing_tools(walls.kind):
+            return Finding(name, "ok", f"{walls.kind}; they do not hold everything: {'; '.join(walls().limitations)}")
+    return Finding(name, "missing", "programs without containers", f"install {' and '.join(missing_tools('limits'))}")
 
 
 async def _engine() -> Finding:

@@ -22,7 +22,7 @@ def names_of(file: Path) -> set[str]:
 
 
 def test_every_row_is_there_and_names_a_test() -> None:
-    assert [int(row) for row in ROWS] == list(range(1, 26))
+    assert [int(row) for row in ROWS] == list(range(1, 27))
     for line in TABLE.read_text().splitlines():
         if re.match(r"\| \d+ \|", line):
             assert "::test_" in line, line

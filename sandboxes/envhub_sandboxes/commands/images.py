@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,6 +31,9 @@ def build_image(
     tag: Annotated[
         str | None, typer.Option(help="A name for it, as for a base that cannot be pulled; it is then never pruned.")
     ] = None,
+    network: Annotated[
+        str, typer.Option("--build-network", metavar="none|bridge", help="What its instructions reach.")
+    ] = "bridge",
     timeout_seconds: Annotated[float, typer.Option("--timeout", min=1, help="Seconds a build may take.")] = 1800.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -38,7 +42,7 @@ def build_image(
     Bases that cannot be pulled are looked up in the table `from` of ~/.config/envhub/images.toml, or of the file
     that ENVHUB_IMAGES names.
     """
-    from envhub.cli.options import assignments
+    from envhub.cli.options import assignments, build_network
     from envhub.errors import UsageError
     from envhub.loop import run_async
     from envhub.sandbox import Build
@@ -51,7 +55,11 @@ def build_image(
     if folder is not None:
         given = assignments(arguments or [], "--arg")
         wanted = Build(
-            context=folder.resolve(), dockerfile=dockerfile, arguments=given, timeout_seconds=timeout_seconds
+            context=folder.resolve(),
+            dockerfile=dockerfile,
+            arguments=given,
+            network=build_network(network),
+            timeout_seconds=timeout_seconds,
         )
     run_async(_build, wanted, tag, as_json)
 
@@ -79,15 +87,22 @@ def prune_images(
 async def _build(wanted: "Build | None", tag: str | None, as_json: bool) -> None:
     from dataclasses import asdict
 
+    from envhub.amounts import clock
     from envhub.cli.console import remarks
     from envhub_sandboxes.docker.engine import connect_engine
     from envhub_sandboxes.images import ensure_image
 
     console = remarks()
+    started = time.monotonic()
+
+    def say(line: str) -> None:
+        """The steps, and when each begins: what they say themselves is told where one fails."""
+        if line.lower().startswith(("step ", "pull")):
+            after = clock(time.monotonic() - started)
+            console.print(f"{after}  {line}", style="dim", markup=False, highlight=False)
+
     async with connect_engine() as engine:
-        image = await ensure_image(
-            engine, wanted, say=lambda line: console.print(line, style="dim", markup=False, highlight=False)
-        )
+        image = await ensure_image(engine, wanted, say=say)
         if tag is not None:
             name, _, version = tag.partition(":") if ":" in tag.rpartition("/")[2] else (tag, "", "latest")
             await engine.call(engine.api.tag, image.reference, name, version, force=True)

@@ -94,12 +94,12 @@ async def _sweep(as_json: bool) -> None:
 
 async def _shell(name: str, command: list[str], user: str) -> int:
     from envhub_sandboxes.docker.engine import connect_engine
-    from envhub_sandboxes.docker.live import find_container
+    from envhub_sandboxes.docker.live import command_user, find_container
     from envhub_sandboxes.docker.shell import open_shell
 
     async with connect_engine() as engine:
         container = await find_container(engine, name)
-        return await open_shell(engine, container.id, command, user)
+        return await open_shell(engine, container.id, command, user or await command_user(engine, container.id))
 
 
 def _table(found: "list[LiveContainer]") -> "Table":

@@ -1,7 +1,7 @@
 """What is used of docker-py's low-level client, with types; the values are the engine's own JSON."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 Json = dict[str, Any]
 
@@ -38,7 +38,7 @@ class EngineApi(Protocol):
         changes: str | None = None,
         conf: Mapping[str, Any] | None = None,
     ) -> Json: ...
-    def put_archive(self, container: str, path: str, data: bytes) -> bool: ...
+    def put_archive(self, container: str, path: str, data: bytes | Iterable[bytes]) -> bool: ...
     def get_archive(self, container: str, path: str, chunk_size: int = ...) -> tuple[Iterator[bytes], Json]: ...
 
     def exec_create(
@@ -84,3 +84,9 @@ class EngineApi(Protocol):
 
     def networks(self, *, filters: Mapping[str, Any] | None = None) -> list[Json]: ...
     def remove_network(self, net_id: str) -> None: ...
+
+
+def given_names(image: Json) -> list[str]:
+    """The names of an image in the engine's list; some engines write one for an image that has none."""
+    names = cast("list[str]", image.get("RepoTags") or [])
+    return [name for name in names if not name.startswith("<none>")]

@@ -7,6 +7,7 @@ from typing import Literal
 
 import anyio
 
+from envhub.errors import said
 from envhub_sandboxes.docker.engine import Engine, EngineAway, EngineError
 
 ATTACH_SECONDS = 30.0
@@ -121,7 +122,7 @@ async def hijack(engine: Engine, path: str, body: bytes) -> tuple[asyncio.Stream
     except TimeoutError as error:
         raise EngineError(f"{engine.name} did not answer {path} within {ATTACH_SECONDS:g} s; is it well?") from error
     except (OSError, EOFError) as error:
-        raise EngineAway(f"{engine.name} at {engine.address.url} broke off {path}: {error}") from error
+        raise EngineAway(f"{engine.name} at {engine.address.url} broke off {path}: {said(error)}") from error
 
 
 async def _upgrade(engine: Engine, path: str, body: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -7,10 +7,15 @@ from envhub.errors import ConfigError
 from envhub.sandbox import MIB, Resources, SandboxRef, SandboxSpec
 from envhub_sandboxes.docker.api import Json
 from envhub_sandboxes.docker.engine import Engine
-from envhub_sandboxes.docker.layout import SUPERVISOR_FOLDER, Image, Layout
+from envhub_sandboxes.docker.layout import ROOT, SUPERVISOR_FOLDER, Image, Layout
 
 SUPERVISOR = f"{SUPERVISOR_FOLDER}/supervisor"
 ROOT_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
+_NUMBERS = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "KILL": 5, "SETGID": 6, "SETUID": 7}
+SUPERVISOR_CAPABILITIES = ("KILL", "SETGID", "SETPCAP", "SETUID")
+"""With which it takes ids of its own, ends commands, and leaves them no capability but those of the profile."""
+SUPERVISOR_ID = 65_431
+"""The supervisor's own user and group, and the next number with it: nobody's in any image we know of."""
 SHARED_MEMORY_BYTES = 64 << 20
 _MOST = {"core": 0}
 _PODMANS_MOST = _MOST | {"nofile": 16_384, "nproc": 32_768}
@@ -42,8 +47,8 @@ def arguments(
     return {
         "Image": image.id,
         "Entrypoint": [SUPERVISOR],
-        "Cmd": [],
-        "User": plan.first_user,
+        "Cmd": _orders(spec, plan) if volume else [],
+        "User": ROOT if volume else plan.first_user,
         "WorkingDir": plan.workdir,
         "Env": [f"{name}={value}" for name, value in environment.items()],
         "Labels": dict(labels),
@@ -59,12 +64,24 @@ def arguments(
     }
 
 
+def _orders(spec: SandboxSpec, plan: Layout) -> list[str]:
+    """What the supervisor is told of those whom it runs commands as."""
+    kept = sum(1 << _NUMBERS[name] for name in _capabilities(spec))
+    ids = ["--as", plan.first_user, "--own-id", str(SUPERVISOR_ID)]
+    return ["--filter", *ids, "--capabilities", f"{kept:x}"]
+
+
+def _capabilities(spec: SandboxSpec) -> tuple[str, ...]:
+    """Those that commands of root have."""
+    return ROOT_CAPABILITIES if spec.profile == "root-compat" else ()
+
+
 def _walls(spec: SandboxSpec, plan: Layout, volume: str | None, has_quota: bool) -> Json:
     resources = spec.resources
     walls: dict[str, Any] = {
         "NetworkMode": spec.network,
         "CapDrop": ["ALL"],
-        "CapAdd": list(ROOT_CAPABILITIES) if spec.profile == "root-compat" else [],
+        "CapAdd": sorted({*_capabilities(spec), *(SUPERVISOR_CAPABILITIES if volume else ())}),
         "SecurityOpt": ["no-new-privileges"],
         "Privileged": False,
         "ReadonlyRootfs": not plan.has_writable_root,
@@ -167,7 +184,7 @@ def in_force(engine: Engine, spec: SandboxSpec, image: Image, plan: Layout, insp
         image_digest=image.id,
         profile=spec.profile,
         network=spec.network,
-        user=plan.command_user or str(inspected["Config"].get("User") or plan.first_user),
+        user=plan.user,
         runner=runner,
         resources=Resources(
             cpus=round(limits["cpus"], 3),

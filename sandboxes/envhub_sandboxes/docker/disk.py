@@ -6,6 +6,7 @@ from typing import Protocol
 
 import anyio
 
+from envhub.errors import SandboxOverrun
 from envhub_sandboxes.docker.ended import ContainerStream
 from envhub_sandboxes.docker.engine import Engine, EngineError
 from envhub_sandboxes.docker.labels import RUN
@@ -42,5 +43,7 @@ async def _look(engine: Engine, run: str, live: Mapping[str, Measured]) -> None:
         box = live.get(str(container["Names"][0]).lstrip("/"))
         most, written = box.most_root_bytes if box else None, int(container.get("SizeRw") or 0)
         if box is not None and most is not None and written > most:
-            box.stream.reason = f"it wrote {written:,} bytes to its root, where {most:,} were allowed"
+            box.stream.ended = SandboxOverrun(
+                f"the sandbox is gone: it wrote {written:,} bytes to its root, where {most:,} were allowed"
+            )
             await engine.call_again(engine.api.kill, container["Id"])

@@ -4,6 +4,7 @@ import time
 
 import anyio
 
+from envhub.errors import SandboxError, SandboxOverrun
 from envhub_sandboxes.docker.api import Json
 from envhub_sandboxes.docker.attach import Attached
 from envhub_sandboxes.docker.engine import Engine, EngineError
@@ -19,19 +20,22 @@ class ContainerStream:
         self._engine, self._container, self._attached = engine, container, attached
         self._since = int(time.time()) - 1
         self._is_closed = False
-        self.reason: str | None = None
-        """Set by who ends the container on purpose."""
+        self.ended: SandboxError | None = None
+        """Set by who ends the container on purpose: why."""
 
     async def receive(self) -> bytes:
         """Some bytes.
 
         Raises:
+            SandboxError: somebody has ended the container, and why; or what ran in it has (`SandboxOverrun`).
             ConnectionResetError: the container has ended, and why; or the engine has.
         """
         data = await self._attached.receive()
         if data or self._is_closed:
             return data
-        reason = self.reason or await why_ended(self._engine, self._container, self._since)
+        if self.ended is not None:
+            raise self.ended
+        reason = await why_ended(self._engine, self._container, self._since)
         said = self._attached.errors
         raise ConnectionResetError(f"{reason}; it said: {said[-500:]}" if said else reason)
 
@@ -50,7 +54,11 @@ class ContainerStream:
 
 
 async def why_ended(engine: Engine, container: str, since: int) -> str:
-    """A container's end in words; never raises for what the engine does not know."""
+    """A container's end in words; never raises for what the engine does not know.
+
+    Raises:
+        SandboxOverrun: its programs, or the files it keeps in memory, left its first process none.
+    """
 
     def noted() -> list[Json]:
         until = int(time.time()) + 1
@@ -67,10 +75,10 @@ async def why_ended(engine: Engine, container: str, since: int) -> str:
 def _told(events: list[Json]) -> str:
     actions: dict[str, Json] = {str(event.get("Action") or event.get("status")): event for event in events}
     died = actions.get("die") or actions.get("died")
-    if "oom" in actions and died is not None and _status(died) == _KILLED:
-        return "its container was killed by the kernel for want of memory"
     if "kill" in actions:
         return "its container was killed from outside"
+    if "oom" in actions and died is not None and _status(died) == _KILLED:
+        raise SandboxOverrun("the sandbox is gone: what ran in it used up its memory, and the kernel ended it")
     if died is None:
         return "its container's connection was cut by the engine"
     return f"its container ended with exit status {_status(died)}"

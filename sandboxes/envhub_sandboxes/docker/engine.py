@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import anyio
 from anyio import CapacityLimiter, to_thread
 
-from envhub.errors import SandboxError
+from envhub.errors import SandboxError, said
 from envhub.sandbox import ProviderUnavailable
 from envhub_sandboxes.docker.address import Address, addresses
 from envhub_sandboxes.docker.api import EngineApi, Json
@@ -106,10 +106,10 @@ class Engine:
             raise EngineError(f"{self.name} did not answer {what} within {waited:.0f} s; is it well?") from error
         except (RequestException, OSError) as error:
             raise EngineAway(
-                f"{self.name} at {self.address.url} broke off {what}: {error}; is it still running?"
+                f"{self.name} at {self.address.url} broke off {what}: {said(error)}; is it still running?"
             ) from error
         except DockerException as error:
-            raise EngineError(f"{self.name} could not be asked for {what}: {error}") from error
+            raise EngineError(f"{self.name} could not be asked for {what}: {said(error)}") from error
 
 
 def _named(function: object, arguments: tuple[object, ...]) -> str:
@@ -187,4 +187,4 @@ def _connect(address: Address) -> Engine:
         api = client(CALL_SECONDS)
         return Engine(address, api, client(SLOW_SECONDS), api.version())
     except (DockerException, OSError) as error:
-        raise NoEngine(f"the container engine at {address.url} cannot be spoken to: {error}") from error
+        raise NoEngine(f"the container engine at {address.url} cannot be spoken to: {said(error)}") from error

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 
 import anyio
 
-from envhub.errors import NotOffered, SandboxError
+from envhub.errors import NotOffered, SandboxError, SandboxOverrun, said
 from envhub.sandbox import (
     FILE_BYTES,
     MOST_SECONDS,
@@ -33,6 +33,7 @@ from envhub_sandboxes.docker.engine import Engine, EngineError
 from envhub_sandboxes.docker.engine_program import EngineCommand, EngineProgram, worded
 from envhub_sandboxes.docker.layout import Layout
 from envhub_sandboxes.docker.way_in import way_in
+from envhub_sandboxes.supervisor.channel import again
 
 FIRST_PROCESS: Json = {"Entrypoint": ["/bin/sh", "-c", "exec cat >/dev/null"], "Cmd": []}
 """Ends when its input does, which is when the hub does; so nothing is left behind without a supervisor either."""
@@ -84,7 +85,7 @@ class EngineExecSandbox:
     ) -> None:
         self._engine, self._container, self._name, self._ref = engine, container, name, ref
         self._plan, self._stream = plan, stream
-        self._broken: str | None = None
+        self._broken: SandboxError | None = None
         self._ended = anyio.Event()
 
     @property
@@ -113,17 +114,19 @@ class EngineExecSandbox:
 
     def break_off(self, reason: str) -> None:
         """Have every later call fail with this reason."""
-        self._broken = self._broken or reason
+        self._broken = self._broken or SandboxError(reason)
 
     async def read(self) -> None:
         """Notice the container's end."""
         try:
             while await self._stream.receive():
                 pass
-            reason = "its connection was closed"
+            reason = SandboxError("the sandbox is gone: its connection was closed")
+        except SandboxError as error:
+            reason = error
         except OSError as error:
-            reason = str(error)
-        self._broken = self._broken or f"the sandbox is gone: {reason}"
+            reason = SandboxError(f"the sandbox is gone: {said(error)}")
+        self._broken = self._broken or reason
         self._ended.set()
 
     async def exec(
@@ -146,7 +149,7 @@ class EngineExecSandbox:
             with anyio.fail_after(seconds):
                 done = await self._run(program, stdin, output_bytes)
         except TimeoutError as error:
-            raise await self._end(f"a command ran for more than {seconds:g} s") from error
+            raise await self._end(f"a command ran for more than {seconds:g} s", SandboxOverrun) from error
         except anyio.get_cancelled_exc_class():
             await self._end("a command was given up")
             raise
@@ -165,7 +168,7 @@ class EngineExecSandbox:
                 yield _Streamed(program, self)
             is_over = program.has_ended
         except TimeoutError as error:
-            raise await self._end("a command ran past its deadline") from error
+            raise await self._end("a command ran past its deadline", SandboxOverrun) from error
         finally:
             with anyio.CancelScope(shield=True):
                 await program.aclose()
@@ -270,7 +273,7 @@ class EngineExecSandbox:
 
     async def _start(self, command: EngineCommand) -> EngineProgram:
         if self._broken is not None:
-            raise SandboxError(self._broken)
+            raise again(self._broken)
         try:
             return await EngineProgram.begin(self._engine, self._container, command)
         except (EngineError, CommandNotStarted) as error:
@@ -309,19 +312,19 @@ class EngineExecSandbox:
         """What to say of a container that is not there, once its stream has told why."""
         with anyio.move_on_after(KILL_SECONDS):
             await self._ended.wait()
-        return SandboxError(self._broken or f"the sandbox is gone: {what}")
+        return again(self._broken or SandboxError(f"the sandbox is gone: {what}"))
 
-    async def _end(self, why: str) -> SandboxError:
+    async def _end(self, why: str, kind: type[SandboxError] = SandboxError) -> SandboxError:
         """Kill the whole container, and wait until it is dead."""
-        self._broken = f"the sandbox was ended: {why}, and the engine's exec cannot end it alone"
-        self._stream.reason = why
+        self._broken = kind(f"the sandbox was ended: {why}, and the engine's exec cannot end it alone")
+        self._stream.ended = self._broken
         with anyio.move_on_after(KILL_SECONDS, shield=True):
             try:
                 await self._engine.call_again(self._engine.api.kill, self._container)
             except EngineError as error:
                 logger.debug("what is being ended may have ended already: %s", error)
             await self._ended.wait()
-        return SandboxError(self._broken)
+        return again(self._broken)
 
     def _at(self, path: str) -> str:
         return posixpath.join(self._plan.workdir, path)

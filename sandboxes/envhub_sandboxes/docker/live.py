@@ -1,6 +1,7 @@
 """The containers of hubs on an engine: whose they are, and finding one by a part of its name."""
 
 import difflib
+import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from envhub.errors import UsageError
+from envhub_sandboxes.docker.api import given_names
 from envhub_sandboxes.docker.engine import Engine
 from envhub_sandboxes.docker.labels import (
     BOOT,
@@ -90,6 +92,17 @@ async def find_container(engine: Engine, wanted: str) -> LiveContainer:
     return pick(running, wanted)
 
 
+async def command_user(engine: Engine, container: str) -> str:
+    """Whom commands of a container run as: its supervisor, which has ids of its own, was told; empty without one.
+
+    Raises:
+        EngineError: the engine cannot be asked.
+    """
+    inspected = await engine.call_again(engine.api.inspect_container, container)
+    orders = cast("list[str]", inspected["Config"].get("Cmd") or [])
+    return next((user for name, user in itertools.pairwise(orders) if name == "--as"), "")
+
+
 def pick(containers: Sequence[LiveContainer], wanted: str) -> LiveContainer:
     """The one that is meant.
 
@@ -112,9 +125,10 @@ def pick(containers: Sequence[LiveContainer], wanted: str) -> LiveContainer:
 
 
 async def _image_names(engine: Engine) -> dict[str, str]:
-    """The names of images by their digests, by which containers are made of them."""
+    """The names of images by their digests, by which containers are made of them; without those that have none."""
     images = await engine.call_again(engine.api.images)
-    return {str(image["Id"]): str(image["RepoTags"][0]) for image in images if image.get("RepoTags")}
+    named = [(str(image["Id"]), given_names(image)) for image in images]
+    return {digest: names[0] for digest, names in named if names}
 
 
 def _begins(container: LiveContainer, wanted: str) -> bool:

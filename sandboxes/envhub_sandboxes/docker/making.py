@@ -21,6 +21,7 @@ from envhub_sandboxes.docker.engine import Engine, EngineError
 from envhub_sandboxes.docker.folders import unpack
 from envhub_sandboxes.docker.labels import labels, this_process
 from envhub_sandboxes.docker.layout import Image, Layout
+from envhub_sandboxes.docker.restored import remove_leftovers
 from envhub_sandboxes.docker.snapshot import DockerSnapshot, take_snapshot
 from envhub_sandboxes.docker.volume import supervisor_volume
 from envhub_sandboxes.docker.way_in import way_in
@@ -226,6 +227,7 @@ class Maker:
         if recipe.snapshot is None:
             await unpack(sandbox, recipe.seed)
         else:
+            await remove_leftovers(sandbox, recipe.snapshot.leftovers)
             await unpack(sandbox, recipe.snapshot.archive, user=user)
 
     async def _snapshot(self, recipe: Recipe, id: str, sandbox: Sandbox) -> DockerSnapshot:
@@ -238,6 +240,7 @@ class Maker:
             recipe.seed,
             run=self.run,
             ttl_seconds=recipe.spec.ttl_seconds,
+            most_bytes=recipe.spec.resources.disk_bytes,
             discarded=self._discarded,
         )
 

@@ -10,13 +10,14 @@ import anyio
 from anyio import to_thread
 
 from envhub.errors import SandboxError
-from envhub.sandbox import Sandbox
+from envhub.sandbox import Sandbox, SandboxFileError
 from envhub_sandboxes.docker.api import Json
 from envhub_sandboxes.docker.engine import Engine, EngineError
 from envhub_sandboxes.docker.folders import MOST_BYTES, changes, pack
 from envhub_sandboxes.docker.inside_image import image_seed, looked_into
 from envhub_sandboxes.docker.labels import PURPOSE, RUN, labels, this_process
 from envhub_sandboxes.docker.layout import SUPERVISOR_FOLDER, Image, Layout
+from envhub_sandboxes.docker.restored import put_back
 
 DISCARD_SECONDS = 30.0
 _NOT_FOUND = 404
@@ -37,11 +38,36 @@ class DockerSnapshot:
     engine: Engine = field(repr=False)
     discarded: set[str] = field(repr=False)
     """Images of its provider's that are no longer wanted and not gone yet; an engine keeps one that is in use."""
+    origin: Image = field(repr=False)
+    """What its container was made of."""
+    run: str = field(repr=False)
+    ttl_seconds: float = field(repr=False)
+    altered: frozenset[str] = field(default=frozenset(), repr=False)
+    """Those of the changed paths that the image has, too."""
+    leftovers: tuple[str, ...] = ()
+    """Empty files where the image has nothing, to be removed from each container that starts from it."""
 
     @property
     def has_writable_root(self) -> bool:
         """Whether its root is part of it."""
         return self.image is not None
+
+    async def restored(self, paths: Sequence[str]) -> "DockerSnapshot":
+        """The same files, but at these paths the image's.
+
+        Raises:
+            SandboxError: it cannot be made.
+        """
+        if self.image is None:
+            raise SandboxError(f"the snapshot {self.id!r} is not of a writable root", retryable=False)
+        async with put_back(self.engine, self.origin, self.image, paths, self.altered, self.run) as done:
+            if done is None:
+                return self
+            container, restored, leftovers = done
+            image = await _commit(self.engine, container, self.run, self.ttl_seconds)
+        gone = tuple(f"{path}/" for path in restored)
+        left = [path for path in self.changed if path not in restored and not path.startswith(gone)]
+        return replace(self, id=f"{self.id}-restored", image=image, changed=left, leftovers=tuple(leftovers))
 
     async def discard(self) -> None:
         """Give its storage back, or have it given back with the last container that was started from it; idempotent."""
@@ -72,11 +98,13 @@ async def take_snapshot(
     *,
     run: str,
     ttl_seconds: float,
+    most_bytes: int,
     discarded: set[str],
 ) -> DockerSnapshot:
     """Stop a container's processes and keep its files.
 
     Raises:
+        SandboxFileError: more was written to its root than `most_bytes`, holes of sparse files included (`EDQUOT`).
         SandboxError: it broke, or its files are more than can be kept.
     """
     await sandbox.stop()
@@ -85,17 +113,37 @@ async def take_snapshot(
     name = f"{container}-{time.time_ns():x}"
     if not plan.has_writable_root:
         changed = await to_thread.run_sync(changes, archive, seed)
-        return DockerSnapshot(name, changed, archive, None, engine, discarded)
-    found = _paths(await engine.call_again(engine.api.diff, container) or [], plan)
+        return DockerSnapshot(name, changed, archive, None, engine, discarded, image, run, ttl_seconds)
+    await _see_that_it_fits(engine, container, most_bytes)
+    listed = await engine.call_again(engine.api.diff, container) or []
+    found = _paths(listed, plan)
+    altered = frozenset(str(change["Path"]) for change in listed if int(change["Kind"]) == _ALTERED)
     if plan.volumes:  # which the engine's list leaves out
         async with looked_into(engine, image, run) as fresh:
             before = await image_seed(engine, fresh, image, replace(plan, seeded=plan.volumes), MOST_BYTES)
         found = sorted({*found, *await to_thread.run_sync(changes, archive, before)})
+    kept = await _commit(engine, container, run, ttl_seconds)
+    return DockerSnapshot(name, found, archive, kept, engine, discarded, image, run, ttl_seconds, altered)
+
+
+async def _see_that_it_fits(engine: Engine, container: str, most_bytes: int) -> None:
+    """An engine copies a hole of terabytes byte by byte."""
+    found = await engine.call_again(engine.api.containers, size=True, filters={"id": [container]})
+    written = int(found[0].get("SizeRw") or 0) if found else 0
+    if written > most_bytes:
+        raise SandboxFileError(
+            f"no snapshot is taken of {written:,} bytes written to the root, where {most_bytes:,} are allowed",
+            "EDQUOT",
+        )
+
+
+async def _commit(engine: Engine, container: str, run: str, ttl_seconds: float) -> str:
+    """An image of a container's root."""
     marks = labels(this_process(), run, time.time() + ttl_seconds, "snapshot")
     wording = "\n".join(f'LABEL {key}="{value}"' for key, value in marks.items())
     # A commit that is not answered may still be made; the label's deadline then sees to it.
     made = await engine.call(engine.slow_api.commit, container, pause=True, changes=wording)
-    return DockerSnapshot(name, found, archive, made.get("Id") or made["ID"], engine, discarded)
+    return str(made.get("Id") or made["ID"])
 
 
 def _paths(found: list[Json], plan: Layout) -> list[str]:

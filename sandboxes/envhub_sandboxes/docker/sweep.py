@@ -11,6 +11,8 @@ from envhub_sandboxes.docker.labels import FILTER, Owner, is_leftover, this_proc
 
 GONE = (404, 409)
 """The engine's statuses for what another has removed, or is about to."""
+REMOVE_SECONDS = 15.0
+"""After which a leftover that an engine does not get rid of is left to a later sweep."""
 
 
 @dataclass
@@ -45,8 +47,11 @@ async def sweep(engine: Engine, *, now: float | None = None, here: Owner | None 
 
     async def remove(kind: list[str], name: str, thing: Json) -> None:
         try:
-            await _remove(engine, thing, kind is swept.containers, kind is swept.images)
-            kind.append(name)
+            with anyio.move_on_after(REMOVE_SECONDS):
+                await _remove(engine, thing, kind is swept.containers, kind is swept.images)
+                kind.append(name)
+                return
+            swept.problems.append(f"{engine.name} did not remove {name} within {REMOVE_SECONDS:g} s")
         except EngineError as error:
             if error.status not in GONE:
                 swept.problems.append(str(error))

@@ -27,7 +27,7 @@ def way_in(engine: Engine, name: str, plan: Layout) -> Container:
             engine=cast(Literal["docker", "podman"], engine.kind),
             name=name,
             address=None if is_known else address.url,
-            user=plan.command_user or None,
+            user=plan.user,
         )
     except ValidationError as error:
         told = error.errors(include_url=False, include_input=False)[0]

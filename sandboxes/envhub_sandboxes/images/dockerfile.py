@@ -62,6 +62,17 @@ def rewrite(text: str, arguments: Mapping[str, str], replace: Callable[[str], st
     return "".join(written)
 
 
+def apart(text: str, label: str) -> str:
+    """A Dockerfile with a label in each of its stages, so that no step is taken for one of a build without it."""
+    written: list[str] = []
+    for instruction in instructions(text):
+        written.append(instruction.written)
+        if instruction.line.partition(" ")[0].upper() == "FROM":
+            ending = "" if instruction.written.endswith("\n") else "\n"
+            written.append(f"{ending}LABEL {label}\n")
+    return "".join(written)
+
+
 def _from(
     match: re.Match[str],
     written: str,

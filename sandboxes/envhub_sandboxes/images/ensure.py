@@ -15,7 +15,7 @@ from envhub.sandbox import Build
 from envhub_sandboxes.docker.api import Json
 from envhub_sandboxes.docker.engine import Engine, EngineError
 from envhub_sandboxes.images.context import Context, read_context
-from envhub_sandboxes.images.dockerfile import external_images, rewrite
+from envhub_sandboxes.images.dockerfile import apart, external_images, rewrite
 from envhub_sandboxes.images.from_map import OWN_BASE, FromMap, load_from_map
 from envhub_sandboxes.images.lock import cache_folder, image_lock, note_use
 from envhub_sandboxes.images.reference import ImageRef
@@ -28,6 +28,7 @@ MARK, ABOUT = "envhub", "envhub.image"
 BASE_NAME, BUILD_NAME = "envhub/base", "envhub/build"
 PULL_SECONDS = 1800.0
 BUILDS_AT_ONCE = 2
+NO_NETWORK = "It was built without a network; --build-network bridge (or --set build_network=bridge) gives builds one."
 _FORM = "1"
 """Part of every content hash; another one builds all images anew."""
 
@@ -162,6 +163,8 @@ class Images:
         }
         replaced = {name: had.name for name, had in bases.items() if had.name != name}
         dockerfile = rewrite(context.dockerfile, wanted.arguments, lambda name: replaced.get(name, name))
+        if wanted.network != "bridge":  # what a step could not reach may be missing in what it left
+            dockerfile = apart(dockerfile, f"envhub.build-network={wanted.network}")
         fingerprint = await to_thread.run_sync(context.fingerprint)
         digests = {name: had.digest for name, had in bases.items()}
         parts = [_FORM, fingerprint, dockerfile, json.dumps([dict(wanted.arguments), digests], sort_keys=True)]
@@ -195,10 +198,12 @@ class Images:
                     tag=tag,
                     arguments=wanted.arguments,
                     labels=labels,
+                    network=wanted.network,
                     progress=progress,
                 )
             except BuildFailed as error:
-                raise BuildFailed(f"the build of {str(wanted.context / wanted.dockerfile)!r} {error}") from error
+                hint = "" if wanted.network == "bridge" else f"\n{NO_NETWORK}"
+                raise BuildFailed(f"the build of {str(wanted.context / wanted.dockerfile)!r} {error}{hint}") from error
 
 
 def _pack(context: Context, target: Path, dockerfile: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from envhub_sandboxes.docker.api import Json
+from envhub_sandboxes.docker.api import Json, given_names
 from envhub_sandboxes.docker.engine import Engine, EngineError
 from envhub_sandboxes.docker.labels import PID
 from envhub_sandboxes.images.ensure import ABOUT, BASE_NAME
@@ -101,8 +101,7 @@ async def _remove(engine: Engine, cache: Path, image: OwnImage, pruned: Pruned) 
 
 def _own(image: Json, users: list[str], cache: Path) -> OwnImage:
     about = cast("dict[str, Any]", json.loads(image["Labels"][ABOUT]))
-    tags = cast("list[str]", image.get("RepoTags") or [])
-    names = [name for name in tags if name != "<none>:<none>"]
+    names = given_names(image)
     content, digest = str(about["content"]), str(image["Id"])
     ours = [name for name in names if name.rpartition(":")[2] == content]
     kind = "base" if any(BASE_NAME in name for name in ours) else "build"

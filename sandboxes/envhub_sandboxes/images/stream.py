@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from anyio import to_thread
 
-from envhub.errors import SandboxError
+from envhub.errors import SandboxError, said
 from envhub_sandboxes.docker.address import TCP_PORT, TLS_PORT, Address
 from envhub_sandboxes.docker.engine import Engine, EngineError
 
@@ -60,6 +60,7 @@ async def build(
     tag: str,
     arguments: Mapping[str, str],
     labels: Mapping[str, str],
+    network: str,
     progress: Progress,
 ) -> None:
     """Build an image of a packed context with the engine's own builder.
@@ -73,6 +74,7 @@ async def build(
         "dockerfile": dockerfile,
         "buildargs": json.dumps(dict(arguments)),
         "labels": json.dumps(dict(labels)),
+        "networkmode": network,
         "rm": "1",
         "forcerm": "1",
     }
@@ -119,7 +121,9 @@ async def _post(
                 raise EngineError(_reason(await answer.text()), answer.status)
             yield answer
     except (aiohttp.ClientError, OSError) as error:
-        raise EngineError(f"{engine.name} at {engine.address.url} broke off: {error}; is it still running?") from error
+        raise EngineError(
+            f"{engine.name} at {engine.address.url} broke off: {said(error)}; is it still running?"
+        ) from error
 
 
 def _connection(address: Address) -> tuple[str, aiohttp.BaseConnector]:
@@ -160,7 +164,7 @@ def _credentials(name: str) -> dict[str, str]:
     try:
         found = untyped.load_config().resolve_authconfig(untyped.resolve_repository_name(name)[0])
     except DockerException as error:
-        raise EngineError(f"the credentials for {name!r} could not be had: {error}") from error
+        raise EngineError(f"the credentials for {name!r} could not be had: {said(error)}") from error
     if not found:
         return {}
     return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(found).encode()).decode()}

@@ -116,7 +116,11 @@ class ProcessProvider:
                 await to_thread.run_sync(self._copy_supervisor)
                 self._walls = await self._first_that_works()
                 told = "; ".join(self._walls.limitations)
-                logger.warning("process sandboxes (walls: %s) do not hold everything: %s", self._walls.kind, told)
+                logger.warning(
+                    "programs run in process sandboxes (%s), which hold less than containers: `hub doctor`",
+                    self._walls.kind,
+                )
+                logger.info("process sandboxes (walls: %s) do not hold everything: %s", self._walls.kind, told)
             return self._walls
 
     async def _first_that_works(self) -> Walls:

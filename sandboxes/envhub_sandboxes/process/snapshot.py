@@ -22,6 +22,15 @@ class FileSnapshot:
             f"{folder}/{file.path}" for folder, files in zip(self._folders, self._files, strict=True) for file in files
         )
 
+    async def restored(self, paths: Sequence[str]) -> "FileSnapshot":
+        """The files without those at or below these paths: a fresh sandbox has none of them."""
+        above = tuple(f"{path}/" for path in paths)
+        kept = [
+            [file for file in files if not f"{folder}/{file.path}/".startswith(above)]
+            for folder, files in zip(self._folders, self._files, strict=True)
+        ]
+        return self if kept == self._files else FileSnapshot(f"{self.id}-restored", self._folders, kept)
+
     async def discard(self) -> None:
         """Let go of the files."""
         self._folders, self._files = (), ()

@@ -19,6 +19,8 @@ WORKDIR = "/workspace"
 NOBODY = 65_534
 _FIRST_USER, _USERS = 1_900_000_000, 200_000_000
 """Run by root, each sandbox has a user id of its own from these: no account, and nobody else's."""
+_FIRST_SUPERVISOR = 2_200_000_000
+"""From here on, two for each of those: what its supervisor has."""
 _SHARED_MEMORY_BYTES = 64 << 20
 _SUPERVISOR = "/.supervisor"
 _COMMON = (
@@ -90,8 +92,8 @@ class Namespaces:
             *(option for path in spec.shown for option in _shown(path)),
             *("--ro-bind", str(supervisor), _SUPERVISOR),
             *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", workdir, "--"),
-            *_limited(spec, spec.resources.pids, uid),
-            _SUPERVISOR,
+            *_limited(spec, spec.resources.pids),
+            *_supervisor(_SUPERVISOR, uid),
         )
         environment = {"PATH": machine.path, "HOME": workdir, "LANG": "C.UTF-8", **spec.environment}
         limits = Limits(memory_bytes=spec.resources.memory_bytes)
@@ -146,7 +148,7 @@ class BareLimits:
         limits = Limits(memory_bytes=spec.resources.memory_bytes, file_bytes=spec.resources.disk_bytes)
         user = uid or os.geteuid()
         return Cell(
-            command=(*_limited(spec, self._processes + spec.resources.pids, uid), str(own)),
+            command=(*_limited(spec, self._processes + spec.resources.pids), *_supervisor(str(own), uid)),
             cwd=str(work),
             surroundings=Surroundings(str(work), {**environment, **spec.environment}, limits=limits),
             folders=(str(work),),
@@ -155,16 +157,27 @@ class BareLimits:
         )
 
 
-def _limited(spec: SandboxSpec, processes: int, uid: int | None) -> tuple[str, ...]:
-    become = () if uid is None else (f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all")
-    return ("prlimit", f"--nproc={processes}:{processes}", "--core=0:0", "setpriv", "--no-new-privs", *become)
+def _limited(spec: SandboxSpec, processes: int) -> tuple[str, ...]:
+    return ("prlimit", f"--nproc={processes}:{processes}", "--core=0:0", "setpriv", "--no-new-privs")
+
+
+def _supervisor(program: str, uid: int | None) -> tuple[str, ...]:
+    """Started by root it takes ids of its own, and commands have others."""
+    if uid is None:
+        return (program, "--filter")
+    return (program, "--filter", "--as", f"{uid}:{uid}", "--own-id", str(_own_id(uid)), "--capabilities", "0")
+
+
+def _own_id(uid: int) -> int:
+    return _FIRST_SUPERVISOR + 2 * (uid - _FIRST_USER)
 
 
 def _user_options(uid: int | None) -> tuple[str, ...]:
-    """Root becomes another user inside, with capabilities that go with root; others get a user namespace."""
+    """Root's supervisor starts with what it needs to become another user; others get a user namespace."""
     if uid is None:
         return ("--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY))
-    return ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
+    needed = ("CAP_KILL", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID")
+    return tuple(option for name in needed for option in ("--cap-add", name))
 
 
 def _root_options(machine: Machine, folder: Path, user: int) -> list[str]:

@@ -23,6 +23,11 @@ _FEED_BYTES = WINDOW // 2
 """Input waits for as much room as this, so that it does not go out in crumbs."""
 
 
+def again(error: SandboxError) -> SandboxError:
+    """The same error, for another call that meets it."""
+    return type(error)(str(error), retryable=error.retryable)
+
+
 class Failure(Exception):
     """The supervisor's `f`: an errno, and what was tried."""
 
@@ -54,7 +59,7 @@ class Channel:
         """Bytes that may still be sent."""
         self.has_started = False
         """Whether a first credit has come."""
-        self.broken: str | None = None
+        self.broken: SandboxError | None = None
         self._end: bytes | None = None
         self._failure: Failure | None = None
         self._unacknowledged = 0
@@ -89,7 +94,7 @@ class Channel:
         """Output came in."""
         raise ValueError(f"{len(data)} bytes on channel {self.number}, which asked for none")
 
-    def break_off(self, reason: str) -> None:
+    def break_off(self, reason: SandboxError) -> None:
         """The connection is gone."""
         self.broken = reason
         self.wake()
@@ -117,7 +122,9 @@ class Channel:
             raise self._failure
         if self._end is not None:
             return self._end
-        raise SandboxError(self.broken or "a sandbox's answer was asked for before it came")
+        if self.broken is None:
+            raise SandboxError("a sandbox's answer was asked for before it came")
+        raise again(self.broken)
 
     async def finish(self, seconds: float) -> bytes:
         """Wait for its end; past these seconds the whole sandbox counts as broken.
@@ -225,7 +232,7 @@ class Streaming(Channel):
         """
         while not self._pending:
             if self.broken is not None:
-                raise SandboxError(self.broken)
+                raise again(self.broken)
             if self.is_over:
                 return None
             await self.change()

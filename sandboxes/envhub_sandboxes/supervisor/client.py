@@ -11,7 +11,7 @@ import anyio.abc
 
 from envhub.errors import SandboxError
 from envhub.sandbox import ByteStream
-from envhub_sandboxes.supervisor.channel import Channel, Streaming
+from envhub_sandboxes.supervisor.channel import Channel, Streaming, again
 from envhub_sandboxes.supervisor.frames import ACCEPTED, HEADER, MAX_PAYLOAD, VERSION, frame, read_string
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Connection:
         self._has_outgoing = anyio.Event()
         self._is_drained = anyio.Event()
         self._most_bytes = MAX_PAYLOAD + 5
-        self._broken: str | None = None
+        self._broken: SandboxError | None = None
         self._greeted = anyio.Event()
         self.hello = Hello(0, 0, "")
 
@@ -65,7 +65,7 @@ class Connection:
             SandboxError: the connection is broken.
         """
         if self._broken is not None:
-            raise SandboxError(self._broken)
+            raise again(self._broken)
         if number is None:
             self._last_number = number = (self._last_number + 1) % ACCEPTED
         self._channels[number] = channel
@@ -118,9 +118,10 @@ class Connection:
         self._last_number += 1  # the answer is of no interest
         self.post("T", self._last_number, struct.pack("<I", min(int(seconds) + 1, 0xFFFF_FFFF)))
 
-    def break_off(self, reason: str) -> None:
+    def break_off(self, reason: str | SandboxError) -> None:
         """Take the sandbox for broken: every pending call, and every later one, fails with this reason."""
         if self._broken is None:
+            reason = reason if isinstance(reason, SandboxError) else SandboxError(reason)
             self._broken = reason
             self._outgoing.clear()
             self._greeted.set()
@@ -137,7 +138,7 @@ class Connection:
         with anyio.move_on_after(seconds):
             await self._greeted.wait()
         if self._broken is not None:
-            raise SandboxError(self._broken)
+            raise again(self._broken)
         if not self._greeted.is_set():
             raise SandboxError(f"a sandbox's supervisor did not come up within {seconds:g} s")
         if self.hello.version != VERSION:
@@ -149,10 +150,12 @@ class Connection:
 
     async def read(self) -> None:
         """Take frames in until the stream ends."""
-        reason = "the sandbox is gone: its supervisor ended"
+        reason: str | SandboxError = "the sandbox is gone: its supervisor ended"
         try:
             while self._broken is None and (data := await self._stream.receive()):
                 self._feed(data)
+        except SandboxError as error:
+            reason = error
         except _GONE as error:
             reason = f"the sandbox is gone: its connection broke ({error or type(error).__name__})"
         except (ValueError, struct.error) as error:

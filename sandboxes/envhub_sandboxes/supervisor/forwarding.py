@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from envhub.errors import SandboxError
+from envhub.errors import SandboxError, said
 from envhub.sandbox import ByteStream, Connector, SandboxFileError
 from envhub_sandboxes.supervisor.channel import Channel, Failure, Streaming
 
@@ -17,8 +17,8 @@ logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 30.0
 CLOSE_SECONDS = 5.0
-MOST_CONNECTIONS = 256
-"""At one time, of one port; what comes beyond is closed."""
+MOST_CONNECTIONS = 64
+"""At one time, of one port; what comes beyond is closed. Each takes files of the hub that all sandboxes share."""
 
 
 async def forward(connection: "Connection", port: int, connect: Connector, seconds: float) -> None:
@@ -36,7 +36,7 @@ async def forward(connection: "Connection", port: int, connect: Connector, secon
         channel.give_up()
         connection.forget(channel.number)
         if isinstance(error, Failure):
-            raise SandboxFileError(f"port {port} of the sandbox cannot be had: {error}", error.reason) from error
+            raise SandboxFileError(f"port {port} of the sandbox cannot be had: {said(error)}", error.reason) from error
         raise
 
 

@@ -1,24 +1,14 @@
 """The supervisor's program as it is put into a sandbox: one static file for each architecture.
 
-Wheels and editable installs bring the programs along. In a checkout whose C source changed since, they are compiled
-anew where the compiler is installed. That takes seconds: call from a thread, `anyio.to_thread.run_sync(payload, arch)`.
+The programs lie beside their source, in a checkout as in an installation; nothing is compiled here.
 """
 
-import logging
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from envhub.errors import SandboxError
 from envhub_sandboxes.supervisor import compilation
-from envhub_sandboxes.supervisor.compilation import ARCHITECTURES, CompilationError
+from envhub_sandboxes.supervisor.compilation import ARCHITECTURES, FOLDER
 
-logger = logging.getLogger(__name__)
-
-FOLDER = Path(__file__).parent
-"""Where the source lies, and `bin/` with what was built from it."""
-_CACHE = FOLDER / "bin" / ".cache"
-"""The compiler's, of this checkout alone: one of a name known to other users could be theirs."""
 _OTHER_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
 """What container engines and some kernels call them."""
 
@@ -39,14 +29,12 @@ def payload_path(architecture: str, folder: Path = FOLDER) -> Path:
         SandboxError: no supervisor is built for it.
     """
     name = _known(architecture)
+    program = compilation.program_path(folder, name)
     if not compilation.is_current(folder, name):
-        _build(name, folder)
-    return compilation.program_path(folder, name)
-
-
-def source_digest(folder: Path = FOLDER) -> str:
-    """What the programs are built from, as a SHA-256 in hex: another digest, another supervisor."""
-    return compilation.source_digest(folder)
+        state = "older than its source" if program.exists() else "not there"
+        problem = f"the sandbox supervisor for {name} is {state}; build it with `{compilation.COMMAND}`"
+        raise SandboxError(problem, retryable=False)
+    return program
 
 
 def _known(architecture: str) -> str:
@@ -57,21 +45,3 @@ def _known(architecture: str) -> str:
         problem = f"no sandbox supervisor for a machine of architecture {architecture!r}; there are: {listing}"
         raise SandboxError(problem, retryable=False)
     return name
-
-
-def _build(architecture: str, folder: Path) -> None:
-    """Compile what is absent or outdated, once however many processes ask at the same time."""
-    is_there = compilation.program_path(folder, architecture).exists()
-    problem = f"the sandbox supervisor for {architecture} is {'older than its source' if is_there else 'not built'}"
-    if not compilation.has_compiler():
-        cure = f"run `pip install -e .` in the checkout, or `pip install {compilation.COMPILER}` and try again"
-        raise SandboxError(f"{problem}; {cure}", retryable=False)
-    lock = folder / "bin" / ".lock"
-    try:
-        lock.parent.mkdir(exist_ok=True)
-        with FileLock(lock, timeout=compilation.COMPILE_SECONDS):
-            if not compilation.is_current(folder, architecture):
-                logger.warning("%s: it is compiled now, which takes up to a minute the first time", problem)
-                compilation.compile_program(folder, architecture, _CACHE)
-    except (CompilationError, OSError, Timeout) as error:
-        raise SandboxError(f"{problem}, and could not be built in {lock.parent}: {error}", retryable=False) from error

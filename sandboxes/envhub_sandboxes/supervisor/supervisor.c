@@ -14,15 +14,22 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pwd.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -116,6 +123,16 @@ static int spares[2] = {-1, -1};
 static struct rlimit files_limit; /* as commands are to find it */
 static rlim_t open_most;          /* how many files this process may have open */
 static bool no_new_privileges;
+
+struct identity {
+    uid_t uid;
+    gid_t gid;
+    char home[256], name[64];
+};
+
+static struct identity acting;       /* whose files it handles, and whom commands run as that name nobody else */
+static bool is_apart;                /* it has ids of its own, that no command has */
+static uint64_t command_capabilities; /* those that commands of root have, where it stands apart */
 
 static void kill_everything(void);
 
@@ -552,12 +569,6 @@ static FILE *open_regular(const char *path) {
     return fd < 0 ? NULL : fdopen(fd, "r");
 }
 
-struct identity {
-    uid_t uid;
-    gid_t gid;
-    char home[256], name[64];
-};
-
 /* `name`, `uid`, either with `:group` or `:gid`; from /etc/passwd and /etc/group of the sandbox. */
 static int identify(const char *user, struct identity *identity) {
     char name[256], *rest;
@@ -596,8 +607,7 @@ static int identify(const char *user, struct identity *identity) {
     return ENOENT;
 }
 
-static int become(const struct identity *identity) {
-    if (geteuid() == identity->uid && getegid() == identity->gid) return 0;
+static int take_groups(const struct identity *identity) {
     gid_t groups[64] = {identity->gid};
     size_t count = 1;
     FILE *file = *identity->name ? open_regular("/etc/group") : NULL;
@@ -605,10 +615,31 @@ static int become(const struct identity *identity) {
         for (char **member = entry->gr_mem; *member && count < 64; member++)
             if (strcmp(*member, identity->name) == 0) groups[count++] = entry->gr_gid;
     if (file) fclose(file);
-    if (setgroups(count, groups) || setresgid(identity->gid, identity->gid, identity->gid) ||
+    return setgroups(count, groups) ? errno : 0;
+}
+
+/* Have these capabilities, as far as they are had, and of those that programs inherit none but `inherited`. */
+static int hold_capabilities(uint64_t held, uint64_t inherited) {
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[2];
+    if (syscall(SYS_capget, &header, data)) return errno;
+    for (int half = 0; half < 2; half++) {
+        data[half].effective = data[half].permitted &= (uint32_t)(held >> 32 * half);
+        data[half].inheritable &= (uint32_t)(inherited >> 32 * half);
+    }
+    return syscall(SYS_capset, &header, data) ? errno : 0;
+}
+
+static int become(const struct identity *identity) {
+    if (!is_apart && geteuid() == identity->uid && getegid() == identity->gid) return 0;
+    bool is_other = identity->uid != acting.uid || identity->gid != acting.gid;
+    if (is_apart && is_other && !(command_capabilities >> CAP_SETUID & 1)) return EPERM; /* no command could do so */
+    int error = identity == &acting ? 0 : take_groups(identity); /* whose groups it has already */
+    if (error) return error;
+    if (setresgid(identity->gid, identity->gid, identity->gid) ||
         setresuid(identity->uid, identity->uid, identity->uid))
         return errno;
-    return 0;
+    return is_apart ? hold_capabilities(identity->uid ? 0 : command_capabilities, command_capabilities) : 0;
 }
 
 static void set_limits(int resource, uint64_t soft, uint64_t hard) {
@@ -658,6 +689,9 @@ static void run_command(const struct order *order, const int fds[3], int failure
         if (!error) error = become(&identity);
         if (error) give_up(failure_fd, error, "becoming its user");
         setenv("HOME", identity.home, 1);
+    } else if (is_apart) {
+        int error = become(&acting);
+        if (error) give_up(failure_fd, error, "becoming its user");
     }
     if (no_new_privileges) prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (*order->cwd && chdir(order->cwd)) give_up(failure_fd, errno, "entering its working directory");
@@ -1136,7 +1170,7 @@ static void begin_write(uint32_t id, struct reader *reader) {
     if (!*channel->path) return fail(channel, EINVAL, "writing to no path");
     struct identity identity;
     int error = *user ? identify(user, &identity) : 0;
-    bool is_other = *user && !error && (identity.uid != geteuid() || identity.gid != getegid());
+    bool is_other = *user && !error && (identity.uid != acting.uid || identity.gid != acting.gid);
     free(user);
     if (error) return fail(channel, error, "finding the file's user");
     error = make_folders(channel->path, is_other ? &identity : NULL);
@@ -1412,6 +1446,124 @@ static void hear_hub(void) {
     }
 }
 
+/* ---- apart from commands ---------------------------------------------------------------------------------------- */
+
+/* Take ids that nothing else has. The kernel lets a process change another's limits, trace it or read its memory where
+ * all ids of both are one; those of this process differ among themselves, so that they are nobody's, not even of a root
+ * that may become anyone. Files are still handled, and commands run, as whom `acting` says. */
+static const char *stand_apart(uid_t own) {
+    const uint64_t needed = 1ull << CAP_KILL | 1ull << CAP_SETGID | 1ull << CAP_SETUID;
+    if (take_groups(&acting)) return "the groups of its user cannot be taken";
+    for (unsigned long each = 0; each < 64; each++)
+        if (!(command_capabilities >> each & 1) && prctl(PR_CAPBSET_DROP, each, 0, 0, 0) && errno != EINVAL)
+            return "the capabilities of its commands cannot be bounded";
+    if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) || setresgid(own, own, own + 1) || setresuid(own, own, own + 1))
+        return "its own ids cannot be taken";
+    if (hold_capabilities(needed | command_capabilities, command_capabilities))
+        return "its own capabilities cannot be kept";
+    setfsgid(acting.gid);
+    setfsuid(acting.uid);
+    if (setfsuid((uid_t)-1) != (int)acting.uid) return "files cannot be handled as its user";
+    return NULL;
+}
+
+/* Of each architecture whose programs run on this machine: the numbers of the calls that are looked at. */
+struct calls {
+    uint32_t architecture, clone, unshare, clone3, prlimit;
+    uint32_t steers[4]; /* set the scheduling of the process that their first argument names */
+    uint32_t priority, io_priority;
+};
+static const struct calls every_call[] = {
+#if defined(__x86_64__)
+    {AUDIT_ARCH_X86_64, 56, 272, 435, 302, {142, 144, 203, 314}, 141, 251},
+    {AUDIT_ARCH_I386, 120, 310, 435, 340, {154, 156, 241, 351}, 97, 289},
+#elif defined(__aarch64__)
+    {AUDIT_ARCH_AARCH64, 220, 97, 435, 261, {118, 119, 122, 274}, 140, 30},
+    {AUDIT_ARCH_ARM, 120, 337, 435, 369, {154, 156, 241, 380}, 97, 314},
+#endif
+};
+
+enum { MOST_STEPS = 192 };
+static struct sock_filter steps[MOST_STEPS];
+static unsigned short step_count;
+
+static void step(uint16_t code, uint32_t value, uint8_t jump_if, uint8_t jump_else) {
+    steps[step_count++] = (struct sock_filter){code, jump_if, jump_else, value};
+}
+
+/* The lower or the upper half of an argument; both architectures are little endian. */
+static void load_argument(unsigned index, unsigned half) {
+    step(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args) + 8 * index + 4 * half, 0, 0);
+}
+
+static void answer(uint32_t error) {
+    step(BPF_RET | BPF_K, error ? SECCOMP_RET_ERRNO | error : SECCOMP_RET_ALLOW, 0, 0);
+}
+
+/* Where the call is this one (its number is loaded): refuse it if an argument is `value`, else allow it. */
+static void refuse_where_argument_is(uint32_t call, unsigned argument, uint32_t value) {
+    step(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4);
+    load_argument(argument, 0);
+    step(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
+    answer(EPERM);
+    answer(0);
+}
+
+/* The same for two calls that name a process in their second argument, or with `everyone` in their first a whole user. */
+static void refuse_priority(uint32_t call, uint32_t everyone) {
+    step(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 6);
+    load_argument(0, 0);
+    step(BPF_JMP | BPF_JEQ | BPF_K, everyone, 2, 0);
+    load_argument(1, 0);
+    step(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)self, 0, 1);
+    answer(EPERM);
+    answer(0);
+}
+
+static void refuse_user_namespace(uint32_t call) {
+    step(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4);
+    load_argument(0, 0);
+    step(BPF_JMP | BPF_JSET | BPF_K, CLONE_NEWUSER, 0, 1);
+    answer(EPERM);
+    answer(0);
+}
+
+/* Let no program make a user namespace, in which it would be root, or set the limits or the scheduling of this process.
+ * Flags of `clone3` lie in memory, where no filter sees them: it is refused as unknown, and libraries take `clone`. */
+static const char *install_filter(void) {
+    for (size_t index = 0; index < sizeof every_call / sizeof *every_call; index++) {
+        const struct calls *calls = &every_call[index];
+        step(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
+        unsigned short guarded = step_count;
+        step(BPF_JMP | BPF_JEQ | BPF_K, calls->architecture, 0, 0);
+        step(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+        if (calls->architecture == AUDIT_ARCH_X86_64) step(BPF_ALU | BPF_AND | BPF_K, ~0x40000000u, 0, 0); /* x32 */
+        step(BPF_JMP | BPF_JEQ | BPF_K, calls->clone3, 0, 1);
+        answer(ENOSYS);
+        refuse_user_namespace(calls->clone);
+        refuse_user_namespace(calls->unshare);
+        step(BPF_JMP | BPF_JEQ | BPF_K, calls->prlimit, 0, 8);
+        load_argument(0, 0);
+        step(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)self, 0, 5);
+        load_argument(2, 0); /* where new limits lie; without them it reads */
+        step(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 2);
+        load_argument(2, 1);
+        step(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
+        answer(EPERM);
+        answer(0);
+        for (int number = 0; number < 4; number++) refuse_where_argument_is(calls->steers[number], 0, (uint32_t)self);
+        refuse_priority(calls->priority, PRIO_USER);
+        refuse_priority(calls->io_priority, 3);
+        answer(0);
+        steps[guarded].jf = (uint8_t)(step_count - guarded - 1);
+    }
+    answer(0);
+    struct sock_fprog program = {step_count, steps};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0))
+        return "the filter of its system calls cannot be installed";
+    return NULL;
+}
+
 /* ---- the loop --------------------------------------------------------------------------------------------------- */
 
 struct watch {
@@ -1538,22 +1690,60 @@ static void open_counters(void) {
     if (memory_fd < 0) memory_fd = open("/sys/fs/cgroup/memory/memory.usage_in_bytes", O_RDONLY | O_CLOEXEC);
 }
 
+struct options {
+    const char *as;
+    uint32_t own;
+    bool is_filtered;
+};
+
+static bool read_options(int argc, char **argv, struct options *options) {
+    for (int index = 1; index < argc; index++) {
+        const char *name = argv[index], *value = index + 1 < argc ? argv[index + 1] : NULL;
+        if (!strcmp(name, "--no-new-privileges"))
+            no_new_privileges = true;
+        else if (!strcmp(name, "--filter"))
+            options->is_filtered = true;
+        else if (value && !strcmp(name, "--ttl"))
+            ends_at_us = now_us() + (uint64_t)(strtod(argv[++index], NULL) * 1e6);
+        else if (value && !strcmp(name, "--as"))
+            options->as = argv[++index];
+        else if (value && !strcmp(name, "--own-id"))
+            options->own = (uint32_t)strtoul(argv[++index], NULL, 10);
+        else if (value && !strcmp(name, "--capabilities"))
+            command_capabilities = strtoull(argv[++index], NULL, 16);
+        else
+            return false;
+    }
+    return !options->own == !options->as;
+}
+
+/* Set up what separates this process from commands. */
+static void separate(const struct options *options) {
+    const char *problem = NULL;
+    acting = (struct identity){.uid = geteuid(), .gid = getegid()};
+    if (options->as) {
+        int error = identify(options->as, &acting);
+        if (error) dprintf(2, "unable to find user %s: %s\n", options->as, strerror(error)), _exit(1);
+        problem = stand_apart(options->own);
+        is_apart = true;
+    }
+    if (!problem && options->is_filtered) problem = install_filter();
+    if (problem) quit(problem);
+}
+
 int main(int argc, char **argv) {
     self = getpid();
     close_from(3); /* what whoever started this process forgot is not for commands */
-    for (int index = 1; index < argc; index++) {
-        if (!strcmp(argv[index], "--ttl") && index + 1 < argc)
-            ends_at_us = now_us() + (uint64_t)(strtod(argv[++index], NULL) * 1e6);
-        else if (!strcmp(argv[index], "--no-new-privileges"))
-            no_new_privileges = true;
-        else {
-            dprintf(2, "usage: supervisor [--ttl SECONDS] [--no-new-privileges]\n");
-            return 2;
-        }
+    struct options options = {0};
+    if (!read_options(argc, argv, &options)) {
+        dprintf(2, "usage: supervisor [--ttl SECONDS] [--no-new-privileges] [--filter] "
+                   "[--as USER --own-id UID [--capabilities HEX]]\n");
+        return 2;
     }
     oom_score_fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
     if (oom_score_fd >= 0 && pread(oom_score_fd, own_oom_score, sizeof own_oom_score - 1, 0) <= 0) shut(&oom_score_fd);
     open_counters();
+    separate(&options);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* no process of the same user can trace it or reach its files */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     for (int number = 1; number < 32; number++) signal(number, SIG_DFL); /* whatever a nohup or a daemon ignored */

@@ -146,6 +146,20 @@ async def test_the_supervisor_cannot_be_ended_from_inside(sandbox: Sandbox) -> N
     assert (await sandbox.exec("echo well")).stdout.text == "well\n"
 
 
+async def test_no_command_can_lower_the_limits_of_the_sandbox(sandbox: Sandbox) -> None:
+    blind = "pid=1; [ $1 = limits ] && pid=$(cut -d' ' -f4 /proc/$PPID/stat); prlimit --pid $pid --nofile=0:0"
+    done = await sandbox.exec(["/bin/sh", "-c", blind, "sh", sandbox.ref.walls])
+    assert "not permitted" in done.stderr.text
+    assert (await sandbox.exec("prlimit --nofile=64 sh -c 'ulimit -n'")).stdout.text == "64\n"
+
+
+async def test_no_program_is_root_of_a_user_namespace(sandbox: Sandbox) -> None:
+    for flags in ("-U", "-Urm", "-Urn"):
+        done = await sandbox.exec(f"unshare {flags} echo root")
+        assert "root" not in done.stdout.text
+    assert (await sandbox.exec("python3 -c 'import threading; threading.Thread().start()'")).exit_status == 0
+
+
 async def test_a_forged_end_is_no_success(sandbox: Sandbox) -> None:
     done = await sandbox.exec("kill -9 $PPID; sleep 1000", timeout_seconds=5)
     assert done.exit_status != 0

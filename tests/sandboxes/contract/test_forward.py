@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from envhub.sandbox import ByteStream, Sandbox, SandboxFileError
+from envhub_sandboxes.supervisor.forwarding import MOST_CONNECTIONS
 from envhub_sandboxes.supervisor.stream import SocketStream
 from tests.ports import free_port  # one kind of walls shares the machine's loopback
 
@@ -103,6 +104,25 @@ async def test_a_socket_that_cannot_be_had_closes_the_connection_and_no_more(san
     done = await sandbox.exec(client(port, 'print(connection.recv(10) or "closed")'))
     assert done.stdout.text == "closed\n" or "Reset" in done.stderr.text
     assert (await sandbox.exec("echo well")).stdout.text == "well\n"
+
+
+async def test_a_sandbox_has_its_share_of_connections_and_no_more(sandbox: Sandbox) -> None:
+    echo, port = Echo(), free_port()
+    await sandbox.forward(port, echo)
+    body = f"""
+    held = [connection] + [socket.create_connection(("127.0.0.1", {port})) for _ in range({MOST_CONNECTIONS + 20})]
+    alive = 0
+    for each in held:
+        try:
+            each.sendall(b"x")
+            alive += each.recv(1) == b"x"
+        except OSError:
+            pass
+    print(alive)
+"""
+    done = await sandbox.exec(client(port, body))
+    assert done.stdout.text == f"{MOST_CONNECTIONS}\n", done.stderr.text
+    assert echo.opened == MOST_CONNECTIONS
 
 
 async def test_a_connection_dies_with_its_program(sandbox: Sandbox) -> None:

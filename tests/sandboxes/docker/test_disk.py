@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from envhub.errors import SandboxError
+from envhub.errors import SandboxOverrun
 from envhub.sandbox import Resources, SandboxSpec
 from envhub_sandboxes.docker.container import NO_QUOTA
 from envhub_sandboxes.docker.provider import DockerProvider
@@ -16,6 +16,6 @@ async def test_a_sandbox_that_writes_too_much_is_ended_and_says_why(provider: Do
         if NO_QUOTA not in sandbox.ref.limitations:
             pytest.skip("this engine's storage bounds roots by itself")
         assert (await sandbox.exec("head -c 1000000 /dev/zero > /little")).exit_status == 0
-        with anyio.fail_after(60), pytest.raises(SandboxError, match="bytes to its root"):
+        with anyio.fail_after(60), pytest.raises(SandboxOverrun, match="bytes to its root"):
             await sandbox.exec("head -c 20000000 /dev/zero > /much; exec sleep 1000", timeout_seconds=900)
         assert not sandbox.is_alive

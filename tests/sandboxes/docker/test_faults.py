@@ -5,7 +5,7 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from envhub.errors import SandboxError
+from envhub.errors import SandboxError, SandboxOverrun
 from envhub.sandbox import Resources, Sandbox, SandboxFileError, SandboxSpec
 from envhub_sandboxes.docker.engine import Engine, EngineError
 from envhub_sandboxes.docker.provider import DockerProvider, docker_provider
@@ -28,6 +28,23 @@ async def test_want_of_memory_is_told_by_the_kernels_counter(provider: DockerPro
         assert (done.exit_status, done.out_of_memory) == (137, False)
         done = await sandbox.exec("kill -9 $$")
         assert (done.exit_status, done.out_of_memory) == (-9, False)
+
+
+async def test_who_has_the_kernel_take_the_sandbox_for_want_of_memory_has_ended_it(
+    provider: DockerProvider, spec: SandboxSpec, engine: Engine
+) -> None:
+    if engine.kind == "podman":
+        pytest.skip("Podman tells of no want of memory")
+    preferred = "echo 1000 > /proc/1/oom_score_adj; for p in $PPID $$; do echo 0 > /proc/$p/oom_score_adj; done"
+    hog = "perl -e '$x = \"a\" x (8 << 20); sleep 100' &"
+    attack = f"{preferred}; for i in $(seq 12); do {hog} done; wait"
+    update = {"profile": "root-compat", "resources": Resources(memory_bytes=64 << 20)}
+    async with provider.open(spec.model_copy(update=update)) as sandbox:
+        with anyio.fail_after(60), pytest.raises(SandboxOverrun, match="used up its memory"):
+            while True:
+                await sandbox.exec(attack)
+        with pytest.raises(SandboxOverrun):
+            await sandbox.stop()
 
 
 async def test_a_fork_bomb_is_bounded_and_dies(sandbox: Sandbox) -> None:
@@ -73,8 +90,9 @@ async def test_a_container_killed_from_outside_breaks_its_command_at_once(
             assert await anext(aiter(program.output())) == ("stdout", b"started\n")
             with suppress(EngineError):  # Podman looks for it once more when it is dead
                 await engine.call(engine.api.kill, sandbox.id)
-            with anyio.fail_after(10), pytest.raises(SandboxError, match="killed from outside"):
+            with anyio.fail_after(10), pytest.raises(SandboxError, match="killed from outside") as caught:
                 await program.wait()
+            assert not isinstance(caught.value, SandboxOverrun)
         assert not sandbox.is_alive
         with pytest.raises(SandboxError, match="killed from outside"):
             await sandbox.exec("true")

@@ -58,8 +58,11 @@ def test_the_walls_of_a_hardened_container() -> None:
     config = arguments(spec, PLAIN, layout(spec, PLAIN), labels={"envhub": "1"}, volume="v")
     walls = config["HostConfig"]
     assert config["Image"] == PLAIN.id
-    assert (config["User"], config["OpenStdin"], config["StdinOnce"]) == (NOBODY, True, True)
-    assert (walls["CapDrop"], walls["CapAdd"], walls["NetworkMode"]) == (["ALL"], [], "none")
+    # The supervisor starts as root and takes ids of its own; commands run as nobody, without capabilities.
+    assert (config["User"], config["OpenStdin"], config["StdinOnce"]) == ("0:0", True, True)
+    assert NOBODY in config["Cmd"]
+    assert (walls["CapDrop"], walls["NetworkMode"]) == (["ALL"], "none")
+    assert sorted(walls["CapAdd"]) == ["KILL", "SETGID", "SETPCAP", "SETUID"]
     assert walls["SecurityOpt"] == ["no-new-privileges"]
     assert (walls["ReadonlyRootfs"], walls["Privileged"], walls["AutoRemove"]) == (True, False, True)
     assert walls["Memory"] == walls["MemorySwap"] == 64 << 20
@@ -76,6 +79,6 @@ def test_root_compat_adds_six_capabilities_and_a_writable_root() -> None:
     spec = SandboxSpec(profile="root-compat")
     walls = arguments(spec, PLAIN, layout(spec, PLAIN), labels={}, volume="v", has_quota=True)["HostConfig"]
     assert walls["CapDrop"] == ["ALL"]
-    assert sorted(walls["CapAdd"]) == ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]
+    assert sorted(walls["CapAdd"]) == ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETPCAP", "SETUID"]
     assert (walls["ReadonlyRootfs"], walls["Tmpfs"]) == (False, {})
     assert walls["StorageOpt"] == {"size": str(spec.resources.disk_bytes)}

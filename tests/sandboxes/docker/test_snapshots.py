@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from envhub.errors import SandboxError
-from envhub.sandbox import Build, SandboxSpec
+from envhub.sandbox import Build, SandboxFileError, SandboxSpec
 from envhub_sandboxes.docker.engine import Engine, EngineError
 from envhub_sandboxes.docker.provider import DockerProvider, docker_provider
 from envhub_sandboxes.docker.snapshot import DockerSnapshot
@@ -108,3 +108,37 @@ async def test_a_snapshot_of_another_form_is_refused(provider: DockerProvider, s
     with pytest.raises(SandboxError, match="root"):
         async with provider.open(spec.model_copy(update={"profile": "root-compat"}), snapshot=snapshot):
             pass
+
+
+async def test_paths_are_put_back_to_what_the_image_has_whatever_became_of_them(
+    provider: DockerProvider, spec: SandboxSpec
+) -> None:
+    spec = spec.model_copy(update={"profile": "root-compat"})
+    changes = """
+        mkdir /opt/x; cp /bin/sh /opt/x/sh; ln -sfn /opt/x /bin; mv /usr/share/base-files /opt/; ln -s /opt /usr/share/base-files
+        echo mine > /etc/debian_version; rm /etc/issue; mkdir /etc/issue; echo new > /usr/local/lib/new.so; echo work > work
+        touch /srv/x; rm /srv/x
+    """  # noqa: E501
+    protected = ["/bin", "/usr/share/base-files", "/etc/debian_version", "/etc/issue", "/usr/local/lib/new.so", "/srv"]
+    look = "ls -ld /bin /usr/share/base-files | cut -c1; cat /etc/debian_version /etc/issue; ls /usr/local/lib /srv"
+    async with provider.open(spec) as sandbox:
+        before = (await sandbox.exec(look)).stdout.text
+        assert (await sandbox.exec(["/usr/bin/dash", "-c", changes])).exit_status == 0
+        snapshot = await sandbox.snapshot()
+    restored = await snapshot.restored(protected)
+    assert {*protected, "/workspace/work"} - {"/srv"} <= set(snapshot.changed)
+    assert "/workspace/work" in restored.changed
+    assert not {*protected[:-1]} & set(restored.changed)
+    async with provider.open(spec, snapshot=restored) as sandbox:
+        assert (await sandbox.exec(look)).stdout.text == before
+        assert (await sandbox.exec("cat work")).stdout.text == "work\n"
+    await restored.discard()
+    await snapshot.discard()
+
+
+async def test_a_hole_of_terabytes_is_no_snapshot(provider: DockerProvider, spec: SandboxSpec) -> None:
+    async with provider.open(spec.model_copy(update={"profile": "root-compat"})) as sandbox:
+        await sandbox.exec("truncate -s 3T /opt/hole")
+        with anyio.fail_after(60), pytest.raises(SandboxFileError) as raised:
+            await sandbox.snapshot()
+    assert raised.value.reason == "EDQUOT"

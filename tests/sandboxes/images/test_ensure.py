@@ -74,6 +74,27 @@ async def test_a_step_that_runs_and_fails_shows_what_it_said(engine: Engine, fol
     assert "not at all" in str(caught.value)
 
 
+async def test_a_build_reaches_the_network_it_is_given(engine: Engine, folder: Path, tmp_path: Path) -> None:
+    base = (await ensure_image(engine, None)).reference
+    ways = "FROM nowhere.invalid/a\nRUN mkdir -p /files && ls /sys/class/net > /files/ways\n"
+    build = write(folder, Dockerfile=ways)
+    rules = {"nowhere.invalid/a*": base}
+    alone = await built(engine, build.model_copy(update={"network": "none"}), tmp_path, rules)
+    assert (await files_of(engine, alone))["ways"][1].split() == [b"lo"]
+    bridged = await built(engine, build, tmp_path, rules)
+    assert bridged != alone
+    assert len((await files_of(engine, bridged))["ways"][1].split()) > 1
+
+
+async def test_a_build_that_fails_without_a_network_names_the_flag(
+    engine: Engine, folder: Path, tmp_path: Path
+) -> None:
+    base = (await ensure_image(engine, None)).reference
+    build = write(folder, Dockerfile="FROM nowhere.invalid/a\nRUN exit 3\n").model_copy(update={"network": "none"})
+    with pytest.raises(BuildFailed, match="--build-network bridge"):
+        await built(engine, build, tmp_path, {"nowhere.invalid/a*": base})
+
+
 async def test_a_cancelled_build_is_stopped_on_the_engine(engine: Engine, folder: Path, tmp_path: Path) -> None:
     base = (await ensure_image(engine, None)).reference
     mark = f"sleep 1000.{secrets.randbelow(1 << 30)}"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub_sandboxes.supervisor.compilation import compile_program, has_compiler
-from envhub_sandboxes.supervisor.payload import FOLDER, payload_path
+from envhub_sandboxes.supervisor.compilation import CACHE, compile_program, has_compiler
+from envhub_sandboxes.supervisor.payload import payload_path
 from tests.sandboxes.supervisor.wire import Victims, Wire
 
 
@@ -29,7 +29,7 @@ def intruder(program: Path) -> Path:
     folder = program.parent / "intruder-source"
     folder.mkdir()
     shutil.copy(Path(__file__).with_name("intruder.c"), folder)
-    made = compile_program(folder, os.uname().machine, FOLDER / "bin" / ".cache")
+    made = compile_program(folder, os.uname().machine, CACHE)
     return Path(shutil.copy(made, program.with_name("intruder")))
 
 

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +45,54 @@ static void reach(pid_t pid) {
     printf("\n");
 }
 
+/* Print what of a process can be steered: its limits, its scheduling. First by who it is that asks, then by whoever that
+ * may become, the target's own users and groups among them. */
+static void steer(pid_t pid, int argc, char **users) {
+    for (int index = -1; index < argc; index++) {
+        fflush(stdout);
+        pid_t child = fork();
+        if (child) {
+            waitpid(child, NULL, 0);
+            continue;
+        }
+        uid_t user = index < 0 ? getuid() : (uid_t)atol(users[index]);
+        if (index >= 0) note("become", setresgid(user, user, user) == 0 && setresuid(user, user, user) == 0);
+        struct rlimit none = {0, 0}, now;
+        note("prlimit", prlimit(pid, RLIMIT_NOFILE, &none, NULL) == 0);
+        note("looked", prlimit(pid, RLIMIT_NOFILE, NULL, &now) == 0);
+        note("scheduler", sched_setscheduler(pid, SCHED_IDLE, &(struct sched_param){0}) == 0);
+        note("priority", setpriority(PRIO_PROCESS, (id_t)pid, 19) == 0);
+        note("users-priority", setpriority(PRIO_USER, user, 19) == 0);
+        cpu_set_t none_but_one;
+        CPU_ZERO(&none_but_one);
+        CPU_SET(0, &none_but_one);
+        note("affinity", sched_setaffinity(pid, sizeof none_but_one, &none_but_one) == 0);
+        note("io", syscall(SYS_ioprio_set, 1, pid, 3 << 13) == 0);
+        note("trace", ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0);
+        exit(0);
+    }
+    printf("\n");
+}
+
+/* Print how a user namespace can be had. */
+static void be_root(void) {
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        note("unshare", unshare(CLONE_NEWUSER) == 0);
+        exit(0);
+    }
+    waitpid(child, NULL, 0);
+    child = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
+    if (child == 0) _exit(0);
+    note("clone", child > 0);
+    unsigned long long arguments[11] = {CLONE_NEWUSER, 0, 0, 0, SIGCHLD};
+    child = (pid_t)syscall(SYS_clone3, arguments, sizeof arguments);
+    if (child == 0) _exit(0);
+    note("clone3", child > 0);
+    printf("\n");
+}
+
 /* As many children as the limit of processes allows. */
 static void fill(void) {
     int children = 0;
@@ -76,6 +125,10 @@ int main(int argc, char **argv) {
     } else if (!strcmp(argv[1], "blind")) {
         struct rlimit none = {0, 0};
         return prlimit(other, RLIMIT_NOFILE, &none, NULL) ? 1 : 0;
+    } else if (!strcmp(argv[1], "steer")) {
+        steer(other, argc - 3, argv + 3);
+    } else if (!strcmp(argv[1], "be-root")) {
+        be_root();
     } else if (!strcmp(argv[1], "signals")) {
         for (int number = 1; number <= 64; number++)
             if (kill(other, number) && errno == EPERM) return 1;

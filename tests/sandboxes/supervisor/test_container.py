@@ -18,6 +18,15 @@ from tests.sandboxes.supervisor.wire import SECONDS, Wire
 
 HARDENED = ("--network", "none", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--user", "65534:65534")
 INTRUDER = "/intruder"
+OWN = 65_431
+_KEPT = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
+NEEDED = (
+    *("--network", "none", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--user", "0:0"),
+    *(f"--cap-add={name}" for name in ("KILL", "SETGID", "SETPCAP", "SETUID")),
+)
+ROOTS = (*NEEDED, *(f"--cap-add={name}" for name in _KEPT))
+AS_NOBODY = ("--filter", "--as", "65534:65534", "--own-id", str(OWN))
+AS_ROOT = ("--filter", "--as", "0:0", "--own-id", str(OWN), "--capabilities", "eb")
 
 
 def _docker(*words: str, data: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
@@ -44,12 +53,14 @@ def image(program: Path, intruder: Path) -> Generator[str]:
 
 
 @contextmanager
-def container(image: str, *options: str, hardened: tuple[str, ...] = HARDENED) -> Generator[Wire]:
+def container(
+    image: str, *options: str, hardened: tuple[str, ...] = HARDENED, orders: tuple[str, ...] = ("--no-new-privileges",)
+) -> Generator[Wire]:
     """A container of the image, gone at the end."""
     name = f"envhub-test-{uuid.uuid4().hex}"
     command = ["docker", "run", "--interactive", "--rm", "--name", name, "--log-driver", "none", *hardened, *options]
     try:
-        with Wire([*command, image, "/supervisor", "--no-new-privileges"]) as wire:
+        with Wire([*command, image, "/supervisor", *orders]) as wire:
             yield wire
     finally:
         _docker("rm", "--force", "--volumes", name)
@@ -152,3 +163,49 @@ def test_the_end_of_its_input_ends_the_container(image: str) -> None:
         wire.start([INTRUDER, "stay"])
         wire.socket.shutdown(1)
         assert wire.process.wait(SECONDS) == 0
+
+
+@pytest.mark.parametrize("walls", [NEEDED, ROOTS], ids=["nobody", "root"])
+def test_no_command_can_steer_it_whoever_that_becomes(image: str, walls: tuple[str, ...]) -> None:
+    orders = AS_NOBODY if walls is NEEDED else AS_ROOT
+    users = ["0", "65534", str(OWN), str(OWN + 1)]
+    with container(image, hardened=walls, orders=orders) as wire:
+        became = set(wire.out([INTRUDER, "steer", "1", *users]).split())
+        # Its own users are no help: the filter knows it by its number, the kernel by ids that differ.
+        assert became == {b"become"}
+        assert wire.out([INTRUDER, "reach", "1"]).split() == ([b"oom_score_adj", b"fd"] if walls is ROOTS else [])
+        assert wire.out([INTRUDER, "print", "on"]).endswith(b"on\n")
+        # Others' limits are theirs to set.
+        assert b"prlimit" in wire.out([INTRUDER, "steer", "0"]).split()
+
+
+def test_without_its_filter_its_ids_alone_keep_its_limits(image: str) -> None:
+    users = ["0", str(OWN), str(OWN + 1)]
+    with container(image, hardened=ROOTS, orders=AS_ROOT[1:]) as wire:
+        reached = wire.out([INTRUDER, "steer", "1", *users]).split()
+        assert reached.count(b"become") == len(users)
+        assert not {b"prlimit", b"looked", b"trace"} & set(reached)
+
+
+def test_a_supervisor_that_shares_its_user_could_be_steered(image: str) -> None:
+    with container(image) as wire, pytest.raises(EOFError):  # shows that nothing else keeps the attempts off
+        wire.run([INTRUDER, "blind", "1"])
+        wire.run([INTRUDER, "print", "on"])
+
+
+def test_commands_have_the_user_that_was_asked_for_and_the_files_too(image: str) -> None:
+    with container(image, "--tmpfs", "/own:mode=0700,uid=65534", hardened=NEEDED, orders=AS_NOBODY) as wire:
+        assert wire.out([INTRUDER, "print", "x"]).split()[0] == b"65534"
+        assert wire.write("/own/folder/file", b"some").number == 4
+        assert wire.write("/not-ours", b"some").failure[1] == "creating the file"
+        for other in ("0", "0:0", "65534:0", "1234"):  # though the supervisor could
+            assert wire.run([INTRUDER, "print", "x"], user=other).failure == (1, "becoming its user")
+    with container(image, hardened=ROOTS, orders=AS_ROOT) as wire:
+        assert wire.out([INTRUDER, "print", "x"]).split()[0] == b"0"
+        assert wire.run([INTRUDER, "print", "x"], user="1234:1234").output.split()[0] == b"1234"
+        assert wire.write("/ours", b"some").number == 4
+
+
+def test_no_program_makes_a_user_namespace(image: str) -> None:
+    with container(image, "--security-opt", "seccomp=unconfined", orders=("--filter",)) as wire:
+        assert wire.out([INTRUDER, "be-root"]) == b"\n"
