@@ -24,7 +24,10 @@ class TableConfig(EnvironmentConfig):
             ConfigError: none was named.
         """
         if not self.data:
-            raise ConfigError("no data: name a file, a folder or a Hugging Face data set with `--set data=PATH`")
+            raise ConfigError(
+                "no data: name a file or a folder with `--set data=PATH`, or a Hugging Face data set with "
+                "`--set data=hf:NAME`"
+            )
         return RowSource(self.data, id_column=self.id_column, split_column=self.split_column)
 
     def tasks(

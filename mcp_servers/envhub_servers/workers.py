@@ -10,7 +10,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
@@ -20,6 +19,9 @@ from typing import Any
 import anyio
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
+
+from envhub.interpreter import PYTHON
+from envhub.secret_variables import clean_environment
 
 MAX_WORKERS = min(4, os.cpu_count() or 1)
 
@@ -37,7 +39,7 @@ class Workers:
 
     def __init__(self, module: str, *, flags: Sequence[str] = (), variables: Mapping[str, str] | None = None) -> None:
         # -P: the caller's folder may hold a `random.py`.
-        self._command = [sys.executable, "-P", *flags, "-m", module]
+        self._command = [*PYTHON, *flags, "-m", module]
         self._variables = variables
         self._idle: deque[_Worker] = deque()
         self._all: set[_Worker] = set()
@@ -133,7 +135,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             start_new_session=True,  # Ctrl-C is the hub's to handle
-            env=variables,
+            env=clean_environment(os.environ) if variables is None else variables,
         )
 
     @property

@@ -21,7 +21,11 @@ from tests.mcp_servers.containers import STAND_INS, Open, Player
 collect_ignore = ["harbor_tasks", "stand_ins"]
 
 PYTHON, DEBIAN = "envhub-test/python:3", "debian:bookworm-slim"
-IMAGES = f'[from]\n"python:3*" = "{PYTHON}"\n"ubuntu:*" = "{DEBIAN}"\n'
+PUBLISHED = "envhub-test/published:1"
+IMAGES = (
+    f'[from]\n"python:3*" = "{PYTHON}"\n"ubuntu:*" = "{DEBIAN}"\n'
+    f'"swebench/*" = "{PUBLISHED}"\n"xingyaoww/*" = "{PUBLISHED}"\n'
+)
 
 
 @pytest.fixture(scope="session")

@@ -52,3 +52,14 @@ class Player:
 
 Open = Callable[..., AbstractAsyncContextManager[Player]]
 """Opens an episode of the first task of an environment class under a configuration."""
+
+
+USES_UP_MEMORY = """\
+for process in /proc/[0-9]*; do echo 0 > $process/oom_score_adj; done 2>/dev/null
+echo 1000 > /proc/1/oom_score_adj
+while :; do
+  for i in $(seq 24); do perl -e '$x = "a" x (8 << 20); sleep 100' & done
+  wait
+done
+"""
+"""A shell script of root that has the kernel end a sandbox of little memory."""

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from envhub import Public, Sandbox, SandboxError, SandboxProvider, SandboxSpec, Secret, Submission, Task, VerifierError
-from envhub.errors import ConfigError
+from envhub.errors import ConfigError, SandboxOverrun
 from envhub.hosting.sandboxes import open_sandboxes
 from envhub.sandbox import Program
 from envhub_servers.code import Code, CodeConfig, CodeSecret
@@ -202,6 +202,8 @@ class Watched:
 
     def __init__(self, provider: SandboxProvider, breaks: Collection[int] = (), *, of: str = "find_program") -> None:
         self._provider, self._breaks, self._of = provider, breaks, of
+        self.overruns: Collection[int] = ()
+        """Those of the programs under which the sandbox goes over its bounds, once they have said something."""
         self.ids: list[str] = []
         self.starts = 0
 
@@ -219,6 +221,10 @@ class Watched:
         self.starts += 1
         return self.starts in self._breaks
 
+    def overruns_now(self, command: Sequence[str]) -> bool:
+        """Whether the sandbox goes over its bounds under the program that was just started."""
+        return self._of in command[-1] and self.starts in self.overruns
+
 
 class _Breaking:
     def __init__(self, sandbox: Sandbox, watched: Watched) -> None:
@@ -229,11 +235,25 @@ class _Breaking:
         async with self._sandbox.start(command, **settings) as program:
             if self._watched.breaks(command):
                 raise SandboxError("the container is gone")
-            yield program
+            yield cast(Program, _Overrun(program)) if self._watched.overruns_now(command) else program
 
 
-async def examined(watched: Watched) -> Verdict:
-    return await examine(watched.open, prompt=PROMPT, test=TEST, entry_point="f", answer=RIGHT, cpu_seconds=5.0)
+class _Overrun:
+    """A program that ends its sandbox when it has begun to speak."""
+
+    def __init__(self, program: Program) -> None:
+        self.send, self.send_eof, self._program = program.send, program.send_eof, program
+
+    async def output(self) -> AsyncGenerator[tuple[str, bytes]]:
+        async for piece in self._program.output():
+            yield piece
+            raise SandboxOverrun("it used up its memory")
+
+
+async def examined(watched: Watched, known: str | None = None) -> Verdict:
+    return await examine(
+        watched.open, prompt=PROMPT, test=TEST, entry_point="f", answer=RIGHT, cpu_seconds=5.0, known=known
+    )
 
 
 async def test_the_answer_and_the_tests_each_have_a_fresh_sandbox(box: SandboxProvider) -> None:
@@ -256,6 +276,24 @@ async def test_a_sandbox_that_breaks_under_the_tests_is_the_verifiers_fault(box:
     with pytest.raises(VerifierError, match="the tests could not be run: the container is gone") as raised:
         await examined(Watched(box, {1}, of="_compiled_prompt"))
     assert raised.value.retryable
+
+
+async def test_an_answer_whose_values_have_the_tests_go_over_their_bounds_has_failed(box: SandboxProvider) -> None:
+    watched = Watched(box, of="_compiled_prompt")
+    watched.overruns = {1}
+    verdict = await examined(watched, known=RIGHT)
+    assert verdict == Verdict(passed=False, why="its values broke the tests' sandbox: it used up its memory")
+
+
+@pytest.mark.parametrize("known", [RIGHT, None])
+async def test_tests_that_go_over_their_bounds_on_a_right_answer_too_are_the_verifiers_fault(
+    box: SandboxProvider, known: str | None
+) -> None:
+    watched = Watched(box, of="_compiled_prompt")
+    watched.overruns = {1, 2}
+    with pytest.raises(VerifierError, match="it used up its memory") as raised:
+        await examined(watched, known)
+    assert not raised.value.retryable
 
 
 async def test_the_environment_scores_an_attack_zero(box: SandboxProvider) -> None:

@@ -207,7 +207,8 @@ async def false_accepts(found: list[Task[Public, Secret]], shift: int) -> tuple[
 
     async with anyio.create_task_group() as group:
         for task, other in zip(found, islice(cycle(found), shift, None), strict=False):
-            references, answers = task.secret.answer, other.secret.answer
+            references: list[object] = task.secret.answer
+            answers: list[object] = other.secret.answer
             assert isinstance(references, list)
             assert isinstance(answers, list)
             if not {str(one).strip() for one in references} & {str(one).strip() for one in answers}:

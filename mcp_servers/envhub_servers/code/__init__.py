@@ -146,6 +146,7 @@ class Code(Environment[CodeConfig]):
             entry_point=secret.entry_point,
             answer=submission.final,
             cpu_seconds=self.config.check_seconds,
+            known=secret.prompt + secret.answer if isinstance(secret.answer, str) else None,
         )
         return Score(reward=float(verdict.passed), passed=verdict.passed, feedback=verdict.why)
 

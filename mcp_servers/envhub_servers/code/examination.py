@@ -22,9 +22,16 @@ class Verdict:
 
 
 async def examine(
-    open_sandbox: OpenSandbox, *, prompt: str, test: str, entry_point: str, answer: str, cpu_seconds: float
+    open_sandbox: OpenSandbox,
+    *,
+    prompt: str,
+    test: str,
+    entry_point: str,
+    answer: str,
+    cpu_seconds: float,
+    known: str | None = None,
 ) -> Verdict:
-    """Run the tests on an answer.
+    """Run the tests on an answer; `known` is one that is right.
 
     Raises:
         VerifierError: they could not be run; never for anything the answer does.
@@ -40,10 +47,14 @@ async def examine(
         return Verdict(passed=False, why="it is more than a message can hold")
     async with limit():
         exchange = await _exchange(open_sandbox, cpu_seconds, tests, asked)
-        if (
-            exchange.answer.broke and not exchange.has_passed
-        ):  # by the answer, or by chance: what happens twice is no chance
+        if exchange.tests.broke is None and exchange.answer.broke and not exchange.has_passed:
+            # by the answer, or by chance: what happens twice is no chance
             exchange = await _exchange(open_sandbox, cpu_seconds, tests, asked)
+        if (overrun := exchange.tests.broke) is not None:
+            right = None if known is None else pack({**question, "answer": known})
+            if right is None or (await _exchange(open_sandbox, cpu_seconds, tests, right)).tests.broke is not None:
+                raise VerifierError(f"the tests could not be run: {overrun}", retryable=False)
+            return Verdict(passed=False, why=f"its values broke the tests' sandbox: {overrun}")
     return _verdict(exchange, cpu_seconds)
 
 
@@ -52,6 +63,8 @@ async def _exchange(open_sandbox: OpenSandbox, cpu_seconds: float, tests: bytes,
     try:
         await exchange.run(tests, answer)
     except SandboxError as error:
+        if exchange.has_started and exchange.tests.broke is not None:
+            return exchange
         raise VerifierError(f"the tests could not be run: {error}", retryable=error.retryable) from error
     except CommandNotStarted as error:
         raise VerifierError(f"the sandbox cannot run Python: {error}", retryable=False) from error

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 
 from envhub import Sandbox, SandboxError, SandboxSpec, VerifierError
-from envhub.errors import first_error
+from envhub.errors import SandboxOverrun, first_error
 from envhub.sandbox import Finished, Program
 from envhub_servers.code.examiner import CALL, SAY
 from envhub_servers.code.programs import (
@@ -86,6 +86,13 @@ class Exchange:
             raise first_error(errors) from errors
 
     async def _run_tests(self, request: bytes) -> None:
+        try:
+            await self._examine(request)
+        except SandboxOverrun as error:
+            self.tests.broke = error
+            raise
+
+    async def _examine(self, request: bytes) -> None:
         cpu = self._cpu_seconds
         async with (
             self._open(SPEC) as sandbox,

@@ -7,6 +7,8 @@ _AMOUNT = re.compile(
     r"(?P<sign>\$|\bUSD)?\s?(?<![\d.,])(?P<whole>\d{1,3}(?:,\d{3})+|\d{1,9})(?P<cents>\.\d{1,2})?(?![\d]|[.,]\d)"
     r"(?P<unit>\s?(?:dollars|USD|\$))?"
 )
+MOST_READ = 20_000
+"""Characters of a message, from its beginning: nobody reads further."""
 MOST_AMOUNTS = 10
 """In one message: who names more tells nothing."""
 
@@ -27,6 +29,6 @@ def amounts_in(text: str) -> set[int]:
     """The amounts of money in a text, in cents: numbers with a dollar sign, a unit or cents."""
     return {
         int(found["whole"].replace(",", "")) * 100 + int((found["cents"] or ".")[1:].ljust(2, "0"))
-        for found in _AMOUNT.finditer(text)
+        for found in _AMOUNT.finditer(text, 0, MOST_READ)
         if found["sign"] or found["unit"] or found["cents"]
     }

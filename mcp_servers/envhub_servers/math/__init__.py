@@ -67,6 +67,7 @@ class MathConfig(TableConfig):
 class MathProblems(Environment[MathConfig]):
     """Problems with a checkable answer, from any data set."""
 
+    default_agent = "single_turn"
     scores_transcripts = True
 
     @classmethod

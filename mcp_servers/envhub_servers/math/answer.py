@@ -6,15 +6,21 @@ MAX_ANSWER = 2_000
 """Characters of an answer; what is longer is no answer."""
 _TAIL = 2_000
 """Characters from the end in which an answer outside a box is looked for."""
+_READ = 100_000
+"""Characters from the end in which a box is looked for."""
+_MOST_BOXES = 100
+"""Boxes that are joined into one answer."""
+_BETWEEN = 40
+"""Characters between two boxes that are joined."""
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BETWEEN_BOXES = re.compile(r"[\s$,;.]*(?:and|or)?[\s$,;.]*")
-_MARKER = re.compile(r"(?i)\banswer\b(?:\s+is)?\s*[:=]?[\s*_]*(?P<answer>[^\n]+)")
+_MARKER = re.compile(r"(?i)\banswer\b(?:\s++is)?\s*+[:=]?[\s*_]*+(?P<answer>[^\n]+)")
 _HASHES = re.compile(r"####[ \t]*(?P<answer>[^\n]+)")
 _MATH = re.compile(
     r"\$\$(?P<display>[^$]+)\$\$|\$(?P<inline>[^$\n]+)\$|\\\((?P<paren>.+?)\\\)|\\\[(?P<bracket>.+?)\\\]", re.DOTALL
 )
-_PROSE = re.compile(r"[A-Za-z]{2,}[,:;]?\s+[A-Za-z]{2,}")
+_PROSE = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,}+[,:;]?\s++[A-Za-z]{2}")
 _NUMBER = re.compile(r"(?<![\w.])[-−]?\s?\$?\d[\d,]*(?:\.\d+)?(?:\s?/\s?\d+)?(?:\s?\\?%)?")
 
 
@@ -25,7 +31,7 @@ def find_answer(text: str) -> str:
     `####`, else what follows the last "answer is", else the whole text where it is a bare expression, else the last
     formula, else the last number. Thinking between `<think>` marks is not read, nor a box or thought left open.
     """
-    text = _without_thinking(text).strip()
+    text = _without_thinking(text).strip()[-_READ:]
     if not text:
         return ""
     if (boxed := last_boxed(text)) is not None:
@@ -46,11 +52,12 @@ def last_boxed(text: str) -> str | None:
     contents: list[str] = []
     following = len(text)
     # From the end: what stands in boxes earlier on, closed or not, was not the last word.
-    for opening in reversed(list(_BOX.finditer(text))):
+    for opening in reversed(list(_BOX.finditer(text, max(0, len(text) - _READ)))):
         end = _closing_brace(text, opening.end())
-        if end is None or end > following:
+        if end is None or end > following or len(contents) >= _MOST_BOXES:
             break
-        if contents and not _BETWEEN_BOXES.fullmatch(text, end + 1, following):
+        is_near = following - end <= _BETWEEN
+        if contents and not (is_near and _BETWEEN_BOXES.fullmatch(text, end + 1, following)):
             break
         content = text[opening.end() : end].strip()
         if not contents or content != contents[0]:

@@ -27,6 +27,7 @@ def adapt(manifest: Manifest, file: Path, python: str) -> AnyEnvironment:
         "file": file,
         "version": manifest.version,
         "submits": manifest.submit,
+        "default_agent": manifest.default_agent,
         "scores_transcripts": manifest.verifier.transcripts,
     }
     return type("McpServer", (McpServer,), attributes)

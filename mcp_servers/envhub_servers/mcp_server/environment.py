@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 class McpServer(Environment[EnvironmentConfig]):
     """A foreign MCP server, its tasks and its verifier. Made by `adapt`, one class a manifest."""
 
+    checks_arguments = False
     manifest: ClassVar[Manifest]
     server: ClassVar[ServerSection]
     verifier: ClassVar[VerifierSection]
@@ -245,6 +246,11 @@ class McpServer(Environment[EnvironmentConfig]):
     def reference(self) -> Sequence[Message]:
         """The row's reference, with the scratch folder's path where it says `{workdir}`."""
         return [self._placed(message) for message in super().reference()]
+
+    @classmethod
+    def has_reference(cls, task: Task[Public, Secret]) -> bool:
+        """Whether the row has one."""
+        return bool(task.secret.reference)
 
     def _placed(self, message: Message) -> Message:
         if self._scratch is None:

@@ -13,7 +13,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from envhub.errors import ConfigError
+from envhub.errors import ConfigError, said
 from envhub.manifest import TaskSource
 from envhub.rows import Row, RowSource
 from envhub.rows.files import SUFFIXES, suffix_of
@@ -99,5 +99,5 @@ def _copy(url: str, target: BinaryIO, key: str) -> str:
     except (OSError, ValueError, HTTPException) as error:
         if isinstance(error, HTTPError):
             error.close()  # it holds the answer
-        raise ConfigError(f"{key}: {url} could not be fetched: {error}") from error
+        raise ConfigError(f"{key}: {url} could not be fetched: {said(error)}") from error
     return digest.hexdigest()

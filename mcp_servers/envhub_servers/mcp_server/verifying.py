@@ -11,7 +11,7 @@ from anyio.abc import ByteReceiveStream, Process
 from pydantic import JsonValue, ValidationError
 from pydantic_core import to_json
 
-from envhub.errors import ConfigError, VerifierError
+from envhub.errors import ConfigError, VerifierError, said
 from envhub.hosting.control import BatchAnswer
 from envhub.manifest import VerifierSection
 from envhub.score import Score
@@ -120,19 +120,19 @@ async def ask_service(section: VerifierSection, token: str | None, asked: bytes)
                 if len(answer) > MAX_ANSWER_BYTES:
                     raise VerifierError(f"the verifier's answer is longer than {MAX_ANSWER_BYTES:,} bytes")
             if response.status != 200:
-                said = answer[:500].decode("utf-8", "replace")
-                raise VerifierError(f"the verifier at {section.url} answered {response.status}: {said}")
+                words = answer[:500].decode("utf-8", "replace")
+                raise VerifierError(f"the verifier at {section.url} answered {response.status}: {words}")
     except TimeoutError as error:
         raise VerifierError(f"the verifier at {section.url} gave no score within {section.seconds:g} s") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise VerifierError(f"the verifier at {section.url} cannot be reached: {error}") from error
+        raise VerifierError(f"the verifier at {section.url} cannot be reached: {said(error)}") from error
     try:
         verdict = BatchAnswer.model_validate_json(bytes(answer), strict=True).verdicts[0]
     except (ValueError, IndexError) as error:
         raise VerifierError(f"what the verifier at {section.url} answered is no verdict: {error!s:.500}") from error
     if verdict.score is None:
-        said = "neither score nor error" if verdict.error is None else verdict.error.message
-        raise VerifierError(f"the verifier at {section.url} failed: {said}")
+        problem = "neither score nor error" if verdict.error is None else verdict.error.message
+        raise VerifierError(f"the verifier at {section.url} failed: {problem}")
     return verdict.score
 
 

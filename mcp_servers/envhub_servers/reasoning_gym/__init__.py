@@ -1,7 +1,6 @@
 """`reasoning_gym`: every generator of the reasoning-gym package as a split, scored by its own scorer."""
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 
 from pydantic import Field, JsonValue
@@ -30,7 +29,7 @@ INSTRUCTION = "Think step by step. Then give the answer alone, in the form asked
 BATCH = 16
 """Tasks asked for at a time; fewer at first, for who wants only one."""
 
-_ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+_OPENING, _CLOSING = "<answer>", "</answer>"
 
 
 class ReasoningGymConfig(EnvironmentConfig):
@@ -120,6 +119,7 @@ def find_answer(submission: Submission) -> str | None:
     This is the library's own convention: a message without the tag gives no answer.
     """
     text = submission.final.rpartition("</think>")[2]
-    if tagged := _ANSWER.findall(text):
-        return tagged[-1].strip() or None
+    opening = text.rfind(_OPENING, 0, max(0, text.rfind(_CLOSING)))
+    if opening >= 0:
+        return text[opening + len(_OPENING) : text.find(_CLOSING, opening)].strip() or None
     return (text.strip() or None) if submission.answer is not None else None

@@ -46,7 +46,8 @@ def close_workers() -> None:
 def _failures() -> Generator[None]:
     """What keeps a worker from answering, as our errors."""
     if find_spec("reasoning_gym") is None:
-        raise ConfigError("reasoning_gym needs an extra: pip install 'envhub[reasoning-gym]'")
+        cure = "pip install 'envhub[reasoning-gym]'; it is compiled, on Debian with gcc and python3-dev"
+        raise ConfigError(f"reasoning_gym needs an extra: {cure}")
     try:
         yield
     except TimeoutError:

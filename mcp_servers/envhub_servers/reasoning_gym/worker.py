@@ -22,6 +22,7 @@ from typing import Any, NoReturn, cast
 import numpy
 from reasoning_gym import factory  # pyright: ignore[reportMissingTypeStubs]
 
+from envhub.errors import describe
 from envhub_servers.reasoning_gym.guard import make_guard
 
 _factory = cast(Any, factory)
@@ -45,7 +46,7 @@ def main() -> None:
             reply = _HANDLERS[request.pop("do")](**request)
         except Exception as error:
             traceback.print_exc()
-            reply = {"refused": f"{type(error).__name__}: {error}"[:SHOWN]}
+            reply = {"refused": describe(error)[:SHOWN]}
         _write(replies, json.dumps(reply).encode() + b"\n")
 
 
@@ -63,7 +64,7 @@ def _tasks(recipe: str, start: int, count: int) -> dict[str, Any]:
             entry = _entry(recipe, index)
             made.append({"question": str(entry["question"]), "reference": _reference(recipe, index)})
         except Exception as error:
-            made.append({"bad": f"{type(error).__name__}: {error}"[:SHOWN]})
+            made.append({"bad": describe(error)[:SHOWN]})
     return {"tasks": made, "done": start + count >= len(dataset)}
 
 
@@ -150,7 +151,7 @@ def _be_child(recipe: str, index: int, answer: str, cpu_seconds: float, writing:
             score = float(_dataset(recipe).score_answer(answer, entry))
             reply = {"score": score} if isfinite(score) else {"raised": f"the score {score}"}
         except (Exception, RecursionError, MemoryError) as error:
-            reply = {"raised": f"{type(error).__name__}: {error}"[:SHOWN]}
+            reply = {"raised": describe(error)[:SHOWN]}
         _write(writing, json.dumps(reply).encode())
         code = 0
     except BaseException:

@@ -1,32 +1,34 @@
 """`Swe`: a problem in a repository, solved in its container; hidden tests run in a fresh one."""
 
 import base64
+import hashlib
 import json
-import secrets
+import logging
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 import anyio
 
-from envhub import BadRow, EnvironmentConfig, Message, Public, Score, Secret, Submission, Task, ToolRequest
-from envhub.errors import VerifierError
+from envhub import BadRow, Deadlines, EnvironmentConfig, Message, Public, Score, Secret, Submission, Task, ToolRequest
+from envhub.errors import SandboxError, SandboxOverrun, VerifierError
 from envhub.messages import assistant
-from envhub.sandbox import MIB, CommandNotStarted, File, Finished, Sandbox, SandboxFileError, SandboxSpec
+from envhub.sandbox import MIB, CommandNotStarted, File, Sandbox, SandboxFileError, SandboxSpec
 from envhub_servers.swe.crossing import crossing
-from envhub_servers.swe.report import files_of, in_report, passed_tests
+from envhub_servers.swe.published import VARIABLES
 from envhub_servers.swe.row import SweConfig, SweSecret, make_task, patched, spec_of
+from envhub_servers.swe.runners import SHOWN, NotRun, TestRun
+from envhub_servers.terminal.timing import AROUND_CALL, AROUND_TESTS, MOST_RUNS
+from envhub_servers.terminal.untouched import untouched
 from envhub_servers.terminal.workbench import Workbench
 
+logger = logging.getLogger(__name__)
+
 _APPLY = "git apply --whitespace=nowarn {file} 2>&1 || patch -p1 --batch < {file}"
-_CUT_SHORT = "the tests ended before they had all run"
-SHOWN = 4_000
 _AT_ONCE = 200
 """Paths in one command: it has a longest length."""
-
-
-class _NotRun(Exception):
-    """The tests did not come to run, by the fault of the code they import or by their own."""
+_NOT_RUN = (NotRun, SandboxOverrun, SandboxFileError, CommandNotStarted)
+"""What keeps tests from being run, by what is in their sandbox."""
 
 
 class Swe(Workbench[SweConfig]):
@@ -44,6 +46,13 @@ class Swe(Workbench[SweConfig]):
         return config.tasks(split, make_task)
 
     @classmethod
+    def deadlines(cls, config: SweConfig) -> Deadlines:
+        """Long enough for a command of the agent's, and for the tests: again and without it where they cannot run."""
+        usual = Deadlines()
+        call = max(usual.tool_call, config.most_command_seconds + AROUND_CALL)
+        return Deadlines(tool_call=call, verify=max(usual.verify, MOST_RUNS * config.test_seconds + AROUND_TESTS))
+
+    @classmethod
     def sources(cls) -> Sequence[Path]:
         """This package and the tools it is made of."""
         here = Path(__file__).parent
@@ -58,6 +67,14 @@ class Swe(Workbench[SweConfig]):
     def sandbox_spec(self) -> SandboxSpec:
         """The container of the task's repository."""
         return spec_of(self._secret, self.config)
+
+    @property
+    def agent_environment(self) -> dict[str, str]:
+        """In a published image, the environment that its repository is installed in."""
+        return VARIABLES if self._secret.is_published else {}
+
+    def _run_of(self, fresh: Sandbox) -> TestRun:
+        return TestRun(self._secret, fresh, self.config.test_seconds)
 
     async def reply(self, seat: str, messages: Sequence[Message]) -> Sequence[Message] | None:
         """Nobody answers: the agent is done."""
@@ -77,22 +94,20 @@ class Swe(Workbench[SweConfig]):
         request = ToolRequest(id="reference-1", name="bash", arguments=json.dumps({"command": command}))
         return (assistant("", request), assistant("Done."))
 
+    @classmethod
+    def has_reference(cls, task: Task[Public, Secret]) -> bool:
+        """Whether its row has a patch."""
+        assert isinstance(task.secret, SweSecret)
+        return bool(task.secret.patch)
+
     async def verify(self, submission: Submission) -> Score:
         """Carry the agent's changes into a fresh container, put the tests there, and run them."""
         secret = self._secret
         try:
             kept, held, removed = await self._changes()
-            async with self.open_sandbox(self.sandbox_spec()) as fresh:
-                tests = await self._place_tests(fresh)
-                await _bring(fresh, kept, removed)
-                await fresh.place(tests, "/")  # again, where a folder above them was changed
-                try:
-                    passed, said = await self._results(fresh)
-                except _NotRun as error:
-                    await self._see_that_it_runs()
-                    passed, said = frozenset[str](), f"the changes keep the tests from being run: {error}"
-        except (SandboxFileError, CommandNotStarted) as error:
-            raise VerifierError(f"the tests could not be run: {error}") from error
+        except SandboxFileError as error:
+            return Score(reward=0.0, passed=False, feedback=f"the changed files cannot be collected: {error}")
+        passed, said = await self._tested(kept, removed)
         wanted = (*secret.fail_to_pass, *secret.pass_to_pass)
         failed = [test for test in wanted if test not in passed]
         if held:
@@ -112,7 +127,11 @@ class Swe(Workbench[SweConfig]):
         )
 
     async def _changes(self) -> tuple[list[File], list[str], list[str]]:
-        """The files that cross, the paths held back, and the paths that the agent removed."""
+        """The files that cross, the paths held back, and the paths that the agent removed.
+
+        Raises:
+            SandboxFileError: they are more than may cross.
+        """
         secret = self._secret
         snapshot = await self.sandbox.snapshot()
         try:
@@ -121,31 +140,64 @@ class Swe(Workbench[SweConfig]):
             with anyio.CancelScope(shield=True):
                 await snapshot.discard()
         paths, held = crossing(changed, secret.repository, secret.hidden, patched(secret.patch))
-        try:
-            found = await self.sandbox.collect(paths, max_bytes=self.config.changed_mb * MIB)
-        except SandboxFileError as error:
-            raise VerifierError(f"the changed files cannot be collected: {error}", retryable=False) from error
+        found = await self.sandbox.collect(paths, max_bytes=self.config.changed_mb * MIB)
         there = {f"/{file.path}" for file in found}
         wanted, _ = crossing(sorted(there), secret.repository, secret.hidden, patched(secret.patch))
         removed = [path for path in paths if not any(each == path or each.startswith(f"{path}/") for each in there)]
         return [file for file in found if f"/{file.path}" in wanted], held, removed
 
+    async def _tested(self, kept: Sequence[File], removed: Sequence[str]) -> tuple[frozenset[str], str]:
+        """Those of the tests that pass with the agent's changes, and what the runner said.
+
+        None pass where the changes keep them from being run, or break their sandbox twice.
+
+        Raises:
+            VerifierError: they cannot be run without the changes either.
+        """
+        try:
+            return await self._run_with(kept, removed)
+        except _NOT_RUN as error:
+            why: Exception = error
+        except SandboxError as error:
+            logger.warning("the tests of task %r are tried again, as their sandbox broke: %s", self.task.id, error)
+            try:
+                return await self._run_with(kept, removed)
+            except (*_NOT_RUN, SandboxError) as again:
+                why = again
+        await self._see_that_it_runs()
+        return frozenset(), f"the changes keep the tests from being run: {why}"
+
+    async def _run_with(self, kept: Sequence[File], removed: Sequence[str]) -> tuple[frozenset[str], str]:
+        async with self.open_sandbox(self.sandbox_spec()) as fresh:
+            tests = await self._place_tests(fresh)
+            await _bring(fresh, kept, removed)
+            await fresh.place(tests, "/")  # again, where a folder above them was changed
+            return await self._run_of(fresh).results()
+
     async def _see_that_it_runs(self) -> None:
-        """Run the tests without the agent's changes, on the known solution where there is one.
+        """Run the tests without the agent's changes, on the known solution where there is one; once where they run.
 
         Raises:
             VerifierError: they cannot be run there either, so it is not the agent's doing.
         """
-        secret = self._secret
-        async with self.open_sandbox(self.sandbox_spec()) as fresh:
-            await self._place_tests(fresh)
-            if secret.patch:
-                await fresh.write_file("/tmp/known.patch", secret.patch.encode())
-                await fresh.exec(_APPLY.format(file="/tmp/known.patch"), cwd=secret.repository)
+        secret, spec = self._secret, self.sandbox_spec()
+        asked = f"{vars(secret)}|{self.config.test_seconds}|{spec.model_dump_json()}"
+        known = untouched(hashlib.sha256(asked.encode()).hexdigest())
+        async with known.lock:
+            if known.is_tried:
+                return
             try:
-                await self._results(fresh)
-            except _NotRun as error:
-                raise VerifierError(f"the tests cannot be run as asked: {error}", retryable=False) from None
+                async with self.open_sandbox(spec) as fresh:
+                    await self._place_tests(fresh)
+                    if secret.patch:
+                        await fresh.write_file("/tmp/known.patch", secret.patch.encode())
+                        await fresh.exec(_APPLY.format(file="/tmp/known.patch"), cwd=secret.repository)
+                    await self._run_of(fresh).results()
+            except _NOT_RUN as error:
+                # Without a known solution, the code that is to be mended may be what hangs.
+                if secret.patch or not isinstance(error, NotRun) or not error.timed_out:
+                    raise VerifierError(f"the tests cannot be run as asked: {error}", retryable=False) from None
+            known.is_tried = True
 
     async def _place_tests(self, fresh: Sandbox) -> list[File]:
         """Put the tests into a sandbox of the image alone; their files."""
@@ -158,61 +210,6 @@ class Swe(Workbench[SweConfig]):
             if finished.exit_status != 0:
                 raise VerifierError(f"the patch with the tests does not apply: {finished.stdout.text}", retryable=False)
         return await fresh.collect([f"{secret.repository}/{path}" for path in sorted(secret.hidden)])
-
-    async def _results(self, fresh: Sandbox) -> tuple[frozenset[str], str]:
-        """Those of the tests that pass, and what the runner said."""
-        return await (self._run_pytest(fresh) if "pytest" in self._secret.test_command else self._run_plain(fresh))
-
-    async def _run_tests(self, fresh: Sandbox, command: str) -> Finished:
-        finished = await fresh.exec(
-            ["/bin/sh", "-c", f"exec 2>&1; {command}"],
-            cwd=self._secret.repository,
-            environment={"PYTHONDONTWRITEBYTECODE": "1"},
-            timeout_seconds=self.config.test_seconds,
-            keeps_background=False,
-        )
-        if finished.exit_status in (126, 127):
-            raise _NotRun(f"the tests' command ended with {finished.exit_status}: {finished.stdout.text[-500:]}")
-        return finished
-
-    async def _run_pytest(self, fresh: Sandbox) -> tuple[frozenset[str], str]:
-        """Run the files of all tests, and read what the runner reports; one that is ended early reports nothing."""
-        secret = self._secret
-        tests = (*secret.fail_to_pass, *secret.pass_to_pass)
-        folder = f"/tmp/{secrets.token_hex(16)}"
-        files = " ".join(shlex.quote(file) for file in files_of(tests))
-        options = f"-p no:cacheprovider --junitxml={folder}/report.xml"
-        command = f"mkdir -m 700 {folder} && {secret.test_command} {options} {files}"
-        finished = await self._run_tests(fresh, command)
-        await fresh.stop()
-        said = finished.stdout.text[-SHOWN:]
-        if finished.timed_out:
-            return frozenset(), f"the tests were not done after {self.config.test_seconds:g} s\n{said}"
-        if finished.exit_status in (3, 4):
-            raise _NotRun(f"pytest ended with {finished.exit_status}: {said}")
-        try:
-            report = await fresh.read_file(f"{folder}/report.xml", max_bytes=64 * MIB, follows_links=False)
-        except SandboxFileError:
-            return frozenset(), f"{_CUT_SHORT}\n{said}"
-        good = passed_tests(report)
-        return frozenset(test for test in tests if in_report(test) in good), said
-
-    async def _run_plain(self, fresh: Sandbox) -> tuple[frozenset[str], str]:
-        """Run each group of tests; the exit status of the runner says whether all of them passed."""
-        secret = self._secret
-        passed: set[str] = set()
-        said = ""
-        for group in (secret.fail_to_pass, secret.pass_to_pass):
-            if not group:
-                continue
-            names = " ".join(shlex.quote(test) for test in group)
-            command = secret.test_command
-            command = command.replace("{tests}", names) if "{tests}" in command else f"{command} {names}"
-            finished = await self._run_tests(fresh, command)
-            said += finished.stdout.text[-SHOWN // 2 :]
-            if finished.exit_status == 0:
-                passed |= set(group)
-        return frozenset(passed), said
 
 
 async def _bring(fresh: Sandbox, kept: Sequence[File], removed: Sequence[str]) -> None:

@@ -1,22 +1,49 @@
 """What a test runner says of each test, in the JUnit form that pytest writes; no line of its output is believed."""
 
+import re
 from collections.abc import Iterable
 from xml.etree import ElementTree
 
+_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})")
 
-def passed_tests(report: bytes) -> frozenset[str]:
-    """The tests that a report says have passed, as `module.Class.name`; none where it cannot be read."""
+
+def passed_tests(report: bytes) -> tuple[frozenset[str], frozenset[str]]:
+    """The tests that a report says have passed, and those that failed as they were marked to; none of one unreadable.
+
+    They are named as `module.Class.name`; of a name with spaces also its first word, which is all that published lists
+    have of it, where all tests with that word passed.
+    """
     try:
         root = ElementTree.fromstring(report)
     except (ElementTree.ParseError, ValueError):
-        return frozenset()
+        return frozenset(), frozenset()
     good: set[str] = set()
+    expected: set[str] = set()
     bad: set[str] = set()
     for case in root.iter("testcase"):
-        name = f"{case.get('classname', '')}.{case.get('name', '')}"
-        failed = any(case.find(kind) is not None for kind in ("failure", "error", "skipped"))
-        (bad if failed else good).add(name)
-    return frozenset(good - bad)
+        full = decoded(f"{case.get('classname', '')}.{case.get('name', '')}")
+        skipped = case.find("skipped")
+        if skipped is not None and skipped.get("type") == "pytest.xfail":
+            group = expected
+        else:
+            group = bad if any(case.find(kind) is not None for kind in ("failure", "error", "skipped")) else good
+        group |= {full, full.split()[0] if full.split() else full}
+    return frozenset(good - bad - expected), frozenset(expected - bad)
+
+
+def sympy_passed(lines: str) -> frozenset[str]:
+    """The tests that SymPy's runner says are ok: `test_name ok`; what it says last of a name counts."""
+    found: dict[str, bool] = {}
+    for line in lines.splitlines():
+        words = line.split()
+        if len(words) > 1 and words[0].startswith("test_") and words[-1] in ("ok", "E", "F"):
+            found[words[0]] = words[-1] == "ok"
+    return frozenset(name for name, is_good in found.items() if is_good)
+
+
+def decoded(name: str) -> str:
+    """A name with the characters that pytest writes as escapes (`\\xe9`), as published lists have them."""
+    return _ESCAPE.sub(lambda match: chr(int(match[0][2:], 16)), name)
 
 
 def in_report(test: str) -> str:
@@ -24,7 +51,7 @@ def in_report(test: str) -> str:
     file, _, inside = test.partition("::")
     module = file.removesuffix(".py").strip("/").replace("/", ".")
     outer, bracket, parameters = inside.partition("[")
-    return f"{module}.{outer.replace('::', '.')}{bracket}{parameters}"
+    return decoded(f"{module}.{outer.replace('::', '.')}{bracket}{parameters}")
 
 
 def files_of(tests: Iterable[str]) -> list[str]:

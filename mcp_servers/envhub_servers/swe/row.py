@@ -10,6 +10,7 @@ from pydantic import Field
 from envhub import Public, Secret, Task
 from envhub.rows import Row
 from envhub.sandbox import MIB, Build, Network, Resources, SandboxSpec
+from envhub_servers.swe.published import Published, Runner, published
 from envhub_servers.table import TableConfig
 from envhub_servers.terminal.config import ShellConfig
 
@@ -51,6 +52,13 @@ class SweSecret(Secret):
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...] = ()
     test_command: str
+    runner: Runner = "pytest"
+    prelude: str = ""
+    """What bash runs before the command; without one the shell is `/bin/sh`."""
+    test_names: tuple[str, ...] = ()
+    """What the runners of Django and SymPy are given."""
+    is_published: bool = False
+    """Whether its image and its runner are those of a published data set."""
     test_patch: str = ""
     test_files: dict[str, str] = {}
     """Text by path below the repository."""
@@ -70,12 +78,13 @@ def make_task(task_id: str, row: Row) -> Task[Public, Secret]:
     """
     repository = _text(row, "repo_path", "/testbed")
     problem = _text(row, "problem_statement", None)
+    known = _published(task_id, row)
     secret = SweSecret(
-        image=_image(row),
+        image=_image(row, known),
         repository=repository,
         fail_to_pass=_names(row, ("FAIL_TO_PASS", "fail_to_pass")),
         pass_to_pass=_names(row, ("PASS_TO_PASS", "pass_to_pass"), required=False),
-        test_command=_text(row, "test_command", "python3 -m pytest -q"),
+        **_running(row, known),
         test_patch=_text(row, "test_patch", ""),
         test_files=_files(row),
         patch=_text(row, "patch", ""),
@@ -111,14 +120,41 @@ def patched(patch: str) -> frozenset[str]:
     return frozenset(path.strip() for path in _PATCHED.findall(patch) if path.strip() != "/dev/null")
 
 
-def _image(row: Row) -> str | Build:
+def _published(task_id: str, row: Row) -> Published | None:
+    """What is known of a row of a published data set; nothing of one that says itself what its image or command is."""
+    if any(row.values.get(column) for column in ("test_command", "build", "test_files")):
+        return None
+    texts = (str(row.values.get(column) or "") for column in ("repo", "instance_id", "version", "test_patch"))
+    repository, instance_id, version, test_patch = texts
+    return published(repository, instance_id or task_id, version, test_patch)
+
+
+def _running(row: Row, known: Published | None) -> dict[str, Any]:
+    if known is None:
+        command = _text(row, "test_command", "python3 -m pytest -q")
+        return {"test_command": command, "runner": "pytest" if "pytest" in command else "plain"}
+    return {
+        "test_command": known.command,
+        "runner": known.runner,
+        "prelude": known.prelude,
+        "test_names": known.files,
+        "is_published": True,
+    }
+
+
+def _image(row: Row, known: Published | None) -> str | Build:
     for column in ("image", "docker_image", "image_name"):
         value = row.values.get(column)
         if isinstance(value, str) and value:
             return value
     folder = row.values.get("build")
     if not isinstance(folder, str) or not folder:
-        raise row.error("missing column 'image' (an image's name) or 'build' (a folder with a Dockerfile)")
+        if known is not None:
+            return known.image
+        raise row.error(
+            "missing column 'image' (an image's name) or 'build' (a folder with a Dockerfile); without them 'repo' "
+            "must be one of SWE-bench or SWE-Gym"
+        )
     context = Path(row.file).parent / folder
     if not (context / "Dockerfile").is_file():
         raise row.error(f"column 'build' = {folder!r}: there is no Dockerfile in {context}")

@@ -11,16 +11,17 @@ from envhub.errors import ConfigError, DataError, TaskError
 from envhub.messages import assistant, user
 from envhub.sandbox import SandboxSpec
 from envhub_servers.terminal.config import TerminalConfig
-from envhub_servers.terminal.grading import SHOWN, Grade, Grader
+from envhub_servers.terminal.grade import Grade
+from envhub_servers.terminal.grading import IN_PLACE, SHOWN, Grader
 from envhub_servers.terminal.harbor import HarborTask, Step, find_tasks, load_task
 from envhub_servers.terminal.harbor.settings import Healthcheck
 from envhub_servers.terminal.harbor.task import SOLVE_SCRIPT
 from envhub_servers.terminal.harbor.templates import MissingVariable, filled_in
 from envhub_servers.terminal.oracle import solution_messages
-from envhub_servers.terminal.places import agent_spec, agent_user, verifier_spec
+from envhub_servers.terminal.places import agent_spec, agent_user, is_in_place, verifier_spec
 from envhub_servers.terminal.refusals import refusals
 from envhub_servers.terminal.reward import Total, over_steps, total
-from envhub_servers.terminal.timing import deadlines_of
+from envhub_servers.terminal.timing import acting_seconds, deadlines_of, own_seconds
 from envhub_servers.terminal.workbench import Workbench
 
 MOST_PREPARED = 16
@@ -42,9 +43,11 @@ class Terminal(Workbench[TerminalConfig]):
     def __init__(self, task: Task[Public, Secret], config: EnvironmentConfig, seed: int) -> None:
         super().__init__(task, config, seed)
         assert isinstance(task.secret, TerminalSecret)
-        self.harbor = load_task(task.id, Path(task.secret.folder))
+        self.harbor = load_task(task.id, Path(task.secret.folder), self.config.ignore)
         self._grader = Grader(self.harbor, self.config, self.config.caller, self.open_sandbox)
         self._solution_variables: dict[str, str] = {}
+        self._is_reference = False
+        """Whether the known solution plays."""
         self._replying = anyio.Lock()
         self._at = 0
         """The step the agent is at."""
@@ -57,7 +60,7 @@ class Terminal(Workbench[TerminalConfig]):
         """A task a folder, in order of their ids; one that asks for what is not offered is a bad row that says so."""
         for task_id, folder in _folders(config):
             try:
-                task = load_task(task_id, folder)
+                task = load_task(task_id, folder, config.ignore)
                 if reasons := refusals(task, config, config.caller()):
                     raise DataError(f"the task is refused: {'; '.join(reasons)}", folder)
                 yield _task(task)
@@ -71,7 +74,7 @@ class Terminal(Workbench[TerminalConfig]):
         folders = _folders(config)
         if len(folders) > MOST_PREPARED:
             return ()
-        for task in _readable(folders):
+        for task in _readable(folders, config):
             if not refusals(task, config, config.caller()):
                 steps = [verifier_spec(task, step, config, config.caller()) for step in task.steps]
                 for spec in (agent_spec(task, config, config.caller()), *steps):
@@ -81,7 +84,7 @@ class Terminal(Workbench[TerminalConfig]):
     @classmethod
     def deadlines(cls, config: TerminalConfig) -> Deadlines:
         """Those that its slowest task needs."""
-        return deadlines_of(_readable(_folders(config)))
+        return deadlines_of(_readable(_folders(config), config), config.most_command_seconds)
 
     @classmethod
     def sources(cls) -> Sequence[Path]:
@@ -96,6 +99,11 @@ class Terminal(Workbench[TerminalConfig]):
     def step(self) -> Step:
         """The step the agent is at."""
         return self.harbor.steps[self._at]
+
+    @property
+    def stops_at_seal(self) -> bool:
+        """Unless the step's tests look at what runs there."""
+        return not is_in_place(self.harbor, self.step, self.config)
 
     async def setup(self) -> None:
         """Make the usual folders, see that the world is well, and begin the first step."""
@@ -119,7 +127,7 @@ class Terminal(Workbench[TerminalConfig]):
                     raise TaskError(f"setup.sh of step {step.name!r} ended with {finished.exit_status}: {said}")
         if step.section.healthcheck is not None:
             await self._wait_until_healthy(step.section.healthcheck)
-        seconds = step.section.agent.timeout_sec or self.harbor.settings.agent.timeout_sec
+        seconds = own_seconds(self.harbor, step)
         self.ends_at = None if seconds is None else anyio.current_time() + seconds
 
     async def _wait_until_healthy(self, check: Healthcheck) -> None:
@@ -137,6 +145,13 @@ class Terminal(Workbench[TerminalConfig]):
                 said = (finished.stderr.text or finished.stdout.text)[-500:]
                 raise TaskError(f"task {self.task.id!r} is not healthy after {failures} checks: {said}")
             await anyio.sleep(check.start_interval_sec if in_grace else check.interval_sec)
+
+    @property
+    def longest_command(self) -> float:
+        """As the configuration says; of a known solution, all the time that the agent has."""
+        if self._is_reference:
+            return acting_seconds(self.harbor, self.step)
+        return super().longest_command
 
     @property
     def agent_environment(self) -> dict[str, str]:
@@ -173,10 +188,17 @@ class Terminal(Workbench[TerminalConfig]):
                 self._solution_variables = filled_in(self.harbor.settings.solution.env, self.config.caller())
             except MissingVariable as error:
                 raise TaskError(f"the solution of task {self.task.id!r}: {error}", retryable=False) from error
-            seconds = self.config.most_command_seconds
-            messages += solution_messages(files, self.sandbox.workdir, seconds, number)
+            self._is_reference = True
+            messages += solution_messages(files, self.sandbox.workdir, acting_seconds(self.harbor, step), number)
             messages.append(assistant(f"Done ({SOLVE_SCRIPT})."))
         return messages
+
+    @classmethod
+    def has_reference(cls, task: Task[Public, Secret]) -> bool | None:
+        """Whether there is a `solution/solve.sh`; None of a task in steps, whose settings say where theirs are."""
+        assert isinstance(task.secret, TerminalSecret)
+        folder = Path(task.secret.folder)
+        return None if (folder / "steps").is_dir() else (folder / "solution" / SOLVE_SCRIPT).is_file()
 
     async def verify(self, submission: Submission) -> Score:
         """Run the tests of the step the agent is at, and put the rewards of all steps together."""
@@ -192,10 +214,10 @@ def _folders(config: TerminalConfig) -> list[tuple[str, Path]]:
     return find_tasks(config.data)
 
 
-def _readable(folders: list[tuple[str, Path]]) -> Iterator[HarborTask]:
+def _readable(folders: list[tuple[str, Path]], config: TerminalConfig) -> Iterator[HarborTask]:
     for task_id, folder in folders:
         try:
-            yield load_task(task_id, folder)
+            yield load_task(task_id, folder, config.ignore)
         except DataError:
             continue  # a bad row, where the tasks are listed
 
@@ -204,6 +226,8 @@ def _task(task: HarborTask) -> Task[Public, Secret]:
     metadata: dict[str, Any] = dict(task.shown_metadata)
     if task.is_multi_step:
         metadata["steps"] = len(task.steps)
+    if task.ignored:
+        metadata["ignored"] = ", ".join(task.ignored)
     public = Public(id=task.id, prompt=task.instruction(task.steps[0]), metadata=metadata)
     return Task(public, TerminalSecret(folder=str(task.folder), files=task.digest))
 
@@ -216,7 +240,11 @@ def _score(task: HarborTask, config: TerminalConfig, grades: Sequence[Grade]) ->
         whole = over_steps(names, parts, task.settings.multi_step_reward_strategy)
     planted = [grade.planted for grade in grades]
     taken = sorted({path for each in planted for path in (*each.restored, *each.removed)})
-    said: list[str] = []
+    doubts = [grade.suspect for grade in grades if grade.suspect is not None]
+    said: list[str] = [f"suspect: {doubt}" for doubt in doubts]
+    in_place = [grade for grade in grades if grade.crossed == IN_PLACE]
+    if in_place:
+        said.append("graded in the agent's own container: what it left running and changed there could speak for it")
     if taken:
         said.append(f"planted for the tests to run, and taken out before they did: {', '.join(taken)}")
     for name, grade in zip(names, grades, strict=False):
@@ -231,8 +259,10 @@ def _score(task: HarborTask, config: TerminalConfig, grades: Sequence[Grade]) ->
             "planted_files": float(len(taken)),
             "changed_system_files": float(max(each.system_files for each in planted)),
             "artifact_files": float(sum(grade.files for grade in grades)),
+            "graded_in_place": float(len(in_place)),
             "tests_seconds": sum(grade.seconds for grade in grades),
         },
+        suspect="; ".join(doubts) or None,
         feedback="\n".join(said)[-4 * SHOWN :],
         metadata={"crossed": ", ".join(sorted({grade.crossed for grade in grades}))},
     )

@@ -79,6 +79,8 @@ hub check {module}.py
 hub publish . --to REGISTRY             # others: hub install {name}
 ```
 
+Where they are installed, their images are built without a network; `--build-network bridge` lifts that.
+
 Licence and description stand in `env.toml`: see that they are true before you publish.
 """
 
@@ -123,7 +125,7 @@ class Package:
     @property
     def manifest(self) -> str:
         """Its env.toml."""
-        bridged = self.settings.get("network") == "bridge"
+        bridged = "bridge" in (self.settings.get("network"), self.settings.get("verifier_network"))
         return tomli_w.dumps(
             {
                 "name": self.name,

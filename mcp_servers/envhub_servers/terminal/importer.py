@@ -1,5 +1,6 @@
 """`HarborImporter`: what of a folder of Harbor tasks can be run here, and a copy of it to keep or to publish."""
 
+import json
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from envhub.importers import Candidate, Identity
 from envhub.plugins import check_config
 from envhub.sandbox import Build
 from envhub_servers.terminal.config import TerminalConfig
-from envhub_servers.terminal.harbor import HarborTask, find_tasks, load_task
+from envhub_servers.terminal.harbor import HarborTask, UnknownKeys, find_tasks, load_task
 from envhub_servers.terminal.imported import TASKS, Package, write_package
 from envhub_servers.terminal.places import agent_spec
 from envhub_servers.terminal.refusals import refusals
@@ -61,14 +62,35 @@ def _config(folder: Path, settings: Mapping[str, JsonValue]) -> TerminalConfig:
 
 def _candidate(task_id: str, place: Path, config: TerminalConfig) -> Candidate:
     try:
-        task = load_task(task_id, place)
+        task = load_task(task_id, place, config.ignore)
+    except UnknownKeys as error:
+        wider = config.model_copy(update={"ignore": (*config.ignore, *error.keys)})
+        rest = _candidate(task_id, place, wider)
+        option = f"ignore={json.dumps([*config.ignore, *error.keys])}"
+        lifts = rest.runs or bool(rest.lifted_by)
+        options = (option, *rest.lifted_by) if lifts else ()
+        return Candidate(id=task_id, reasons=(_said(error, place), *rest.reasons), lifted_by=options)
     except DataError as error:
-        return Candidate(id=task_id, reasons=(str(error).replace(f"{place}/", ""),))
+        return Candidate(id=task_id, reasons=(_said(error, place),))
     reasons = refusals(task, config, config.caller())
-    return Candidate(id=task_id, reasons=tuple(reasons), facts={} if reasons else _facts(task, config))
+    if not reasons:
+        return Candidate(id=task_id, facts=_facts(task, config))
+    offline = config.model_copy(update={"network": "none"})
+    lifts = config.network is None and not refusals(task, offline, config.caller())
+    return Candidate(id=task_id, reasons=tuple(reasons), lifted_by=("network=none",) if lifts else ())
+
+
+def _said(error: DataError, place: Path) -> str:
+    return str(error).replace(f"{place}/", "")
 
 
 def _facts(task: HarborTask, config: TerminalConfig) -> dict[str, JsonValue]:
     spec = agent_spec(task, config, config.caller())
     image = "Dockerfile" if isinstance(spec.image, Build) else str(spec.image)
-    return {"steps": len(task.steps), "image": image, "profile": spec.profile, "network": spec.network}
+    facts: dict[str, JsonValue] = {
+        "steps": len(task.steps),
+        "image": image,
+        "profile": spec.profile,
+        "network": spec.network,
+    }
+    return facts | ({"ignored": ", ".join(task.ignored)} if task.ignored else {})

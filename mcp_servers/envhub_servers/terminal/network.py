@@ -25,9 +25,10 @@ def resolve_network(world: World, phase: Phase | None, choice: Network | None, s
     if choice is not None:
         return choice
     if mode == "public":
+        setting = "verifier_network" if own and section == "verifier" else "network"
         raise NetworkRefused(
-            f"[{where}] network_mode = 'public': the task asks for a network; allow it with --set network=bridge, "
-            "or run it without one with --set network=none"
+            f"[{where}] network_mode = 'public': the task asks for a network; allow it with --set {setting}=bridge, "
+            f"or run it without one with --set {setting}=none"
         )
     raise NetworkRefused(
         "[environment] network_mode is not declared (the format's default is 'public'); say which network the task "

@@ -1,6 +1,7 @@
-"""The reference solution as the oracle plays it: its files travel in the calls themselves.
+"""The reference solution as the oracle plays it: its files travel in the calls themselves, and stay as in Harbor.
 
-So they are in the agent's container for as long as the solution runs, in an oracle's episode and in no other.
+So they are in the agent's container in an oracle's episode and in no other. They are not taken away afterwards: tasks
+have their deliverables in `/solution`, whoever put them there.
 """
 
 import base64
@@ -21,15 +22,15 @@ _CHOOSE = (
 
 
 def solution_messages(files: Sequence[File], workdir: str, seconds: float, number: int = 1) -> list[Message]:
-    """Write the files, run `solve.sh` in the working directory, and take the files away again.
+    """Write the files, and run `solve.sh` in the working directory for at most so many seconds.
 
     The variables that it asks for may be the caller's keys, so they are given to its commands by other ways than these.
     """
     commands = [f"{_CHOOSE}\n{step}" for step in _writes(files)]
     commands.append(
-        "dir=/solution; [ -f $dir/solve.sh ] || dir=/tmp/solution\n"
-        f"cd {shlex.quote(workdir)} && DEBIAN_FRONTEND=noninteractive bash $dir/{SOLVE_SCRIPT}\n"
-        "status=$?; cd /; rm -rf $dir 2>/dev/null || rm -rf $dir/*; exit $status"
+        f"{_CHOOSE}; cd {shlex.quote(workdir)} && export DEBIAN_FRONTEND=noninteractive\n"
+        f"read -r first < $dir/{SOLVE_SCRIPT}\n"
+        f'case "$first" in "#!"*) $dir/{SOLVE_SCRIPT} ;; *) bash $dir/{SOLVE_SCRIPT} ;; esac'
     )
     return [
         assistant("", _request(f"reference-{number}-{index}", command, seconds))
@@ -39,6 +40,7 @@ def solution_messages(files: Sequence[File], workdir: str, seconds: float, numbe
 
 def _writes(files: Sequence[File]) -> Iterator[str]:
     for file in files:
+        mode = file.mode | (0o111 if file.path == SOLVE_SCRIPT else 0)
         name = shlex.quote(file.path)
         folder = shlex.quote(file.path.rpartition("/")[0] or ".")
         chunks = [file.data[at : at + _CHUNK] for at in range(0, len(file.data), _CHUNK)] or [b""]
@@ -46,7 +48,7 @@ def _writes(files: Sequence[File]) -> Iterator[str]:
             text = base64.encodebytes(chunk).decode()
             yield (
                 f"mkdir -p {folder}\nbase64 -d {'>' if index == 0 else '>>'} {name} <<'END'\n{text}END\n"
-                f"chmod {file.mode:o} {name}"
+                f"chmod {mode:o} {name}"
             )
 
 

@@ -40,6 +40,14 @@ def is_separate(task: HarborTask, step: Step) -> bool | None:
     return None
 
 
+def is_in_place(task: HarborTask, step: Step, config: TerminalConfig) -> bool:
+    """Whether the tests run in the agent's own container: the task asks for it, or the caller does and it may be so."""
+    if config.verifier == "fresh" or verifier_folder(task, step) is not None:
+        return False
+    asked = is_separate(task, step)
+    return asked is False or (asked is None and config.verifier == "shared")
+
+
 def verifier_world(task: HarborTask, step: Step) -> World:
     """The `[environment]` the tests run in: the verifier's own, else the agent's."""
     if is_separate(task, step):
@@ -65,6 +73,8 @@ def agent_spec(task: HarborTask, config: TerminalConfig, caller: Mapping[str, st
     users = {agent_user(task, step) for step in task.steps}
     user = users.pop() if len(users) == 1 else None
     profile: Profile = "root-compat" if user is None or user.partition(":")[0] in ROOT else "hardened"
+    if any(is_in_place(task, step, config) for step in task.steps):
+        profile = "root-compat"  # root puts the tests there
     if config.profile != "auto":
         profile = config.profile
     first = task.steps[0].section.agent
@@ -95,7 +105,7 @@ def verifier_spec(task: HarborTask, step: Step, config: TerminalConfig, caller: 
     return SandboxSpec(
         image=image,
         profile="root-compat",
-        network=resolve_network(world, phase, config.network, "verifier"),
+        network=resolve_network(world, phase, config.network_of_tests, "verifier"),
         resources=_resources(world, config),
         workdir=world.workdir,
         environment=filled_in(world.env, caller),

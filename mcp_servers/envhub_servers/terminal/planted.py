@@ -19,6 +19,9 @@ _ABOVE_TESTS = frozenset({"/setup.cfg", "/pyproject.toml"})
 """Where pytest finds settings for `/tests`; in a project's own folder such files are part of the work."""
 _START_MODULES = frozenset({"sitecustomize", "usercustomize"})
 _START_CODE = re.compile(r"import[ \t]")
+_RUNNER = frozenset({"pytest", "_pytest", "pluggy", "iniconfig"})
+"""Modules that, beside the work, would run in place of the installed ones."""
+_MODULE_ENDS = (".py", ".pyc", ".so")
 _LIBRARIES = frozenset({"site-packages", "dist-packages"})
 _SHELL = frozenset({"sh", "bash", "dash", "busybox", "env", "rm", "mkdir", "chmod", "chown"})
 """What runs as root before the tests do."""
@@ -40,6 +43,30 @@ class Planted:
 
 
 NOTHING = Planted()
+_GIT_CONFIG = frozenset({"config", "config.worktree"})
+_GIT_RUNS = re.compile(
+    rb"(?im)^\s*(?:\[\s*(?:alias|filter|diff|merge|credential|include|includeif|gpg|pager|sequence|uploadpack)\b|"
+    rb"(?:fsmonitor|hookspath|pager|editor|sshcommand|askpass|gitproxy|alternaterefscommand|worktree|helper|textconv|"
+    rb"command|driver|program|clean|smudge|process|path)\s*=)"
+)
+"""What of a repository's settings names a program, or more settings."""
+_MOST_CONFIGS = 100
+
+
+async def git_programs(agent: Sandbox, changed: Sequence[str]) -> list[str]:
+    """Changed settings and hooks of repositories that have git run a program, whatever it is asked for."""
+    hooks = [path for path in changed if "/hooks/" in path and ".git/" in path and not path.endswith(".sample")]
+    found: list[str] = []
+    for path in [path for path in changed if PurePosixPath(path).name in _GIT_CONFIG][:_MOST_CONFIGS]:
+        try:
+            data = await agent.read_file(path, max_bytes=MIB, follows_links=False)
+        except SandboxFileError as error:
+            if error.reason != "ENOENT":
+                found.append(path)
+            continue
+        if _GIT_RUNS.search(data):
+            found.append(path)
+    return [*hooks, *found]
 
 
 def is_suspect(path: str) -> bool:
@@ -48,6 +75,10 @@ def is_suspect(path: str) -> bool:
     name = parts[-1]
     if path in _ABOVE_TESTS or path == _PRELOAD or name in _PYTEST | {"tox.ini"}:
         return not (_LIBRARIES & set(parts))
+    if name.endswith(_MODULE_ENDS) and not (_LIBRARIES & set(parts)):
+        stem = name.partition(".")[0]
+        if (parts[-2] if stem == "__init__" and len(parts) > 1 else stem) in _RUNNER:
+            return True
     if name in _SHELL:
         return len(parts) > 1 and parts[-2] in _PROGRAMS
     if name.endswith(".pth"):

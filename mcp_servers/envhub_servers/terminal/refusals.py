@@ -10,16 +10,17 @@ from envhub_servers.terminal.harbor.settings import World
 from envhub_servers.terminal.harbor.task import INSTRUCTION, TEST_SCRIPT
 from envhub_servers.terminal.harbor.templates import MissingVariable, filled_in
 from envhub_servers.terminal.network import NetworkRefused, resolve_network
-from envhub_servers.terminal.places import build_folder, verifier_folder, verifier_world
+from envhub_servers.terminal.places import build_folder, is_in_place, verifier_folder, verifier_world
 
-_COMPOSE = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
+_COMPOSE = "docker-compose.yaml"
+"""The one name that the format reads; by any other such a file is data of the task."""
 
 
 def refusals(task: HarborTask, config: TerminalConfig, caller: Mapping[str, str]) -> list[str]:
     """Why a task cannot be run as it is written, a file and a key each; empty where it can."""
     found = [f"task.toml: {why}" for why in _of_settings(task, config)]
     found += [f"task.toml: {why}" for why in _of_variables(task, caller)]
-    found += list(_of_files(task))
+    found += list(_of_files(task, config))
     return list(dict.fromkeys(found))
 
 
@@ -34,7 +35,7 @@ def _of_settings(task: HarborTask, config: TerminalConfig) -> Iterator[str]:
             agent = section.agent if section.agent.network_mode is not None else settings.agent
             agent_networks.add(resolve_network(settings.environment, agent, config.network, "agent"))
             verifier = section.verifier if section.verifier.network_mode is not None else settings.verifier
-            resolve_network(verifier_world(task, step), verifier, config.network, "verifier")
+            resolve_network(verifier_world(task, step), verifier, config.network_of_tests, "verifier")
         except NetworkRefused as error:
             yield f"{where}{error}"
         for verifier in {id(part): part for part in (section.verifier, settings.verifier)}.values():
@@ -46,6 +47,8 @@ def _of_settings(task: HarborTask, config: TerminalConfig) -> Iterator[str]:
         for entry in task.artifacts(step):
             if entry.service not in (None, "main"):
                 yield f"{where}artifacts: service = {entry.service!r}: there are no sidecars"
+    if config.profile == "hardened" and any(is_in_place(task, step, config) for step in task.steps):
+        yield "[verifier] environment_mode = 'shared': root must put the tests there; add --set verifier=fresh"
     if len(agent_networks) > 1:
         yield "[[steps]] agent.network_mode: steps share a container, whose network does not change"
 
@@ -81,12 +84,11 @@ def _of_variables(task: HarborTask, caller: Mapping[str, str]) -> Iterator[str]:
             yield f"[{section}] {error}"
 
 
-def _of_files(task: HarborTask) -> Iterator[str]:
+def _of_files(task: HarborTask, config: TerminalConfig) -> Iterator[str]:
     folder = task.folder
     for place in ("environment", "tests"):
-        for name in _COMPOSE:
-            if (folder / place / name).exists():
-                yield f"{place}/{name}: several containers for one task are not offered"
+        if (folder / place / _COMPOSE).exists() and f"{place}/{_COMPOSE}" not in config.ignore:
+            yield f"{place}/{_COMPOSE}: several containers for one task are not offered"
     if (folder / "trajectory.json").exists():
         yield "trajectory.json: starting from an earlier conversation is not offered"
     if task.settings.environment.docker_image is None and build_folder(task) is None:

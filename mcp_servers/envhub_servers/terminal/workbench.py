@@ -43,7 +43,7 @@ class Workbench(Environment[ShellConfigT]):
             raise ToolError(f"the command is over {LONGEST_COMMAND:,} bytes; write it to a file with write_file")
         if "\0" in command:
             raise ToolError("the command has a null byte in it")
-        seconds = min(timeout_seconds or self.config.command_seconds, self.config.most_command_seconds)
+        seconds = min(timeout_seconds or self.config.command_seconds, self.longest_command)
         if (left := self._seconds_left()) is not None:
             seconds = min(seconds, left)
         return telling.ended(await self._run(command, seconds), seconds)
@@ -109,6 +109,11 @@ class Workbench(Environment[ShellConfigT]):
         except SandboxFileError as error:
             raise ToolError(f"{place} cannot be listed: {telling.why(error)}") from None
         return telling.listing(entries, self.config.output_bytes)
+
+    @property
+    def longest_command(self) -> float:
+        """Most seconds that a command may take."""
+        return self.config.most_command_seconds
 
     @property
     def agent_environment(self) -> dict[str, str]:

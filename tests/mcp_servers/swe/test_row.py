@@ -6,6 +6,7 @@ import pytest
 
 from envhub.errors import DataError
 from envhub.rows import Row
+from envhub_servers.swe import Swe
 from envhub_servers.swe.crossing import crossing
 from envhub_servers.swe.report import in_report, passed_tests
 from envhub_servers.swe.row import SweSecret, make_task, patched
@@ -25,6 +26,11 @@ ROW: dict[str, Any] = {
 def row(**changes: Any) -> Row:
     values = {key: value for key, value in (ROW | changes).items() if value is not None}
     return Row(values, "rows.jsonl", 1, 0)
+
+
+def test_a_row_without_a_patch_has_nothing_for_the_oracle() -> None:
+    assert Swe.has_reference(make_task("one", row()))
+    assert not Swe.has_reference(make_task("one", row(patch=None)))
 
 
 def test_a_row_makes_a_task_whose_tests_and_patch_are_secret() -> None:
@@ -99,6 +105,7 @@ def test_a_report_says_which_tests_passed() -> None:
       <testcase classname="tests.test_a" name="test_g"/>
       <testcase classname="tests.test_a" name="test_g"><error/></testcase>
     </testsuite></testsuites>"""
-    good = passed_tests(report)
+    good, expected = passed_tests(report)
+    assert not expected
     assert {in_report("tests/test_a.py::test_b[1-2]"), in_report("tests/test_a.py::TestC::test_d")} == good
-    assert passed_tests(b"<testsuites><testcase") == frozenset()
+    assert passed_tests(b"<testsuites><testcase") == (frozenset(), frozenset())

@@ -160,10 +160,11 @@ async def test_the_tests_and_the_solution_are_nowhere_to_be_found(play: Open) ->
             assert "cannot be" in await player.call(tool, path="/tests")
 
 
-async def test_the_solution_is_gone_when_the_oracle_is_done(play: Open) -> None:
+async def test_the_solution_lies_where_tasks_expect_it_in_an_oracles_episode(play: Open) -> None:
     async with play(Terminal, config("greeting")) as player:
-        await player.play_reference()
         assert "No such file" in await player.bash("ls /solution")
+        await player.play_reference()
+        assert "solve.sh" in await player.bash("ls /solution")
         assert "Hello" in await player.bash("cat /app/hello.txt")
 
 
@@ -192,9 +193,11 @@ async def test_nothing_but_declared_artifacts_crosses_where_a_task_declares_some
     assert (score.reward, score.metrics["artifact_files"]) == (0.0, 1)
 
 
-async def test_artifacts_over_their_size_are_a_fault(play: Open) -> None:
+async def test_artifacts_over_their_size_score_nothing(play: Open) -> None:
     limited = TerminalConfig(data=str(TASKS / "many_rewards"), artifact_mb=1)
     async with play(Terminal, limited) as player:
         await player.bash("mkdir -p /app/out; head -c 2000000 /dev/zero > /app/out/words.txt")
-        with pytest.raises(VerifierError, match="cannot be collected"):
-            await player.end()
+        score = await player.end()
+    assert score.reward == 0.0
+    assert score.feedback is not None
+    assert "cannot be collected" in score.feedback

@@ -152,6 +152,15 @@ def test_what_is_refused_is_a_bad_row_and_the_rest_can_be_played(tmp_path: Path)
     assert len(Terminal.specs(TerminalConfig(data=str(tmp_path)))) == 1
 
 
+def test_a_solution_is_known_before_anything_is_played(tmp_path: Path) -> None:
+    make(tmp_path / "a_solved", **{"solution/solve.sh": "true"})
+    make(tmp_path / "b_unsolved")
+    make(tmp_path / "c_in_steps", **{"steps/one/instruction.md": "Do it."})
+    tasks = Terminal.tasks(TerminalConfig(data=str(tmp_path)), "test", 0)
+    known = [None if isinstance(task, BadRow) else Terminal.has_reference(task) for task in tasks]
+    assert known == [True, False, None]
+
+
 # --- refusing -----------------------------------------------------------------------------------------------------
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -183,9 +192,72 @@ def test_what_is_not_offered_is_refused_by_name(
     assert found.startswith("task.toml: ")
 
 
-@pytest.mark.parametrize("name", ["docker-compose.yaml", "docker-compose.yml"])
-def test_sidecars_are_refused_by_the_name_of_their_file(tmp_path: Path, name: str) -> None:
-    assert f"environment/{name}: several containers" in why(make(tmp_path, **{f"environment/{name}": "services: {}"}))
+def test_sidecars_are_refused_by_the_name_of_their_file_unless_ignored(tmp_path: Path) -> None:
+    name = "environment/docker-compose.yaml"
+    task = make(tmp_path, **{name: "services: {}"})
+    assert f"{name}: several containers" in why(task)
+    assert why(task, ignore=(name,)) == ""
+
+
+@pytest.mark.parametrize("name", ["docker-compose.yml", "compose.yaml", "compose.yml"])
+def test_a_compose_file_that_the_format_does_not_read_is_data(tmp_path: Path, name: str) -> None:
+    assert why(make(tmp_path, **{f"environment/{name}": "services: {}"})) == ""
+
+
+@pytest.mark.parametrize("key", ["version", "schema_version"])
+def test_a_schema_may_be_called_anything(tmp_path: Path, key: str) -> None:
+    assert why(make(tmp_path, f'{key} = "2.0"\n{OFFLINE}')) == ""
+    with pytest.raises(DataError, match=rf"task\.toml: {key} = 2: "):
+        make(tmp_path, f"{key} = 2\n{OFFLINE}")
+
+
+def test_keys_that_only_describe_are_taken_and_noted(tmp_path: Path) -> None:
+    make(tmp_path, f'tags = ["a"]\n{OFFLINE}[task]\ncategory = "x"\ndifficulty_explanation = "long"\n')
+    card = next(Terminal.tasks(TerminalConfig(data=str(tmp_path)), "test", 0))
+    assert not isinstance(card, BadRow)
+    assert card.public.metadata["ignored"] == "task.category, task.difficulty_explanation, tags"
+
+
+def test_the_caller_may_have_keys_ignored_by_the_name_in_the_file(tmp_path: Path) -> None:
+    settings = f"{OFFLINE}gpus = 1\ngravity = 9.81\n[[steps]]\nname = 'a'\n[steps.agent]\nmood = 'good'\n"
+    step = {"steps/a/instruction.md": "Do it.", "steps/a/tests/test.sh": "true"}
+    with pytest.raises(DataError) as refused:
+        make(tmp_path, settings, **step)
+    for key, named in (("environment.gravity", "environment.gravity"), ("steps.0.agent.mood", "steps.agent.mood")):
+        assert f"the key {key!r} is not known" in str(refused.value)
+        assert f"""--set 'ignore=["{named}"]'""" in str(refused.value)
+    config = TerminalConfig(data=str(tmp_path), ignore=("environment.gravity", "steps.agent.mood"))
+    refused_row = next(Terminal.tasks(config, "test", 0))
+    assert isinstance(refused_row, BadRow)
+    assert "GPUs are not offered" in str(refused_row.error)
+    config = TerminalConfig(data=str(tmp_path), ignore=(*config.ignore, "environment.gpus"))
+    card = next(Terminal.tasks(config, "test", 0))
+    assert not isinstance(card, BadRow)
+    assert card.public.metadata["ignored"] == "environment.gravity, steps.agent.mood, environment.gpus"
+
+
+@pytest.mark.parametrize(
+    ("settings", "choice", "agent", "tests"),
+    [
+        ("[environment]\n", {"network": "none", "verifier_network": "bridge"}, "none", "bridge"),
+        ("[environment]\n", {"network": "bridge", "verifier_network": "none"}, "bridge", "none"),
+        ("[environment]\n", {"network": "none"}, "none", "none"),
+        (f'{OFFLINE}[verifier]\nnetwork_mode = "public"\n', {"verifier_network": "bridge"}, "none", "bridge"),
+        (OFFLINE, {"verifier_network": "bridge"}, "none", "none"),
+    ],
+)
+def test_the_tests_network_is_apart_from_the_agents(
+    tmp_path: Path, settings: str, choice: dict[str, Any], agent: str, tests: str
+) -> None:
+    task = make(tmp_path, settings)
+    assert why(task, **choice) == ""
+    config = TerminalConfig(**choice)
+    assert agent_spec(task, config, {}).network == agent
+    assert verifier_spec(task, task.steps[0], config, {}).network == tests
+
+
+def test_a_network_for_the_tests_alone_is_refused_by_its_own_setting(tmp_path: Path) -> None:
+    assert "--set verifier_network=bridge" in why(make(tmp_path, f'{OFFLINE}[verifier]\nnetwork_mode = "public"\n'))
 
 
 @pytest.mark.parametrize(("network", "given"), [("none", "none"), ("bridge", "bridge")])
@@ -219,7 +291,6 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         ("[verifier]\ntimeout_sec = -1\n", "verifier.timeout_sec = -1"),
         ('[environment]\nmemory = "much"\n', "memory = 'much' is no size"),
         ("[environment]\nmemory_mb = 1\n[environment]\n", "cannot be read"),
-        ('schema_version = "2.0"\n', "schema '2.0' is not known"),
         ('[[steps]]\nname = "../x"\n', "is no plain folder name"),
         ('artifacts = ["/app/../etc"]\n', "must be a path without '..'"),
         ('[verifier]\nenvironment_mode = "shared"\n[verifier.environment]\n', "exclude each other"),
@@ -241,3 +312,26 @@ def test_a_link_out_of_the_task_is_refused(tmp_path: Path) -> None:
     (tmp_path / "answers.txt").write_text("42")
     (tmp_path / "task" / "tests" / "answers.txt").symlink_to(tmp_path / "answers.txt")
     assert "this link leads out of the task" in why(task)
+
+
+def test_linked_tasks_are_found_and_circles_end(tmp_path: Path) -> None:
+    make(tmp_path / "all" / "one")
+    make(tmp_path / "all" / "two")
+    some = tmp_path / "some"
+    some.mkdir()
+    (some / "first").symlink_to(tmp_path / "all" / "one")
+    (some / "deeper").symlink_to(tmp_path / "all")
+    (tmp_path / "all" / "circle").symlink_to(some)
+    (some / "itself").symlink_to(some)
+    found = find_tasks(str(some))
+    assert [task_id for task_id, _ in found] == ["deeper/one", "deeper/two", "first"]
+    cards = list(Terminal.tasks(TerminalConfig(data=str(some)), "test", 0))
+    assert not [card for card in cards if isinstance(card, BadRow)]
+
+
+@pytest.mark.parametrize("folder", [".", "hello"])
+def test_tasks_of_the_older_format_are_known_and_how_to_convert_them_is_said(tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / folder / "task.yaml").write_text("instruction: Say hello.\n")
+    with pytest.raises(ConfigError, match=r"terminal-bench 1 \(task\.yaml\).*harbor task migrate"):
+        find_tasks(str(tmp_path))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -42,8 +43,10 @@ def test_every_task_is_looked_at(folder: Path) -> None:
     assert (good.id, good.runs) == ("good", True)
     assert good.facts == {"steps": 1, "image": "Dockerfile", "profile": "root-compat", "network": "none"}
     assert odd.reasons == (
-        "task.toml: the key 'environment.gravity' is not known, so what it asks for would not be done",
+        "task.toml: the key 'environment.gravity' is not known, so what it asks for would not be done; "
+        """leave it out with --set 'ignore=["environment.gravity"]'""",
     )
+    assert (odd.lifted_by, unsaid.lifted_by) == (('ignore=["environment.gravity"]',), ("network=none",))
     assert "network_mode is not declared" in unsaid.reasons[0]
     assert [each.runs for each in find_importer("harbor").look(folder, {"network": "none"})] == [True, False, True]
 
@@ -126,6 +129,13 @@ def test_the_command_tells_what_runs_and_how_to_run_it(folder: Path) -> None:
     shown = subprocess.run([HUB, "import", "harbor", folder], capture_output=True, text=True, check=False)
     assert shown.returncode == 1, shown.stderr
     assert "1 of 3 can be run." in shown.stdout
+    assert "refused, 1: task.toml: the key 'environment.gravity'" in shown.stdout
+    again = shown.stdout.splitlines()[-1]
+    said, _, command = again.partition(": ")
+    assert said == "2 of the refused can be run, too"
+    more = subprocess.run([HUB, *shlex.split(command)[1:]], capture_output=True, text=True, check=False)
+    assert more.returncode == 0, more.stdout
+    assert "3 of 3 can be run." in more.stdout
     found = subprocess.run([HUB, "import", "harbor", TASKS, "--json"], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     told = json.loads(found.stdout)
@@ -149,3 +159,18 @@ def test_the_command_writes_what_can_be_published(folder: Path, tmp_path: Path) 
         [HUB, "import", "harbor", folder, "--name", "a/b"], capture_output=True, text=True, check=False
     )
     assert alone.returncode == 2
+
+
+def test_refusals_are_grouped_and_what_lifts_them_is_said_where_nothing_runs(tmp_path: Path) -> None:
+    for number in range(8):
+        shutil.copytree(TASKS / "greeting", tmp_path / f"task-{number}")
+        settings = tmp_path / f"task-{number}" / "task.toml"
+        settings.write_text(settings.read_text().replace("allow_internet = false\n", ""))
+    shown = subprocess.run([HUB, "import", "harbor", tmp_path], capture_output=True, text=True, check=False)
+    assert shown.returncode == 1
+    assert "0 of 8 can be run." in shown.stdout
+    assert shown.stdout.count("network_mode is not declared") == 1
+    assert "refused, 8: " in shown.stdout
+    assert "task-0, task-1, task-2, task-3, task-4 and 3 more" in shown.stdout
+    last = shown.stdout.splitlines()[-1]
+    assert last == f"8 of the refused can be run, too: hub import harbor {tmp_path} --set network=none"

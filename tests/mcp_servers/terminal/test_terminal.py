@@ -40,6 +40,22 @@ async def test_a_key_that_a_solution_asks_for_is_in_none_of_its_calls(
         assert (await player.end()).reward == 1.0
 
 
+async def test_a_solution_may_take_the_agents_time_and_keeps_what_it_makes(play: Open, tmp_path: Path) -> None:
+    shutil.copytree(TASKS / "greeting", tmp_path / "made")
+    (tmp_path / "made" / "solution" / "data.txt").write_text("from the solution's folder")
+    (tmp_path / "made" / "solution" / "solve.sh").write_text(
+        "#!/bin/sh\nsleep 2; cp /solution/data.txt /app/; echo made > /solution/made.txt; readlink /proc/$$/exe\n"
+    )
+    (tmp_path / "made" / "tests" / "test.sh").write_text(
+        "cat /solution/made.txt /solution/data.txt /app/data.txt && echo 1 > /logs/verifier/reward.txt"
+    )
+    quick = TerminalConfig(data=str(tmp_path / "made"), command_seconds=1, most_command_seconds=1)
+    async with play(Terminal, quick) as player:
+        assert "stopped after 1 seconds" in await player.bash("sleep 2", timeout_seconds=100)
+        await player.play_reference()
+        assert (await player.end()).reward == 1.0
+
+
 async def test_what_runs_in_the_background_ends_with_its_step_where_artifacts_cross_too(play: Open) -> None:
     async with play(Terminal, TerminalConfig(data=str(TASKS / "two_steps"), crossing="artifacts")) as player:
         look = "grep -la 'sleep.98[7]' /proc/[0-9]*/cmdline | wc -l"

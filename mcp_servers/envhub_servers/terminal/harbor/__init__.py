@@ -5,6 +5,6 @@ Written from the format's public description (https://www.harborframework.com/do
 
 from envhub_servers.terminal.harbor.dataset import find_tasks
 from envhub_servers.terminal.harbor.settings import TaskSettings
-from envhub_servers.terminal.harbor.task import HarborTask, Step, load_task
+from envhub_servers.terminal.harbor.task import HarborTask, Step, UnknownKeys, load_task
 
-__all__ = ["HarborTask", "Step", "TaskSettings", "find_tasks", "load_task"]
+__all__ = ["HarborTask", "Step", "TaskSettings", "UnknownKeys", "find_tasks", "load_task"]

@@ -1,7 +1,8 @@
 """`task.toml` as pydantic models: what a task says of itself, in the format's own words.
 
-`[metadata]` is anybody's. Every other section steers what happens, so a key that is not known there is refused, by
-name: ignoring one would run another task than its author wrote.
+`[metadata]` is anybody's, and what only describes a task (`[task]`, `tags` …) may say more than is known here. Every
+other section steers what happens, so a key that is not known there is refused, by name: ignoring one would run another
+task than its author wrote.
 """
 
 import re
@@ -187,6 +188,7 @@ class TaskSettings(Frozen):
     """A whole `task.toml`."""
 
     schema_version: str = "1.0"
+    """Whatever a task calls it: keys decide what it is, and unknown ones are met by name."""
     task: About = About()
     metadata: dict[str, Any] = {}
     agent: AgentSection = AgentSection()
@@ -209,13 +211,6 @@ class TaskSettings(Frozen):
             read.setdefault("schema_version", version)
             return read
         return cast(Any, values)
-
-    @field_validator("schema_version")
-    @classmethod
-    def _is_known(cls, version: str) -> str:
-        if version.partition(".")[0] != "1":
-            raise ValueError(f"schema {version!r} is not known; 1.0 to 1.4 are")
-        return version
 
     @field_validator("steps")
     @classmethod

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ from envhub.errors import DataError
 from envhub.sandbox import File
 from envhub_servers.terminal.harbor.dataset import TASK_FILE
 from envhub_servers.terminal.harbor.files import folder_digest, folder_files
+from envhub_servers.terminal.harbor.keys import drop, is_describing, key_at, said
 from envhub_servers.terminal.harbor.settings import Artifacts, StepSection, TaskSettings
 
 INSTRUCTION, TEST_SCRIPT, SOLVE_SCRIPT = "instruction.md", "test.sh", "solve.sh"
@@ -39,6 +41,8 @@ class HarborTask:
     id: str
     folder: Path
     settings: TaskSettings
+    ignored: tuple[str, ...] = ()
+    """Keys of `task.toml` that are left out of account: they only describe, or the caller said so."""
 
     @property
     def file(self) -> Path:
@@ -119,8 +123,16 @@ class HarborTask:
         return {key: known[key] for key in _METADATA if isinstance(known.get(key), str)}
 
 
-def load_task(task_id: str, folder: Path) -> HarborTask:
-    """Read a task's folder.
+class UnknownKeys(DataError):
+    """A `task.toml` that would do but for keys nobody knows."""
+
+    def __init__(self, problem: str, file: Path, keys: tuple[str, ...]) -> None:
+        self.keys = keys
+        super().__init__(problem, file)
+
+
+def load_task(task_id: str, folder: Path, ignore: Collection[str] = ()) -> HarborTask:
+    """Read a task's folder; `ignore` names keys of its `task.toml` that are left out of account.
 
     Raises:
         DataError: names the file and the keys that do not hold.
@@ -130,17 +142,20 @@ def load_task(task_id: str, folder: Path) -> HarborTask:
         values = tomllib.loads(file.read_bytes().decode())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise DataError(f"cannot be read: {error}", file) from error
-    try:
-        settings = TaskSettings.model_validate(values)
-    except ValidationError as error:
-        problems: list[Any] = error.errors(include_url=False)
-        raise DataError("; ".join(_said(problem) for problem in problems), file) from None
-    return HarborTask(task_id, folder, settings)
-
-
-def _said(problem: Any) -> str:
-    key = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        return f"the key {key!r} is not known, so what it asks for would not be done"
-    shown = "" if isinstance(problem["input"], dict) else f" = {problem['input']!r:.80}"
-    return f"{key}{shown}: {str(problem['msg']).removeprefix('Value error, ')}"
+    left_out = [key for key in ignore if drop(values, tuple(key.split(".")))]
+    problems: list[Any] = []
+    for _ in range(2):
+        try:
+            return HarborTask(task_id, folder, TaskSettings.model_validate(values), tuple(left_out))
+        except ValidationError as error:
+            problems = error.errors(include_url=False)
+        describing = [problem["loc"] for problem in problems if is_describing(problem)]
+        if not describing:
+            break
+        left_out += [place for place in dict.fromkeys(map(key_at, describing)) if place not in left_out]
+        for place in describing:
+            drop(values, place)
+    problem = "; ".join(said(each, values) for each in problems)
+    if all(each["type"] == "extra_forbidden" for each in problems):
+        raise UnknownKeys(problem, file, tuple(dict.fromkeys(key_at(each["loc"]) for each in problems)))
+    raise DataError(problem, file)

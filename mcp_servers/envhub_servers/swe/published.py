@@ -1,0 +1,110 @@
+"""The data sets that are published for this: which image a row's is, and how its repository's tests are run.
+
+Facts of the SWE-bench package (MIT, https://github.com/SWE-bench/SWE-bench) and of SWE-Gym's fork of it: the names of
+their images, the environment in them, and a command for each repository.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Runner = Literal["pytest", "plain", "django", "sympy"]
+"""How tests are named, run and reported."""
+
+CONDA = "/opt/miniconda3"
+ACTIVATE = f"source {CONDA}/bin/activate && conda activate testbed || exit 127"
+VARIABLES = {
+    "PATH": f"{CONDA}/envs/testbed/bin:{CONDA}/condabin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "CONDA_DEFAULT_ENV": "testbed",
+    "CONDA_PREFIX": f"{CONDA}/envs/testbed",
+}
+"""What activating it comes to, for the agent's own commands."""
+_LOCALE = "export LANG=en_US.UTF-8 LC_ALL=en_US.UTF-8 LANGUAGE=en_US:en PYTHONIOENCODING=utf8"
+_MAKE_LOCALE = f"sed -i '/en_US.UTF-8/s/^# //g' /etc/locale.gen && locale-gen\n{_LOCALE}"
+_DJANGO = "./tests/runtests.py --verbosity 2 --settings=test_sqlite --parallel 1"
+_SYMPY = "PYTHONWARNINGS=ignore::UserWarning,ignore::SyntaxWarning bin/test -C --verbose"
+_PYTEST = "pytest -rA"
+_NEW_FILE = re.compile(r"^diff --git a/.* b/(.*)$", re.MULTILINE)
+_NO_TESTS = (".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml")
+_MYPY_CASE = re.compile(r"\[case ([^\]]+)\]")
+
+
+@dataclass(frozen=True)
+class Published:
+    """How the tests of a published row are run."""
+
+    image: str
+    command: str
+    runner: Runner = "pytest"
+    prelude: str = ACTIVATE
+    """Run by bash before the command."""
+    files: tuple[str, ...] = ()
+    """What the command is given, where that is not the files of the tests."""
+
+
+_SWE_BENCH: Mapping[str, tuple[str, Runner]] = {
+    "astropy/astropy": (_PYTEST, "pytest"),
+    "django/django": (_DJANGO, "django"),
+    "matplotlib/matplotlib": (_PYTEST, "pytest"),
+    "mwaskom/seaborn": ("pytest --no-header -rA", "pytest"),
+    "pallets/flask": (_PYTEST, "pytest"),
+    "psf/requests": (_PYTEST, "pytest"),
+    "pydata/xarray": (_PYTEST, "pytest"),
+    "pylint-dev/pylint": (_PYTEST, "pytest"),
+    "pytest-dev/pytest": (_PYTEST, "pytest"),
+    "scikit-learn/scikit-learn": (_PYTEST, "pytest"),
+    "sphinx-doc/sphinx": ("tox --current-env -epy39 -v --", "pytest"),
+    "sympy/sympy": (_SYMPY, "sympy"),
+}
+_SWE_GYM: Mapping[str, str] = {
+    "Project-MONAI/MONAI": _PYTEST,
+    "bokeh/bokeh": "pytest -rA -n0",
+    "conan-io/conan": "pytest -n0 -rA",
+    "dask/dask": "pytest -n0 -rA --color=no",
+    "facebookresearch/hydra": "pytest -rA --tb=long",
+    "getmoto/moto": "pytest -n0 -rA",
+    "iterative/dvc": _PYTEST,
+    "modin-project/modin": "pytest -n0 -rA",
+    "pandas-dev/pandas": "pytest -rA --tb=long",
+    "pydantic/pydantic": "pytest -rA --tb=short -vv -o console_output_style=classic --no-header",
+    "python/mypy": "pytest -n0 -rA",
+}
+
+
+def published(repository: str, instance_id: str, version: str, test_patch: str) -> Published | None:
+    """What is known of a row by its repository; None of one in neither data set."""
+    if repository in _SWE_BENCH:
+        command, runner = _SWE_BENCH[repository]
+        image = f"swebench/sweb.eval.x86_64.{instance_id.lower().replace('__', '_1776_')}:latest"
+        if runner == "django":
+            command = "./tests/runtests.py --verbosity 2" if version == "1.9" else command
+            return Published(image, command, runner, _django_prelude(version), django_labels(test_patch))
+        return Published(image, command, runner, files=test_paths(test_patch) if runner == "sympy" else ())
+    if repository in _SWE_GYM:
+        image = f"xingyaoww/sweb.eval.x86_64.{instance_id.lower().replace('__', '_s_')}:latest"
+        command, prelude = _SWE_GYM[repository], ACTIVATE
+        if repository == "conan-io/conan":
+            prelude += "\nexport PYTHONPATH=${PYTHONPATH:-}:$(pwd)"
+        if repository == "python/mypy" and (cases := _MYPY_CASE.findall(test_patch)):
+            command += f" -k '{' or '.join(dict.fromkeys(cases))}'"
+        return Published(image, command, prelude=prelude)
+    return None
+
+
+def test_paths(test_patch: str) -> tuple[str, ...]:
+    """The files of tests that a patch touches."""
+    return tuple(path for path in _NEW_FILE.findall(test_patch) if not path.endswith(_NO_TESTS))
+
+
+def django_labels(test_patch: str) -> tuple[str, ...]:
+    """What Django's own runner calls them."""
+    paths = (path.removesuffix(".py").removeprefix("tests/") for path in test_paths(test_patch))
+    return tuple(path.replace("/", ".") for path in paths)
+
+
+def _django_prelude(version: str) -> str:
+    number: Any = tuple(int(part) for part in version.split(".") if part.isdecimal())
+    if (1, 7) <= number < (3, 0):
+        return f"{ACTIVATE}\n{_LOCALE}"
+    return f"{ACTIVATE}\n{_MAKE_LOCALE}" if (3, 0) <= number < (4, 0) else ACTIVATE
