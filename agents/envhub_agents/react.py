@@ -9,9 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from envhub import Message, Seat, Stop, ToolRequest
 
-_ACTION = re.compile(r"^\s*Action:\s*([A-Za-z0-9_.-]+)\s*$", re.MULTILINE)
-_INPUT = re.compile(r"^\s*Action Input:\s*", re.MULTILINE)
-_ANSWER = re.compile(r"^\s*Final Answer:\s*", re.MULTILINE)
+# What stands before a mark is looked for on its own line alone: from every empty line on, it would be quadratic.
+_ACTION = re.compile(r"^[ \t]*+Action:\s*+([A-Za-z0-9_.-]++)\s*$", re.MULTILINE)
+_INPUT = re.compile(r"^[ \t]*+Action Input:\s*+", re.MULTILINE)
+_ANSWER = re.compile(r"^[ \t]*+Final Answer:\s*+", re.MULTILINE)
+_READ = 400_000
+"""Characters of a response, from its beginning, in which these are looked for."""
 
 _RULES = """\
 Solve the task step by step. To use a tool, write exactly:
@@ -60,7 +63,7 @@ class ReAct:
                 malformed = 0
                 (result,) = await seat.call_tools([request])
                 conversation.append(Message(role="user", content=f"Observation: {result.text}"))
-            elif _ANSWER.search(response.text) or malformed >= self._config.max_malformed:
+            elif _ANSWER.search(response.text, 0, _READ) or malformed >= self._config.max_malformed:
                 return await _finish(seat, response)
             else:
                 malformed += 1
@@ -70,6 +73,7 @@ class ReAct:
 
 def parse_action(text: str, place: int) -> ToolRequest | None:
     """The first action a text asks for; None where it asks for none, or answers before it acts."""
+    text = text[:_READ]
     action = _ACTION.search(text)
     if action is None:
         return None
@@ -94,7 +98,7 @@ def _first_object(text: str) -> str:
 
 async def _finish(seat: Seat, response: Message) -> Stop:
     """Hand the final answer in, where the environment asks for one."""
-    answer = _ANSWER.search(response.text)
+    answer = _ANSWER.search(response.text, 0, _READ)
     words = response.text[answer.end() :].strip() if answer else response.text
     if any(tool.name == "submit" for tool in seat.tools):
         await seat.call_tools([ToolRequest(id="react-answer", name="submit", arguments=json.dumps({"answer": words}))])

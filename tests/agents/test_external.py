@@ -123,7 +123,7 @@ async def test_a_program_that_fails_is_the_agents_failure_with_its_last_words() 
     rollout = await play(script(text))
     assert (rollout.outcome, rollout.score) == (Outcome.AGENT_FAILED, None)
     assert [fault.message for fault in rollout.faults] == [
-        "the program ended with exit status 3; its last words: \N{REPLACEMENT CHARACTER}[2Jno way, [token]"
+        "the program ended with exit status 3: \N{REPLACEMENT CHARACTER}[2Jno way, [token]"
     ]
 
 
@@ -202,9 +202,7 @@ async def test_a_program_is_killed_with_all_it_started(tmp_path: Path, end: str)
 
 async def test_a_flood_of_output_is_read_and_little_of_it_kept() -> None:
     rollout = await play(["sh", "-c", "head -c 20000000 /dev/zero; echo the end >&2; exit 4"], stdout_bytes=1000)
-    assert [fault.message for fault in rollout.faults] == [
-        "the program ended with exit status 4; its last words: the end"
-    ]
+    assert [fault.message for fault in rollout.faults] == ["the program ended with exit status 4: the end"]
 
 
 async def test_files_lie_where_the_program_starts(tmp_path: Path) -> None:

@@ -121,7 +121,10 @@ class Player:
         logger.debug("the program wrote %r and %r", *(_shown(out.text, address) for out in (done.stdout, done.stderr)))
         if problem := _problem(done):
             said = _shown(done.stderr.text.strip() or done.stdout.text.strip(), address)[-_LAST_WORDS:]
-            raise AgentError(f"the program {problem}" + (f"; its last words: {said}" if said else ""))
+            # The last line first: it says what went wrong, and is what is left where a message is cut.
+            *before, last = said.splitlines() or [""]
+            whole = f"\nits last words:\n{said}" if before else ""
+            raise AgentError(f"the program {problem}" + (f": {last.strip()}{whole}" if last else ""))
         return Stop.FINISHED
 
     async def _run(self, place: Place, messages: Sequence[Message], address: SeatAddress) -> Finished | None:

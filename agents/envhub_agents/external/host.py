@@ -4,7 +4,6 @@ import errno
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ import anyio
 from anyio import to_thread
 
 from envhub.errors import SandboxError
+from envhub.interpreter import PYTHON
 from envhub.protocols import SeatAddress
 from envhub.sandbox import CommandNotStarted, File, Finished, Output
 from envhub_agents.external import keeper
@@ -68,7 +68,7 @@ class HostPlace:
         program = shutil.which(str(Path(self.workdir, name)) if "/" in name else name, path=surroundings["PATH"])
         if program is None:
             raise CommandNotStarted(f"there is no program {name!r}", "ENOENT")
-        keeper_command = [sys.executable, "-I", "-S", keeper.__file__, program, *command[1:]]
+        keeper_command = [*PYTHON, "-I", "-S", keeper.__file__, program, *command[1:]]
         started = anyio.current_time()
         with self._started(keeper_command, surroundings) as process:
             stdout, stderr, is_in_time = await self._attend(process, seconds)
