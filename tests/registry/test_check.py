@@ -6,13 +6,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
-from envhub import EnvironmentConfig
+from envhub import EnvironmentConfig, Score, Submission
 from envhub.environment import AnyEnvironment
 from envhub.hosting import InProcessHost
 from envhub_registry.check.checks import CHECKS
-from envhub_registry.check.finding import Finding
+from envhub_registry.check.finding import Broken, Finding
+from envhub_registry.check.patience import Spent, in_time
 from envhub_registry.check.running import run_checks
 from envhub_registry.check.samples import ill_formed, well_formed
 from envhub_registry.check.subject import Subject
@@ -160,3 +162,48 @@ def test_a_failure_is_shown_with_what_to_do(hub: Hub, tmp_path: Path) -> None:  
 )
 def test_mistakes_are_named(hub: Hub, arguments: tuple[str, ...], complaint: str) -> None:  # noqa: F811
     assert complaint in hub("check", *arguments).refused()
+
+
+class Lenient(Whole):
+    """Doing nothing earns a quarter, by its own rules, on every task."""
+
+    async def verify(self, submission: Submission) -> Score:
+        """A quarter for an untouched world."""
+        score = await super().verify(submission)
+        return score if score.reward else Score(reward=0.25, passed=False)
+
+
+class DeclaredLenient(Lenient):
+    """The same, and says so."""
+
+    def null_reward(self) -> float:
+        """What doing nothing earns."""
+        return 0.25
+
+
+async def test_what_doing_nothing_earns_may_be_declared() -> None:
+    assert "null" in failed(await findings_of(Lenient))
+    findings = await findings_of(DeclaredLenient)
+    assert findings["null"].state == "passed", findings["null"]
+    assert findings["null"].says.endswith("above the floor that 4 of them declare")
+
+
+def test_time_in_the_queue_for_a_processor_is_not_the_environments() -> None:
+    assert "machine is busy" in Spent(wall=900, cpu=60, queued=800).fix
+    assert "computes" in Spent(wall=121, cpu=119, queued=1).fix
+    assert "wait without a bound" in Spent(wall=121, cpu=1, queued=0.5).fix
+
+
+async def test_a_check_that_only_waits_is_ended_and_told_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("envhub_registry.check.patience.CHECK_SECONDS", 0.2)
+    with pytest.raises(Spent) as spent:
+        await in_time(anyio.sleep_forever)
+    assert "wait without a bound" in spent.value.fix
+
+
+async def test_what_a_check_raises_comes_through_its_time_limit() -> None:
+    async def broken() -> str:
+        raise Broken("it leaks", "do not")
+
+    with pytest.raises(Broken, match="it leaks"):
+        await in_time(broken)

@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 import signal
-import sys
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT
 
@@ -12,6 +11,7 @@ import anyio
 from anyio.abc import Process
 
 from envhub.errors import HubError
+from envhub.interpreter import PYTHON
 from envhub_registry.acquire.argument import GitArgument
 from envhub_registry.bundle.limits import FILES, TOTAL_BYTES
 from envhub_registry.bundle.refusal import BundleRefused
@@ -124,7 +124,7 @@ async def _git(folder: Path, *words: str) -> bytes:
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     command = ["git", *settings, *words]
     if os.name == "posix":
-        command = [sys.executable, "-I", "-S", "-c", _BOUNDED, str(PACK_BYTES), *command]
+        command = [*PYTHON, "-I", "-S", "-c", _BOUNDED, str(PACK_BYTES), *command]
     async with await anyio.open_process(
         command, cwd=folder, env=_variables(), stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, start_new_session=True
     ) as process:

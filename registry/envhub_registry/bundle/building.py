@@ -3,11 +3,11 @@
 import os
 import shutil
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
+from envhub.interpreter import PYTHON
 from envhub_registry.bundle.collect import Source
 from envhub_registry.bundle.refusal import BundleRefused
 
@@ -49,7 +49,7 @@ def build_wheel(sources: Iterable[Source], scratch: Path) -> Path:
         target.chmod(0o755 if source.is_executable else 0o644)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(tree)],
+            [*PYTHON, "-m", "build", "--wheel", "--outdir", str(out), str(tree)],
             cwd=scratch,
             env=_variables(scratch),
             stdin=subprocess.DEVNULL,

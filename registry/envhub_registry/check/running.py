@@ -4,19 +4,18 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-import anyio
 from anyio import to_thread
 from rich.console import Console
 from rich.text import Text
 
 from envhub import Model
-from envhub.cli.console import results
-from envhub.errors import ConfigError, HubError, UnknownNameError
+from envhub.cli.console import remarks, results
+from envhub.errors import ConfigError, HubError, UnknownNameError, describe
 from envhub.hosting import InProcessHost
 from envhub.hosting.opening import configured
 from envhub.hosting.sandboxes import open_sandboxes
@@ -29,9 +28,9 @@ from envhub.plugins import find_environment
 from envhub_registry.check.asked import Asked
 from envhub_registry.check.checks import CHECKS
 from envhub_registry.check.finding import Broken, Check, Finding, NotApplicable, State
+from envhub_registry.check.patience import Spent, in_time
 from envhub_registry.check.subject import Subject
 
-CHECK_SECONDS = 120.0
 _SHOWN = 5
 _MARKS: dict[State, tuple[str, str]] = {
     "passed": ("✓", "green"),
@@ -44,7 +43,9 @@ def check_command(target: str, asked: Asked, as_json: bool) -> int:
     """Check an environment and report; the exit code."""
     chosen_checks(asked.only)
     started = time.perf_counter()
-    findings = run_async(check_environment, target, asked)
+    shown = _Shown(is_quiet=as_json)
+    findings = run_async(partial(check_environment, target, asked, shown))
+    shown.clear()
     seconds = time.perf_counter() - started
     is_good = all(finding.state != "failed" for finding in findings)
     if as_json:
@@ -56,7 +57,7 @@ def check_command(target: str, asked: Asked, as_json: bool) -> int:
         }
         sys.stdout.write(json.dumps(report) + os.linesep)
     else:
-        print_findings(results(), findings)
+        print_findings(results(), findings[shown.printed :])
         failed = sum(finding.state == "failed" for finding in findings)
         said = f"{failed} of {len(findings)} checks failed" if failed else "every check that applies passed"
         results().print(f"\n{said} · {seconds:.1f} s")
@@ -76,7 +77,37 @@ def chosen_checks(only: Sequence[str]) -> list[Check]:
     return [known[name] for name in only] or list(CHECKS)
 
 
-async def check_environment(target: str, asked: Asked) -> list[Finding]:
+class _Shown:
+    """What a person sees while checks run: each finding as it comes, and on a terminal the check at work."""
+
+    def __init__(self, *, is_quiet: bool) -> None:
+        self._is_quiet = is_quiet
+        self.printed = 0
+
+    def __call__(self, check: Check, number: int, count: int, finding: Finding | None) -> None:
+        """A check begins, or has ended with a finding."""
+        if self._is_quiet:
+            return
+        aside = remarks()
+        self.clear()
+        if finding is not None:
+            print_findings(results(), [finding])
+            self.printed += 1
+        elif aside.is_terminal:
+            aside.print(Text(f"… {number} of {count}: {check.name}", style="dim"), end="\r")
+
+    def clear(self) -> None:
+        """Take the line of the check at work away."""
+        aside = remarks()
+        if not self._is_quiet and aside.is_terminal:
+            aside.print(" " * min(aside.width - 1, 60), end="\r")
+
+
+Told = Callable[[Check, int, int, Finding | None], None]
+"""Hears of a check when it begins, with None, and when it has ended: its number, and of how many."""
+
+
+async def check_environment(target: str, asked: Asked, told: Told | None = None) -> list[Finding]:
     """What the checks find of an environment: of an installed one with its own interpreter, else in this process.
 
     Raises:
@@ -90,7 +121,7 @@ async def check_environment(target: str, asked: Asked) -> list[Finding]:
         return await check_installed(installation, asked)
     async with AsyncExitStack() as stack:
         models = await open_roles(stack, asked.roles)
-        return await find_and_check(target, asked, models, chosen_checks(asked.only))
+        return await find_and_check(target, asked, models, chosen_checks(asked.only), told=told)
 
 
 async def open_roles(stack: AsyncExitStack, roles: Mapping[str, str]) -> dict[str, Model]:
@@ -108,7 +139,12 @@ async def open_roles(stack: AsyncExitStack, roles: Mapping[str, str]) -> dict[st
 
 
 async def find_and_check(
-    target: str, asked: Asked, models: Mapping[str, Model], checks: Sequence[Check], python: str | None = None
+    target: str,
+    asked: Asked,
+    models: Mapping[str, Model],
+    checks: Sequence[Check],
+    python: str | None = None,
+    told: Told | None = None,
 ) -> list[Finding]:
     """What the checks find of an environment that this process hosts; `python` is what `{python}` stands for.
 
@@ -135,12 +171,19 @@ async def find_and_check(
             raise
         except Exception as error:
             raise ConfigError(f"environment {found.name!r} cannot be hosted: {error}") from error
-        return await run_checks(subject, checks)
+        return await run_checks(subject, checks, told)
 
 
-async def run_checks(subject: Subject, checks: Sequence[Check] = CHECKS) -> list[Finding]:
+async def run_checks(subject: Subject, checks: Sequence[Check] = CHECKS, told: Told | None = None) -> list[Finding]:
     """Run checks one after the other; each in bounded time."""
-    return [await _run(subject, check) for check in checks]
+    findings: list[Finding] = []
+    for number, check in enumerate(checks, 1):
+        if told is not None:
+            told(check, number, len(checks), None)
+        findings.append(await _run(subject, check))
+        if told is not None:
+            told(check, number, len(checks), findings[-1])
+    return findings
 
 
 async def _run(subject: Subject, check: Check) -> Finding:
@@ -149,25 +192,23 @@ async def _run(subject: Subject, check: Check) -> Finding:
     details: tuple[str, ...] = ()
     fix: str | None = None
     try:
-        with anyio.fail_after(CHECK_SECONDS):
-            says = await check.run(subject)
+        says = await in_time(partial(check.run, subject))
     except NotApplicable as reason:
         state, says = "not_applicable", str(reason)
     except Broken as problem:
         state, says, details, fix = "failed", str(problem), problem.details, problem.fix
-    except TimeoutError:
-        state, says = "failed", f"not done after {CHECK_SECONDS:g} s"
-        fix = "an environment must answer in seconds; look for a wait without a bound"
+    except Spent as spent:
+        state, says, fix = "failed", spent.says, spent.fix
     except Exception as error:
         # Anybody's code: whatever it raises is what was found.
-        state, says = "failed", f"the environment raised {type(error).__name__}: {error}"
+        state, says = "failed", f"the environment raised {describe(error)}"
         fix = "mend what raised it, then check again"
     return Finding(check.name, check.title, state, says, details, fix, time.perf_counter() - started)
 
 
 def print_findings(console: Console, findings: Sequence[Finding]) -> None:
     """A line for each check, with what was seen and how to mend it where it failed."""
-    width = max(len(finding.check) for finding in findings)
+    width = max(len(check.name) for check in CHECKS)
     for finding in findings:
         mark, style = _MARKS[finding.state]
         says = f"{finding.title}: {finding.says}" if finding.state == "failed" else finding.says or finding.title

@@ -18,7 +18,8 @@ from envhub_registry.check.playing import play
 AnyTask = Task[Public, Secret]
 MakeHost = Callable[[str, AnyEnvironment, EnvironmentConfig, Mapping[str, Model]], InProcessHost]
 
-DEADLINES = Deadlines(setup=30, tool_call=20, agent=60, verify=60, close=10, episode=120)
+DEADLINES = Deadlines(setup=300, tool_call=120, agent=600, verify=300, close=60, episode=900)
+"""Wide, for a busy machine: the check itself is bounded (`patience.py`)."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,10 @@ class Subject:
     def episode_seed(self, card: TaskCard | AnyTask) -> int:
         """The seed of a task's episodes."""
         return episode_seed(self.seed, self.name, self.split, card.public.id)
+
+    def null_reward(self, task: AnyTask) -> float:
+        """What doing nothing may earn on a task, as its environment declares it."""
+        return self.environment(task, self.config, self.seed).null_reward()
 
     async def reference(self, task: AnyTask) -> Sequence[Message]:
         """The task's reference solution; empty where there is none."""

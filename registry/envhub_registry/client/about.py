@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from envhub.installed import Installation
-from envhub.manifest import Manifest
+from envhub.manifest import Manifest, load_manifest
 from envhub_registry.bundle.facts import Predicate
 from envhub_registry.client.nearest import offers_or_nearest
 from envhub_registry.client.offer import Offer
@@ -113,6 +113,11 @@ def as_json(
     }
 
 
+def declared_agent(installation: Installation) -> str | None:
+    """Who plays it unless another is named; None of a class, which only the process that serves it can ask."""
+    return None if installation.is_class else load_manifest(installation.file).default_agent
+
+
 def _installed_json(installation: Installation) -> dict[str, Any]:
     locked = installation.locked
     return {
@@ -122,6 +127,7 @@ def _installed_json(installation: Installation) -> dict[str, Any]:
         "key_id": locked.key_id,
         "python": locked.python,
         "secrets": list(installation.secrets),
+        "default_agent": declared_agent(installation),
         "folder": str(Path(installation.file).parent),
         "dependencies": [{"name": each.name, "version": each.version} for each in locked.dependencies],
     }

@@ -1,11 +1,11 @@
 """Installing with pip, which could build and run what it is given: so it runs where no program can be started."""
 
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from envhub.interpreter import PYTHON
 from envhub.lock import LockedDependency
 from envhub_registry.install.home import interpreter
 from envhub_registry.install.pinning import asked, checked, pinned
@@ -40,7 +40,7 @@ class Pip:
 
     def create(self, venv: Path) -> None:
         """See `Installer`."""
-        command = [sys.executable, "-I", "-m", "venv", "--without-pip", venv]
+        command = [*PYTHON, "-I", "-m", "venv", "--without-pip", venv]
         run_installer(command, venv.parent, self._environ, "making a virtual environment")
 
     def resolve(self, wanted: Wanted, venv: Path, scratch: Path) -> tuple[LockedDependency, ...]:
@@ -70,6 +70,11 @@ def _parsed(report: Any, here: set[str]) -> Iterator[LockedDependency]:
             if name.lower().replace("_", "-").replace(".", "-") in here:
                 continue
             raise InstallRefused(f"it needs {name!r} from {item['download_info']['url']}, which is no published wheel")
-        hashes = item["download_info"].get("archive_info", {}).get("hashes", {})
-        digests = (f"sha256:{hashes['sha256']}",) if "sha256" in hashes else ()
-        yield LockedDependency(name=name, version=version, hashes=digests)
+        digest = _sha256(item["download_info"].get("archive_info", {}))
+        yield LockedDependency(name=name, version=version, hashes=() if digest is None else (f"sha256:{digest}",))
+
+
+def _sha256(archive: Any) -> str | None:
+    """The digest of an archive, in hexadecimal; pip before 23.1 writes it as `hash`, later ones among `hashes`."""
+    kind, _, digest = str(archive.get("hash", "")).partition("=")
+    return archive.get("hashes", {}).get("sha256") or (digest if kind == "sha256" else None)

@@ -20,6 +20,7 @@ from envhub_registry.publish.gate import Passed, pass_gate
 from envhub_registry.publish.refusal import ChecksFailed, PublishRefused
 from envhub_registry.publish.statement import signed_statement
 from envhub_registry.publish.steps import Steps
+from envhub_registry.scaffold.names import LOCAL, PLACEHOLDERS
 from envhub_registry.trust.keys import config_folder, load_key
 
 STATEMENT_SUFFIX = ".statement.json"
@@ -89,11 +90,11 @@ def publish(order: Order, environ: Mapping[str, str], steps: Steps) -> Published
     with tempfile.TemporaryDirectory(prefix="envhub-publish-", ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)
         with steps.step("reading env.toml") as step:
-            release = _publishable(order.folder)
+            release, forgotten = _publishable(order.folder)
             to = None if order.is_local else Destination.of(order.to, release, environ)
             baselines = read_baselines(order.baselines, release)
             key = load_key(config_folder(environ) / "keys")
-            step.said = str(release)
+            step.said = f"{release}{forgotten}"
         with steps.step("building the bundle") as step:
             bundle = build_bundle(order.folder, folder / "bundle")
             step.said = f"{len(bundle.files)} files, {bundle.size:,} bytes"
@@ -129,14 +130,23 @@ def _hand_over(
     return made
 
 
-def _publishable(folder: Path) -> Release:
+def _publishable(folder: Path) -> tuple[Release, str]:
+    """What it is to be published as, and what its author may have forgotten."""
     file = folder / FILE_NAME
     manifest = load_manifest(file)
     problems = check_publishable(manifest, file)
     if problems:
         lines = "\n".join(f"  {problem}" for problem in problems)
         raise PublishRefused(f"{manifest.name} cannot be published; mend this first:\n{lines}")
-    return Release.parse(f"{manifest.name}@{manifest.version}")
+    release = Release.parse(f"{manifest.name}@{manifest.version}")
+    if release.package.namespace == LOCAL:
+        raise PublishRefused(
+            f"{manifest.name} cannot be published: `{LOCAL}/` is for what was given no namespace; write "
+            f'name = "YOUR-NAMESPACE/{release.package.name}" in {file}'
+        )
+    kept = {key for key, value in PLACEHOLDERS if value in (manifest.description, *manifest.authors)}
+    forgotten = f"; still as `hub new` wrote it in {FILE_NAME}: {', '.join(sorted(kept, reverse=True))}" if kept else ""
+    return release, forgotten
 
 
 def _write(folder: Path, bundle: Bundle, envelope: bytes) -> tuple[Path, Path]:

@@ -30,3 +30,5 @@ def new(
     typer.echo("\nTry it:")
     for command in made.commands:
         typer.echo(f"  {command}")
+    if made.warning is not None:
+        typer.echo(f"\n{made.warning}", err=True)

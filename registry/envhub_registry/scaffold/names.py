@@ -13,6 +13,13 @@ _PART = re.compile(r"[a-z][a-z0-9_-]{0,49}")
 LOCAL = "local"
 """The namespace of an environment that was given none: bare names are the hub's own."""
 
+PLACEHOLDERS = (
+    ("authors", "Someone <someone@example.org>"),
+    ("description", "Add up bills from prices that must be looked up."),
+    ("description", "Bring goods to their places on the shelves of a small store."),
+)
+"""What the templates say of an environment until its author does, by key of `env.toml`."""
+
 
 @dataclass(frozen=True)
 class PackageNames:

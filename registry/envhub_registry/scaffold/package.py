@@ -8,7 +8,7 @@ from string import Template
 from typing import Any
 
 from envhub.errors import ConfigError
-from envhub_registry.scaffold.names import PackageNames, names_of
+from envhub_registry.scaffold.names import LOCAL, PackageNames, names_of
 
 PYTHON = {
     "env.toml": "python/env.toml.template",
@@ -46,8 +46,19 @@ class NewPackage:
         if self.is_server:
             tried = (f"hub check {self.directory}", f"hub run {self.directory} -a oracle")
             return (*tried, f"cd {self.directory} && python -m pytest")
-        path = self.directory / "src" / f"{self.names.module}.py"
+        path = self.directory if self.directory.is_absolute() else f"./{self.directory}"
         return (f"hub check {path}", f"hub run {path} -m mock/solver", f"cd {self.directory} && python -m pytest")
+
+    @property
+    def warning(self) -> str | None:
+        """What stands in the way of publishing it."""
+        namespace, _, name = self.names.registered.partition("/")
+        if namespace != LOCAL:
+            return None
+        return (
+            f"It is called {self.names.registered}, which cannot be published: start it with "
+            f"`hub new YOUR-NAMESPACE/{name}`, or change `name` in its env.toml"
+        )
 
     def as_json(self) -> dict[str, Any]:
         """The object `hub new --json` prints."""

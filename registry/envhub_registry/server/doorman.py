@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from anyio import to_thread
 from starlette.requests import Request
 
+from envhub.serving.http import note_holder
 from envhub_registry.server.allowance import Allowance
 from envhub_registry.server.refusal import Refused
 from envhub_registry.server.tokens import Scope, Token, Tokens
@@ -52,6 +53,7 @@ class Doorman:
         if token is None:
             self._failures.take(address_of(request))
             raise Refused(401, "this token is not valid: unknown, expired or revoked")
+        note_holder(request.scope, token.token_id.encode())
         if not is_read:
             self._writes.take(token.token_id)
         return token

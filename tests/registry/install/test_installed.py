@@ -12,6 +12,7 @@ from envhub.errors import ConfigError, HubError
 from envhub.installed import Installation, installations
 from envhub_registry.bundle.bundle import Bundle
 from envhub_registry.bundle.facts import CheckSummary
+from envhub_registry.client.about import declared_agent
 from envhub_registry.install.home import RECORD, STATEMENT, InstallHome
 from envhub_registry.install.installed import Installed
 from envhub_registry.install.installing import Origin
@@ -51,6 +52,14 @@ class Place:
 def place(quick: World, tmp_path: Path) -> Place:
     """What to tamper with."""
     return Place(quick, tmp_path)
+
+
+def test_who_plays_it_is_told_from_its_manifest(place: Place) -> None:
+    assert declared_agent(place.installation) == "tool_loop"
+    file = place.installation.file
+    file.chmod(0o600)
+    file.write_text('default_agent = "single_turn"\n' + file.read_text())
+    assert declared_agent(place.installation) == "single_turn"
 
 
 def test_what_was_not_touched_is_used(place: Place) -> None:

@@ -32,7 +32,7 @@ async def besieged(
         host = make_host("world", environment, config)
         target = await _served(stack, host)
         tasks = local_tasks(environment, config, target.split, 0, 2)
-        target.watched += secrets_of(tasks, environment)
+        target.watched += secrets_of(tasks, environment, environment.config_type())
         target.answers = answers_of(tasks)
         twins: list[Target] = []
         fields = [(field, canary) for field, canary, _ in fields_of(tasks[0], KEY)]

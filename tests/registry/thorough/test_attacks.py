@@ -11,6 +11,7 @@ from envhub_registry.check.thorough.campaign import make_attack
 from envhub_registry.check.thorough.report import Report
 from tests.registry.thorough import leaky
 from tests.registry.thorough.siege import BY_NAME, MakeHost, besieged, made, said
+from tests.registry.thorough.wrapped import Retail
 from tests.registry.worlds import Whole
 
 LEAKS: list[tuple[str, AnyEnvironment, MakeHost, str]] = [
@@ -73,3 +74,11 @@ async def test_what_has_no_time_left_is_not_tried() -> None:
     report = Report("world", planned=1, verdicts=[verdict])
     assert not report.is_passed, "a gate that was not gone through is not passed"
     assert "--time-limit" in verdict.says
+
+
+async def test_names_that_every_agent_reads_are_no_secrets_of_a_wrapped_benchmark() -> None:
+    async with besieged(Retail) as siege:
+        verdicts = [await make_attack(siege, BY_NAME[name]) for name in WHOLE]
+        watched = {item.text for item in siege.target.watched}
+    assert {verdict.attack: said(verdict) for verdict in verdicts if verdict.state == "broke"} == {}
+    assert "refund to paypal_77" in watched, "what only the ground truth says is still watched for"

@@ -18,22 +18,28 @@ FEWEST_TASKS = 3
 
 
 async def nothing_earns_nothing(subject: Subject) -> str:
-    """An untouched episode is not passed and earns nothing."""
+    """An untouched episode is not passed and earns nothing, or no more than the floor that is declared for its task."""
     problems: list[str] = []
     tasks = subject.tasks()
+    declared = 0
     for task in tasks:
+        floor = subject.null_reward(task)
+        declared += floor > 0
         verdict = await subject.verdict(task, ())
         if verdict.score is None:
             problems.append(f"{task.id}: not scored: {verdict.error}")
-        elif verdict.score.passed or verdict.score.reward > 0:
-            problems.append(f"{task.id}: reward {verdict.score.reward:g}")
+        elif verdict.score.reward > floor or (verdict.score.passed and floor <= 0):
+            above = f", above its declared floor of {floor:g}" if floor > 0 else ""
+            problems.append(f"{task.id}: reward {verdict.score.reward:g}{above}")
     if problems:
         raise Broken(
             f"{len(problems)} of {len(tasks)} tasks reward an agent that does nothing",
-            "give no reward for an untouched world and an empty answer, and score both",
+            "give no reward for an untouched world and an empty answer, and score both; where a task's own rules reward"
+            " doing nothing, declare how much: `def null_reward(self)`",
             problems,
         )
-    return f"{len(tasks)} untouched episodes earn nothing"
+    said = f"{len(tasks)} untouched episodes earn nothing"
+    return f"{said} above the floor that {declared} of them declare" if declared else said
 
 
 async def constants_do_not_win(subject: Subject) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import anyio
 
+from envhub.errors import describe
 from envhub_registry.check.thorough.attack import Attack, NotTried, Problem, State, Verdict
 from envhub_registry.check.thorough.siege import Siege
 
@@ -45,7 +46,7 @@ async def make_attack(siege: Siege, attack: Attack, seconds: float = math.inf) -
         state, is_cut, says = "not_tried", True, f"not done after {min(seconds, attack.seconds):.0f} s"
     except Exception as error:
         # Somebody's server: whatever it makes of an attack is what was found.
-        siege.note(f"the attack could not be made to the end: {type(error).__name__}: {error}"[:1000])
+        siege.note(f"the attack could not be made to the end: {describe(error)}"[:1000])
     verdict = _verdict(siege, attack, state, says, time.monotonic() - began)
     return replace(verdict, is_cut=is_cut and verdict.state == "not_tried")
 

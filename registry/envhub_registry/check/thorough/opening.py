@@ -13,7 +13,7 @@ import aiohttp
 import anyio
 
 from envhub import BadRow, Model
-from envhub.errors import ConfigError, EpisodeError, HubError, first_error
+from envhub.errors import ConfigError, EpisodeError, HubError, describe, first_error
 from envhub.gateway.gateway import open_gateway
 from envhub.hosting.launch import is_address
 from envhub.hosting.opening import configured
@@ -99,13 +99,13 @@ async def _served(order: Order, stack: AsyncExitStack) -> Siege:
     try:
         await found.environment.prepare(config)
         tasks = local_tasks(found.environment, config, target.split, order.seed, CARDS)
-        watched = secrets_of(tasks, found.environment)
+        watched = secrets_of(tasks, found.environment, config)
         target.answers = answers_of(tasks)
         twins, why = await _twins(order, found, target, settings, endpoints, stack)
     except HubError:
         raise
     except Exception as error:
-        why = f"its tasks cannot be made here, so no canary could be planted: {type(error).__name__}: {error}"
+        why = f"its tasks cannot be made here, so no canary could be planted: {describe(error)}"
     target.watched += watched
     siege = await besiege(stack, target, twins, why, order.tools)
     siege.methods = tuple(name for name in dir(found.environment) if not name.startswith("__"))

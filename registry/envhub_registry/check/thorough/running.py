@@ -20,6 +20,7 @@ from envhub.hosting.launch import TOKEN_VARIABLE, is_address
 from envhub.loop import run_async
 from envhub.models.credentials import load_credentials
 from envhub_registry.check.asked import Asked as Quick
+from envhub_registry.check.finding import Check, Finding
 from envhub_registry.check.running import check_environment, one_line, print_findings
 from envhub_registry.check.thorough.attack import Attack, State, Verdict
 from envhub_registry.check.thorough.attacks import ATTACKS
@@ -122,7 +123,7 @@ async def _run(asked: Asked, attacks: Sequence[Attack], report: Report, screen: 
         screen.say("quick checks")
         roles = {role: str(name) for role, name in asked.roles.items()}
         quick = Quick(asked.split, asked.limit, asked.seed, asked.settings, roles)
-        report.findings = await check_environment(asked.target, quick)
+        report.findings = await check_environment(asked.target, quick, screen.found)
         screen.show_findings(report)
     credentials = load_credentials(os.environ, Path.cwd())
     order = Order(
@@ -154,6 +155,7 @@ class _Screen:
     def __init__(self, out: Console, aside: Console, count: int, *, is_quiet: bool) -> None:
         self._out, self._aside, self._count, self._done = out, aside, count, 0
         self._is_quiet = is_quiet
+        self._printed = 0
         self._room = min(aside.width - 1, _WIDEST)
 
     def say(self, words: str) -> None:
@@ -165,11 +167,21 @@ class _Screen:
         if self._aside.is_terminal:
             self._aside.print(" " * self._room, end="\r")
 
+    def found(self, check: Check, number: int, count: int, finding: Finding | None) -> None:
+        """A quick check begins, or has ended."""
+        if finding is None:
+            self.say(f"quick check {number} of {count}: {check.name}")
+            return
+        self._clear()
+        self._printed += 1
+        if not self._is_quiet:
+            print_findings(self._out, [finding])
+
     def show_findings(self, report: Report) -> None:
-        """The quick checks, as `hub check` shows them."""
+        """What is left of the quick checks, as `hub check` shows them."""
         self._clear()
         if not self._is_quiet:
-            print_findings(self._out, report.findings)
+            print_findings(self._out, report.findings[self._printed :])
             self._out.print()
 
     def told(self, attack: Attack, verdict: Verdict | None) -> None:

@@ -17,6 +17,7 @@ from envhub.errors import ConfigError, UnknownNameError, first_error
 from envhub.hosting.launch import RoleEndpoint, ServeOrder, ServerReady
 from envhub.hosting.opening import open_attached
 from envhub.hosting.remote.process import start
+from envhub.hosting.toolbox import Toolbox
 from envhub.protocols import EnvironmentHost, TaskCard
 from envhub_registry.check.thorough.watch import SHORTEST, Watched
 
@@ -120,16 +121,26 @@ async def in_own_process(
         await process.end()
 
 
-def secrets_of(tasks: Sequence[Task[Public, Secret]], environment: AnyEnvironment) -> list[Watched]:
-    """What is secret of an environment's own tasks and code, where these are on this machine."""
+def secrets_of(
+    tasks: Sequence[Task[Public, Secret]], environment: AnyEnvironment, config: EnvironmentConfig
+) -> list[Watched]:
+    """What is secret of an environment's own tasks and code, where these are on this machine.
+
+    What every agent may read is none: the public half of the tasks, and the names, descriptions and schemas of tools. A
+    task's answer is secret all the same where a description tells it.
+    """
     found: list[Watched] = []
+    tools = [tool.model_dump(mode="json") for tool in Toolbox(environment, config).tools]
+    names = [[tool["name"], tool["input_schema"]] for tool in tools]
+    public = [*_words(names), *(word for task in tasks for word in _words(task.public.model_dump(mode="json")))]
+    shown_beside_answers, shown = "\n".join(public), "\n".join([*public, *_words(tools)])
     for task in tasks:
-        shown = task.public.model_dump_json()
         for name in type(task.secret).model_fields:
             value = getattr(task.secret, name)
             texts = _texts(value) if name != "reference" else []
             # A short text may be met anywhere; a long one is this task's.
-            found += [Watched(f"the secret's {name!r}", text, allowed_in=shown) for text in texts]
+            allowed = shown_beside_answers if name == "answer" else shown
+            found += [Watched(f"the secret's {name!r}", text, allowed_in=allowed) for text in texts]
     return found + grader_lines(environment)
 
 
@@ -143,6 +154,16 @@ def answers_of(tasks: Sequence[Task[Public, Secret]]) -> dict[str, str]:
             if len(text) >= SHORTEST and text not in f"{public.prompt} {public.system}":
                 found[task.id] = text
     return found
+
+
+def _words(value: Any) -> list[str]:
+    """Every key and text of a JSON value, as it stands."""
+    if isinstance(value, Mapping):
+        entries = cast(Mapping[str, Any], value).items()
+        return [word for key, item in entries for word in (key, *_words(item))]
+    if isinstance(value, list):
+        return [word for item in cast("list[Any]", value) for word in _words(item)]
+    return [] if value is None else [str(value)]
 
 
 def _texts(value: Any) -> list[str]:

@@ -19,7 +19,7 @@ class Watched:
     is_planted: bool = False
     """A canary, which nothing but its place makes: also searched in disguise, and whatever was solved."""
     allowed_in: str = ""
-    """Texts every agent may see anyway (the prompt): what stands there is no secret."""
+    """Texts every agent may see anyway (public halves, tool definitions): what stands there is no secret."""
 
 
 class Watch:
@@ -33,7 +33,8 @@ class Watch:
 
     def add(self, item: Watched) -> None:
         """Look for this, too."""
-        if len(item.text) < SHORTEST or item.text in item.allowed_in or item.text in self.items:
+        is_open = item.text.lower() in item.allowed_in.lower()
+        if len(item.text) < SHORTEST or is_open or item.text in self.items:
             return
         self.items[item.text] = item
         self._needles.append((item, _disguises(item.text) if item.is_planted else (item.text.lower().encode(),)))

@@ -67,7 +67,7 @@ def info(
 def _lines(name: str, installed: "Sequence[Installation]", offered: "Offered | None", pins: "Pins") -> "Iterator[Text]":
     from rich.text import Text
 
-    from envhub_registry.client.about import differing
+    from envhub_registry.client.about import declared_agent, differing
 
     yield Text(name, "bold")
     for each in installed:
@@ -78,6 +78,8 @@ def _lines(name: str, installed: "Sequence[Installation]", offered: "Offered | N
             f"{each.locked.version}, from {each.locked.source or 'a file'}, {dependencies} dependencies{secrets}",
         )
         yield _line("", f"{each.locked.bundle or 'no bundle'}, in {each.file.parent}")
+        if (agent := declared_agent(each)) is not None:
+            yield _line("", f"played by {agent} unless -a names another")
     if not installed:
         yield _line("installed", "nothing")
     if offered is not None:

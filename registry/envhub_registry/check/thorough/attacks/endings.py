@@ -2,13 +2,13 @@
 
 import json
 import subprocess
-import sys
 from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
 from anyio.abc import Process
 
+from envhub.interpreter import PYTHON
 from envhub_registry.check.samples import well_formed
 from envhub_registry.check.thorough import speech
 from envhub_registry.check.thorough.attack import Attack, NotTried
@@ -69,7 +69,7 @@ async def _client(opened: Opened, name: str, arguments: object, *, is_half: bool
     head = "".join(f"{key}: {value}\r\n" for key, value in headers.items()).encode()
     where = [parts.hostname or "", str(parts.port or 80), parts.path, "half" if is_half else "whole"]
     process = await anyio.open_process(
-        [sys.executable, "-c", _CLIENT, *where], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None
+        [*PYTHON, "-c", _CLIENT, *where], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None
     )
     assert process.stdin is not None
     assert process.stdout is not None
