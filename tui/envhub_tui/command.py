@@ -71,9 +71,9 @@ def watch(
         from envhub_tui.text.command import run_text
 
         raise typer.Exit(run_text(run, roots, environ, do or None))
+    directory = None if run is None else anyio.run(find_watched, run, roots, environ)
     if not web and not is_served:
         check_terminal(environ)
-    directory = None if run is None else anyio.run(find_watched, run, roots, environ)
     raise typer.Exit(_serve(directory, roots, environ, port, no_open) if web else _show(directory, roots, environ))
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import anyio.to_thread
 
-from envhub.errors import DoorError, HubError, StoreError
+from envhub.errors import DoorError, HubError, StoreError, said
 from envhub.live.client import LiveClient, find_running, knock
 from envhub.live.protocol import RunView
 from envhub.watching import RunFeed
@@ -72,7 +72,7 @@ class WatchedRun:
             is_new = self.feed.refresh()
             self.problem = None
         except (HubError, OSError, sqlite3.Error) as error:
-            is_new, self.problem = False, str(error)
+            is_new, self.problem = False, said(error)
         return is_new or before != self.problem
 
     async def look_in(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from textual.screen import Screen
 
-from envhub.errors import HubError
+from envhub.errors import HubError, said
 from envhub.live.plain import plain, plain_name
 from envhub_tui.actions.hub_orders import LONGEST_ANSWER, HubOrders, no_concurrency
 from envhub_tui.actions.opening import open_files
@@ -32,7 +32,7 @@ class Orders:
         try:
             await self._orders[action]()
         except (HubError, OSError, ValueError) as error:
-            self.hear(str(error), is_error=True)
+            self.hear(said(error), is_error=True)
 
     @property
     def _orders(self) -> dict[Action, Callable[[], Awaitable[None]]]:

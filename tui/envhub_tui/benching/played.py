@@ -4,7 +4,6 @@ import contextlib
 import os
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager
@@ -12,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envhub.errors import HubError
+from envhub.interpreter import HUB
 from envhub_tui.benching.terminal import cpu_of
 
-HUB = (sys.executable, "-c", "from envhub.cli.main import main; main()")
 IN_FLIGHT = 100
 _SAMPLES = 10
 _CALLS = 2

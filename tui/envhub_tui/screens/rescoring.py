@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -17,10 +16,10 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Label, Log
 
+from envhub.interpreter import HUB
 from envhub.live.plain import plain, plain_name
 from envhub_tui.navigation import app_of, navigator
 
-HUB = (sys.executable, "-c", "from envhub.cli.main import main; main()")
 _MOST_LINES, _LONGEST_LINE = 2000, 400
 
 

@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Footer, Input, Static
 from textual.worker import Worker
 
-from envhub.errors import HubError
+from envhub.errors import HubError, said
 from envhub.live.plain import plain_name
 from envhub.watching import RolloutList
 from envhub_tui.navigation import app_of, navigator
@@ -174,7 +174,7 @@ class RolloutScreen(SteeringScreen):
         try:
             record = await anyio.to_thread.run_sync(read_record, self._run.directory, rollout_id, attempt)
         except (HubError, OSError, ValueError) as error:
-            self._trouble = plain_name(str(error))
+            self._trouble = plain_name(said(error))
             self._say()
             return
         if (rollout_id, attempt) == (self._rollout_id, self._attempt):
@@ -246,7 +246,7 @@ class RolloutScreen(SteeringScreen):
         try:
             told = await anyio.to_thread.run_sync(training_rows, self._run.directory, record)
         except (HubError, OSError, ValueError) as error:
-            told = plain_name(str(error))
+            told = plain_name(said(error))
         if record is self._record:
             rows.update(Text(told))
 

@@ -11,7 +11,7 @@ from textual.widgets import ContentSwitcher, Footer, Static
 
 from envhub.drawing.figures import figures_in
 from envhub.drawing.fitting import apart, cut
-from envhub.errors import HubError
+from envhub.errors import HubError, said
 from envhub.live.plain import plain
 from envhub_tui.steering import SteeringScreen, Target
 from envhub_tui.watched import WatchedRun
@@ -143,7 +143,7 @@ class RunScreen(SteeringScreen):
             await run.open()
         except (HubError, OSError, sqlite3.Error) as error:
             if self.is_attached:
-                self._tell_trouble(str(error))
+                self._tell_trouble(said(error))
             return
         # Beside the screen, where no key waits.
         for name in _FIGURES:

@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input, Static
 
 from envhub.amounts import moment
-from envhub.errors import HubError
+from envhub.errors import HubError, said
 from envhub.store import RunInfo
 from envhub.watching import RunsFeed, SeenRun
 from envhub_tui.navigation import navigator
@@ -119,7 +119,7 @@ class RunsScreen(Screen[None]):
             await self._feed.refresh()
             self._failure = None
         except (HubError, OSError, ValueError, TypeError, sqlite3.Error) as error:
-            self._failure = f"the runs could not be looked at: {error}"
+            self._failure = f"the runs could not be looked at: {said(error)}"
         finally:
             self._is_looking = False
         ended = time.monotonic()

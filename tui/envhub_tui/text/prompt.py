@@ -4,7 +4,7 @@ import sqlite3
 
 import anyio
 
-from envhub.errors import HubError
+from envhub.errors import HubError, said
 from envhub.watching.filter import FilterError
 from envhub.watching.searching import PatternError
 from envhub_tui.text.pages import Pages
@@ -52,5 +52,5 @@ async def do(session: Session, line: str) -> bool:
     except (HubError, OSError, ValueError, sqlite3.Error) as error:
         if isinstance(error, BrokenPipeError):
             raise
-        session.output.complain(str(error))
+        session.output.complain(said(error))
     return True

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
@@ -14,7 +13,8 @@ from aiohttp import WSMsgType, web
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-HUB = (sys.executable, "-c", "from envhub.cli.main import main; main()")
+from envhub.interpreter import HUB
+
 KEPT = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "NO_COLOR", "PATH", "SHELL", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV")
 KEPT_FAMILIES = ("LC_", "XDG_", "PYTHON", "LD_LIBRARY_PATH")
 """What a session gets of the environment: no key of a model server's, and no other secret."""

@@ -68,6 +68,8 @@ def outcome_facts(rollout: Rollout) -> list[Fact]:
         Fact("", passed, {None: "", True: "green", False: "yellow"}[score.passed]),
         Fact("outcome", ending.word, ending.style, mark=ending.mark),
     ]
+    if score.suspect is not None:
+        facts.append(Fact("suspect", drawn_line(score.suspect), "yellow"))
     if (verifier := score.verifier) is not None:
         told = f"{drawn_line(verifier.name, 60)} {drawn_line(verifier.version, 20)}"
         facts.append(Fact("verifier", told, remark=drawn_line(verifier.digest, 24)))
