@@ -1,19 +1,20 @@
 """`Environment`: one class, one file. A fresh instance per episode, so `self` is the episode."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar, cast, get_args, get_origin
+from typing import Any, ClassVar, Generic, cast, get_args, get_origin
 
-from mcp_types import CallToolResult, Tool
+from mcp_types import Tool
 from pydantic import BaseModel, ConfigDict, JsonValue
+from typing_extensions import TypeVar
 
 from envhub.errors import NotOffered, SandboxError
 from envhub.limits import Deadlines, Limits
 from envhub.messages import Message, system, user
 from envhub.progress import report
 from envhub.protocols import Model
-from envhub.sandbox import Sandbox, SandboxProvider, SandboxSpec, Snapshot
+from envhub.sandbox import Network, Sandbox, SandboxProvider, SandboxSpec, Snapshot
 from envhub.score import Score
 from envhub.submission import Submission
 from envhub.task import BadRow, Public, Secret, Task
@@ -31,13 +32,18 @@ class SandboxedConfig(EnvironmentConfig):
     sandbox: str = "auto"
     """Where its programs run: `docker`, `process`, or the name of an installed provider; `auto` is docker where an
     engine answers, else process."""
+    build_network: Network = "bridge"
+    """What the instructions of a Dockerfile reach while an image is built: `bridge` (the network, and the machine), or
+    `none`. Of an environment that was installed it is `none` unless you say otherwise."""
 
 
-ConfigT = TypeVar("ConfigT", bound=EnvironmentConfig, covariant=True)
-AnyEnvironment = type["Environment[Any]"]
+ConfigT = TypeVar("ConfigT", bound=EnvironmentConfig, covariant=True, default=EnvironmentConfig)
+PublicT = TypeVar("PublicT", bound=Public, covariant=True, default=Public)
+SecretT = TypeVar("SecretT", bound=Secret, covariant=True, default=Secret)
+AnyEnvironment = type["Environment[Any, Any, Any]"]
 
 
-class Environment(Generic[ConfigT]):
+class Environment(Generic[ConfigT, PublicT, SecretT]):
     """A world with tasks, tools and a verifier.
 
         class Echo(Environment[EchoConfig]):
@@ -56,9 +62,15 @@ class Environment(Generic[ConfigT]):
     """Named roles, each with its own tools (`@tool(seats=...)`)."""
     submits: ClassVar[bool] = True
     """Whether a task asks for an answer: the hub then adds the tool `submit(answer)`, which seals the episode."""
+    default_agent: ClassVar[str] = "tool_loop"
+    """Who acts where a model is given and no agent: `single_turn` where one answer without tools is the custom."""
     scores_transcripts: ClassVar[bool] = False
     """Whether `verify` needs nothing but the task and the submission: stored completions can then be scored, too."""
     config_type: ClassVar[type[EnvironmentConfig]] = EnvironmentConfig
+    checks_arguments: ClassVar[bool] = True
+    """Whether the hub checks arguments of `more_tools` by their schemas; False where who runs the tool does."""
+    is_over = False
+    """Whether `end_episode` was called."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -72,7 +84,7 @@ class Environment(Generic[ConfigT]):
                     cls.config_type = argument
 
     def __init__(self, task: Task[Public, Secret], config: EnvironmentConfig, seed: int) -> None:
-        self.task = task
+        self.task = cast("Task[PublicT, SecretT]", task)
         self.config = cast(ConfigT, config)
         self.seed = seed
         """The group's seed: samples of one task share it."""
@@ -118,12 +130,19 @@ class Environment(Generic[ConfigT]):
 
     @classmethod
     def more_tools(cls, config: Any) -> Sequence[Tool]:
-        """Tools that are known only at run time; their calls go to `call_tool`, arguments unchecked."""
+        """Tools that are known only at run time, such as those that a data file lists; calls go to `call_tool`."""
         return ()
 
-    async def call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
-        """Run one of `more_tools`."""
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> object:
+        """Run one of `more_tools`, its arguments checked by its schema; return what a `@tool` may return."""
         raise NotImplementedError
+
+    def end_episode(self) -> None:
+        """End the episode once the tool call at hand has returned; the agent still reads its result.
+
+        The episode is then sealed and scored as if the agent had submitted.
+        """
+        self.is_over = True
 
     async def report_progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the client of the tool call at hand how far it is; one that did not ask is told nothing.
@@ -186,9 +205,18 @@ class Environment(Generic[ConfigT]):
         """The next user messages after the agent's, or None when the conversation is over (the default)."""
         return None
 
+    def null_reward(self) -> float:
+        """What doing nothing earns on this task, where its own rules make that more than 0; `hub check` heeds it."""
+        return 0.0
+
     def reference(self) -> Sequence[Message]:
         """A reference solution as assistant messages; empty where there is none. Never shown to an agent under test."""
         return self.task.secret.reference
+
+    @classmethod
+    def has_reference(cls, task: Task[Public, Secret]) -> bool | None:
+        """Whether a task has a reference solution; None where only `reference` can tell, in its episode."""
+        return bool(task.secret.reference) if cls.reference is Environment.reference else None
 
     def snapshot(self) -> JsonValue:
         """The world's state as JSON, restorable by `restore`."""
@@ -198,11 +226,22 @@ class Environment(Generic[ConfigT]):
         """Return to a snapshot, after `setup`."""
         raise NotOffered(f"{type(self).__name__} restores no snapshots")
 
+    @property
+    def stops_at_seal(self) -> bool:
+        """Whether all that runs in its sandbox is killed when the agent's time is over.
+
+        A verifier that tests what the agent left running says no, and answers for what may speak for it there.
+        """
+        return True
+
     async def seal(self) -> None:
         """Stop what acts for the agent. Runs once, when its time is over and its calls have ended, before `verify`."""
 
-    async def verify(self, submission: Submission) -> Score:
-        """Score the sealed episode."""
+    def verify(self, submission: Submission) -> Awaitable[Score | float] | Score | float:
+        """Score the sealed episode: a `Score`, a bare number (no pass line) or a truth value (1 and passed, or 0).
+
+        `async def`, or plain `def`, which runs in a worker thread.
+        """
         raise NotImplementedError
 
     async def close(self) -> None:

@@ -15,6 +15,7 @@ HubError
 │   │   ├── ServerGone        its server does not come back
 │   │   └── WorkerLost        whoever played it is gone
 │   ├── SandboxError          where its tools run
+│   │   └── SandboxOverrun    what ran in it ended it; the agent's, once it acts
 │   ├── ModelError            who generates
 │   │   ├── ContextLimitError the conversation no longer fits: a stop
 │   │   └── BudgetError       the money set aside for the model is spent
@@ -116,6 +117,16 @@ class SandboxError(EpisodeError):
     """The place where an environment's tools run failed."""
 
 
+class SandboxOverrun(SandboxError):
+    """What ran in a sandbox ended it: it went over the memory, the disk or the time it has.
+
+    Once the agent acts this is the agent's: the episode is scored 0, and not played again.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message, retryable=retryable)
+
+
 class ModelError(EpisodeError):
     """A model backend failed after its retries.
 
@@ -173,6 +184,17 @@ class EpisodeStop(Exception):
     def __init__(self, stop: str) -> None:
         self.stop = stop
         super().__init__(stop)
+
+
+def said(error: BaseException) -> str:
+    """What an error says; the name of its class where it says nothing, as `TimeoutError` does."""
+    return str(error) or type(error).__name__
+
+
+def describe(error: BaseException) -> str:
+    """An error in one line: its class and what it says."""
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -4,7 +4,6 @@ Who keeps them is found through the entry point `envhub.installations`; the hub 
 """
 
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +12,12 @@ from typing import Protocol, cast
 from mcp_types import Tool
 
 from envhub.errors import ConfigError, UnknownNameError
+from envhub.interpreter import HUB
 from envhub.lock import LockedEnvironment
 from envhub.plugins import ENVIRONMENTS, plugins
 
 INSTALLATIONS = "envhub.installations"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*/[a-z0-9][a-z0-9._-]*")
-_SERVE = "from envhub.cli.main import main; main()"
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,7 @@ class Installation:
     @property
     def hub(self) -> tuple[str, ...]:
         """The command `hub` of the interpreter that may import what it is made of; it sees nothing of another's."""
-        interpreter = str(self.python) if self.is_class else sys.executable
-        return (interpreter, *(("-I",) if self.is_class else ()), "-c", _SERVE)
+        return (str(self.python), "-I", *HUB[-2:]) if self.is_class else HUB
 
 
 class Installations(Protocol):

@@ -41,5 +41,9 @@ class Deadlines(Frozen):
     """Around everything, teardown included."""
 
     def or_else(self, fallback: "Deadlines") -> "Deadlines":
-        """These deadlines, with the fallback's where none was given."""
-        return fallback.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
+        """These deadlines, with the fallback's where none was given; an episode's holds all of its stages."""
+        found = fallback.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
+        stages = found.setup + found.agent + found.verify + found.close
+        if "episode" in self.model_fields_set or stages <= found.episode:
+            return found
+        return found.model_copy(update={"episode": stages})

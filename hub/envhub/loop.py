@@ -3,8 +3,9 @@
 import asyncio
 import gc
 import importlib.util
+import resource
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar, TypeVarTuple
 
 import anyio
@@ -12,6 +13,8 @@ import anyio
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
+_MOST_OPEN_FILES = (2**20, 10_240)
+"""More nobody needs, and some programs go through as many numbers as they may have files. The second is macOS's."""
 _COLLECT_AFTER = (50_000, 10, 10)
 """For stretches in which the loop does not come round."""
 _YOUNG_SECONDS = 0.2
@@ -29,8 +32,23 @@ def run_async(function: Callable[[*Arguments], Awaitable[Result]], *arguments: *
         with steady_collector():
             return await function(*arguments)
 
+    allow_open_files()
     with quiet_collector():
         return anyio.run(run, backend="asyncio", backend_options={"use_uvloop": fast})
+
+
+def allow_open_files() -> None:
+    """Let this process, and what it starts, have as many files open as it may allow itself.
+
+    Systems begin with 1024, for programs that a larger number would break; connections of agents soon are more.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for most in _MOST_OPEN_FILES:
+        wanted = most if hard < 0 else min(hard, most)
+        if 0 <= soft < wanted:
+            with suppress(ValueError, OSError):  # macOS has a bound below the hard limit
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+                return
 
 
 @contextmanager

@@ -2,23 +2,22 @@
 
 Bare names are the hub's own; an installed distribution's are `namespace/name`. An environment may also be given as a
 file (`./dice.py`, `./dice.py:Dice`), which is the caller's own code, or as an `env.toml` or the folder that holds one;
-that declares a server, or names a class of an installed distribution.
+that declares a server, or names a class: of the folder's own source, or of an installed distribution.
 """
 
 import importlib.util
 import sys
 from dataclasses import dataclass
-from importlib.machinery import SourceFileLoader
-from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, entry_points, version
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from pathlib import Path
-from types import CodeType
 from typing import Any, cast
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from envhub.environment import AnyEnvironment, Environment
-from envhub.errors import ConfigError, UnknownNameError
+from envhub.errors import ConfigError, UnknownNameError, describe
 from envhub.manifest import FILE_NAME, Manifest, PythonSection, load_manifest
+from envhub.own_source import FromSource, load_from_folder, missing_requirements
 from envhub.preset import Preset
 
 ENVIRONMENTS, AGENTS = "envhub.environments", "envhub.agents"
@@ -170,7 +169,7 @@ def _load(plugin: Plugin) -> Any:
     except (Exception, SystemExit) as error:
         raise ConfigError(
             f"{plugin.name!r} of distribution {plugin.distribution!r} ({plugin.entry.value}) could not be imported: "
-            f"{type(error).__name__}: {error}"
+            f"{describe(error)}"
         ) from error
 
 
@@ -191,9 +190,9 @@ def _from_manifest(file: Path, python: str | None) -> FoundEnvironment:
 
 
 def _from_python(manifest: Manifest, section: PythonSection, file: Path) -> FoundEnvironment:
-    """The class that a manifest names; its distribution is installed where the hub is."""
+    """The class that a manifest names: its source beside the file, or its distribution, installed where the hub is."""
     entry = EntryPoint(manifest.name, section.entry, ENVIRONMENTS)
-    if not _is_there(entry.module):
+    if not load_from_folder(file.parent, entry.module) and not _is_there(entry.module):
         raise ConfigError(
             f"{file}: python.entry = {section.entry!r}: there is no module {entry.module!r} here; install its "
             f"distribution {section.distribution!r}, for example with `pip install -e {file.parent}`"
@@ -215,21 +214,13 @@ def _from_python(manifest: Manifest, section: PythonSection, file: Path) -> Foun
     return FoundEnvironment(manifest.name, environment, dict(preset.defaults), summary, True)
 
 
-class _FromSource(SourceFileLoader):
-    """Compiles what is there now: cached bytecode is known by second and size, and a digest is of the bytes."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
-
-
 def _from_file(name: str) -> FoundEnvironment:
     file, _, wanted = name.partition(".py:")
     path = Path(file if file.endswith(".py") else file + ".py")
     if not path.is_file():
         raise ConfigError(f"there is no file {str(path)!r}; a registered environment is given by name, see `hub list`")
     name = f"envhub_file_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path, loader=_FromSource(name, str(path)))
+    spec = importlib.util.spec_from_file_location(name, path, loader=FromSource(name, str(path)))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -237,7 +228,7 @@ def _from_file(name: str) -> FoundEnvironment:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise ConfigError(f"{path} could not be imported: {type(error).__name__}: {error}") from error
+        raise ConfigError(f"{path} could not be imported: {describe(error)}") from error
     classes: dict[str, AnyEnvironment] = {
         key: value
         for key, value in vars(module).items()
@@ -260,23 +251,11 @@ def _from_file(name: str) -> FoundEnvironment:
 
 def _require(requirements: tuple[str, ...], file: Path) -> None:
     """See that what a server needs is installed where the hub is: it has no interpreter of its own yet."""
-    if not requirements:
-        return
-    from packaging.requirements import Requirement
-
-    for text in requirements:
-        requirement = Requirement(text)
-        if requirement.marker is not None and not requirement.marker.evaluate():
-            continue
-        try:
-            here = version(requirement.name)
-        except PackageNotFoundError:
-            here = None
-        if here is None or not requirement.specifier.contains(here, prereleases=True):
-            raise ConfigError(
-                f"{file}: server.requirements: it needs {text!r}, and here is {here or 'none'}; give it an interpreter "
-                f"of its own: `hub install {file.parent.absolute()}`"
-            )
+    for text, here in missing_requirements(requirements):
+        raise ConfigError(
+            f"{file}: server.requirements: it needs {text!r}, and here is {here or 'none'}; give it an interpreter "
+            f"of its own: `hub install {file.parent.absolute()}`"
+        )
 
 
 def _is_there(module: str) -> bool:

@@ -95,6 +95,15 @@ class Model(Protocol):
         ...
 
 
+@runtime_checkable
+class PricedModel(Protocol):
+    """A model that knows what tokens cost."""
+
+    def cost_of(self, prompt_tokens: int, output_tokens: int) -> float | None:
+        """US dollars; None where no price is known."""
+        ...
+
+
 # --- agents -----------------------------------------------------------------------------------------------------
 
 
@@ -247,6 +256,8 @@ class EnvironmentInfo(Frozen):
     isolation: Isolation
     scores_transcripts: bool = False
     """Whether `score` can do without an episode."""
+    default_agent: str = "tool_loop"
+    """Who acts where a model is given and no agent."""
     config: dict[str, JsonValue] = {}
     """The configuration in force, defaults included."""
 
@@ -260,6 +271,10 @@ class TaskCard(Protocol):
     def split(self) -> str: ...
     @property
     def digest(self) -> str: ...
+    @property
+    def has_reference(self) -> bool | None:
+        """Whether there is a reference solution of it; None where only an episode can tell."""
+        ...
 
 
 class AgentPlane(Protocol):

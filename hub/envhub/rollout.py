@@ -6,7 +6,7 @@ Calls are logged, training sequences are derived (`segment.py`). A record reads 
 from enum import StrEnum
 from typing import Literal
 
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, Tool
 from pydantic import JsonValue
 
 from envhub.frozen import Frozen
@@ -18,6 +18,9 @@ from envhub.score import FiniteFloat, ModelCall, Score
 from envhub.submission import Artifact
 
 SCHEMA_VERSION = 1
+
+SUSPECT = "its score is suspect: "
+"""How the reason begins why a rollout with a suspect score is not trainable."""
 
 
 class Outcome(StrEnum):
@@ -114,6 +117,11 @@ class Usage(Frozen):
     reasoning_tokens: int = 0
 
 
+BROKEN_OFF = "broken_off"
+"""The finish reason of a response whose end nobody saw: who asked hung up, or the model's server did. What of it was
+handed on is recorded; its tokens and cost are an estimate."""
+
+
 class Turn(Frozen):
     """One response of an agent's model (or of a script or a person), with the tool calls it asked for."""
 
@@ -125,6 +133,11 @@ class Turn(Frozen):
     messages: tuple[Message, ...]
     """What was added to the parent's conversation before this response."""
     response: Message
+    tools: tuple[str, ...] | None = None
+    """The tools the model was shown, by name, or by what `other_tools` calls them.
+
+    None where no model was asked, and in records from before this was noted.
+    """
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str | None = None
     usage: Usage = Usage()
@@ -233,7 +246,9 @@ class Rollout(Frozen):
     agent: AgentRef
     model: str | None = None
     tools_digest: str | None = None
-    """The tool schemas offered; kept once per run under this digest."""
+    """All tools of the environment; their schemas are kept once per run under this digest."""
+    other_tools: dict[str, Tool] = {}
+    """Tools that an agent showed its model and the environment does not have, or not so."""
     outcome: Outcome
     stop: Stop
     score: Score | None = None

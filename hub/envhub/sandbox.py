@@ -24,10 +24,10 @@ MOST_SECONDS = 24 * 3600.0
 
 Command = str | Sequence[str]
 """A program and its arguments; a text is a script for the sandbox's `/bin/sh`."""
+Network = Literal["none", "bridge"]
 Profile = Literal["hardened", "root-compat"]
 """`hardened`: no capabilities, not root, read-only root. `root-compat`: root with CHOWN, DAC_OVERRIDE, FOWNER, SETUID,
 SETGID and KILL, and a writable root, for tasks that install and administer."""
-Network = Literal["none", "bridge"]
 
 
 class Resources(Frozen):
@@ -50,6 +50,8 @@ class Build(Frozen):
     dockerfile: str = "Dockerfile"
     """Relative to the context."""
     arguments: dict[str, str] = {}
+    network: Network = "bridge"
+    """What its instructions reach while it is built; what it reaches later is the sandbox's own."""
     timeout_seconds: float = Field(default=1800.0, gt=0)
 
     def __str__(self) -> str:
@@ -259,6 +261,17 @@ class Snapshot(Protocol):
         """Paths that differ from the image, where the provider can tell; sorted."""
         ...
 
+    async def restored(self, paths: Sequence[str]) -> "Snapshot":
+        """The same files, but at these paths, and below them, what the image has there.
+
+        No program of either takes part, and no link is followed. What was put back is no longer among the `changed`;
+        a folder that differs in nothing but its own date stays there. It is itself where nothing was to be put back.
+
+        Raises:
+            SandboxError: it cannot be made.
+        """
+        ...
+
     async def discard(self) -> None:
         """Give its storage back; idempotent."""
         ...
@@ -384,6 +397,7 @@ class Sandbox(Protocol):
 
         Raises:
             NotOffered: the provider cannot.
+            SandboxFileError: they are more than the sandbox may hold (`EDQUOT`).
         """
         ...
 

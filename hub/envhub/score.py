@@ -1,9 +1,9 @@
 """What a verifier says of a sealed episode."""
 
-from math import isclose
-from typing import Annotated
+from math import isclose, prod
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from envhub.frozen import Frozen
 from envhub.messages import Message
@@ -16,6 +16,11 @@ class Component(Frozen):
 
     value: FiniteFloat
     weight: FiniteFloat = 1.0
+
+
+def _component(value: Any) -> Any:
+    """A bare number stands for a component of weight 1."""
+    return {"value": value} if isinstance(value, int | float) else value
 
 
 class VerifierRef(Frozen):
@@ -50,8 +55,17 @@ class Score(Frozen):
     reward: FiniteFloat
     passed: bool | None = None
     """Whether the task counts as solved; None where the verifier draws no such line."""
-    components: dict[str, Component] = Field(default_factory=dict)
+    suspect: str | None = None
+    """Why the reward is not to be trusted, such as that it hangs on a tool the agent replaced; it is then the lower one
+    that counts, and nothing is learnt from it unless that is asked for. None where nothing speaks against it."""
+    components: dict[
+        str, Annotated[Component, BeforeValidator(_component, json_schema_input_type=Component | float)]
+    ] = Field(default_factory=dict)
+    """The parts of the reward by name; a bare number is a part of weight 1. They must add up to the reward."""
+    combine: Literal["sum", "product"] = "sum"
+    """How the components make the reward: sum of value × weight, or product of the values whose weight is not 0."""
     metrics: dict[str, FiniteFloat] = Field(default_factory=dict)
+    """Figures by name that are recorded and count for nothing."""
     feedback: str | None = None
     """For people and logs; the agent never sees it."""
     turn_rewards: dict[int, FiniteFloat] = Field(default_factory=dict[int, float])
@@ -63,9 +77,15 @@ class Score(Frozen):
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _components_add_up(self) -> "Score":
+    def _components_make_the_reward(self) -> "Score":
         if self.components:
-            total = sum(part.value * part.weight for part in self.components.values())
+            parts = self.components.values()
+            if self.combine == "sum":
+                total = sum(part.value * part.weight for part in parts)
+            else:
+                total = prod(part.value for part in parts if part.weight)
             if not isclose(total, self.reward, rel_tol=1e-6, abs_tol=1e-6):
-                raise ValueError(f"components add up to {total}, but reward is {self.reward}")
+                comes = "add up" if self.combine == "sum" else "multiply"
+                says = f"components {', '.join(self.components)} {comes} to {total:g}, but reward is {self.reward:g}"
+                raise ValueError(f"{says}; figures that are no parts of it belong into metrics")
         return self

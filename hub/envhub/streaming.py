@@ -27,12 +27,16 @@ class Delta:
 class ReplyStream:
     """Where an answer goes while it comes. What has begun cannot be tried again: its pieces are out."""
 
-    __slots__ = ("_write", "pieces")
+    __slots__ = ("_write", "is_left", "pieces", "said")
 
     def __init__(self, write: Callable[[Delta], Awaitable[None]]) -> None:
         self._write = write
         self.pieces = 0
         """How many were handed on; each is a token or more."""
+        self.said: list[Delta] = []
+        """What they were."""
+        self.is_left = False
+        """Whether nobody reads any more: further pieces are only noted."""
 
     @property
     def has_begun(self) -> bool:
@@ -42,4 +46,6 @@ class ReplyStream:
     async def write(self, delta: Delta) -> None:
         """Hand on a piece."""
         self.pieces += 1
-        await self._write(delta)
+        self.said.append(delta)
+        if not self.is_left:
+            await self._write(delta)

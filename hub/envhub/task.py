@@ -3,13 +3,18 @@
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
 
 from pydantic import Field, JsonValue, SerializationInfo, model_serializer
 
 from envhub.errors import DataError
 from envhub.frozen import Frozen
 from envhub.messages import Message
+
+if TYPE_CHECKING:
+    Answer: TypeAlias = Any  # a subclass may narrow it (`answer: int = 0`)
+else:
+    Answer = JsonValue
 
 
 class Public(Frozen):
@@ -33,7 +38,7 @@ class Secret(Frozen):
     It serialises only under `context={"privileged": True}`, so that no route, log or record can carry it by accident.
     """
 
-    answer: JsonValue = None
+    answer: Answer = None
     """The expected answer, where one value says it."""
     reference: tuple[Message, ...] = ()
     """A solution as assistant messages, tool requests included: what the oracle plays."""

@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeVar, cast, get_args, get_type_hints, overload
 
 from mcp_types import CallToolResult, ContentBlock, TextContent, Tool
@@ -11,11 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from envhub.blocking import call_hook
 from envhub.errors import ToolError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 _MARK = "__envhub_tool__"
+LONG_TEXT = 64 * 1024
+"""Characters from which on an argument is not looked at more often than it must be."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _BLOCKS = get_args(ContentBlock)
 
@@ -35,7 +39,7 @@ def tool(*, name: str | None = None, seats: tuple[str, ...] | None = None) -> Ca
 def tool(
     method: Method | None = None, /, *, name: str | None = None, seats: tuple[str, ...] | None = None
 ) -> Method | Callable[[Method], Method]:
-    """Offer an async method to the agent as an MCP tool.
+    """Offer a method to the agent as an MCP tool: `async def`, or plain `def`, which runs in a worker thread.
 
     The signature becomes a strict JSON schema, the docstring its description; an `Args:` section describes arguments.
     `seats` limits the tool to those seats. Raise `ToolError(text)` to speak to the model.
@@ -57,6 +61,8 @@ class ToolSpec:
     arguments: type[BaseModel]
     """Its fields are the tool's parameters, by alias."""
     seats: tuple[str, ...] | None
+    texts: frozenset[str] = frozenset()
+    """The parameters that are any text at all."""
 
     def parse(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Check arguments strictly, nested ones too: no coercion, no unknown names (an open object is a `dict`).
@@ -64,6 +70,9 @@ class ToolSpec:
         Raises:
             ToolError: says which argument is wrong, to the model.
         """
+        long = {name: text for name, text in arguments.items() if name in self.texts and _is_long(text)}
+        if long:  # megabytes through JSON and back would hold up the loop, and tell nothing
+            arguments = {**arguments, **dict.fromkeys(long, "")}
         try:
             # Through JSON, so that strictness means JSON's types (an array is a tuple, a string is a date).
             # Both said here, not in the model's configuration, which its nested models would not inherit.
@@ -73,11 +82,11 @@ class ToolSpec:
         except PydanticSerializationError as error:  # lone surrogates, endless nesting
             raise ToolError(f"the arguments are not JSON: {error}") from None
         fields = self.arguments.model_fields
-        return {fields[name].alias or name: getattr(checked, name) for name in checked.model_fields_set}
+        return {fields[name].alias or name: getattr(checked, name) for name in checked.model_fields_set} | long
 
     def call(self, environment: Any, arguments: dict[str, Any]) -> Awaitable[Any]:
         """Run the tool with parsed arguments."""
-        return getattr(environment, self.method)(**arguments)
+        return call_hook(getattr(environment, self.method), **arguments)
 
     def _explain(self, error: ValidationError) -> str:
         known = ", ".join(self.definition.input_schema["properties"]) or "none"
@@ -95,18 +104,51 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class ForwardedTool:
-    """A tool known only at run time, whose calls go to the environment's `call_tool` as they are."""
+    """A tool known only at run time, whose calls go to the environment's `call_tool`."""
 
     definition: Tool
+    problems: Callable[[dict[str, Any]], list[str]] | None = None
+    """What is wrong with arguments, by the tool's schema; None where who runs the tool checks them."""
     seats: tuple[str, ...] | None = None
 
     def parse(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments as they came: who runs the tool checks them."""
+        """The arguments as they came.
+
+        Raises:
+            ToolError: says which argument is wrong, to the model.
+        """
+        if self.problems is not None and (problems := self.problems(arguments)):
+            raise ToolError("\n".join(problems))
         return arguments
 
     def call(self, environment: Any, arguments: dict[str, Any]) -> Awaitable[Any]:
         """Run the tool."""
-        return environment.call_tool(self.definition.name, arguments)
+        return call_hook(environment.call_tool, self.definition.name, arguments)
+
+
+_MOST_PROBLEMS = 8
+
+
+def checked_tool(definition: Tool) -> ForwardedTool:
+    """A tool known only at run time whose arguments are checked by its own schema.
+
+    Raises:
+        TypeError: the schema is none.
+    """
+    from jsonschema import Draft202012Validator  # 0.1 s to import: for environments that have such tools alone
+    from jsonschema.exceptions import SchemaError
+
+    try:
+        Draft202012Validator.check_schema(definition.input_schema)  # pyright: ignore[reportUnknownMemberType]
+    except SchemaError as error:
+        raise TypeError(f"the input schema of tool {definition.name!r} is not valid: {error.message}") from error
+    validator = Draft202012Validator(definition.input_schema)
+
+    def problems(arguments: dict[str, Any]) -> list[str]:
+        found = islice(validator.iter_errors(arguments), _MOST_PROBLEMS)  # pyright: ignore[reportUnknownMemberType]
+        return [f"argument {'.'.join(map(str, error.path)) or 'object'!r}: {error.message}"[:500] for error in found]
+
+    return ForwardedTool(definition, problems)
 
 
 def tool_specs(environment: type) -> tuple[ToolSpec, ...]:
@@ -130,8 +172,8 @@ def _spec(attribute: str, function: Callable[..., Any]) -> ToolSpec:
     name = mark.name or attribute
     if not _NAME.fullmatch(name):
         raise TypeError(f"tool name {name!r} is not 1 to 64 of A-Z a-z 0-9 _ -")
-    if not inspect.iscoroutinefunction(function):
-        raise TypeError(f"tool {function.__qualname__} must be `async def`")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"tool {function.__qualname__} must return its result; it yields")
     description, described = _docstring(function)
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {}
@@ -165,7 +207,25 @@ def tool_spec(
     for nested in schema.get("$defs", {}).values():
         if "properties" in nested:
             nested["additionalProperties"] = False
-    return ToolSpec(Tool(name=name, description=description, input_schema=schema), method, arguments, seats)
+    texts = {field.alias or key for key, field in arguments.model_fields.items() if _is_any_text(field)}
+    definition = Tool(name=name, description=description, input_schema=schema)
+    return ToolSpec(definition, method, arguments, seats, frozenset(texts))
+
+
+def _is_any_text(field: FieldInfo) -> bool:
+    return field.annotation is str and not field.metadata
+
+
+def _is_long(value: object) -> bool:
+    """Whether it is text of some length, and JSON could hold it."""
+    if not isinstance(value, str) or len(value) < LONG_TEXT:
+        return False
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return False
+    return True
 
 
 def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
@@ -207,6 +267,19 @@ def as_result(value: object) -> CallToolResult:
     text = to_json(value, inf_nan_mode="strings")
     structured = from_json(text) if text.startswith(b"{") else None
     return CallToolResult(content=[TextContent(text=text.decode())], structured_content=structured)
+
+
+_ENDED = "envhub/episode-ended"
+
+
+def ended(result: CallToolResult) -> CallToolResult:
+    """The result, marked as the episode's last: whoever passes it on knows that the episode is sealed."""
+    return result.model_copy(update={"meta": {**(result.meta or {}), _ENDED: True}})
+
+
+def is_last(result: CallToolResult) -> bool:
+    """Whether the call ended the episode."""
+    return result.meta is not None and result.meta.get(_ENDED) is True
 
 
 def _writable(text: str) -> str:

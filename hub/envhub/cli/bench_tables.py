@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from envhub.observe.export import ExportReport
 from envhub.observe.gateway import GatewayReport
@@ -163,7 +163,7 @@ def print_layers(console: Console, report: LayersReport) -> None:
         runs.add_row(run.name, *(f"{cpu:.3f}" if cpu else "" for cpu in cpus), *walls, verdict.bottleneck)
     console.print(runs)
     for verdict in report.verdicts:
-        console.print(f"\n[bold]{escape(verdict.run)}[/bold]: {escape(verdict.sentence)}", highlight=False)
+        console.print(Text.assemble("\n", (verdict.run, "bold"), f": {verdict.sentence}"))
     for run in report.runs:
         if run.played.unscored:
             console.print(f"\n{run.name}: {run.played.unscored} of {run.played.rollouts} rollouts were not scored")
@@ -188,4 +188,4 @@ def print_export(console: Console, report: ExportReport) -> None:
         table.add_row(row.name, *figures, f"{row.peak_mb:,.0f}", f"{row.growth_mb:.1f}")
     console.print(table)
     for name, why in report.absent.items():
-        console.print(f"{escape(name)} is left out: {escape(why)}", style="dim", highlight=False)
+        console.print(f"{name} is left out: {why}", style="dim", highlight=False)

@@ -40,7 +40,9 @@ def list_environments(
 
 
 def _show(
-    environments: "Sequence[dict[str, str]]", installed: "Sequence[dict[str, str | None]]", agents: "Sequence[str]"
+    environments: "Sequence[dict[str, str | None]]",
+    installed: "Sequence[dict[str, str | None]]",
+    agents: "Sequence[str]",
 ) -> None:
     from rich.table import Table
     from rich.text import Text
@@ -57,32 +59,30 @@ def _show(
             table.add_row(*(Text(_printable(str(cell))) for cell in cells))
         console.print(table)
         console.print()
-    table = Table("environment", "version", "from", "what it is", box=None, pad_edge=False)
+    table = Table("environment", "version", "from", "agent", "what it is", box=None, pad_edge=False)
     for row in environments:
-        table.add_row(row["name"], row["version"], row["distribution"], row["summary"])
+        table.add_row(row["name"], row["version"], row["distribution"], row["agent"] or "", row["summary"])
     console.print(table)
-    console.print(f"\nagents: {', '.join(agents)}")
+    console.print(f"\nagents: {', '.join(agents)}; each environment's own plays unless -a names another")
 
 
-def _registered() -> list[dict[str, str]]:
+def _registered() -> list[dict[str, str | None]]:
     """What ships with the hub, and what distributions in its own interpreter register."""
     from envhub.errors import HubError
     from envhub.plugins import ENVIRONMENTS, find_environment, plugins
 
-    environments: list[dict[str, str]] = []
+    environments: list[dict[str, str | None]] = []
     for name, plugin in plugins(ENVIRONMENTS).items():
-        if not plugin.is_shipped:  # its code is for a process of its own
-            summary, version = plugin.summary, plugin.version
-            environments.append(
-                {"name": name, "version": version, "distribution": plugin.distribution, "summary": summary}
-            )
-            continue
-        try:
-            found = find_environment(name)
-            summary, version = found.summary, found.environment.version
-        except HubError as error:
-            summary, version = f"cannot be loaded: {error}", ""
-        environments.append({"name": name, "version": version, "distribution": plugin.distribution, "summary": summary})
+        summary, version, agent = plugin.summary, plugin.version, None
+        if plugin.is_shipped:  # others' code is for a process of its own
+            try:
+                found = find_environment(name)
+                summary, version = found.summary, found.environment.version
+                agent = found.environment.default_agent
+            except HubError as error:
+                summary, version = f"cannot be loaded: {error}", ""
+        said = {"name": name, "version": version, "distribution": plugin.distribution, "agent": agent}
+        environments.append({**said, "summary": summary})
     return environments
 
 

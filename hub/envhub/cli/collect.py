@@ -15,6 +15,7 @@ import anyio
 import tomli_w
 from rich.text import Text
 
+from envhub.blocking import watched_loop
 from envhub.cli.console import remarks, results
 from envhub.cli.live import LiveView
 from envhub.cli.logs import log_to_run
@@ -27,6 +28,7 @@ from envhub.engine.stop import StopSignal
 from envhub.engine.summary import RunSummary, summarise
 from envhub.errors import ConfigError, RunDirectoryError, StoreError, first_error
 from envhub.hosting.launch import is_address
+from envhub.hosting.readiness import told_to
 from envhub.live.door import live_door
 from envhub.loop import run_async
 from envhub.models.credentials import Credentials, load_credentials
@@ -40,6 +42,7 @@ SECOND_SIGNAL = 2
 TIDYING_SECONDS = 2.0
 """How long, beyond the deadline of closing an episode, a run that is stopped at once may take."""
 INTERRUPTED = 130
+_ELSEWHERE = "play it with --served (--servers N), in processes of its own"
 NO_MODEL = (
     "No model was used: the oracle played the reference solutions. Name a model with -m, for example -m mock/solver"
 )
@@ -77,7 +80,7 @@ def collect_command(
             is_interrupted=run.is_interrupted,
         )
     _show(summary, as_json, failure)
-    if request.model is None and request.agent is None:
+    if request.model is None and request.agent is None and summary.scored and not quiet:
         (remarks() if as_json else results()).print(NO_MODEL)
     code = _exit_code(summary, failure, run.is_interrupted)
     if run.is_held_up:
@@ -133,16 +136,17 @@ class TerminalRun:
                     ) as self._tracking,
                     self._monitored(live, self._tracking) as observer,
                 ):
-                    await collect(
-                        self._plan,
-                        self._directory,
-                        given=self._given,
-                        resume=self._resume,
-                        credentials=self._credentials,
-                        observer=observer,
-                        stop=self._stop,
-                        live=live,
-                    )
+                    with watched_loop(self._view.note, elsewhere=_ELSEWHERE), told_to(self._view.note):
+                        await collect(
+                            self._plan,
+                            self._directory,
+                            given=self._given,
+                            resume=self._resume,
+                            credentials=self._credentials,
+                            observer=observer,
+                            stop=self._stop,
+                            live=live,
+                        )
                 watchers.cancel_scope.cancel()
             if self._patience is not None:
                 self._patience.cancel()  # all is tidied up; only those who follow have yet to hear of it
@@ -247,9 +251,9 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def default_directory(plan: Plan) -> Path:
-    """`runs/ENV-AGENT-TIME`, not there yet."""
+    """`runs/ENV-AGENT-TIME`, not there yet; without the agent where environments have yet to name it."""
     names = "+".join(planned.name.replace("/", "_") for planned in plan.environments)
-    return fresh_directory(f"{names}-{plan.agent_name.replace('/', '_')}")
+    return fresh_directory(names if plan.asks_for_agent else f"{names}-{plan.agent_name.replace('/', '_')}")
 
 
 def fresh_directory(beginning: str) -> Path:

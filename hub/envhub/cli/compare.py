@@ -8,19 +8,31 @@ from typing import Annotated
 import typer
 
 from envhub.cli.options import (
+    AgentTimeoutOption,
+    CloseTimeoutOption,
     ConfigOption,
+    EpisodeTimeoutOption,
     InProcessOption,
     LaneOption,
     LimitOption,
     MaxCostOption,
     MaxTokensOption,
     MaxTurnsOption,
+    ModelTimeoutOption,
     NoTrackOption,
+    SampleOption,
     SeedOption,
     ServedOption,
     SetOption,
+    SetupTimeoutOption,
+    ShuffleOption,
+    SkipOption,
+    TaskOption,
     TemperatureOption,
+    ToolTimeoutOption,
     TopPOption,
+    VerifyTimeoutOption,
+    deadlines_of,
     run_settings,
     some,
     trackers_of,
@@ -43,6 +55,10 @@ def compare(
     ] = None,
     agent: Annotated[str | None, typer.Option("-a", "--agent", help="Who acts; tool_loop by default.")] = None,
     split: Annotated[str | None, typer.Option(help="Which tasks; the environment's first split by default.")] = None,
+    task: TaskOption = None,
+    shuffle: ShuffleOption = False,
+    skip: SkipOption = None,
+    sample: SampleOption = None,
     limit: LimitOption = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Samples of each task.")] = None,
     concurrency: Annotated[int | None, typer.Option("-c", "--concurrency", min=1, help="Episodes in flight.")] = None,
@@ -58,6 +74,13 @@ def compare(
     budget: Annotated[
         float | None, typer.Option(min=0.0, help="US dollars each model may cost.", rich_help_panel="Models")
     ] = None,
+    setup_timeout: SetupTimeoutOption = None,
+    model_timeout: ModelTimeoutOption = None,
+    tool_timeout: ToolTimeoutOption = None,
+    agent_timeout: AgentTimeoutOption = None,
+    verify_timeout: VerifyTimeoutOption = None,
+    close_timeout: CloseTimeoutOption = None,
+    episode_timeout: EpisodeTimeoutOption = None,
     in_process: InProcessOption = False,
     served: ServedOption = False,
     no_track: NoTrackOption = False,
@@ -89,6 +112,7 @@ def compare(
     from envhub.reporting.write import is_report
     from envhub.store.files import check_output
 
+    deadlines = deadlines_of(locals())
     code, file = 0, output if is_report(output) else None
     if file is not None:
         check_output(file)  # before models are paid for
@@ -101,6 +125,10 @@ def compare(
             environments=what,
             agent=agent,
             split=split,
+            tasks=task,
+            shuffle=shuffle,
+            skip=skip,
+            sample=sample,
             limit=limit,
             repeats=repeats,
             concurrency=concurrency,
@@ -110,6 +138,7 @@ def compare(
             budget=budget,
             sampling=some(temperature=temperature, top_p=top_p, max_tokens=max_tokens),
             limits=some(max_turns=max_turns, max_cost=max_cost),
+            deadlines=deadlines,
             in_process=in_process,
             served=served,
             track=trackers_of(None, no_track),

@@ -175,6 +175,7 @@ async def _count(plan: Plan, credentials: Credentials) -> int | None:
         "repeats": 1,
     }
     update |= {"skip_bad": True, "roles": {}, "fallbacks": (), "lane": None, "budget": None, "tasks": ()}
+    update |= {"shuffle": False, "skip": 0, "sample": None}
     try:
         async with open_plan(make_plan(plan.request.model_copy(update=update)), credentials) as opened:
             return (await opened.count())[0]

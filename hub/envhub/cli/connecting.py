@@ -18,6 +18,8 @@ from envhub.errors import ConfigError
 from envhub.gateway.app_configs import App, app_config
 from envhub.gateway.connect_keeper import outlive
 from envhub.hosting.launch import is_address
+from envhub.interpreter import HUB
+from envhub.live.plain import plain
 from envhub.serving.stdio_pipe import keep_to_ourselves
 
 _UNSCORED = 1
@@ -128,11 +130,19 @@ def _settings(chosen: Chosen) -> dict[str, object]:
 
 def _say(text: str) -> None:
     """To the app's log: stdout is MCP's."""
-    typer.echo(f"hub connect: {text}", err=True)
+    typer.echo(f"hub connect: {plain(text, len(text))}", err=True)
 
 
 def print_app_config(chosen: Chosen, app: App) -> None:
-    """Print what makes an app start this command: the form on stdout, where it goes on stderr."""
+    """Print what makes an app start this command: the form on stdout, where it goes on stderr.
+
+    Raises:
+        UsageError: there is no such environment, or a setting of it does not hold: the app would only find out later.
+    """
+    from envhub.engine.plan import make_plan
+    from envhub.engine.request import build_request
+
+    make_plan(build_request(_settings(chosen), "command line"))
     form = app_config(app, chosen.short_name, [*_hub(), "connect", *_arguments(chosen)])
     typer.echo(form.text)
     typer.echo(f"# {form.place}", err=True)
@@ -146,7 +156,7 @@ def _hub() -> list[str]:
     beside = Path(sys.executable).with_name("hub")
     if beside.is_file():
         return [str(beside)]
-    return [sys.executable, "-c", "from envhub.cli.main import main; main()"]
+    return [*HUB]
 
 
 def _arguments(chosen: Chosen) -> list[str]:

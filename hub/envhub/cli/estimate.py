@@ -41,7 +41,7 @@ def estimate(
     """
     from envhub.cli.estimating import estimate_command
 
-    order = settings_of(options), options["config"], output, options["as_json"], options["quiet"]
+    order = settings_of({**options, "sample": None}), options["config"], output, options["as_json"], options["quiet"]
     raise typer.Exit(estimate_command(*order, sample=sample, source=source))
 
 
@@ -51,7 +51,7 @@ def _signature() -> inspect.Signature:
     others = [
         entry.replace(kind=entry.KEYWORD_ONLY)
         for entry in inspect.signature(run).parameters.values()
-        if entry.name not in ("output", "resume")
+        if entry.name not in ("output", "resume", "sample")
     ]
     return inspect.Signature([*others, *own])
 

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -21,12 +21,14 @@ from envhub.cli.runs import RUNS, find_run
 from envhub.engine.plan import Plan, make_plan
 from envhub.engine.sampling_plan import SamplePlan, choose_sample
 from envhub.errors import ConfigError
+from envhub.live.plain import plain_name
 from envhub.loop import run_async
 from envhub.models.credentials import Credentials, load_credentials
 from envhub.models.prices import Price, find_price
 from envhub.models.resolve import addressed
 from envhub.observe.estimate import Planned, RunEstimate, estimate_run
 from envhub.observe.sample import read_sample
+from envhub.plugins import ENVIRONMENTS, plugins
 from envhub.store import RunReader, open_run
 from envhub.store.schema import MEDIA
 
@@ -51,6 +53,8 @@ def estimate_command(
     if stored is not None and config is None and not given.get("environments"):
         config = stored / "resolved.json"
     request = request_of(given, config, None, False)
+    if stored is not None and config == stored / "resolved.json":
+        _check_names(request.environments, stored)
     if output is None:
         request = request.model_copy(update={"track": ()})
     plan = make_plan(request)
@@ -70,6 +74,16 @@ def estimate_command(
     else:
         print_estimate(results(), estimate, plan.request, output)
     return 0 if estimate.scored == estimate.sampled else 1
+
+
+def _check_names(environments: Sequence[str], stored: Path) -> None:
+    """What the run itself names by a path is not imported: only who estimates says whose code runs."""
+    for name in environments:
+        if name not in plugins(ENVIRONMENTS) and (".py" in name or Path(name).exists()):
+            raise ConfigError(
+                f"the run in {stored} names the environment {plain_name(name)!r}, whose code an estimate imports; "
+                "name it yourself if you trust it: `hub estimate ENV --from RUN`"
+            )
 
 
 def _play(plan: Plan, directory: Path, credentials: Credentials, quiet: bool) -> bool:

@@ -143,6 +143,10 @@ MixedOption = Annotated[
     bool,
     typer.Option("--mixed-models", help="Words of several models in one data set.", rich_help_panel=_CHOICE),
 ]
+SuspectOption = Annotated[
+    bool,
+    typer.Option("--suspect", help="Also what has a score that its verifier calls suspect.", rich_help_panel=_CHOICE),
+]
 UntrainableOption = Annotated[
     bool,
     typer.Option("--untrainable", help="atif: also what must not be learnt from, marked so.", rich_help_panel=_CHOICE),
@@ -197,6 +201,7 @@ def export(
     seat: SeatOption = None,
     mixed_models: MixedOption = False,
     untrainable: UntrainableOption = False,
+    suspect: SuspectOption = False,
     root: RootOption = RUNS,
 ) -> None:
     """Write rollouts to a file: full records, or a data set for a trainer.
@@ -239,6 +244,7 @@ def export(
         "seat": seat,
         "mixed_models": mixed_models,
         "untrainable": untrainable,
+        "suspect": suspect,
     }
     directories = [find_run(run, root) for run in runs]
     if form is None:

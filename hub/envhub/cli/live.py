@@ -45,7 +45,8 @@ class LiveView:
         self._foot = Foot(console)
         self._medians: tuple[float, dict[str, float]] = (0.0, {})
         model = () if plan.model is None else (plan.model.name,)
-        self._title = ("+".join(planned.name for planned in plan.environments), plan.agent_name, *model)
+        agent = () if plan.asks_for_agent else (plan.agent_name,)
+        self._title = ("+".join(planned.name for planned in plan.environments), *agent, *model)
 
     def __enter__(self) -> Self:
         if self._is_drawn:

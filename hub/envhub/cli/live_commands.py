@@ -13,6 +13,7 @@ from envhub.cli.console import remarks, results
 from envhub.cli.live_tables import event_line, print_rollout, rollouts_table, run_lines
 from envhub.errors import UnknownNameError, UsageError
 from envhub.live.client import RunningHub, choose_run, find_running, knock
+from envhub.live.plain import plain_json
 from envhub.live.protocol import MOST_CONCURRENT, Done
 
 NOTHING = "No hub of yours plays here. Start one (hub run …) and look again while it plays."
@@ -50,7 +51,7 @@ async def follow(run: str | None, as_json: bool) -> None:
     async with knock(hub.path) as client, aclosing(client.events()) as events:
         async for event in events:
             if as_json:
-                sys.stdout.write(event.model_dump_json() + "\n")
+                sys.stdout.write(plain_json(event.model_dump_json()) + "\n")
                 sys.stdout.flush()
             else:
                 console.print(event_line(event), soft_wrap=True)

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from envhub.live.plain import plain
 from envhub.serving.redaction import RedactingFormatter
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -21,9 +22,16 @@ def log_to_terminal(verbosity: int) -> None:
     handler.setLevel((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)])
     if not verbosity:
         handler.addFilter(_is_for_everyone)
-    handler.setFormatter(RedactingFormatter(_FORMAT))
+    handler.setFormatter(_TerminalFormatter(_FORMAT))
     logging.basicConfig(level=handler.level, handlers=[handler])
     logging.captureWarnings(True)
+
+
+class _TerminalFormatter(RedactingFormatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """Without what drives a terminal: records quote agents, tasks and servers."""
+        text = super().format(record)
+        return plain(text, len(text))
 
 
 def _is_for_everyone(record: logging.LogRecord) -> bool:

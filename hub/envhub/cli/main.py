@@ -28,11 +28,14 @@ from envhub.cli import (
     score,
     serve,
 )
+from envhub.cli.hiding import hide_secrets
 from envhub.cli.logs import log_to_terminal
+from envhub.cli.slips import PatientGroup
 from envhub.errors import HubError, UsageError
 
 app = typer.Typer(
     name="hub",
+    cls=PatientGroup,
     help="Play LLM-agent environments through MCP tools, verify them out of the agent's reach, keep scored rollouts.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -94,9 +97,13 @@ def options(
 def main() -> None:
     """Run the command line: 0 all scored, 1 some unscored or a fault, 2 usage, 130 interrupted."""
     _open_standard_files()
+    hide_secrets()
     try:
         try:
             app()
+        except SystemExit as leaving:
+            _leave_threads_behind(leaving.code)
+            raise
         finally:
             sys.stdout.flush()
     except HubError as error:
@@ -129,6 +136,15 @@ def main() -> None:
         sys.exit(1)
 
 
+def _leave_threads_behind(code: object) -> None:
+    """Go at once where an environment's code, given up on, still runs in a thread: nothing can end that one."""
+    blocking = sys.modules.get("envhub.blocking")  # loaded where there was an environment
+    if blocking is not None and blocking.threads_left():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+
+
 def _open_standard_files() -> None:
     """Give a process started without stdout or the like an empty one, whose number no socket may take."""
     for number in range(3):
@@ -146,7 +162,8 @@ def _drop_output() -> None:
 
 
 def _complain(text: str) -> None:
-    from rich.console import Console
     from rich.text import Text
 
-    Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), text))
+    from envhub.cli.console import PlainConsole
+
+    PlainConsole(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), text))

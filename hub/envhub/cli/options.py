@@ -2,12 +2,14 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from envhub.errors import ConfigError
+from envhub.task_names import read_names
 
 EnvironmentArguments = Annotated[
     list[str] | None,
@@ -30,8 +32,43 @@ RoleOption = Annotated[
     list[str] | None,
     typer.Option(metavar="ROLE=MODEL", help="A model that the environment asks itself: judge=gpt-4o."),
 ]
-LimitOption = Annotated[int | None, typer.Option(min=1, help="Only the first N tasks of each environment.")]
+TaskOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--task",
+        metavar="ID|PATTERN|@FILE",
+        help="Only this task, those a pattern (*, ?) matches, or those a file names; repeatable.",
+        rich_help_panel="Tasks",
+    ),
+]
+ShuffleOption = Annotated[
+    bool,
+    typer.Option("--shuffle", help="Play tasks in an order by chance, by --seed.", rich_help_panel="Tasks"),
+]
+SkipOption = Annotated[
+    int | None,
+    typer.Option("--skip", min=0, help="Leave out the first N tasks of each environment.", rich_help_panel="Tasks"),
+]
+SampleOption = Annotated[
+    int | None,
+    typer.Option(
+        "--sample", min=1, help="Draw N tasks of each environment by chance, by --seed.", rich_help_panel="Tasks"
+    ),
+]
+LimitOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Only the first N tasks of each environment; of those chosen.", rich_help_panel="Tasks"),
+]
 SeedOption = Annotated[int | None, typer.Option(help="Seeds tasks and episodes, and the model's sampling.")]
+BuildNetworkOption = Annotated[
+    str | None,
+    typer.Option(
+        "--build-network",
+        metavar="none|bridge",
+        help="What image builds reach: bridge by default, none for what was installed.",
+        rich_help_panel="Robustness",
+    ),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="An environment's setting; ENV.KEY for one of several."),
@@ -117,6 +154,49 @@ AtLimitOption = Annotated[
         rich_help_panel="Limits",
     ),
 ]
+SetupTimeoutOption = Annotated[
+    str | None,
+    typer.Option(
+        "--setup-timeout",
+        metavar="TIME",
+        help="Setting an episode up: 90s, 15m, 2h (2m by default).",
+        rich_help_panel="Deadlines",
+    ),
+]
+ModelTimeoutOption = Annotated[
+    str | None,
+    typer.Option("--model-timeout", metavar="TIME", help="One call of a model (10m).", rich_help_panel="Deadlines"),
+]
+ToolTimeoutOption = Annotated[
+    str | None,
+    typer.Option("--tool-timeout", metavar="TIME", help="One call of a tool (2m).", rich_help_panel="Deadlines"),
+]
+AgentTimeoutOption = Annotated[
+    str | None,
+    typer.Option(
+        "--agent-timeout",
+        metavar="TIME",
+        help="All that the agent does in an episode (1h).",
+        rich_help_panel="Deadlines",
+    ),
+]
+VerifyTimeoutOption = Annotated[
+    str | None,
+    typer.Option("--verify-timeout", metavar="TIME", help="Scoring an episode (5m).", rich_help_panel="Deadlines"),
+]
+CloseTimeoutOption = Annotated[
+    str | None,
+    typer.Option("--close-timeout", metavar="TIME", help="Closing an episode (30s).", rich_help_panel="Deadlines"),
+]
+EpisodeTimeoutOption = Annotated[
+    str | None,
+    typer.Option(
+        "--episode-timeout",
+        metavar="TIME",
+        help="A whole episode (90m, or its stages together).",
+        rich_help_panel="Deadlines",
+    ),
+]
 InProcessOption = Annotated[
     bool,
     typer.Option(
@@ -200,10 +280,38 @@ def run_settings(**given: Any) -> dict[str, Any]:
         ConfigError: a pair is none.
     """
     given["roles"] = roles_of(given.get("roles") or [])
+    given["tasks"] = read_names(given.get("tasks") or [], Path.cwd(), "--task")
     for name, option in (("set", "--set"), ("agent_set", "--agent-set")):
         given[name] = assignments(given.get(name) or [], option) or None
+    if (network := given.pop("build_network", None)) is not None:
+        given["set"] = {**(given["set"] or {}), "build_network": build_network(network)}
     # Zero is given, an unset flag and an empty list are not.
     return {name: value for name, value in given.items() if value is not None and value is not False and value != []}
+
+
+def build_network(given: str) -> Literal["none", "bridge"]:
+    """What `--build-network` says.
+
+    Raises:
+        ConfigError: it is no network.
+    """
+    if given == "none" or given == "bridge":
+        return given
+    raise ConfigError(f"--build-network {given!r} is no network of a build; say none or bridge")
+
+
+DEADLINES = ("setup", "model", "tool", "agent", "verify", "close", "episode")
+"""What the deadlines of an episode are called as options, `--NAME-timeout`."""
+
+
+def deadlines_of(options: Mapping[str, Any]) -> dict[str, float] | None:
+    """The deadlines that were given, of options by the names of their parameters.
+
+    Raises:
+        ConfigError: one is no time.
+    """
+    given = {name: seconds_of(f"--{name}-timeout", options[f"{name}_timeout"]) for name in DEADLINES}
+    return some(**{f"{name}_call" if name in ("model", "tool") else name: given[name] for name in DEADLINES})
 
 
 def roles_of(pairs: list[str]) -> dict[str, Any] | None:

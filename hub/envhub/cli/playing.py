@@ -67,6 +67,7 @@ def facts(rollout: Rollout, directory: Path) -> dict[str, JsonValue]:
         "stop": rollout.stop.value,
         "reward": None if score is None else score.reward,
         "passed": None if score is None else score.passed,
+        "suspect": None if score is None else score.suspect,
         "answer": rollout.answer,
         "turns": len(rollout.turns),
         "seconds": round(rollout.timings.agent, 3),

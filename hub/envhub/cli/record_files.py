@@ -1,11 +1,13 @@
 """What `hub export` does with a run's records: whole ones as lines of JSON, their columns as Parquet or as cells."""
 
+import io
 import sys
 from pathlib import Path
 
 import typer
 
 from envhub.errors import ConfigError
+from envhub.live.plain import plain, plain_json
 from envhub.store import RunReader, export_jsonl, open_run
 from envhub.store.columns import Table
 from envhub.store.endings import FileFormat, file_format
@@ -46,7 +48,7 @@ def export_records(
 def _written(
     reader: RunReader, form: FileFormat, output: Path | None, table: Table, effective: bool, tokens: bool
 ) -> int:
-    target = sys.stdout if output is None else output
+    target = _Shown(form) if output is None else output
     match form:
         case "parquet":
             from envhub.store.parquet import export_parquet
@@ -59,3 +61,16 @@ def _written(
             return export_csv(reader, target, effective=effective)
         case "jsonl":
             return export_jsonl(reader, target, effective=effective, with_tokens=tokens)
+
+
+class _Shown(io.StringIO):
+    """stdout, on which no record drives a terminal: JSON says the same in escapes; cells are as they are but there."""
+
+    def __init__(self, form: FileFormat) -> None:
+        super().__init__()
+        self._form = form
+
+    def write(self, text: str) -> int:
+        if self._form == "jsonl":
+            return sys.stdout.write(plain_json(text))
+        return sys.stdout.write(plain(text, len(text)) if sys.stdout.isatty() else text)

@@ -11,6 +11,8 @@ from envhub.rollout import Outcome
 from envhub.statistics import Estimate, GroupSummary
 
 EXAMPLE_LENGTH = 300
+SAME = 1e-9
+UNEVEN = "tasks have unlike numbers of samples: avg@k weighs tasks alike, the mean reward weighs samples"
 
 
 def print_summary(console: Console, summary: RunSummary, *, is_served: bool = False) -> None:
@@ -19,6 +21,8 @@ def print_summary(console: Console, summary: RunSummary, *, is_served: bool = Fa
     if len(summary.tables.overall.at_k) > 1:
         console.print()
         console.print(_at_k(summary.tables.overall))
+        if is_uneven_group(summary.tables.overall):
+            console.print(Text(UNEVEN, style="dim"))
     if summary.stages:
         console.print()
         console.print(_stages(summary))
@@ -66,17 +70,29 @@ def _environments(summary: RunSummary) -> Table:
 
 
 def _at_k(group: GroupSummary) -> Table:
+    """By k. avg@k is the mean reward in every row, and left out, unless tasks differ in how many samples they have."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("k", "pass@k (95 %)", "avg@k (95 %)", "tasks"):
+    is_uneven = is_uneven_group(group)
+    for title in ("k", "pass@k (95 %)", *(("avg@k (95 %)",) if is_uneven else ()), "tasks"):
         table.add_column(title, justify="right")
     for at in group.at_k:
+        average = (f"{_number(at.avg_at_k.value)} {_interval(at.avg_at_k)}",) if is_uneven else ()
         table.add_row(
             str(at.k),
             f"{_share(at.pass_at_k.value if at.pass_at_k else None)} {_interval(at.pass_at_k, as_share=True)}",
-            f"{_number(at.avg_at_k.value)} {_interval(at.avg_at_k)}",
+            *average,
             str(at.avg_at_k.tasks),
         )
     return table
+
+
+def is_uneven_group(group: GroupSummary) -> bool:
+    """Whether avg@k says another thing than the mean reward: tasks differ in how many samples they have."""
+    mean = group.mean_reward
+    if mean is None:
+        return False
+    averages = [at.avg_at_k.value for at in group.at_k if at.avg_at_k.value is not None]
+    return any(abs(average - mean) > SAME for average in averages)
 
 
 def _stages(summary: RunSummary) -> Table:
@@ -104,7 +120,7 @@ def _problems(summary: RunSummary) -> Table | None:
     if summary.missing:
         table.add_row("not played", "", str(summary.missing))
     for fault, count in sorted(summary.attempt_faults.items()):
-        table.add_row(f"[dim]attempts broken by {fault}[/dim]", "", f"[dim]{count}[/dim]")
+        table.add_row(f"attempts broken by {fault}", "", str(count), style="dim")
     return table if table.row_count else None
 
 
@@ -124,6 +140,8 @@ def _closing(summary: RunSummary, is_served: bool) -> Text:
         facts.append(f"{totals.prompt_tokens:,} prompt and {totals.output_tokens:,} output tokens")
     if totals.cost:
         facts.append(f"${totals.cost:.4f}")
+    if summary.suspect:
+        facts.append(f"{summary.suspect} suspect scores, not for training")
     if summary.bad_rows:
         facts.append(f"{summary.bad_rows} bad rows left out")
     lines = Text(" · ".join(facts) + "\n" * bool(facts))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from envhub.errors import ConfigError, RunDirectoryError, UnknownNameError
+from envhub.live.plain import plain_json
 
 if TYPE_CHECKING:
     from envhub.rollout import Rollout
@@ -89,7 +90,7 @@ def show(
         if rollout is not None:
             record = find_rollout(reader, rollout, attempt)
             if as_json:
-                sys.stdout.write(record.model_dump_json() + "\n")
+                sys.stdout.write(plain_json(record.model_dump_json()) + "\n")
             else:
                 print_rollout(console, record)
             return

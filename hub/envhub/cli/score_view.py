@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from envhub.cli.report import UNEVEN, is_uneven_group
 from envhub.rollout import Outcome
 from envhub.scoring.entry import BAD_ROW
 from envhub.scoring.tally import Tally
@@ -111,6 +112,8 @@ def print_tally(console: Console, tally: Tally, output: str, seconds: float, cpu
             passing = "–" if at.pass_at_k is None else _estimate(at.pass_at_k, ".1%")
             at_k.add_row(str(at.k), passing, _estimate(at.avg_at_k, ".3f"), f"{at.avg_at_k.tasks:,}")
         console.print(at_k)
+        if is_uneven_group(overall):
+            console.print(Text(UNEVEN, style="dim"))
     unscored = {outcome.value: means.outcomes[outcome] for outcome in Outcome if outcome is not Outcome.SCORED}
     unscored[BAD_ROW] = tally.bad_rows
     for name, count in unscored.items():

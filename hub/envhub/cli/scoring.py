@@ -13,6 +13,7 @@ from typing import Any
 import anyio.to_thread
 from rich.text import Text
 
+from envhub.blocking import watched_loop
 from envhub.cli.console import remarks, results
 from envhub.cli.score_view import ScoreView, print_tally
 from envhub.cli.signals import INTERRUPTED, Interruptible
@@ -143,7 +144,8 @@ class _Batch:
                 self._view.begin(total, done)
                 started, writer = time.perf_counter(), LineWriter(file, self._output)
                 try:
-                    await BatchScorer(host, settings, source, order.source, self._tally).score(writer)
+                    with watched_loop(self._view.note):
+                        await BatchScorer(host, settings, source, order.source, self._tally).score(writer)
                 finally:
                     self._seconds = time.perf_counter() - started
                     writer.sync()

@@ -7,6 +7,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from envhub.live.plain import plain_name
 from envhub.rollout import Outcome
 from envhub.store import BrokenRun, RunInfo, RunReader, open_run
 
@@ -52,12 +53,16 @@ def runs_table(found: Sequence[RunInfo | BrokenRun]) -> Table:
             Text(facts["status"], style=_STYLE.get(facts["status"], "red")),
             time.strftime("%Y-%m-%d %H:%M", time.localtime(made)) if made else "",
             *(str(facts.get(key) if facts.get(key) is not None else "–") for key in ("scored", "rollouts", "planned")),
-            Text(", ".join(str(name) for name in who if name)),
+            Text(", ".join(plain_name(str(name)) for name in who if name)),
         )
     return table
 
 
 _STYLE = {"running": "cyan", "finished": "green", "interrupted": "yellow"}
+
+
+def _outcome(outcome: Outcome) -> Text:
+    return Text(outcome.value, style="" if outcome is Outcome.SCORED else "red")
 
 
 def rollouts_table(reader: RunReader, *, limit: int, only_failed: bool, width: int) -> tuple[Table, int]:
@@ -81,9 +86,9 @@ def rollouts_table(reader: RunReader, *, limit: int, only_failed: bool, width: i
             left_out += 1
             continue
         table.add_row(
-            row.rollout_id,
-            Text(row.task_id),
-            Text(row.outcome.value, style="" if row.outcome is Outcome.SCORED else "red"),
+            plain_name(row.rollout_id),
+            Text(plain_name(row.task_id)),
+            Text("suspect", style="yellow") if row.suspect else _outcome(row.outcome),
             row.stop.value,
             "–" if row.reward is None else f"{row.reward:.3f}",
             str(row.turns),

@@ -97,6 +97,8 @@ def verdict(rollout: Rollout) -> Iterable[str]:
     if score is not None:
         passed = "" if score.passed is None else ", passed" if score.passed else ", not passed"
         yield f"reward {score.reward:g}{passed}"
+        if score.suspect:
+            yield f"suspect: {_printable(score.suspect)}"
         for name, part in score.components.items():
             yield f"  {name}: {part.value:g} × {part.weight:g}"
         for name, value in score.metrics.items():

@@ -4,7 +4,7 @@ import importlib.util
 import logging
 import os
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -136,6 +136,23 @@ def _import_ray() -> Any:
     return ray
 
 
+class _NoFolders(list[str]):
+    """What Ray puts first on its workers' import path: not the driver's working folder, whatever Ray adds to it."""
+
+    def extend(self, _: Iterable[str]) -> None:
+        """Nothing is added."""
+
+
+def _job_config() -> Any:
+    from ray.job_config import JobConfig
+
+    config = JobConfig()
+    # Ray knows no other way; a runtime environment's `working_dir` would move the workers to another folder.
+    assert hasattr(config, "_py_driver_sys_path")
+    config._py_driver_sys_path = _NoFolders()  # pyright: ignore[reportPrivateUsage]
+    return config
+
+
 def connect(ray: Any, options: RayOptions, cpus: int | None) -> None:
     """Connect to the cluster the options name, or start one; takes seconds, and blocks.
 
@@ -144,6 +161,7 @@ def connect(ray: Any, options: RayOptions, cpus: int | None) -> None:
     """
     runtime: dict[str, JsonValue] | None = dict(options.runtime_env) or None
     given: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "runtime_env": runtime}
+    given["job_config"] = _job_config()
     # Outside the main thread Ray cannot take SIGTERM for itself, and warns of it; whoever runs a hub has plans for it.
     logging.getLogger("ray").setLevel(logging.ERROR)
     try:

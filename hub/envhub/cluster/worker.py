@@ -28,7 +28,7 @@ from envhub.engine.open_plan import OpenPlan, open_plan
 from envhub.engine.plan import make_plan
 from envhub.engine.play import Attempt
 from envhub.engine.request import RunRequest
-from envhub.errors import EpisodeError, HubError, TaskError, UsageError, first_error
+from envhub.errors import EpisodeError, HubError, TaskError, UsageError, describe, first_error
 from envhub.limits import Limits
 from envhub.loop import quiet_collector, steady_collector
 from envhub.models.credentials import Credentials
@@ -109,7 +109,7 @@ class Worker:
     def _refuse(self, error: BaseException) -> None:
         if not isinstance(error, HubError):
             logger.exception("a worker broke", exc_info=error)
-        said = str(error) if isinstance(error, HubError) else f"{type(error).__name__}: {error}"
+        said = str(error) if isinstance(error, HubError) else f"{describe(error)}"
         said = self._credentials.redact(said)
         self._problem = said, isinstance(error, UsageError)
         self._hello.set()

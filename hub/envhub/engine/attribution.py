@@ -1,6 +1,6 @@
 """Which boundary broke: from errors to faults and outcomes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from envhub.errors import (
@@ -9,6 +9,7 @@ from envhub.errors import (
     EpisodeStop,
     ModelError,
     SandboxError,
+    SandboxOverrun,
     TaskError,
     VerifierError,
 )
@@ -41,6 +42,8 @@ def fault_of(error: EpisodeError, phase: Phase) -> Fault:
         if isinstance(error, kind):
             boundary = name
             break
+    if isinstance(error, SandboxOverrun) and phase != "setup":
+        boundary = "agent"
     status = error.status if isinstance(error, ModelError) else None
     return Fault(
         boundary=boundary,
@@ -50,6 +53,11 @@ def fault_of(error: EpisodeError, phase: Phase) -> Fault:
         retryable=error.retryable,
         status=status,
     )
+
+
+def is_overrun(error: EpisodeError, faults: Sequence[Fault]) -> bool:
+    """Whether an agent's time ended because it had ended its sandbox: its episode is scored then."""
+    return isinstance(error, SandboxOverrun) or (bool(faults) and all(fault.boundary == "agent" for fault in faults))
 
 
 def decisive(error: BaseException) -> BaseException:

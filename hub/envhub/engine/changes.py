@@ -16,6 +16,9 @@ HARMLESS = frozenset(
         "retries",
         "deadlines",
         "tasks",
+        "shuffle",
+        "skip",
+        "sample",
         "limit",
         "repeats",
         "skip_bad",
@@ -86,6 +89,20 @@ def changed_settings(stored: dict[str, JsonValue], now: dict[str, JsonValue]) ->
 def all_changes(before: dict[str, JsonValue], now: dict[str, JsonValue]) -> list[str]:
     """Everything that is set otherwise than before, a line each; how that is asked for and what comes of it count."""
     return [str(change) for change in _changes(before, now)]
+
+
+def refuse_others(directory: Path, stored: dict[str, JsonValue], now: dict[str, JsonValue]) -> None:
+    """Refuse to go on with a run of other environments.
+
+    Raises:
+        RunDirectoryError: says whose it is.
+    """
+    before, asked = (" and ".join(sorted(_environments(resolved))) for resolved in (stored, now))
+    if before and before != asked:
+        raise RunDirectoryError(
+            f"{directory} is a run of {before}, not of {asked}; go on with it with `hub run --resume -o {directory}`, "
+            "or start a new run in another directory (-o)"
+        )
 
 
 def refuse_changes(directory: Path, changes: Sequence[str]) -> None:

@@ -8,10 +8,13 @@ from importlib.metadata import version
 
 from pydantic import JsonValue
 
+from envhub.engine.cost_limits import check_limits, check_run_cost, priced
 from envhub.engine.item import Cast, Exposing, Item
 from envhub.engine.locking import check_hosted, lock_of
-from envhub.engine.plan import Plan, PlannedEnvironment
+from envhub.engine.plan import Plan, PlannedEnvironment, with_named_agent
+from envhub.engine.references import References
 from envhub.engine.request import RunRequest
+from envhub.engine.selection import chosen_tasks
 from envhub.engine.setting_files import setting_files
 from envhub.errors import ConfigError, UnknownNameError
 from envhub.hosting.launch import TOKEN_VARIABLE
@@ -19,21 +22,15 @@ from envhub.hosting.opening import open_attached, open_in_process, open_installe
 from envhub.installed import Installation
 from envhub.limits import DEFAULT_LIMITS, Deadlines, Limits
 from envhub.lock import Lock
-from envhub.models.config import ModelConfig
 from envhub.models.credentials import Credentials
 from envhub.models.preflight import BudgetedModel, preflight
 from envhub.models.prices import find_price
-from envhub.models.resolve import addressed, open_model
+from envhub.models.resolve import open_model
 from envhub.models.serving import serve_roles
 from envhub.protocols import Agent, EnvironmentHost, ExposedAgent, HeldAgent, Model, Sampling, TaskCard
 from envhub.rollout import AgentRef, EnvironmentRef, TaskRef
 from envhub.task import BadRow
 from envhub.tracing import Tracer
-
-GIVE_PRICES = (
-    "give --price-prompt and --price-output (US dollars per million tokens); of other models than the one that plays, "
-    "in a --config file"
-)
 
 
 @dataclass(frozen=True)
@@ -164,12 +161,16 @@ class OpenPlan:
 
         Raises:
             DataError: a row makes no task, and bad rows are not skipped.
-            ConfigError: there is no task, or two have the same id.
+            ConfigError: there is no task, two have the same id, or the oracle has nothing to play in some.
+            UnknownNameError: a name of a task is nobody's.
         """
         good = bad = 0
+        unknown: list[dict[str, UnknownNameError]] = []
         for opened in self.environments:
             taken: set[int] = set()
-            async for card in self.tasks(opened):
+            unknown.append({})
+            references = References(opened.host.info.name, self.agent)
+            async for card in self.tasks(opened, unknown[-1]):
                 if isinstance(card, BadRow):
                     bad += 1
                     continue
@@ -180,30 +181,41 @@ class OpenPlan:
                     name = opened.host.info.name
                     raise ConfigError(f"two tasks of {name} ({opened.split}) have the id {card.public.id!r}")
                 taken.add(key)
+                references.look(card)
+            references.check()
+        for name, error in unknown[0].items():
+            if all(name in each for each in unknown):
+                raise error
         if not good:
             names = ", ".join(f"{opened.host.info.name} ({opened.split})" for opened in self.environments)
             raise ConfigError(f"there is no task to run in {names}" + (f"; {bad} rows are bad" if bad else ""))
         return good * self.plan.repeats, bad
 
-    async def tasks(self, opened: OpenEnvironment) -> AsyncIterator[TaskCard | BadRow]:
-        """The tasks of one environment, up to the limit; bad rows among them do not count towards it."""
-        request, part = self.plan.request, self.plan.part
-        named = request.tasks[: request.limit] if part is None else part.tasks[opened.host.info.name]
-        for task_id in named:
-            yield await opened.host.find_task(opened.split, task_id, self.plan.seed)
-        if request.tasks or part is not None:
+    async def tasks(
+        self, opened: OpenEnvironment, missing: dict[str, UnknownNameError] | None = None
+    ) -> AsyncIterator[TaskCard | BadRow]:
+        """The tasks of one environment that were asked for.
+
+        What names none of them goes into `missing`, where others may know it.
+
+        Raises:
+            UnknownNameError: a name is nobody's.
+        """
+        part = self.plan.part
+        unknown: dict[str, UnknownNameError] = {}
+        if part is not None:
+            for task_id in part.tasks[opened.host.info.name]:
+                yield await opened.host.find_task(opened.split, task_id, self.plan.seed)
             return
-        count = 0
-        async for card in opened.host.tasks(opened.split, self.plan.seed):
-            if isinstance(card, BadRow):
-                if not self.plan.request.skip_bad:
-                    raise card.error
+        async with aclosing(
+            chosen_tasks(opened.host, opened.split, self.plan.request, self.plan.seed, unknown)
+        ) as chosen:
+            async for card in chosen:
                 yield card
-                continue
-            yield card
-            count += 1
-            if count == self.plan.request.limit:
-                return
+        if missing is not None:
+            missing |= unknown
+        elif unknown and len(self.environments) == 1:
+            raise next(iter(unknown.values()))
 
     async def items(self, run_id: str, *, in_turns: bool = False) -> AsyncGenerator[tuple[OpenEnvironment, Item]]:
         """Everything there is to play, group by group; `in_turns`, each environment's next group after the other's."""
@@ -261,7 +273,7 @@ async def open_plan(plan: Plan, credentials: Credentials, model: Model | None = 
             from envhub.monitor.tracer import open_tracer  # OpenTelemetry's protocol, and only where it is spoken
 
             tracer = await stack.enter_async_context(open_tracer(plan.request.traces, credentials))
-        _check_run_cost(plan, credentials)
+        check_run_cost(plan, credentials)
         is_given = model is not None
         if plan.model is not None:
             model = await stack.enter_async_context(open_model(plan.model, credentials))
@@ -280,8 +292,9 @@ async def open_plan(plan: Plan, credentials: Credentials, model: Model | None = 
         names = [host.info.name for host in environments]
         if len(set(names)) != len(names):
             raise ConfigError(f"two environments have one name: {', '.join(names)}")
-        is_priced = not is_given if plan.model is None else find_price(*_priced(plan.model, credentials)) is not None
+        is_priced = not is_given if plan.model is None else find_price(*priced(plan.model, credentials)) is not None
         opened = tuple(_opened(host, plan.request, is_priced) for host in environments)
+        plan = with_named_agent(plan, [host.info for host in environments])
         agent = plan.agent
         if isinstance(agent, HeldAgent):
             agent = await stack.enter_async_context(agent.held())
@@ -334,12 +347,6 @@ def _bytes_of(installation: Installation | None) -> dict[str, str]:
     return {key: digest for key, digest in found.items() if digest is not None}
 
 
-def _priced(model: ModelConfig, credentials: Credentials) -> tuple[ModelConfig, str | None]:
-    """The model, and the address that decides what it costs."""
-    found = addressed(model, credentials)
-    return found, found.base_url
-
-
 def _asked_for(request: RunRequest) -> Sampling:
     """What model calls will ask for, but for the seed's value, which is another one for each sample."""
     seeded = request.sampling.seed if request.seed is None else request.seed
@@ -355,35 +362,6 @@ def _opened(host: EnvironmentHost, request: RunRequest, is_priced: bool) -> Open
     deadlines = request.deadlines.or_else(info.deadlines)
     check_limits(limits, deadlines, is_priced)
     return OpenEnvironment(host, split, limits, deadlines)
-
-
-def check_limits(limits: Limits, deadlines: Deadlines, is_priced: bool) -> None:
-    """Refuse a limit that could never be the one to stop an episode.
-
-    Raises:
-        ConfigError: says which, and what to do.
-    """
-    if limits.max_seconds is not None and limits.max_seconds > min(deadlines.agent, deadlines.episode):
-        raise ConfigError(
-            f"max_seconds = {limits.max_seconds:g} is past a deadline (deadlines.agent = {deadlines.agent:g}, "
-            f"deadlines.episode = {deadlines.episode:g}), which would count as a fault; raise those in a --config file"
-        )
-    if limits.max_cost is not None and not is_priced:
-        raise ConfigError(f"max_cost = {limits.max_cost:g} cannot be kept without a price: {GIVE_PRICES}")
-
-
-def _check_run_cost(plan: Plan, credentials: Credentials) -> None:
-    """Refuse a limit of what the run may cost where that is not known of all its models; mock models alone are free."""
-    dollars = plan.request.run_limits.max_cost
-    if dollars is None:
-        return
-    models = [plan.model] if plan.model is not None else []
-    models += [*(fallback for model in models for fallback in model.fallbacks), *plan.request.roles.values()]
-    unpriced = [model.name for model in models if find_price(*_priced(model, credentials)) is None]
-    unknown = [name for name in unpriced if not name.startswith("mock/")]
-    if unknown or len(unpriced) == len(models):
-        what = f"the price of {', '.join(unknown or unpriced)}" if models else "a model that has a price"
-        raise ConfigError(f"the run's limit of ${dollars:g} cannot be kept without {what}: {GIVE_PRICES}")
 
 
 def _short_hash(text: str) -> str:

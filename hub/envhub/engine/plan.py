@@ -1,7 +1,7 @@
 """From what was asked to what will be done: every name and setting checked before anything starts."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,8 +18,11 @@ from envhub.installed import Installation, find_installation
 from envhub.lock import Lock
 from envhub.models.config import ModelConfig
 from envhub.plugins import ENVIRONMENTS, FoundEnvironment, find_agent, find_environment, plugins
-from envhub.protocols import Agent, AttendedAgent, Model
+from envhub.protocols import Agent, AttendedAgent, EnvironmentInfo, Model
 
+_LOOP = "tool_loop"
+LOOPS = (_LOOP, "react", "single_turn")
+"""The hub's own agents that do nothing but ask a model and call the tools it names."""
 _OF_THE_MODEL = (
     "base_url",
     "lane",
@@ -77,6 +80,8 @@ class Plan:
     """What environments must be; None is as they are."""
     part: Part | None = None
     """What of it is played; None is all."""
+    asks_for_agent: bool = False
+    """Whether environments that cannot be asked before they are up have yet to name the agent."""
 
     @property
     def repeats(self) -> int:
@@ -119,14 +124,47 @@ def make_plan(request: RunRequest, model: Model | None = None) -> Plan:
     _check_model(request)
     _check_given(request, model)
     has_model = request.model is not None or model is not None
-    agent_name = request.agent or ("tool_loop" if has_model else "oracle")
+    agent_name = request.agent or (_default_agent(environments) if has_model else "oracle")
     agent = find_agent(agent_name, request.agent_set)
-    needs_model = agent_name in ("tool_loop", "react", "single_turn") or getattr(agent, "needs_model", False)
+    needs_model = agent_name in LOOPS or getattr(agent, "needs_model", False)
     if needs_model and not has_model:
         raise ConfigError(f"agent {agent_name!r} needs a model; name one with -m, for example -m mock/solver")
     if request.pool == "ray" and isinstance(agent, AttendedAgent):
         raise ConfigError(f"agent {agent_name!r} plays at this terminal, not on a cluster; leave --pool ray out")
-    return Plan(request, environments, agent, agent_name, policy_model(request), lock)
+    asks_for_agent = request.agent is None and has_model and any(planned.local is None for planned in environments)
+    return Plan(request, environments, agent, agent_name, policy_model(request), lock, asks_for_agent=asks_for_agent)
+
+
+def with_named_agent(plan: Plan, hosted: Sequence[EnvironmentInfo]) -> Plan:
+    """The plan, played by the agent that its environments name, now that they are up.
+
+    Raises:
+        ConfigError: one that is not of this process names an agent that is no loop of the hub's.
+    """
+    if not plan.asks_for_agent:
+        return plan
+    for planned, info in zip(plan.environments, hosted, strict=True):
+        # Another agent may run programs, or play what the model should: nobody elsewhere chooses that.
+        if planned.local is None and info.default_agent not in LOOPS:
+            raise ConfigError(
+                f"{info.name} names {info.default_agent!r} as its agent, and may only name one of "
+                f"{', '.join(LOOPS)}; choose one yourself with -a"
+            )
+    name = _agreed(info.default_agent for info in hosted)
+    if name == plan.agent_name:
+        return replace(plan, asks_for_agent=False)
+    return replace(plan, agent=find_agent(name, plan.request.agent_set), agent_name=name, asks_for_agent=False)
+
+
+def _default_agent(environments: Sequence[PlannedEnvironment]) -> str:
+    """The one that all of them name, those left out that cannot be asked here."""
+    return _agreed(planned.local[0].environment.default_agent for planned in environments if planned.local is not None)
+
+
+def _agreed(names: Iterable[str]) -> str:
+    """The agent that all name; the loop, which can play any, where they do not agree."""
+    named = set(names)
+    return named.pop() if len(named) == 1 else _LOOP
 
 
 @dataclass(frozen=True)

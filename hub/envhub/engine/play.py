@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import anyio
 
-from envhub.engine.attribution import OUTCOMES, decisive, fault_of
+from envhub.blocking import timed
+from envhub.engine.attribution import OUTCOMES, decisive, fault_of, is_overrun
 from envhub.engine.item import Item
 from envhub.engine.part import part_of, why_deaf
 from envhub.engine.recorder import Recorder
@@ -47,6 +48,8 @@ from envhub.tracing import TRACEPARENT, untraced
 logger = logging.getLogger(__name__)
 
 _AS_IT_IS = contextlib.nullcontext()
+SETUP_SECONDS = 0.1
+"""A set-up that took longer does not count against the episode's deadline: images are built in nobody's time."""
 
 
 class Attempt:
@@ -186,16 +189,20 @@ class Attempt:
             self.episode = episode
             self._role_calls, self._sandboxes = episode.role_calls, episode.sandboxes
             clock.end("setup")
+            if self._all is not None and self._stages["setup"] >= SETUP_SECONDS:
+                self._all.deadline = anyio.current_time() + cast.deadlines.episode
             self._phase = "agent"
             try:
                 with _AS_IT_IS if self._trace is None else untraced():
                     await self._act(episode)
-            except EpisodeError:
+            except EpisodeError as error:
                 # The agent may have tripped over what the environment broke: that counts before its own failure.
                 with contextlib.suppress(EpisodeError):
                     await episode.seal()
-                self._adopt(episode)
-                raise
+                if not is_overrun(error, episode.faults):
+                    self._adopt(episode)
+                    raise
+                self._faults.append(fault_of(error, "agent"))
             finally:
                 clock.end("agent")
             if self._stop is Stop.CANCELLED:
@@ -254,6 +261,7 @@ class Attempt:
     async def _take_seats(self, names: list[str], episode: Episode) -> Stop:
         """Let every seat play at once; the episode stops for the first reason in the order of seats."""
         stops: dict[str, Stop] = {}
+        broken: BaseExceptionGroup[EpisodeError] | None = None
 
         async def take(name: str) -> None:
             stops[name] = await self._take_seat(name, episode)
@@ -263,7 +271,9 @@ class Attempt:
                 for name in names:
                     seats.start_soon(take, name)
         except* EpisodeError as group:
-            raise decisive(group) from group
+            broken = group
+        if broken is not None:  # Python before 3.11.4 makes a group of one of what is raised in `except*`
+            raise decisive(broken) from broken
         return next((stops[name] for name in names if stops[name] is not Stop.FINISHED), Stop.FINISHED)
 
     async def _take_seat(self, name: str, episode: Episode) -> Stop:
@@ -322,13 +332,13 @@ class Attempt:
             reference = await episode.reference()
             if not reference:
                 raise TaskError(f"task {self.item.task_ref.id!r} has no reference solution to play", retryable=False)
-            return await agent.play_reference(seat, reference)
+            return await timed(agent.play_reference, agent.play_reference(seat, reference))
         if part == "sample":
             assert isinstance(agent, SampleAgent)
             return await agent.play_sample(seat, self.item.rollout_id)
         if part == "exposed":
             return await self._expose(agent, seat)
-        return await agent.play(seat)
+        return await timed(agent.play, agent.play(seat))
 
     async def _expose(self, agent: Agent, seat: EpisodeSeat) -> Stop:
         cast = self.item.cast
@@ -349,7 +359,8 @@ class Attempt:
             self._stop = Stop.FAILED  # what broke sealed it, not the agent
         for fault in episode.faults:
             self._faults.append(fault)
-            self._decisive = self._decisive or OUTCOMES[fault.boundary]
+            if fault.boundary != "agent" or self._score is None:
+                self._decisive = self._decisive or OUTCOMES[fault.boundary]
 
     def _fail(self, error: EpisodeError) -> None:
         fault = fault_of(error, self._phase)
@@ -364,7 +375,9 @@ class Attempt:
         outcome = self._decisive or Outcome.SCORED
         score = self._score if outcome is Outcome.SCORED else None
         spans = [span for turn in turns if (span := turn.version_span) is not None]
-        reason = why_not_trainable(outcome, turns, self._is_privileged, is_told=bool(self.recorder.told))
+        reason = why_not_trainable(
+            outcome, turns, self._is_privileged, is_told=bool(self.recorder.told), suspect=score and score.suspect
+        )
         stages = self._stages
         rollout = Rollout(
             run_id=cast.run_id,
@@ -378,6 +391,7 @@ class Attempt:
             agent=cast.agent_ref,
             model=cast.model.name if cast.model else None,
             tools_digest=cast.host.info.tools_digest,
+            other_tools=self.recorder.other_tools,
             outcome=outcome,
             stop=self._stop,
             score=score,

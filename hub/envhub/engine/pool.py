@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 HIRING_SECONDS = 0.005
 """How long new players are hired before others get their turn, which is so many times as long."""
 HIRING_REST = 1.5
+LONGEST_REST = 0.1
+"""However long it took: what holds the loop meanwhile says nothing about how busy the others are."""
 LAST_RECORD_SECONDS = 10.0
 """How long the record of an attempt cut short may wait for the sink."""
 
@@ -153,7 +155,7 @@ class LocalPool:
                                 self._at_work += 1
                                 workers.start_soon(self._work, feed, sink)
                                 await anyio.lowlevel.checkpoint()
-                            await anyio.sleep(HIRING_REST * (anyio.current_time() - began))
+                            await anyio.sleep(min(LONGEST_REST, HIRING_REST * (anyio.current_time() - began)))
                     finally:
                         self._is_hiring = False
 

@@ -1,11 +1,12 @@
 """Writes down an episode while it is played, and turns the notes into a record at the end."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import anyio
+from mcp_types import Tool
 
 from envhub.errors import AgentError
 from envhub.messages import Message, Part
@@ -31,6 +32,10 @@ class OpenTurn:
     sampling: dict[str, object]
     started: float
     seconds: float
+    tools: tuple[str, ...] | None = None
+    """Those the model was shown, see `Recorder.shown`."""
+    is_broken_off: bool = False
+    """Whether who asked left, or was left, before the end of the response: no conversation goes on with it."""
     tool_calls: list[ToolCall] = field(default_factory=list[ToolCall])
     results: dict[str, str | tuple[Part, ...]] = field(default_factory=dict[str, "str | tuple[Part, ...]"])
     """What the calls gave, by the id of their request."""
@@ -64,6 +69,7 @@ class OpenTurn:
             agent=self.agent,
             messages=self.added,
             response=self.response,
+            tools=self.tools,
             tool_calls=tuple(self.tool_calls),
             finish_reason=reply.finish_reason,
             usage=reply.usage,
@@ -88,6 +94,8 @@ class Recorder:
     def __init__(self) -> None:
         self.turns: list[OpenTurn] = []
         self.media: dict[str, bytes] = {}
+        self.other_tools: dict[str, Tool] = {}
+        """What models were shown that the environment does not have, or not so."""
         self.lost: set[str] = set()
         """Kinds of calls that were in flight when the episode ended, and left no record."""
         self.told: list[Told] = []
@@ -120,7 +128,8 @@ class Recorder:
         reply: ModelReply | None,
         sampling: dict[str, object],
         started: float,
-    ) -> None:
+        tools: tuple[str, ...] | None = None,
+    ) -> OpenTurn:
         """Note a response to a conversation, as a child of the turn whose conversation it extends.
 
         Raises:
@@ -142,11 +151,28 @@ class Recorder:
                 sampling=sampling,
                 started=started,
                 seconds=self.now() - started,
+                tools=tools,
             )
         )
         if reply is not None:
             self.output_tokens += reply.usage.output_tokens
             self.cost += reply.cost or 0.0
+        return self.turns[-1]
+
+    def shown(self, tools: Sequence[Tool], offered: Sequence[Tool]) -> tuple[str, ...]:
+        """What turns call the tools that a model is shown, of those that its seat offers and others."""
+        own = {tool.name: tool for tool in offered}
+        return tuple(self._name_of(tool, own) for tool in tools)
+
+    def _name_of(self, tool: Tool, own: Mapping[str, Tool]) -> str:
+        name, number = tool.name, 1
+        while (known := own.get(name) or self.other_tools.get(name)) is not None:
+            if known is tool or _looks_like(known, tool):
+                return name
+            number += 1
+            name = f"{tool.name}#{number}"
+        self.other_tools[name] = tool
+        return name
 
     def follow(self, turn: OpenTurn, response: Message) -> OpenTurn:
         """Note what was said next, by no model, after the results of a turn's calls."""
@@ -194,9 +220,15 @@ class Recorder:
         return next((turn for turn in reversed(self.turns) if turn.agent == seat), None)
 
     def transcript(self, seat: str) -> tuple[Message, ...]:
-        """The seat's conversation up to its last response."""
-        latest = self.latest_turn(seat)
+        """The seat's conversation up to its last response that came to its end."""
+        turns = reversed(self.turns)
+        latest = next((turn for turn in turns if turn.agent == seat and not turn.is_broken_off), None)
         return () if latest is None else tuple(latest.conversation)
+
+
+def _looks_like(one: Tool, other: Tool) -> bool:
+    """Whether models are shown the same of both."""
+    return (one.name, one.description, one.input_schema) == (other.name, other.description, other.input_schema)
 
 
 def sampling_fields(sampling: Sampling) -> dict[str, object]:

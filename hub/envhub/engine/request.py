@@ -13,6 +13,7 @@ from envhub.frozen import Frozen
 from envhub.limits import Deadlines, Limits
 from envhub.models.config import Lane, ModelConfig, by_name
 from envhub.protocols import Sampling
+from envhub.task_names import read_names
 
 
 class Retries(Frozen):
@@ -45,9 +46,15 @@ class RunRequest(Frozen):
     agent: str | None = None
     split: str | None = None
     tasks: tuple[str, ...] = ()
-    """Only these of the split, by id."""
+    """Only these of the split, by id or pattern (`*`, `?`, `[a-z]`); in a file also `@FILE`, a list of them."""
+    shuffle: bool = False
+    """Play tasks in an order by chance, which the seed decides."""
+    skip: int = Field(default=0, ge=0)
+    """Leave out so many tasks of each environment first."""
+    sample: int | None = Field(default=None, ge=1)
+    """Draw so many tasks of each environment by chance, which the seed decides."""
     limit: int | None = Field(default=None, ge=1)
-    """Tasks of each environment."""
+    """Most tasks of each environment; the first of those that the settings before choose."""
     repeats: int = Field(default=1, ge=1)
     """Samples of each task."""
     concurrency: int = Field(default=32, ge=1)
@@ -90,7 +97,7 @@ class RunRequest(Frozen):
     price_output: float | None = Field(default=None, ge=0)
     """US dollars per million output tokens."""
 
-    @field_validator("environments", "base_url", mode="before")
+    @field_validator("environments", "base_url", "tasks", mode="before")
     @classmethod
     def _one_or_several(cls, given: object) -> object:
         return (given,) if isinstance(given, str) else given or ()
@@ -109,12 +116,16 @@ def request_from_file(path: Path) -> dict[str, Any]:
     """
     try:
         text = path.read_text()
-        values = json.loads(text)["request"] if path.suffix == ".json" else tomllib.loads(text)
+        is_record = path.suffix == ".json"
+        values = json.loads(text)["request"] if is_record else tomllib.loads(text)
     except FileNotFoundError:
         raise ConfigError(f"there is no configuration file {str(path)!r}") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} is no configuration: {error}") from error
-    build_request(values, str(path))
+        said = "" if path.suffix in (".toml", ".json") else "; configurations are TOML, or a run's resolved.json"
+        raise ConfigError(f"{path} is no configuration: {error}{said}") from error
+    request = build_request(values, str(path))
+    if request.tasks and not is_record:
+        values["tasks"] = read_names(request.tasks, path.parent, f"{path}: tasks")
     return values
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from envhub.engine.changes import all_changes, changed_settings, refuse_changes
+from envhub.engine.changes import all_changes, changed_settings, refuse_changes, refuse_others
 from envhub.engine.open_plan import OpenPlan
 from envhub.engine.run_limits import Used
 from envhub.errors import RunDirectoryError
@@ -21,6 +21,7 @@ def accept_changes(directory: Path, writer: RunWriter, opened: OpenPlan) -> None
         RunDirectoryError: rollouts made now would not compare with those there are.
     """
     resolved = opened.resolved
+    refuse_others(directory, writer.stored_resolved, resolved)
     refuse_changes(directory, changed_settings(writer.stored_resolved, resolved))
     writer.set_resolved(resolved, all_changes(writer.latest_resolved, resolved))
     _count_spent(directory, opened)

@@ -11,6 +11,7 @@ from envhub.engine.item import Item
 from envhub.engine.open_plan import OpenPlan, open_plan
 from envhub.engine.plan import Plan, check_roles
 from envhub.engine.pool import LocalPool, Pool
+from envhub.engine.refusals import Refusals
 from envhub.engine.resumption import accept_changes, count_planned, is_complete, used_so_far
 from envhub.engine.run_limits import RunBounds
 from envhub.engine.stop import StopSignal
@@ -41,8 +42,10 @@ class Observer(Protocol):
 class RunSink:
     """Hands records to the run's writer, and shows live states."""
 
-    def __init__(self, writer: RunWriter, live: LiveRun, bounds: RunBounds | None = None) -> None:
-        self._writer, self._live, self._bounds = writer, live, bounds
+    def __init__(
+        self, writer: RunWriter, live: LiveRun, bounds: RunBounds | None = None, refusals: Refusals | None = None
+    ) -> None:
+        self._writer, self._live, self._bounds, self._refusals = writer, live, bounds, refusals
 
     def attempts(self, rollout_id: str) -> int:
         """How many attempts at a sample were kept when the run was opened."""
@@ -53,6 +56,8 @@ class RunSink:
         self._live.ended(rollout)
         if self._bounds is not None:
             self._bounds.came_in(rollout)
+        if self._refusals is not None:
+            self._refusals.came_in(rollout)
         await self._writer.add(rollout, media)
 
     def track(self, attempt: InFlight) -> None:
@@ -111,19 +116,20 @@ async def collect(
                 write_lock(opened.lock, directory / LOCK)
                 writer.set_plan(planned, bad_rows)
                 observer.started(writer.run_id, planned, writer.done_count, bad_rows)
-                pool = pool_of(plan, opened, writer.run_id, credentials, stop)
+                pool = pool_of(opened, writer.run_id, credentials, stop)
                 live.parts = run_parts(opened, writer, pool)
                 live.begin(facts_of(opened, directory, writer.run_id, planned), pool)
                 async with bounds.kept() if bounds else nullcontext(), aclosing(_remaining(opened, writer)) as items:
-                    await pool.collect(items, RunSink(writer, live, bounds))
+                    await pool.collect(items, RunSink(writer, live, bounds, Refusals(stop)))
                 await _say_how_it_ended(directory, writer, stop, planned, observer)
         live.end("interrupted" if stop.is_set else "finished")
     except BaseExceptionGroup as group:
         raise first_error(group) from group
 
 
-def pool_of(plan: Plan, opened: OpenPlan, run_id: str, credentials: Credentials, stop: StopSignal) -> Pool:
+def pool_of(opened: OpenPlan, run_id: str, credentials: Credentials, stop: StopSignal) -> Pool:
     """Where the plan wants its episodes played."""
+    plan = opened.plan
     if plan.request.pool == "local":
         return LocalPool(plan.request.concurrency, plan.request.retries, stop)
     from envhub.cluster.crew import Terms  # Ray, and only where it is asked for

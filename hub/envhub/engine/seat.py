@@ -10,6 +10,7 @@ from mcp_types import AudioContent, CallToolResult, ContentBlock, ImageContent, 
 
 from envhub.engine.arguments import arguments_of
 from envhub.engine.interjected import Interjections
+from envhub.engine.left import asked_from_outside, estimated
 from envhub.engine.pinning import is_of_the_agents_making, pinned
 from envhub.engine.recorder import OpenTurn, Recorder, sampling_fields
 from envhub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, TaskError
@@ -63,6 +64,8 @@ class EpisodeSeat:
         self._trace = trace
         self._turns = 0
         self._said: Interjections | None = None
+        self._shown: tuple[Sequence[Tool], tuple[str, ...]] = (), ()
+        """The tools that a model was shown last, and what turns call them."""
         self._answers: list[anyio.CancelScope] = []
         """Of the model, on their way."""
         self._over: anyio.Event | None = None
@@ -139,11 +142,13 @@ class EpisodeSeat:
         *,
         asked_for: Sampling | None = None,
         stream: ReplyStream | None = None,
+        left: Callable[[ModelReply], None] | None = None,
     ) -> ModelReply:
         """The same, with all that the model gave.
 
         `asked_for` comes from an agent outside, which is trusted less. Of it the run takes what its own sampling leaves
-        open and lets an agent say: a lower bound on the answer's tokens, where to stop, and `extra`.
+        open and lets an agent say: a lower bound on the answer's tokens, where to stop, and `extra`. Where it hangs up
+        before there is any of the answer, `left` gets what the model says after all.
 
         Raises:
             EpisodeStop: a limit is reached, or the episode is sealed.
@@ -155,13 +160,14 @@ class EpisodeSeat:
         if asked_for is not None and not (limits.max_tokens is None and limits.max_cost is None):
             # What calls side by side will have used, nobody knows before they are over.
             async with self.recorder.one_by_one:
-                return await self._ask(self._model, messages, tools, asked_for, stream)
+                return await self._ask(self._model, messages, tools, asked_for, stream, left)
         while True:
             said, waiting = messages, ()
             if self._said is not None:
                 said, waiting = self._said.within(messages), self._said.waiting
             try:
-                reply = await self._ask(self._model, [*said, *waiting] if waiting else said, tools, asked_for, stream)
+                asked = [*said, *waiting] if waiting else said
+                reply = await self._ask(self._model, asked, tools, asked_for, stream, left)
             except _CutShort:
                 continue
             if self._said is not None and waiting:
@@ -175,6 +181,7 @@ class EpisodeSeat:
         tools: Sequence[Tool],
         asked_for: Sampling | None,
         stream: ReplyStream | None,
+        left: Callable[[ModelReply], None] | None,
     ) -> ModelReply:
         try:
             sampling = self._admit()
@@ -199,13 +206,26 @@ class EpisodeSeat:
         self._turns += 1
         if self._said is not None:
             recorder.told += (Told(at=started, seat=self.name, text=message.text) for message in self._said.sent())
+
+        def broken_off(reply: ModelReply | None) -> None:
+            """Record what has cost something, and charge for it, although nobody got it to its end."""
+            if reply is not None and left is not None and not (stream is not None and stream.has_begun):
+                left(reply)
+            reply = reply or estimated(model, request)
+            self._add_turn(request, reply, started).is_broken_off = True
+
         try:
-            reply = await self._answer(model, request)
+            if asked_for is None:
+                reply = await self._answer(model, request)
+            else:
+                reply = await asked_from_outside(model, request, lambda: self._answer(model, request), broken_off)
         except BaseException as error:
-            has_left = asked_for is not None and not isinstance(error, Exception)
             if stream is not None and stream.has_begun:
-                recorder.output_tokens += stream.pieces  # who leaves before the end has read the answer all the same
-            elif not has_left:  # an agent outside that hangs up has used what its call cost
+                if asked_for is None or isinstance(error, _CutShort):
+                    recorder.output_tokens += stream.pieces
+                elif isinstance(error, Exception):
+                    broken_off(None)
+            elif asked_for is None or isinstance(error, Exception):  # else an agent outside left, and has used a turn
                 self._turns -= 1
             if asked_for is None or not is_of_the_agents_making(error, stream):
                 self._note_failed_call(error)
@@ -218,9 +238,16 @@ class EpisodeSeat:
         if self.reached is Stop.CONTEXT_LIMIT:
             self.reached = None  # the agent has shortened its conversation and goes on
         self.is_truncated = reply.finish_reason == "length"
-        fields = self._sampling_fields if sampling is self._sampling else sampling_fields(sampling)
-        recorder.add_turn(self.name, messages, reply.message, reply, fields, started)
+        self._add_turn(request, reply, started)
         return reply
+
+    def _add_turn(self, request: ModelRequest, reply: ModelReply, started: float) -> OpenTurn:
+        recorder, sampling, tools = self.recorder, request.sampling, request.tools
+        fields = self._sampling_fields if sampling is self._sampling else sampling_fields(sampling)
+        if tools is not self._shown[0] or not isinstance(tools, tuple):  # mostly it is: an agent shows the same again
+            self._shown = tools, recorder.shown(tools, self.plane.tools)
+        shown = self._shown[1]
+        return recorder.add_turn(self.name, request.messages, reply.message, reply, fields, started, shown)
 
     async def _answer(self, model: Model, request: ModelRequest) -> ModelReply:
         """Ask the model.

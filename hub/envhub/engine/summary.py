@@ -1,10 +1,10 @@
 """What a run came to, read back from its store: the same figures for a live end, a resume, and `hub show`."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from envhub.rollout import Outcome
-from envhub.statistics import RunningMeans, Summary, summarise_groups
+from envhub.statistics import GroupSummary, RunningMeans, Summary, summarise_groups
 from envhub.store import Resumption, RunReader, Totals
 
 QUANTILES = (0.5, 0.95, 0.99)
@@ -35,6 +35,10 @@ class RunSummary:
     stopped: str | None = None
     """Why the run ended by itself before everything planned was played."""
     resumptions: tuple[Resumption, ...] = ()
+    agent: str | None = None
+    model: str | None = None
+    suspect: int = 0
+    """Rollouts whose verifier gave a reason not to trust their reward."""
 
     @property
     def scored(self) -> int:
@@ -52,10 +56,14 @@ class RunSummary:
         return {
             "run": self.directory,
             "run_id": self.run_id,
+            "agent": self.agent,
+            "model": self.model,
+            "environments": {name: _of_environment(group) for name, group in self.tables.environments.items()},
             "status": self.status,
             "stopped": self.stopped,
             "rollouts": self.rollouts,
             **{key: means[key] for key in ("scored", "coverage", "mean_reward", "mean_reward_strict", "pass_rate")},
+            "suspect": self.suspect,
             "outcomes": means["outcomes"],
             "attempt_faults": self.attempt_faults,
             "fault_examples": self.fault_examples,
@@ -81,6 +89,16 @@ class RunSummary:
         }
 
 
+def _of_environment(group: GroupSummary) -> dict[str, Any]:
+    return {
+        "tasks": group.tasks,
+        "rollouts": group.planned,
+        "scored": group.scored,
+        "mean_reward": group.mean_reward,
+        "pass_rate": group.pass_rate,
+    }
+
+
 def _estimate(estimate: Any) -> dict[str, Any] | None:
     if estimate is None:
         return None
@@ -91,6 +109,13 @@ def _estimate(estimate: Any) -> dict[str, Any] | None:
         "standard_error": estimate.standard_error,
         "tasks": estimate.tasks,
     }
+
+
+def _asked(resolved: dict[str, Any], name: str) -> str | None:
+    """A setting of the run, as it is recorded."""
+    request = resolved.get("request")
+    value: Any = cast(dict[str, Any], request).get(name) if isinstance(request, dict) else None
+    return value if isinstance(value, str) else None
 
 
 def summarise(
@@ -124,4 +149,7 @@ def summarise(
         is_interrupted=is_interrupted,
         stopped=info.stopped,
         resumptions=info.resumptions,
+        agent=_asked(info.resolved, "agent"),
+        model=_asked(info.resolved, "model"),
+        suspect=reader.suspects(),
     )

@@ -23,7 +23,7 @@ from envhub.gateway.exposure import Exposure, stopped
 from envhub.hosting.toolbox import SUBMIT
 from envhub.serving.agent_plane import BUSY, MAX_BODY_BYTES, MOST_REQUESTS, NOT_FOUND
 from envhub.serving.http import Receive, Scope, Send, TooLarge, answer, read_body
-from envhub.tools import text_result
+from envhub.tools import is_last, text_result
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ class Forwarder:
             # Refused before any tool ran: nothing to record, and the model's request stays open for another try.
             exposure.calls.lose(call, ValueError("refused"))
             return
-        if call.name == SUBMIT and not result.is_error:
+        if (call.name == SUBMIT and not result.is_error) or is_last(result):
             exposure.note_submitted()
         exposure.calls.end(call, result)
 
@@ -191,7 +191,7 @@ def _result_of(raw: bytes, request_id: object) -> CallToolResult | None:
             response = _responses.decode(piece)
             if response.id == request_id and bytes(response.result):
                 result = CallToolResult.model_validate_json(bytes(response.result))
-                if result.meta is not None:
+                if not is_last(result):
                     result.meta = None  # the protocol's own marks say nothing of the call
                 return result
         except (msgspec.DecodeError, ValidationError, UnicodeDecodeError, RecursionError):

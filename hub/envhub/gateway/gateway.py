@@ -20,7 +20,7 @@ from envhub.gateway.seam.seam import UNAUTHORIZED, refuse, serve_seam
 from envhub.protocols import EnvironmentInfo, SeatAddress
 from envhub.serving.agent_plane import BUSY, NOT_FOUND, AgentPlane, token_of
 from envhub.serving.episode import token_digest
-from envhub.serving.http import Application, Guard, Receive, Scope, Send, answer, header
+from envhub.serving.http import Application, Guard, Receive, Scope, Send, answer, header, note_holder
 from envhub.serving.listener import bind_tcp, listening
 from envhub.serving.loopback import LOOPBACK
 from envhub.serving.metrics import Metrics
@@ -143,6 +143,7 @@ class Gateway:
             else:
                 await answer(send, 404, NOT_FOUND)
             return
+        note_holder(scope, digest)
         if (seconds := exposure.wait_seconds()) > 0:
             self.metrics.calls["refused"] += 1
             await answer(send, 429, BUSY, headers=[(b"retry-after", b"%d" % math.ceil(seconds))])
@@ -161,13 +162,16 @@ class Gateway:
         token, _, rest = path.removeprefix(_SEAM).partition("/")
         if token == "v1":  # the key alone says whose it is
             token, rest = _key_of(scope), f"v1/{rest}"
-        exposure = self._exposures.get(token_digest(token)) if token else None
+        digest = token_digest(token) if token else b""
+        exposure = self._exposures.get(digest)
         # Some clients are given the base with `/v1`, and add their own.
         rest = rest.removeprefix("v1/").removeprefix("v1/")
         refusal = self._guard.refusal(scope)
         if exposure is None:
             await refuse(rest, send, UNAUTHORIZED)
-        elif refusal is not None:
+            return
+        note_holder(scope, digest)
+        if refusal is not None:
             await answer(send, refusal)
         elif (seconds := exposure.wait_seconds()) > 0:
             await refuse(rest, send, Problem("busy", 429, "too many requests", retry_after_seconds=math.ceil(seconds)))

@@ -15,6 +15,7 @@ from envhub.errors import (
     ModelError,
     NotOffered,
     SandboxError,
+    SandboxOverrun,
     TaskError,
     UsageError,
     VerifierError,
@@ -36,6 +37,7 @@ ERRORS: dict[str, type[HubError]] = {
         ModelError,
         NotOffered,
         SandboxError,
+        SandboxOverrun,
         TaskError,
         UsageError,
         VerifierError,
@@ -64,6 +66,8 @@ class Card(Frozen):
 
     split: str
     digest: str
+    has_reference: bool | None = None
+    """Whether there is a reference solution of it; None where that is not known."""
     public: dict[str, JsonValue]
 
 

@@ -12,6 +12,7 @@ from mcp_types import CallToolResult, Tool
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
+from envhub.blocking import call_hook
 from envhub.environment import Environment
 from envhub.errors import (
     ConfigError,
@@ -19,23 +20,26 @@ from envhub.errors import (
     ModelError,
     NotOffered,
     SandboxError,
+    SandboxOverrun,
     TaskError,
     ToolError,
     VerifierError,
+    describe,
 )
 from envhub.hosting.doors import WaysIn, ways_into
-from envhub.hosting.faults import describe, world_fault
+from envhub.hosting.faults import world_fault
 from envhub.hosting.roles import recorded
 from envhub.hosting.sandboxes import NotedSandboxes
 from envhub.hosting.toolbox import GET_TASK, REPLY, SUBMIT, AnyTool, Toolbox
 from envhub.limits import Deadlines
 from envhub.messages import Message, assistant
 from envhub.protocols import Model
+from envhub.rewards.function import as_score
 from envhub.rollout import Fault, Phase
 from envhub.sandbox import Sandbox, SandboxProvider, SandboxRef
 from envhub.score import ModelCall, Score, VerifierRef
 from envhub.submission import Submission
-from envhub.tools import as_result, text_result
+from envhub.tools import as_result, ended, text_result
 
 logger = logging.getLogger(__name__)
 
@@ -146,7 +150,7 @@ class HostedEpisode:
         try:
             if state is not None or _has_own(type(environment), "setup"):
                 with anyio.move_on_after(seconds) as scope:
-                    await environment.setup()
+                    await call_hook(environment.setup)
                     if state is not None:
                         # A copy, so that two episodes restored from one snapshot share nothing.
                         await environment.restore(_detached(state))
@@ -175,6 +179,9 @@ class HostedEpisode:
                 result = text_result("The conversation is over." if said is None else "\n\n".join(m.text for m in said))
             else:
                 result = await self._call(name, spec, parsed)
+                if self.environment.is_over and not self._sealed:
+                    await self.seal()
+                    return ended(result)
         except ToolError as error:
             result = text_result(str(error), is_error=True)
         except Exception as error:
@@ -221,8 +228,11 @@ class HostedEpisode:
         seconds = self._deadlines.tool_call
         try:
             with self._cancellable(seconds):
-                said = await self.environment.reply(seat, messages)
+                said = await call_hook(self.environment.reply, seat, messages)
                 return None if self._sealed else said
+        except SandboxOverrun as error:
+            self.record_fault(error, "agent")
+            raise
         except EpisodeError:
             raise
         except Exception as error:
@@ -285,9 +295,9 @@ class HostedEpisode:
                 self._is_world_sealed = True
                 try:
                     with anyio.move_on_after(seconds) as scope:
-                        if self._sandbox is not None and not self._closed:
+                        if self._sandbox is not None and not self._closed and self.environment.stops_at_seal:
                             await self._sandbox.stop()
-                        await self.environment.seal()
+                        await call_hook(self.environment.seal)
                 except Exception as error:
                     logger.exception("the seal of task %r failed", self.environment.task.id)
                     self.record_fault(error, "agent")
@@ -323,7 +333,8 @@ class HostedEpisode:
         """
         await self.seal()
         if self.faults:
-            return None
+            is_agents = all(fault.boundary == "agent" for fault in self.faults)
+            return self._zero(self.faults[0].message) if is_agents else None
         if submission.answer is None and self.answer is not None:
             submission = submission.model_copy(update={"answer": self.answer})
         return await self.verify(submission)
@@ -333,10 +344,13 @@ class HostedEpisode:
             raise VerifierError("the episode was closed before it was verified")
         seconds = self._deadlines.verify
         asked_before = len(self.role_calls)
-        score: object = None
+        value: object = None
         try:
             with anyio.move_on_after(seconds) as scope:
-                score = await self.environment.verify(submission)
+                value = await call_hook(self.environment.verify, submission)
+        except SandboxOverrun as error:
+            self.record_fault(error, "verify")
+            return self._zero(str(error))
         except (VerifierError, SandboxError):
             raise
         except ModelError as error:
@@ -346,8 +360,13 @@ class HostedEpisode:
             raise VerifierError(f"the verifier raised {describe(error)}") from error
         if scope.cancelled_caught:
             raise VerifierError(f"the verifier gave no score within {seconds:g} s")
-        if not isinstance(score, Score):
-            raise VerifierError(f"the verifier returned {type(score).__name__}, not a Score")
+        try:
+            score = as_score(value, "of verify")
+        except ValueError as error:
+            returned = repr(value) if value is None or isinstance(value, float) else f"a {type(value).__name__}"
+            raise VerifierError(
+                f"verify returned {returned}: return a Score, a finite number, True or False"
+            ) from error
         update: dict[str, Any] = {"verifier": self._verifier}
         if len(self.role_calls) > asked_before:
             # They are part of what defends the score; the rest stays with the episode.
@@ -358,6 +377,11 @@ class HostedEpisode:
             return type(score).model_validate({**vars(score), **update})
         except ValueError as error:
             raise VerifierError(f"the verifier returned a score that does not hold: {error}") from error
+
+    def _zero(self, why: str) -> Score:
+        """The verdict on an agent that ended its own sandbox: else whoever does not know would gain by it."""
+        feedback = f"what ran in its sandbox ended it: {why}"
+        return Score(reward=0.0, passed=False, feedback=feedback, verifier=self._verifier)
 
     async def close(self) -> None:
         """Tear the world down, once; shielded and bounded.
@@ -375,7 +399,7 @@ class HostedEpisode:
         seconds = self._deadlines.close
         try:
             with anyio.CancelScope(deadline=anyio.current_time() + seconds, shield=True) as scope:
-                await self.environment.close()
+                await call_hook(self.environment.close)
         except Exception as error:
             raise TaskError(f"close raised {describe(error)}") from error
         if scope.cancelled_caught:

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from envhub.errors import EpisodeError, ModelError, SandboxError, VerifierError
+from envhub.errors import EpisodeError, ModelError, SandboxError, SandboxOverrun, VerifierError, describe
 from envhub.rollout import Fault, Phase
 
 
@@ -18,16 +18,12 @@ def world_fault(error: Exception, phase: Phase) -> Fault:
     )
 
 
-def _boundary(error: Exception) -> Literal["sandbox", "model", "verifier", "environment"]:
+def _boundary(error: Exception) -> Literal["agent", "sandbox", "model", "verifier", "environment"]:
     """What broke under the environment's code, where it says so."""
+    if isinstance(error, SandboxOverrun):
+        return "agent"
     if isinstance(error, SandboxError):
         return "sandbox"
     if isinstance(error, VerifierError):  # where a part is graded while the agent still acts
         return "verifier"
     return "model" if isinstance(error, ModelError) else "environment"
-
-
-def describe(error: BaseException) -> str:
-    """An exception in one line: its class and what it says."""
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

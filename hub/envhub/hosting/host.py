@@ -11,10 +11,10 @@ from typing import Any, cast
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError
 
+from envhub.blocking import timed_reading
 from envhub.environment import AnyEnvironment, Environment, EnvironmentConfig
-from envhub.errors import ConfigError, HubError, NotOffered, TaskError, UnknownNameError, VerifierError
+from envhub.errors import ConfigError, HubError, NotOffered, TaskError, UnknownNameError, VerifierError, describe
 from envhub.hosting.episode import HostedEpisode, logger
-from envhub.hosting.faults import describe
 from envhub.hosting.shelf import TaskShelf
 from envhub.hosting.toolbox import Toolbox
 from envhub.limits import Deadlines
@@ -39,6 +39,11 @@ class _HostedTask:
 
     task: Task[Public, Secret]
     split: str
+    environment: AnyEnvironment
+
+    @property
+    def has_reference(self) -> bool | None:
+        return self.environment.has_reference(self.task)
 
     @property
     def public(self) -> Public:
@@ -88,6 +93,7 @@ class InProcessHost:
             deadlines=environment.deadlines(self._config),
             isolation="in_process",
             scores_transcripts=environment.scores_transcripts,
+            default_agent=environment.default_agent,
             config=self._config.model_dump(mode="json"),
         )
         self._verifier = VerifierRef(name=name, version=environment.version, digest=self.info.digest)
@@ -104,7 +110,7 @@ class InProcessHost:
             UnknownNameError: there is no such split.
         """
         for task in self._read(split, seed):
-            yield task if isinstance(task, BadRow) else _HostedTask(task, split)
+            yield task if isinstance(task, BadRow) else _HostedTask(task, split, self._environment)
 
     async def tasks(self, split: str, seed: int) -> AsyncIterator[TaskCard | BadRow]:
         """The same, as every host gives them."""
@@ -122,13 +128,14 @@ class InProcessHost:
             if len(self._shelves) >= _MOST_SHELVES:
                 self._shelves.clear()
             shelf = self._shelves[split, seed] = TaskShelf(split, lambda: self._read(split, seed))
-        return _HostedTask(shelf.find(task_id), split)
+        return _HostedTask(shelf.find(task_id), split, self._environment)
 
     def _read(self, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
         if split not in self.info.splits:
             raise UnknownNameError(f"split of {self.info.name}", split, self.info.splits)
         try:
-            for task in self._environment.tasks(self._config, split, seed):
+            tasks = self._environment.tasks
+            for task in timed_reading(tasks, tasks(self._config, split, seed)):
                 yield task if isinstance(task, BadRow) else _checked(task)
         except HubError:
             raise

@@ -43,6 +43,8 @@ class ServeOrder(Frozen):
     python: str | None = None
     """The interpreter that `{python}` stands for in an env.toml; None is the server's own."""
     config: dict[str, JsonValue] = {}
+    is_strangers: bool = False
+    """Whether it was installed: its images are then built without a network, unless `config` says otherwise."""
     roles: dict[str, RoleEndpoint] = {}
     control_token: str = Field(repr=False)
     control_socket: str | None = None

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 from pydantic import JsonValue
 
-from envhub.environment import AnyEnvironment, EnvironmentConfig
-from envhub.errors import ConfigError, HubError
-from envhub.hosting.faults import describe
+from envhub.environment import AnyEnvironment, EnvironmentConfig, SandboxedConfig
+from envhub.errors import ConfigError, HubError, describe
 from envhub.hosting.host import InProcessHost
 from envhub.hosting.launch import RoleEndpoint, addresses
 from envhub.hosting.sandboxes import open_sandboxes
@@ -21,13 +20,19 @@ if TYPE_CHECKING:
     from envhub.hosting.remote.program import Program
 
 
-def configured(found: FoundEnvironment, settings: Mapping[str, JsonValue]) -> EnvironmentConfig:
+def configured(
+    found: FoundEnvironment, settings: Mapping[str, JsonValue], *, is_strangers: bool = False
+) -> EnvironmentConfig:
     """The configuration of an environment: its registered defaults, and what the caller sets.
+
+    Images of a stranger's are built without a network, whatever its own defaults say, unless the caller sets one.
 
     Raises:
         ConfigError: says which settings are wrong.
     """
-    values = {**found.defaults, **settings}
+    has_sandboxes = issubclass(found.environment.config_type, SandboxedConfig)
+    walled = {"build_network": "none"} if is_strangers and has_sandboxes else {}
+    values = {**found.defaults, **walled, **settings}
     return check_config(found.environment.config_type, values, f"environment {found.name!r}", "--set")
 
 

@@ -6,9 +6,19 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from typing import Any
 
 from envhub.environment import AnyEnvironment, EnvironmentConfig, SandboxedConfig
-from envhub.errors import ConfigError, SandboxError, UnknownNameError
+from envhub.errors import ConfigError, SandboxError, UnknownNameError, describe
+from envhub.hosting.readiness import Readiness
 from envhub.plugins import plugins
-from envhub.sandbox import ProviderUnavailable, Sandbox, SandboxProvider, SandboxRef, SandboxSpec, Snapshot
+from envhub.sandbox import (
+    Build,
+    Network,
+    ProviderUnavailable,
+    Sandbox,
+    SandboxProvider,
+    SandboxRef,
+    SandboxSpec,
+    Snapshot,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -30,8 +40,9 @@ async def open_sandboxes(
         yield None
         return
     async with open_provider(config.sandbox) as provider:
-        await _make_ready(provider, environment.specs(config))
-        yield CountedSandboxes(provider)
+        counted = CountedSandboxes(provider, config.build_network)
+        await _make_ready(counted, environment.specs(config))
+        yield counted
 
 
 @asynccontextmanager
@@ -59,11 +70,13 @@ async def _best(stack: AsyncExitStack) -> SandboxProvider:
 
 
 async def _make_ready(provider: SandboxProvider, specs: Sequence[SandboxSpec]) -> None:
+    readiness = Readiness(len({str(spec.image) for spec in specs}))
     for spec in specs:
-        try:
-            await provider.prepare(spec)
-        except SandboxError as error:
-            raise ConfigError(f"sandboxes of {spec.image or 'the base image'} cannot be had: {error}") from error
+        async with readiness.of(spec):
+            try:
+                await provider.prepare(spec)
+            except SandboxError as error:
+                raise ConfigError(f"sandboxes of {spec.image or 'the base image'} cannot be had: {error}") from error
 
 
 def _provider(name: str) -> AbstractAsyncContextManager[SandboxProvider]:
@@ -73,15 +86,15 @@ def _provider(name: str) -> AbstractAsyncContextManager[SandboxProvider]:
     try:
         factory: Any = known[name].entry.load()
     except Exception as error:
-        raise ConfigError(f"sandbox provider {name!r} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise ConfigError(f"sandbox provider {name!r} cannot be loaded: {describe(error)}") from error
     return factory()
 
 
 class CountedSandboxes:
     """A provider as one environment sees it: how many it has opened, for those who watch a run."""
 
-    def __init__(self, provider: SandboxProvider) -> None:
-        self.provider = provider
+    def __init__(self, provider: SandboxProvider, build_network: Network = "bridge") -> None:
+        self.provider, self._build_network = provider, build_network
         self.live = self.opened = self.failed = self.died = 0
         """Held now; ever had; could not be had; broke while they were held."""
 
@@ -92,14 +105,20 @@ class CountedSandboxes:
 
     async def prepare(self, spec: SandboxSpec) -> None:
         """As the provider does."""
-        await self.provider.prepare(spec)
+        await self.provider.prepare(self._walled(spec))
+
+    def _walled(self, spec: SandboxSpec) -> SandboxSpec:
+        """With no network for the build of its image, where builds have none."""
+        if self._build_network == "bridge" or not isinstance(spec.image, Build):
+            return spec
+        return spec.model_copy(update={"image": spec.image.model_copy(update={"network": self._build_network})})
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec, *, snapshot: Snapshot | None = None) -> AsyncGenerator[Sandbox]:
         """As the provider does."""
         is_open = False
         try:
-            async with self.provider.open(spec, snapshot=snapshot) as sandbox:
+            async with self.provider.open(self._walled(spec), snapshot=snapshot) as sandbox:
                 is_open = True
                 self.live += 1
                 self.opened += 1

@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from envhub.environment import AnyEnvironment, Environment, EnvironmentConfig
 from envhub.errors import ToolError
-from envhub.tools import ForwardedTool, ToolSpec, tool_spec, tool_specs
+from envhub.tools import ForwardedTool, ToolSpec, checked_tool, tool_spec, tool_specs
 
 GET_TASK, SUBMIT, REPLY = "get_task", "submit", "reply"
 CONTRACT_TOOLS = frozenset({GET_TASK, SUBMIT, REPLY})
@@ -29,7 +29,8 @@ class Toolbox:
         for definition in environment.more_tools(environment.config_type() if config is None else config):
             if definition.name in specs:
                 raise TypeError(f"{environment.__qualname__} offers two tools named {definition.name!r}")
-            specs[definition.name] = ForwardedTool(definition)
+            checks = environment.checks_arguments
+            specs[definition.name] = checked_tool(definition) if checks else ForwardedTool(definition)
         for contract in _contract_tools(environment):
             if contract.definition.name in specs:
                 raise TypeError(f"{environment.__qualname__}: {contract.definition.name!r} is a tool of the contract")

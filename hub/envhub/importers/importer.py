@@ -6,7 +6,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from envhub.errors import ConfigError, UnknownNameError
+from envhub.errors import ConfigError, UnknownNameError, describe
 from envhub.frozen import Frozen
 from envhub.plugins import plugins
 
@@ -30,6 +30,8 @@ class Candidate(Frozen):
     id: str
     reasons: tuple[str, ...] = ()
     """Why it is refused, a file and a key each; empty where it can be run."""
+    lifted_by: tuple[str, ...] = ()
+    """Options that would lift its refusal, the most careful of them first; empty where none does."""
     facts: dict[str, JsonValue] = {}
     """What a table shows of it: its image, profile, network and the like."""
 
@@ -78,4 +80,4 @@ def find_importer(name: str) -> Importer:
     try:
         return known[name].entry.load()()
     except Exception as error:
-        raise ConfigError(f"the importer {name!r} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise ConfigError(f"the importer {name!r} cannot be loaded: {describe(error)}") from error

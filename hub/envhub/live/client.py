@@ -13,7 +13,7 @@ from anyio.abc import SocketAttribute
 from anyio.streams.buffered import BufferedByteReceiveStream
 from pydantic import ValidationError
 
-from envhub.errors import DoorError, UnknownNameError, UsageError
+from envhub.errors import DoorError, UnknownNameError, UsageError, said
 from envhub.live.folder import find_sockets, socket_folders
 from envhub.live.peer import is_trusted
 from envhub.live.protocol import LONGEST_ANSWER, Done, Event, Following, Line, Listing, Problem, ShownRollout
@@ -111,7 +111,7 @@ class LiveClient:
         except (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             raise _gone(self._path) from error
         except (anyio.DelimiterNotFound, ValidationError) as error:
-            raise DoorError(f"what listens at {self._path} does not speak as a hub does: {error}") from error
+            raise DoorError(f"what listens at {self._path} does not speak as a hub does: {said(error)}") from error
 
 
 @asynccontextmanager
@@ -125,7 +125,7 @@ async def knock(path: Path) -> AsyncGenerator[LiveClient]:
         with anyio.fail_after(ANSWER_SECONDS):
             stream = await anyio.connect_unix(path)
     except (OSError, TimeoutError) as error:
-        raise DoorError(f"no hub answers at {path} ({error}); `hub live` shows those that do") from error
+        raise DoorError(f"no hub answers at {path} ({said(error)}); `hub live` shows those that do") from error
     async with stream:
         if not is_trusted(stream.extra(SocketAttribute.raw_socket)):
             raise DoorError(f"the socket {path} is not held by a process of yours")

@@ -11,7 +11,7 @@ import anyio.to_thread
 from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from envhub.engine.control import LiveRun
-from envhub.errors import DoorError
+from envhub.errors import DoorError, said
 from envhub.live.broadcast import Broadcast
 from envhub.live.connection import Connection
 from envhub.live.desk import Desk
@@ -82,8 +82,11 @@ class Door:
         try:
             with anyio.fail_after(_OPENING_SECONDS):
                 path, listener = await self._open(self._live.facts.run_id)
-        except (DoorError, OSError, TimeoutError) as error:
-            self._warn(f"live control is off: {error or 'opening its socket took too long'}")
+        except TimeoutError:
+            self._warn(f"live control is off: opening its socket took longer than {_OPENING_SECONDS:g} s")
+            return
+        except (DoorError, OSError) as error:
+            self._warn(f"live control is off: {said(error)}")
             return
         mark = path.lstat()
         self.path = path

@@ -1,5 +1,6 @@
 """Text of agents, models and tools made plain: it may be anything, and must not drive anybody's terminal."""
 
+import json
 import re
 
 NAME_CHARACTERS = 120
@@ -26,6 +27,11 @@ def plain(text: str, most: int) -> str:
     if len(text) <= most and len(cut) <= most:
         return cut
     return f"{cut[:most]} … [{len(text)} characters in all]"
+
+
+def plain_json(text: str) -> str:
+    """JSON that shows as it is: what could drive a terminal is written as escapes, which mean the same."""
+    return _CONTROLS.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def plain_name(text: str) -> str:

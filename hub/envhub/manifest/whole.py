@@ -1,6 +1,6 @@
 """`Manifest`: all of an `env.toml`."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -51,6 +51,8 @@ class Manifest(Frozen, defer_build=True):
     """The names, never the values, of environment variables it needs."""
     submit: bool = True
     """With `[server]`: whether a task asks for an answer; the agent then also gets the tool `submit(answer)`."""
+    default_agent: Literal["tool_loop", "react", "single_turn"] = "tool_loop"
+    """With `[server]`: who acts where a model is given and no agent; a class names its own."""
     server: ServerSection | None = None
     """An MCP server that knows nothing of the hub."""
     python: PythonSection | None = None
@@ -76,6 +78,7 @@ class Manifest(Frozen, defer_build=True):
             for key, is_given in (
                 ("verifier", self.verifier is not None),
                 ("submit", not self.submit),
+                ("default_agent", self.default_agent != "tool_loop"),
                 ("limits", self.limits != Limits()),
             ):
                 if is_given:

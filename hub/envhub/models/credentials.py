@@ -1,15 +1,15 @@
 """Keys: from the environment, or an untracked `env.yaml` or `.env`; never shown, pickled or written to a run."""
 
 import logging
+import os
 import re
-import shutil
 import stat
-import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from envhub.errors import CredentialError
+from envhub.models.git_index import is_tracked, trusted_owners
 
 logger = logging.getLogger(__name__)
 
@@ -17,6 +17,7 @@ FILES = ("env.yaml", ".env")
 """Looked for in the working directory; an entry of the first wins over the second's, the environment over both."""
 
 _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
+_ADDRESS_NAME = re.compile(r"(?:BASE|URL|ENDPOINT|HOST)$", re.IGNORECASE)
 # Keys as providers write them: also one that a server echoes, partly starred out, without our having sent it so.
 _SECRET_VALUE = re.compile(r"\b(?:sk|hf|key|pk)[-_][A-Za-z0-9_*-]{8,}|(?<=Bearer )[^\s\"']{8,}")
 _MASK = "[redacted]"
@@ -27,25 +28,32 @@ _MIN_SECRET = 6
 class Credentials:
     """Named values, secret among them. Its repr, text and pickle hold none."""
 
-    __slots__ = ("_asked", "_secrets", "_values")
+    __slots__ = ("_asked", "_refused", "_secrets", "_values")
 
-    def __init__(self, values: Mapping[str, str] | None = None) -> None:
-        self._values = dict(values or {})
+    def __init__(self, values: Mapping[str, str] | None = None, refused: Mapping[str, str] | None = None) -> None:
+        """`refused` says of names why they are not given out."""
+        self._values, self._refused = dict(values or {}), dict(refused or {})
         secrets = (value for name, value in self._values.items() if _SECRET_NAME.search(name))
         self._secrets = _longest_first(secrets)
         self._asked: set[str] = set()
 
     def get(self, *names: str) -> str | None:
-        """The first of these that is set and not empty."""
+        """The first of these that is set and not empty.
+
+        Raises:
+            CredentialError: it is the address of a server that is not to get the keys there are.
+        """
         self._asked.update(names)
         for name in names:
             if value := self._values.get(name, "").strip():
+                if name in self._refused:
+                    raise CredentialError(self._refused[name])
                 return value
         return None
 
     def asked_for(self) -> dict[str, str]:
         """What somebody has asked for and is set: all that another process needs to do the same. Secrets are in it."""
-        return {name: self._values[name] for name in sorted(self._asked) if self._values.get(name)}
+        return {name: self._values[name] for name in sorted(self._asked - set(self._refused)) if self._values.get(name)}
 
     def key(self, name: str) -> str | None:
         """A key, fit to be sent in a header.
@@ -77,15 +85,37 @@ def load_credentials(environ: Mapping[str, str], directory: Path) -> Credentials
     """Read the environment, and the files of a directory under it.
 
     Raises:
-        CredentialError: git tracks a file, or it cannot be read.
+        CredentialError: git tracks a file, another user owns it or may write to it, or it cannot be read.
     """
     values: dict[str, str] = {}
+    places: dict[str, Path | None] = {}
     for name in reversed(FILES):
         path = directory / name
         if path.is_file():
-            _check_safety(path)
-            values |= _from_yaml(path) if path.suffix == ".yaml" else _from_dotenv(path)
-    return Credentials({**values, **environ})
+            text = _safe_text(path)
+            found = _from_yaml(path, text) if path.suffix == ".yaml" else _from_dotenv(text)
+            values |= found
+            places |= dict.fromkeys(found, path)
+    values |= environ
+    places |= dict.fromkeys(environ)
+    return Credentials(values, _misdirected(values, places) if any(places.values()) else None)
+
+
+def _misdirected(values: Mapping[str, str], places: Mapping[str, Path | None]) -> dict[str, str]:
+    """Addresses of a file whose provider's key comes from elsewhere: whoever wrote the file would get the key."""
+    refused: dict[str, str] = {}
+    for name, place in places.items():
+        if place is None or not _ADDRESS_NAME.search(name):
+            continue
+        provider = name.partition("_")[0] + "_"
+        for key, other in places.items():
+            if other != place and key.startswith(provider) and _SECRET_NAME.search(key) and values[key].strip():
+                where = "the environment" if other is None else str(other)
+                refused[name] = (
+                    f"{name} of {place} is not used with {key} of {where}: an address from a file gets keys of the "
+                    f"same file alone; give --base-url, set {name} in the environment, or move both into one file"
+                )
+    return refused
 
 
 def _longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
@@ -93,42 +123,42 @@ def _longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({secret.strip() for secret in secrets if len(secret.strip()) >= _MIN_SECRET}, key=len)[::-1])
 
 
-def _check_safety(path: Path) -> None:
+def _safe_text(path: Path) -> str:
+    """What a file holds, which nobody but its user has written."""
     for place in {path, path.resolve()}:
-        if _is_tracked(place):
+        if is_tracked(place):
             raise CredentialError(
                 f"{path} may hold keys, and git tracks it; "
                 f"run `git rm --cached {place.name}`, add it to .gitignore, and replace keys already committed"
             )
-    if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
-        logger.warning("%s may hold keys and can be read by others; run `chmod 600 %s`", path, path.name)
-
-
-def _is_tracked(path: Path) -> bool:
-    git = shutil.which("git")
-    if git is None:
-        return False
-    command = [git, "-c", "safe.directory=*", "-c", "core.fsmonitor=false", "ls-files", "--error-unmatch", "--"]
     try:
-        found = subprocess.run([*command, path.name], cwd=path.parent, capture_output=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CredentialError(f"could not ask git whether it tracks {path}: {type(error).__name__}") from error
-    return found.returncode == 0
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
+        # What is checked is what is read, whoever exchanges the file meanwhile.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8") as file:
+            found = os.fstat(file.fileno())
+            _check_owner(path, {path.lstat().st_uid, found.st_uid}, found.st_mode)
+            return file.read()
     except (OSError, UnicodeDecodeError) as error:
         # A decoding error would quote the file's bytes.
         raise CredentialError(f"{path} cannot be read as UTF-8 text: {type(error).__name__}") from None
 
 
-def _from_yaml(path: Path) -> dict[str, str]:
+def _check_owner(path: Path, owners: set[int], mode: int) -> None:
+    if strangers := sorted(owners - trusted_owners()):
+        raise CredentialError(
+            f"{path} is not read: user {strangers[0]} owns it, and you are user {os.geteuid()}; "
+            f"remove it, work in another folder, or make it yours with `chown`"
+        )
+    if mode & stat.S_IWOTH:
+        raise CredentialError(f"{path} is not read: every user may write to it; look into it, then `chmod 600 {path}`")
+    if mode & (stat.S_IRGRP | stat.S_IROTH):
+        logger.warning("%s may hold keys and can be read by others; run `chmod 600 %s`", path, path.name)
+
+
+def _from_yaml(path: Path, text: str) -> dict[str, str]:
     import yaml  # 20 ms, and only where such a file is
 
     try:
-        loaded: Any = yaml.safe_load(_text(path))
+        loaded: Any = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark is not None else ""
@@ -146,10 +176,10 @@ def _from_yaml(path: Path) -> dict[str, str]:
     return values
 
 
-def _from_dotenv(path: Path) -> dict[str, str]:
+def _from_dotenv(text: str) -> dict[str, str]:
     import io
 
     from dotenv import dotenv_values  # as above
 
-    found = dotenv_values(stream=io.StringIO(_text(path)), interpolate=False)
+    found = dotenv_values(stream=io.StringIO(text), interpolate=False)
     return {name: value for name, value in found.items() if value is not None}

@@ -15,6 +15,7 @@ import anyio
 import msgspec
 from yarl import URL
 
+from envhub.errors import said
 from envhub.models.answer import Answer, BadAnswer, as_reply, parse_answer
 from envhub.models.config import ModelConfig
 from envhub.models.connection import (
@@ -78,6 +79,10 @@ class DirectModel:
 
     def __repr__(self) -> str:
         return f"DirectModel({self._owner!r})"
+
+    def cost_of(self, prompt_tokens: int, output_tokens: int) -> float | None:
+        """US dollars, at the list price or the one that was given; None where there is none."""
+        return None if self._price is None else self._price.cost(prompt_tokens, output_tokens)
 
     async def generate(self, request: ModelRequest) -> ModelReply:
         """Answer one request, within its timeout, retries included.
@@ -172,7 +177,7 @@ class DirectModel:
         except TimeoutError as error:
             raise TryFailed(f"no answer within the {left:.3g} s the call had left") from error
         except (aiohttp.ClientSSLError, aiohttp.InvalidURL) as error:
-            raise TryFailed(f"connection refused by us: {error}", is_retryable=False) from error
+            raise TryFailed(f"connection refused by us: {said(error)}", is_retryable=False) from error
         except (aiohttp.ClientError, OSError) as error:
             raise TryFailed(connection_problem(error)) from error
 

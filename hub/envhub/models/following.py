@@ -14,7 +14,7 @@ from envhub.models.naming import split_name
 from envhub.models.preflight import ParticularModel, preflight
 from envhub.models.registered import PROVIDER, Registration, read_registration, registration_path, registry_folder
 from envhub.models.router.opening import OpenLane
-from envhub.protocols import Model, ModelReply, ModelRequest, Sampling
+from envhub.protocols import Model, ModelReply, ModelRequest, PricedModel, Sampling
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +46,10 @@ class FollowedModel:
         self._current = await self._lanes.enter_async_context(
             self._open_lane(self._config, self._base_url, self._credentials)
         )
+
+    def cost_of(self, prompt_tokens: int, output_tokens: int) -> float | None:
+        """US dollars, at the list price or the one that was given; None where there is none."""
+        return self._current.cost_of(prompt_tokens, output_tokens) if isinstance(self._current, PricedModel) else None
 
     async def generate(self, request: ModelRequest) -> ModelReply:
         """Answer one request, as its lane does."""

@@ -7,10 +7,12 @@ import os
 import sys
 import warnings
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
+import msgspec
 
 from envhub.errors import ConfigError
 
@@ -26,6 +28,7 @@ NOBODY: dict[str, Any] = {"mock_response": "none", "no-log": True}
 _OWN_PARAMETERS = frozenset(
     {"api_base", "api_key", "custom_llm_provider", "max_retries", "mock_response", "num_retries"}
 )
+_MAP = "model_prices_and_context_window_backup.json"
 _LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 
 
@@ -34,6 +37,17 @@ def find_litellm() -> Path | None:
     spec = importlib.util.find_spec("litellm")
     places = None if spec is None else spec.submodule_search_locations
     return Path(places[0]) if places else None
+
+
+@cache
+def price_map(folder: Path | None) -> dict[str, dict[str, Any]]:
+    """litellm's prices by model, as they came with the package in a folder; empty where there are none."""
+    if folder is None:
+        return {}
+    try:
+        return msgspec.json.decode((folder / _MAP).read_bytes(), type=dict[str, dict[str, Any]])
+    except (OSError, msgspec.DecodeError):
+        return {}
 
 
 async def load_litellm(why: str) -> Any:

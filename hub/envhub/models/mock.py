@@ -44,6 +44,10 @@ class MockModel:
         # How often a conversation was refused since it last went through: what lets a retry draw anew, in any order.
         self._refused: OrderedDict[int, int] = OrderedDict()
 
+    def cost_of(self, prompt_tokens: int, output_tokens: int) -> float | None:
+        """US dollars, at the list price or the one that was given; None where there is none."""
+        return self._config.cost(prompt_tokens, output_tokens)
+
     async def generate(self, request: ModelRequest) -> ModelReply:
         """Answer one request; a simulated failure is raised, not retried. A stream gets the answer word by word.
 

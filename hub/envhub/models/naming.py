@@ -5,14 +5,15 @@ itself is asked.
 """
 
 import difflib
+import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from envhub.errors import ConfigError, CredentialError
 from envhub.models.credentials import Credentials
-from envhub.models.litellm_package import load_litellm
+from envhub.models.litellm_package import find_litellm, load_litellm, price_map
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,19 @@ _ARGUMENTS = {
 _AWS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION_NAME")
 # Providers of which one of the variables litellm lists is enough.
 _EITHER = frozenset({"gemini"})
+# What litellm wants of the usual providers, known without the five seconds that importing it takes: any one is enough.
+_WANTED = {
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "gemini": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    "groq": ("GROQ_API_KEY",),
+    "mistral": ("MISTRAL_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "together_ai": ("TOGETHERAI_API_KEY",),
+    "xai": ("XAI_API_KEY",),
+}
+# litellm's name for vLLM as a library, which it would import into this process.
+_IN_PROCESS = "vllm"
 
 
 @dataclass(frozen=True)
@@ -86,6 +100,10 @@ async def identify(name: str, credentials: Credentials, base_url: str | None = N
         CredentialError: credentials are missing.
     """
     prefix, rest = split_name(name)
+    if prefix == _IN_PROCESS:
+        raise ConfigError(f"{name!r} would load vLLM into this process; did you mean 'hosted_vllm/{rest}', its server?")
+    if (found := _at_a_glance(name, credentials, base_url)) is not None:
+        return found
     why = f"model {name!r}"
     if prefix not in WIRE and prefix and (close := difflib.get_close_matches(prefix, _OURS, n=1, cutoff=0.8)):
         why = f"model {name!r} (if that is not {close[0] + '/' + rest!r})"
@@ -99,6 +117,34 @@ async def identify(name: str, credentials: Credentials, base_url: str | None = N
     if provider in WIRE:
         return Identity(provider, served_name, WIRE[provider].key)
     return _credentialed(litellm, name, Identity(provider, served_name), credentials, base_url)
+
+
+def _at_a_glance(name: str, credentials: Credentials, base_url: str | None) -> Identity | None:
+    """A model of OpenAI's without a provider; None for others, which litellm is asked about.
+
+    Raises:
+        CredentialError: credentials are missing that litellm would want.
+    """
+    provider, rest = split_name(name)
+    folder = find_litellm()
+    if folder is None:
+        return None
+    if not provider:
+        provider = str(price_map(folder).get(name, {}).get("litellm_provider", ""))
+        if provider == "openai" and base_url is None:
+            return Identity(provider, rest, WIRE[provider].key)
+    wanted = _WANTED.get(provider, ())
+    if wanted and not any(credentials.get(variable) or variable in os.environ for variable in wanted):
+        raise _lacking(name, wanted[:1] if provider == "anthropic" else wanted)
+    return None
+
+
+def _lacking(name: str, missing: Sequence[str], *, either: bool = True) -> CredentialError:
+    which = "it" if len(missing) == 1 else "one of them" if either else "them"
+    return CredentialError(
+        f"{name!r} needs {(' or ' if either else ' and ').join(missing)}: set {which} in the environment, "
+        "or in an untracked env.yaml or .env in the working directory"
+    )
 
 
 def _authenticating() -> frozenset[str]:
@@ -146,12 +192,7 @@ def _credentialed(
     found = {variable: value for variable in lacking if (value := credentials.get(variable)) is not None}
     missing = [variable for variable in lacking if variable not in found]
     if missing and not (provider in _EITHER and found):
-        needs = " or ".join(missing) if provider in _EITHER else " and ".join(missing)
-        which = "it" if len(missing) == 1 else "one of them" if provider in _EITHER else "them"
-        raise CredentialError(
-            f"{name!r} needs {needs}: set {which} in the environment, "
-            "or in an untracked env.yaml or .env in the working directory"
-        )
+        raise _lacking(name, missing, either=provider in _EITHER)
     variables = list(found)
     if provider in ("bedrock", "sagemaker") and found:
         variables = [variable for variable in _AWS if credentials.get(variable) is not None]

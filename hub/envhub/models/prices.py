@@ -2,18 +2,14 @@
 
 import re
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import msgspec
 from yarl import URL
 
 from envhub.models.config import ModelConfig
-from envhub.models.litellm_package import find_litellm
+from envhub.models.litellm_package import find_litellm, price_map
 from envhub.models.naming import split_name
 
-_MAP = "model_prices_and_context_window_backup.json"
 _TIER = re.compile(r"(input|output)_cost_per_token_above_(\d+)k_tokens")
 # Where a provider's own service is. A server elsewhere bills on its own terms, whatever it calls its models.
 _HOSTS = {
@@ -60,7 +56,7 @@ def find_price(config: ModelConfig, base_url: str | None = None) -> Price | None
     if config.price_prompt is not None or config.price_output is not None:
         return Price(config.price_prompt or 0.0, config.price_output or 0.0)
     provider, rest = split_name(config.name)
-    entries = _price_map(find_litellm())
+    entries = price_map(find_litellm())
     entry = entries.get(config.name)
     if entry is None and (found := entries.get(rest)) is not None and _provider(found) == provider:
         entry = found
@@ -80,17 +76,6 @@ def is_own_service(provider: str, base_url: str | None) -> bool:
         return True
     host, own = URL(base_url).host or "", _HOSTS.get(provider)
     return own is not None and (host == own or host.endswith("." + own))
-
-
-@cache
-def _price_map(folder: Path | None) -> dict[str, dict[str, Any]]:
-    """litellm's price map, as it came with the package; empty where there is none."""
-    if folder is None:
-        return {}
-    try:
-        return msgspec.json.decode((folder / _MAP).read_bytes(), type=dict[str, dict[str, Any]])
-    except (OSError, msgspec.DecodeError):
-        return {}
 
 
 def _price(entry: dict[str, Any]) -> Price | None:

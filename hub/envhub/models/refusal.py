@@ -18,6 +18,13 @@ _CONTEXT = re.compile(
     re.IGNORECASE,
 )
 
+# vLLM's words where it was started without a parser for tool calls.
+_NO_TOOL_PARSER = re.compile(r"enable-auto-tool-choice|tool-call-parser")
+_NO_TOOLS = (
+    " [start the server with --enable-auto-tool-choice --tool-call-parser NAME; "
+    "tasks that need no tools can be played without: -a single_turn]"
+)
+
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes, key_name: str, *, sent_key: bool) -> TryFailed:
     """The failed try an error answer stands for."""
@@ -40,6 +47,8 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, key_name: str,
             status=status,
             is_retryable=False,
         )
+    if status == 400 and _NO_TOOL_PARSER.search(words):
+        said += _NO_TOOLS
     if status == 404:
         said += " [check the model's name and that the base URL ends where /chat/completions begins]"
     return TryFailed(f"HTTP {status}{said}", status=status, is_retryable=False)

@@ -2,26 +2,27 @@
 
 import os
 import resource
-from collections.abc import Mapping
+import sys
 from pathlib import Path
 
 from envhub.monitor.figures import Usage
 from envhub.observe.cpu import cpu_seconds
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_BLOCK_BYTES = 512
+"""In which Linux counts what was read and written, whatever the disk's own."""
 
 
 def usage() -> Usage:
     """Of this process and of its children."""
     times = resource.getrusage(resource.RUSAGE_SELF)
     own = times.ru_utime + times.ru_stime
-    moved = _moved()
     return Usage(
         cpu_seconds=own,
         children_cpu_seconds=max(0.0, cpu_seconds() - own),
         resident_bytes=_resident(),
-        read_bytes=moved.get("read_bytes"),
-        written_bytes=moved.get("write_bytes"),
+        read_bytes=_bytes(times.ru_inblock),
+        written_bytes=_bytes(times.ru_oublock),
     )
 
 
@@ -32,10 +33,6 @@ def _resident() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _moved() -> Mapping[str, int]:
-    """Bytes to and from disks; empty where the system does not say, or not to us."""
-    try:
-        lines = Path("/proc/self/io").read_text().splitlines()
-    except OSError:
-        return {}
-    return {name: int(count) for name, _, count in (line.partition(": ") for line in lines)}
+def _bytes(blocks: int) -> int | None:
+    """To or from disks; /proc/self/io says the same, but not to a user whose hub hides its keys."""
+    return blocks * _BLOCK_BYTES if sys.platform == "linux" else None

@@ -76,8 +76,8 @@ def _disk() -> Finding:
 
 def _open_files() -> Finding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    says = f"{soft} at once (hard limit {hard})"
-    if soft < LEAST_OPEN_FILES:
+    says = f"{soft} at once (hard limit {hard}, which runs and servers raise theirs to)"
+    if 0 <= hard < LEAST_OPEN_FILES:
         return Finding("open files", "missing", f"{says}; 2,000 episodes in flight want more", "ulimit -n 65536")
     return Finding("open files", "ok", says)
 

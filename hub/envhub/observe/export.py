@@ -6,13 +6,13 @@ fresh process; what its peak memory grows by from the small run to the large one
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from envhub.errors import HubError
+from envhub.interpreter import PYTHON
 from envhub.observe.export_cell import ABSENT, FILES, TRAINERS
 from envhub.observe.export_run import GROUP, TURNS, synthetic_run
 from envhub.store import open_run
@@ -97,7 +97,7 @@ def measure_export(rollouts: int, say: Callable[[str], None], folder: Path | Non
 
 
 def _cell(run: Path, name: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "envhub.observe.export_cell", str(run), name]
+    command = [*PYTHON, "-m", "envhub.observe.export_cell", str(run), name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_CELL_SECONDS, check=False)
     if done.returncode not in (0, ABSENT):
         raise HubError(f"the cell {name!r} failed:\n{done.stderr[-2000:]}")

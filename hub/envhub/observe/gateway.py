@@ -7,7 +7,6 @@ environment's own process are others, too: what counts is the CPU of the gateway
 import json
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ import anyio
 import msgspec
 
 from envhub.errors import HubError
+from envhub.interpreter import PYTHON
 from envhub.observe.cpu import process_cpu_seconds
 from envhub.observe.gateway_cell import PROMPT
 from envhub.observe.overhead import mock_server
@@ -28,7 +28,7 @@ REPETITIONS = 3
 WARM_UP = 300
 IDLE_EPISODES = 1000
 STREAM_MODEL_TRIES = 60
-_CELL = [sys.executable, "-m", "envhub.observe.gateway_cell"]
+_CELL = [*PYTHON, "-m", "envhub.observe.gateway_cell"]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ import json
 import math
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from envhub.engine.plan import make_plan
 from envhub.engine.request import RunRequest
 from envhub.errors import ConfigError, HubError, UsageError
 from envhub.hosting.launch import is_address
+from envhub.interpreter import PYTHON
 from envhub.observe.bottleneck import RunFacts, Verdict, judge
 from envhub.observe.layer import Alone, Layer, Played, Reach, Setup, Way
 from envhub.observe.overhead import CELL_SECONDS, mock_process
@@ -238,7 +238,7 @@ class _Session:
 
     def _cell(self, what: str, request: RunRequest, backend: Backend, *, reach: Reach = "all") -> dict[str, Any]:
         setup = Setup(request=request, seconds=self._layer_seconds, reach=reach, model_pid=backend.pid)
-        command = [sys.executable, "-m", "envhub.observe.layers_cell", what, setup.model_dump_json()]
+        command = [*PYTHON, "-m", "envhub.observe.layers_cell", what, setup.model_dump_json()]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=CELL_SECONDS, check=False)
         except subprocess.TimeoutExpired:

@@ -8,13 +8,13 @@ measure its neighbours.
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from envhub.errors import HubError, UnknownNameError
+from envhub.interpreter import HUB, PYTHON
 
 REPETITIONS = 3
 START_SECONDS = 30
@@ -122,7 +122,7 @@ def mock_process(model: str) -> Generator[tuple[str, int]]:
     Raises:
         HubError: it did not come up.
     """
-    command = [sys.executable, "-c", "from envhub.cli.main import main; main()", "mock-server", model]
+    command = [*HUB, "mock-server", model]
     with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
@@ -137,7 +137,7 @@ def mock_process(model: str) -> Generator[tuple[str, int]]:
 
 
 def _cell(lane: str, url: str, concurrency: int, rollouts: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "envhub.observe.overhead_cell", lane, url, str(concurrency), str(rollouts)]
+    command = [*PYTHON, "-m", "envhub.observe.overhead_cell", lane, url, str(concurrency), str(rollouts)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=CELL_SECONDS, check=False)
     if done.returncode:
         raise HubError(f"the {lane} cell failed:\n{done.stderr[-2000:]}")

@@ -3,12 +3,12 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from envhub.errors import ConfigError, HubError
+from envhub.interpreter import PYTHON
 from envhub.observe.overhead import CELL_SECONDS, mock_server
 
 REPETITIONS = 2
@@ -86,7 +86,7 @@ def measure_ray(rollouts: int, concurrency: int, workers: int, say: Callable[[st
 
 
 def _cell(pool: str, url: str, concurrency: int, rollouts: int, workers: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "envhub.observe.ray_cell", pool, url, *map(str, (concurrency, rollouts, workers))]
+    command = [*PYTHON, "-m", "envhub.observe.ray_cell", pool, url, *map(str, (concurrency, rollouts, workers))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=CELL_SECONDS, check=False)
     if done.returncode:
         if "the Ray pool needs Ray" in done.stderr:

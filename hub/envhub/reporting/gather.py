@@ -194,7 +194,11 @@ def _helped(connection: sqlite3.Connection) -> list[str]:
     (helped,) = connection.execute(
         "SELECT count(*) FROM rollouts WHERE effective AND json_array_length(body, '$.told') > 0"
     ).fetchone()
-    return [f"In {helped:,} of these rollouts a person spoke to the agent while it played."] if helped else []
+    (suspect,) = connection.execute("SELECT count(*) FROM rollouts WHERE effective AND suspect").fetchone()
+    found = [f"In {helped:,} of these rollouts a person spoke to the agent while it played."] if helped else []
+    if suspect:
+        found.append(f"{suspect:,} of the scores are suspect: their verifier gave a reason not to trust them.")
+    return found
 
 
 def _usage(reader: RunReader, connection: sqlite3.Connection, plainness: Plainness) -> list[Usage]:

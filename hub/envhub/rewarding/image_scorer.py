@@ -14,7 +14,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from envhub.errors import ConfigError, HubError, VerifierError
+from envhub.errors import ConfigError, HubError, VerifierError, describe
 from envhub.rewarding.pictures import BadPicture, PictureReader
 from envhub.rewarding.said import failed, laid_out
 from envhub.rewarding.wire import ImageReply, ImageRequest
@@ -44,7 +44,7 @@ def find_scorer(name: str) -> ImageFunction:
     except ConfigError:
         raise
     except (Exception, SystemExit) as error:
-        raise ConfigError(f"the scorer {name!r} could not be imported: {type(error).__name__}: {error}") from error
+        raise ConfigError(f"the scorer {name!r} could not be imported: {describe(error)}") from error
     found = getattr(module, function, None)
     if not callable(found):
         raise ConfigError(f"{place} has no function {function!r}")

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, cast
 
-from envhub.errors import VerifierError
-from envhub.hosting.faults import describe
+from envhub.errors import VerifierError, describe
 from envhub.rewarding.wire import ImageReply, finite_or_none
 
 _TOLD = 2000

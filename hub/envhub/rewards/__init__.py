@@ -1,6 +1,6 @@
 """Rewards: what a verifier gives a submission, and what a trainer makes of a group of them."""
 
-from envhub.rewards.composite import WeightedReward, composite
+from envhub.rewards.composite import WeightedReward, composite, product
 from envhub.rewards.function import RewardFunction, as_score, binary
 from envhub.rewards.groups import GroupMethod, group_advantages, group_baseline, is_constant
 from envhub.rewards.judge import Judge
@@ -20,4 +20,5 @@ __all__ = [
     "group_advantages",
     "group_baseline",
     "is_constant",
+    "product",
 ]

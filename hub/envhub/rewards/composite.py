@@ -1,6 +1,7 @@
-"""Composite rewards: named parts and their weights, added up as they are; nothing is renormalised behind your back."""
+"""Composite rewards: named parts, added up by weight or multiplied, as they are; nothing is renormalised."""
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from envhub.rewards.function import RewardFunction, apply, finite
@@ -43,9 +44,43 @@ def composite(
     # Plain summation in the components' order, as `Score` checks it.
     reward = finite(sum(part.value * part.weight for part in components.values()), "the weighted sum")
     if pass_at is not None:
-        line = finite(pass_at, "pass_at")
-        passed = reward >= line - _ROUNDING * max(1.0, abs(line))
+        passed = _reaches(reward, pass_at)
     return Score(reward=reward, passed=passed, components=components, metrics=dict(metrics or {}), feedback=feedback)
+
+
+def product(
+    values: Mapping[str, float],
+    *,
+    pass_at: float | None = None,
+    feedback: str | None = None,
+    metrics: Mapping[str, float] | None = None,
+) -> Score:
+    """The product of named parts, each kept in the score: one part at 0 makes the reward 0.
+
+        product({"database": 1.0, "answer": 0.5}, pass_at=1.0)
+
+    Raises:
+        ValueError: there is no part, or a number is not finite.
+    """
+    if not values:
+        raise ValueError("a product reward needs at least one part")
+    components = {name: Component(value=finite(value, f"value {name!r}")) for name, value in values.items()}
+    reward = finite(prod(part.value for part in components.values()), "the product")
+    passed = None if pass_at is None else _reaches(reward, pass_at)
+    return Score(
+        reward=reward,
+        passed=passed,
+        components=components,
+        combine="product",
+        metrics=dict(metrics or {}),
+        feedback=feedback,
+    )
+
+
+def _reaches(reward: float, pass_at: float) -> bool:
+    """Whether a reward reaches the line, rounding forgiven."""
+    line = finite(pass_at, "pass_at")
+    return reward >= line - _ROUNDING * max(1.0, abs(line))
 
 
 def check_weights(weights: Mapping[str, float]) -> None:
@@ -121,6 +156,7 @@ class WeightedReward:
         )
         return score.model_copy(
             update={
+                "suspect": "; ".join(f"{name}: {part.suspect}" for name, part in parts.items() if part.suspect) or None,
                 "turn_rewards": self._turn_rewards(parts),
                 "judge_calls": tuple(call for part in parts.values() for call in part.judge_calls),
                 "metadata": {name: part.metadata for name, part in parts.items() if part.metadata},

@@ -13,6 +13,8 @@ from envhub.score import FiniteFloat
 REASONING = "reasoning"
 """The key beside the criteria's, for the judge's own words."""
 
+MOST_CHARACTERS = 200_000
+"""Of an answer, thoughts included: it is read by the loop that all episodes wait for."""
 _FENCES = ("```json", "```")
 _THOUGHTS = ("<think>", "</think>")
 
@@ -89,6 +91,8 @@ def read_verdict(text: str, criteria: Sequence[Criterion]) -> Verdict:
     Raises:
         ValueError: it is none; the message can be sent back to the judge.
     """
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(f"it is longer than {MOST_CHARACTERS:,} characters")
     try:
         found: Any = json.loads(_unwrapped(text), object_pairs_hook=_unique, parse_constant=_refuse)
     except RecursionError:

@@ -1,11 +1,15 @@
 """Reading rows of Hugging Face data sets: `hf:NAME[:CONFIG][@COMMIT]`, or a local folder in their layout."""
 
+import logging
 import re
+import socket
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import getproxies
 
 from envhub.errors import ConfigError, DataError
 from envhub.rows.row import Row
@@ -59,12 +63,29 @@ def _parse(source: str) -> tuple[str, str | None, str | None]:
 
 def _library(source: str) -> Any:
     try:
-        return import_module("datasets")
+        datasets: Any = import_module("datasets")
+        hub: Any = import_module("huggingface_hub.constants")
     except ImportError as error:
         raise ConfigError(
             f"{source!r} needs the library `datasets`: pip install 'envhub[data]'; "
             "or give a local copy with `--set data=PATH`"
         ) from error
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # a line for every retry; the last error says it all
+    if not Path(_parse(source)[0]).exists() and not _is_known(urlsplit(str(hub.ENDPOINT))):
+        # What was fetched before is taken; else it says at once what five retries would say in half a minute.
+        datasets.config.HF_HUB_OFFLINE = hub.HF_HUB_OFFLINE = True
+    return datasets
+
+
+def _is_known(address: SplitResult) -> bool:
+    """Whether a server's name leads somewhere from here, as far as this machine is the one to ask."""
+    if address.hostname is None or getproxies():
+        return True
+    try:
+        socket.getaddrinfo(address.hostname, address.port or 443)
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager

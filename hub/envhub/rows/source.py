@@ -1,6 +1,7 @@
 """`RowSource`: what `--set data=…` names, its splits, its rows, and the id of each."""
 
 import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from envhub.rows.hugging_face import PREFIX, hugging_face_splits, read_hugging_f
 from envhub.rows.row import Row
 from envhub.task import BadRow
 
+_HUGGING_FACE = re.compile(r"[\w][\w.-]*/[\w][\w.-]*(:[\w.-]+)?")
+"""What a data set is called there."""
 ID_COLUMNS = ("id", "task_id", "unique_id")
 """Columns taken for a row's own id where none is named."""
 
@@ -85,7 +88,10 @@ class RowSource:
     def _path(self) -> Path:
         path = Path(self._data).expanduser()
         if not path.exists():
-            raise ConfigError(f"data = {self._data!r}: there is no such file or folder")
+            meant = ""
+            if _HUGGING_FACE.fullmatch(self._data):
+                meant = f"; a data set on Hugging Face is written {PREFIX + self._data!r}"
+            raise ConfigError(f"data = {self._data!r}: there is no such file or folder{meant}")
         return path
 
     def _split_of(self, row: Row) -> str:

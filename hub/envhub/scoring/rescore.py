@@ -166,7 +166,9 @@ def _failed(rollout: Rollout, error: EpisodeError) -> Rollout:
 def _with(rollout: Rollout, outcome: Outcome, score: Score | None) -> Rollout:
     """The record with a new verdict, and without the faults of the old one."""
     was_privileged = rollout.trainable_reason == ORACLE or rollout.agent.name == "oracle"
-    reason = why_not_trainable(outcome, rollout.turns, was_privileged, is_told=bool(rollout.told))
+    reason = why_not_trainable(
+        outcome, rollout.turns, was_privileged, is_told=bool(rollout.told), suspect=score and score.suspect
+    )
     return rollout.model_copy(
         update={
             "outcome": outcome,

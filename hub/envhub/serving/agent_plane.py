@@ -14,7 +14,7 @@ from envhub.protocols import EnvironmentInfo
 from envhub.serving.episode import ServedEpisode, ServedSeat, token_digest
 from envhub.serving.episodes import Episodes
 from envhub.serving.event_stream import STREAM, EventStream
-from envhub.serving.http import Guard, Receive, Scope, Send, answer, header
+from envhub.serving.http import Guard, Receive, Scope, Send, answer, header, note_holder
 from envhub.serving.mcp_server import SEAT, SESSION_HEADER, EnvironmentServer
 from envhub.serving.plain_call import PlainCalls
 
@@ -98,10 +98,12 @@ class AgentPlane:
         if scope["type"] != "http" or self._episodes is None:
             return
         token = token_of(scope)
-        seat = self._episodes.seat(token_digest(token)) if token else None
+        digest = token_digest(token) if token else b""
+        seat = self._episodes.seat(digest)
         if seat is None:
             await answer(send, 404, NOT_FOUND)
         else:
+            note_holder(scope, digest)
             await self.serve_seat(seat, scope, receive, send)
 
     async def serve_seat(self, seat: ServedSeat, scope: Scope, receive: Receive, send: Send) -> None:

@@ -21,7 +21,7 @@ import msgspec
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from envhub.errors import ConfigError
+from envhub.errors import ConfigError, said
 from envhub.loop import run_async
 from envhub.serving.stdio_pipe import LineTooLong, read_lines, write_line
 
@@ -157,7 +157,7 @@ class Bridge:
             # Not the error's text: it may hold the URL, and so the token.
             return [_failure(message.id, _INTERNAL, f"the environment server is gone ({type(error).__name__})")]
         except ValueError as error:
-            return [_failure(message.id, _INTERNAL, str(error))]
+            return [_failure(message.id, _INTERNAL, said(error))]
         return _lines(answers, message.id) or [_failure(message.id, _INTERNAL, _refusal(status))]
 
     def _begin(self, response: aiohttp.ClientResponse, body: bytes) -> None:

@@ -8,11 +8,21 @@ from urllib.parse import parse_qsl, unquote
 
 from pydantic import BaseModel, ValidationError
 
-from envhub.errors import CredentialError, HubError, NotOffered, TaskError, UnknownNameError, UsageError
+from envhub.errors import CredentialError, HubError, NotOffered, TaskError, UnknownNameError, UsageError, describe
 from envhub.hosting.control import Failure, Problem, problem_of
-from envhub.hosting.faults import describe
 from envhub.serving.events import EventLog
-from envhub.serving.http import Guard, Receive, Scope, Send, TooLarge, answer, header, read_body, until_gone
+from envhub.serving.http import (
+    Guard,
+    Receive,
+    Scope,
+    Send,
+    TooLarge,
+    answer,
+    header,
+    note_holder,
+    read_body,
+    until_gone,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +72,7 @@ class ControlHttp:
                 error = CredentialError("the control plane needs its own credential, as `Authorization: Bearer`")
                 await self._refuse(send, 401, error)
             else:
+                note_holder(scope, self._credential)
                 await self.serve(parts, scope, receive, send)
         except NoRoute:
             await self._refuse(send, 404, UsageError(f"there is nothing at {scope['method']} {scope['path'][:200]!r}"))

@@ -40,6 +40,7 @@ def serve_ordered() -> int:
             control_token=order.control_token,
             python=order.python,
             config=order.config,
+            is_strangers=order.is_strangers,
             roles=order.roles,
             control=f"unix:{order.control_socket}" if order.control_socket else "127.0.0.1:0",
             agent_host=order.agent_host,

@@ -25,6 +25,10 @@ class TooLarge(Exception):
 class Connection(Protocol):
     """A client's connection, as far as those care who work for it."""
 
+    def known_as(self, holder: bytes) -> None:
+        """A request by it showed this token, or its digest."""
+        ...
+
     def watch(self, scope: anyio.CancelScope) -> None:
         """Cancel the scope when the client leaves."""
         ...
@@ -37,6 +41,13 @@ class Connection(Protocol):
 def connection_of(scope: Scope) -> Connection | None:
     """The connection a request came by."""
     return scope.get("state", {}).get(CONNECTION)
+
+
+def note_holder(scope: Scope, holder: bytes) -> None:
+    """Tell a request's connection whose token it showed: where connections are many, those without one go first."""
+    connection = connection_of(scope)
+    if connection is not None:
+        connection.known_as(holder)
 
 
 @contextmanager

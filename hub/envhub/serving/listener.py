@@ -1,10 +1,8 @@
 """A listening socket with an ASGI application behind it, for as long as its context lasts."""
 
 import asyncio
-import logging
 import math
 import os
-import resource
 import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -16,6 +14,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from envhub.errors import ConfigError
+from envhub.serving.connections import connections_of
 from envhub.serving.http import CONNECTION, Application
 
 MAX_SOCKET_PATH = 107
@@ -23,24 +22,14 @@ MAX_SOCKET_PATH = 107
 MAX_HEADER_BYTES = 64 * 2**10
 KEEP_ALIVE_SECONDS = 75
 """An idle connection is kept this long: an agent thinks between two calls."""
+STRANGER_SECONDS = 20
+"""One that never showed a token, no longer than this; clients' own pools let go of theirs before."""
 HEADER_SECONDS = 20.0
 """From a connection, or a request's first byte, to the end of its headers."""
 BODY_SECONDS = 120.0
 """From there to the end of its body. Both bound those who send a byte now and then to hold a connection."""
 DRAIN_SECONDS = 1
 _BACKLOG = 2048
-_WARNING_SECONDS = 60.0
-
-logger = logging.getLogger(__name__)
-
-
-def most_connections() -> int:
-    """Connections that one listener has at once.
-
-    Beyond the limit of open files nothing works any more; a quarter is left to models, stores and environments.
-    """
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 2**20 if files < 0 else files * 3 // 4
 
 
 class _Protocol(HttpToolsProtocol):
@@ -49,10 +38,11 @@ class _Protocol(HttpToolsProtocol):
     The MCP SDK does not notice that in JSON mode; polling for it would cost every call, and notice late.
     """
 
-    _warned_at = -math.inf
-
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
+        self.holder: bytes | None = None
+        self.timeout_keep_alive = STRANGER_SECONDS
+        self._all = connections_of(self.loop)
         self.app_state = {**self.app_state, CONNECTION: self}
         self._watching: set[anyio.CancelScope] = set()
         self._unparsed: int | None = 0
@@ -61,20 +51,36 @@ class _Protocol(HttpToolsProtocol):
         self._is_patient_with_body = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """A client is there, and has something to say; where there are too many, the newest is sent away."""
+        """A client is there, and has something to say; where there are too many, one of them is sent away."""
         super().connection_made(transport)
-        if len(self.connections) > (most := most_connections()):
-            self._warn(most)
+        if not self._all.admit(self, self.loop.time()):
             transport.abort()
             return
         self._be_patient(HEADER_SECONDS)
 
-    def _warn(self, most: int) -> None:
-        """Say so now and then: a line for each would only fill the disk, too."""
-        now = self.loop.time()
-        if now > _Protocol._warned_at + _WARNING_SECONDS:
-            _Protocol._warned_at = now
-            logger.warning("%d connections are open, the most there may be; new ones are closed (ulimit -n)", most)
+    def known_as(self, holder: bytes) -> None:
+        """A request showed this token: the connection is kept for longer, and closed after those that showed none."""
+        if self.holder is None:
+            self._all.strangers.pop(self, None)
+            self.timeout_keep_alive = KEEP_ALIVE_SECONDS
+        self.holder = holder
+
+    def ends_at(self) -> float | None:
+        """When its client has to have done something; None while it is answered."""
+        for timer in (self.timeout_keep_alive_task, self._patience):
+            if timer is not None:
+                return timer.when()
+        return -math.inf if self.flow.write_paused else None  # who does not read is not worked for
+
+    def drop(self) -> None:
+        """Close it at once."""
+        self.transport.abort()
+
+    def on_response_complete(self) -> None:
+        """Its client is idle from now on."""
+        super().on_response_complete()
+        if self.holder is None and self in self._all.strangers:
+            self._all.strangers[self] = self._all.strangers.pop(self)
 
     def _be_patient(self, seconds: float) -> None:
         """Wait so long for the rest."""
@@ -103,6 +109,7 @@ class _Protocol(HttpToolsProtocol):
         for scope in self._watching:
             scope.cancel()
         self._lose_patience()
+        self._all.remove(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

@@ -137,7 +137,7 @@ def card_json(card: TaskCard | BadRow) -> bytes:
         where = f"{error.file}:{error.line}: " if error.line is not None else f"{error.file}: "
         problem = str(error).removeprefix(where)
         return BadCard(problem=problem, file=error.file, line=error.line).model_dump_json().encode()
-    head = _Head(split=card.split, digest=card.digest).model_dump_json()
+    head = _Head(split=card.split, digest=card.digest, has_reference=card.has_reference).model_dump_json()
     return f'{head[:-1]},"public":{card.public.model_dump_json()}}}'.encode()
 
 
@@ -146,3 +146,4 @@ class _Head(Frozen):
 
     split: str
     digest: str
+    has_reference: bool | None = None

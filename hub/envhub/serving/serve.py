@@ -45,6 +45,8 @@ class Service:
     python: str | None = None
     """What `{python}` stands for in its env.toml; None is this interpreter."""
     config: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    is_strangers: bool = False
+    """Whether it was installed: its images are then built without a network, unless `config` says otherwise."""
     roles: Mapping[str, ModelConfig | RoleEndpoint] = field(default_factory=dict[str, "ModelConfig | RoleEndpoint"])
     control: str = "127.0.0.1:0"
     """`unix:PATH` or `HOST:PORT`."""
@@ -146,7 +148,7 @@ async def _traced(
 
 async def _host(service: Service, stack: AsyncExitStack) -> EnvironmentHost:
     found = find_environment(service.environment, service.python)
-    config = configured(found, service.config)
+    config = configured(found, service.config, is_strangers=service.is_strangers)
     roles = found.environment.roles(config)
     # Whoever serves by hand means what they name; the hub passes on what a run of several environments was given.
     named = {role for role, asked in service.roles.items() if isinstance(asked, ModelConfig)}

@@ -123,6 +123,7 @@ def _rollouts(of: _Types) -> Columns:
     return [
         ("components", of.components),
         ("metrics", of.metrics),
+        ("suspect", of.text),
         ("feedback", of.text),
         ("verifier", of.text),
         ("verifier_version", of.text),

@@ -36,7 +36,17 @@ from envhub.store.rows import (
     rollout_row,
     turn_rows,
 )
-from envhub.store.schema import APPLICATION_ID, DATABASE, MEDIA, SCHEMA, TABLES, check_schema, damaged
+from envhub.store.schema import (
+    APPLICATION_ID,
+    DATABASE,
+    MEDIA,
+    SCHEMA,
+    TABLES,
+    check_schema,
+    damaged,
+    defend,
+    lacks_suspect,
+)
 
 _DONE = (Outcome.SCORED.value, Outcome.AGENT_FAILED.value)
 """Outcomes that decide a sample; the others are worth another attempt."""
@@ -80,6 +90,7 @@ class RunDatabase:
             "SELECT coalesce(max(id), 0), coalesce(max(seq), 0) FROM rollouts"
         ).fetchone()
         self._live: set[str] = set()
+        self._is_begun = False
         self.done: set[str] = set()
         """The samples that were decided when the run was opened."""
         self.following: dict[str, int] = {}
@@ -93,12 +104,40 @@ class RunDatabase:
             if latest or not is_done:
                 self.following[rollout_id] = latest + 1
 
+    def begin(self) -> None:
+        """Mark the run as running. Until then one that is taken up again is as it was, and stays so if nobody begins.
+
+        Raises:
+            sqlite3.Error: it cannot be written.
+        """
+        if self._is_begun:
+            return
+        connection = self._connection
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if lacks_suspect(connection):
+                connection.execute("ALTER TABLE rollouts ADD COLUMN suspect INTEGER NOT NULL DEFAULT 0")
+            connection.execute("DELETE FROM live")
+            connection.execute("DELETE FROM meta WHERE key IN ('finished_at', 'stopped')")
+            # Makes the WAL exist as soon as the run has begun, so that viewers find a live database.
+            connection.execute("INSERT OR REPLACE INTO meta VALUES ('status', 'running')")
+            connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+        if self.resumed:
+            clear_partial_media(self.directory / MEDIA)
+        self._is_begun = True
+
     def commit(self, batch: Batch) -> list[Rollout]:
         """Write a batch in one transaction; the records that were not there before.
 
         Raises:
             sqlite3.Error: nothing of the batch was kept.
         """
+        self.begin()
         for _, media in batch.rollouts:
             if media:
                 keep_media(self.directory / MEDIA, media)
@@ -186,9 +225,14 @@ class RunDatabase:
         return True
 
     def close(self, status: str) -> None:
-        """End the run and leave a single file that a read-only mount can read; the lock goes whatever happens."""
+        """End the run and leave a single file that a read-only mount can read; the lock goes whatever happens.
+
+        One that was only looked at, as its resumption was refused, has not ended again.
+        """
         connection = self._connection
         try:
+            if not self._is_begun:
+                return
             connection.execute("BEGIN IMMEDIATE")
             ending = {"status": status, "finished_at": json.dumps(time.time())}
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(ending.items()))
@@ -215,7 +259,8 @@ def open_database(directory: Path, *, resolved: dict[str, JsonValue], given: str
     if not resume and path.is_file() and path.stat().st_size:
         raise RunDirectoryError(f"{directory} already holds a run; add --resume to go on with it, or pick another -o")
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        # What a run holds (expected answers, say) is its user's alone, whatever other users the machine has.
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(directory, error) from error
     lock = take_lock(directory)
@@ -225,11 +270,10 @@ def open_database(directory: Path, *, resolved: dict[str, JsonValue], given: str
             _create(directory, resolved, given)
         connection = _connect(path)
         try:
-            if resumed:
-                connection.execute("DELETE FROM live")
-                connection.execute("DELETE FROM meta WHERE key IN ('finished_at', 'stopped')")
-                clear_partial_media(directory / MEDIA)
-            return RunDatabase(directory, connection, lock, resumed=resumed)
+            database = RunDatabase(directory, connection, lock, resumed=resumed)
+            if not resumed:
+                database.begin()
+            return database
         except BaseException:
             connection.close()
             raise
@@ -257,7 +301,8 @@ def _is_run(directory: Path) -> bool:
     if not path.is_file() or not path.stat().st_size:
         return False
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
-        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        defend(connection, path.stat().st_size)
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         if not tables:
             return False
         check_schema(connection, directory)
@@ -272,7 +317,7 @@ def _create(directory: Path, resolved: dict[str, JsonValue], given: str) -> None
         for suffix in ("", "-wal", "-shm", "-journal"):
             name.with_name(name.name + suffix).unlink(missing_ok=True)
     for folder in (MEDIA, "logs"):
-        (directory / folder).mkdir(exist_ok=True)
+        (directory / folder).mkdir(mode=0o700, exist_ok=True)
     (directory / "run.toml").write_text(given, encoding="utf-8")
     _write_resolved(directory, resolved)
     now = time.time()
@@ -284,6 +329,7 @@ def _create(directory: Path, resolved: dict[str, JsonValue], given: str) -> None
         "host": platform.node(),
         "resolved": to_json(resolved).decode(),
     }
+    draft.touch(mode=0o600)  # its WAL gets the same mode
     with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
         connection.executescript(
             f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA}; BEGIN; {TABLES}"
@@ -304,15 +350,14 @@ def _connect(path: Path) -> sqlite3.Connection:
     # One batch at a time, but each in whichever worker thread is free.
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
+        # Says now whether it can be written, and leaves it as it is.
+        connection.executescript("BEGIN IMMEDIATE; ROLLBACK")
         # Safe from a killed process; a power cut may cost the last commits, never the database.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
         connection.execute("PRAGMA cache_size = -16384")
         connection.execute("PRAGMA temp_store = MEMORY")
-        # Makes the WAL exist as soon as the run is open, so that viewers find a live database.
-        connection.execute("INSERT OR REPLACE INTO meta VALUES ('status', 'running')")
     except BaseException:
         connection.close()
         raise

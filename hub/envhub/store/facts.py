@@ -70,6 +70,8 @@ class Summary:
     fault: str | None
     """The first fault, as `boundary:type`."""
     trainable: bool
+    suspect: bool = False
+    """Whether its verifier gave a reason not to trust the reward."""
 
 
 @dataclass(frozen=True, slots=True)

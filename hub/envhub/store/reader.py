@@ -1,5 +1,6 @@
 """Reading a run, live or later: everything a table, a report, a replay or a trainer asks of it."""
 
+import difflib
 import math
 from array import array
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -167,7 +168,10 @@ class RunReader:
             "SELECT * FROM (SELECT DISTINCT rollout_id FROM rollouts WHERE rollout_id < ?1 ORDER BY 1 DESC LIMIT ?2)",
             (wanted, _SUGGESTIONS),
         )
-        raise UnknownNameError("rollout", wanted, [name for (name,) in near], f"(in {self.directory})")
+        names = [name for (name,) in near]
+        # Of thousands of ids the nearest three say enough.
+        close = difflib.get_close_matches(wanted, names, n=3, cutoff=0.0)
+        raise UnknownNameError("rollout", wanted, close, f"(in {self.directory})")
 
     def _record(
         self, connection: Any, row_id: int, body: str, make: Callable[[str, Iterable[Row]], _Made] = rollout_from
@@ -255,6 +259,12 @@ class RunReader:
         with self._source.connect() as connection:
             rows = connection.execute("SELECT outcome, count(*) FROM rollouts WHERE effective GROUP BY outcome")
             return {Outcome(outcome): count for outcome, count in rows}
+
+    def suspects(self) -> int:
+        """How many effective attempts have a suspect score."""
+        with self._source.connect() as connection:
+            (count,) = connection.execute("SELECT count(*) FROM rollouts WHERE effective AND suspect").fetchone()
+            return int(count)
 
     def reward_sums(self) -> tuple[float, int, int]:
         """Over effective attempts: the sum of rewards, how many have a verdict, and how many passed."""

@@ -80,6 +80,7 @@ def rollout_row(rollout: Rollout, row_id: int, seq: int, effective: int) -> list
         rollout.started_at + timings.total,
         None if fault is None else f"{fault.boundary}:{fault.type}",
         int(rollout.trainable),
+        int(score is not None and score.suspect is not None),
         rollout.model_dump_json(exclude=_TURNS),
     ]
 
@@ -175,7 +176,7 @@ def rollout_without_prompts(body: str, rows: Iterable[Row]) -> tuple[Rollout, tu
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 _STOPS = {stop.value: stop for stop in Stop}
 _OUTCOME, _STOP = SUMMARY_COLUMNS.index("outcome"), SUMMARY_COLUMNS.index("stop")
-_BOOLEANS = tuple(SUMMARY_COLUMNS.index(name) for name in ("effective", "passed", "trainable"))
+_BOOLEANS = tuple(SUMMARY_COLUMNS.index(name) for name in ("effective", "passed", "trainable", "suspect"))
 
 
 def summary_from(row: Row) -> Summary:

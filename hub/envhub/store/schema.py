@@ -1,6 +1,8 @@
 """The tables of `run.db`, and which databases are ours to read."""
 
+import re
 import sqlite3
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -52,6 +54,7 @@ CREATE TABLE rollouts (
     finished_at REAL NOT NULL,
     fault TEXT,
     trainable INTEGER NOT NULL,
+    suspect INTEGER NOT NULL DEFAULT 0,
     body TEXT NOT NULL -- the record as JSON, without its turns
 );
 CREATE UNIQUE INDEX rollouts_by_attempt ON rollouts (rollout_id, attempt);
@@ -82,6 +85,11 @@ CREATE TABLE live (
 """
 
 TURN_BITS = 20
+_MOST_TABLES = 100
+_LENGTH = 2**26
+"""What a value may be longer than the file: SQLite puts some together."""
+_STEPS, _STEPS_BYTE, _STRIDE = 100_000_000, 4, 100_000
+"""Steps of SQLite's machine: for a look (about a second), more for each byte of the file, from count to count."""
 
 
 def check_schema(connection: sqlite3.Connection, directory: Path) -> None:
@@ -93,12 +101,68 @@ def check_schema(connection: sqlite3.Connection, directory: Path) -> None:
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
     if application != APPLICATION_ID:
         raise RunDirectoryError(f"{directory / DATABASE} is not the database of a run; move it away")
+    _check_tables(connection, directory)
     schema: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if schema > SCHEMA:
         raise RunDirectoryError(
             f"{directory} was written with run schema {schema}, and this version of envhub knows schemas up to "
             f"{SCHEMA}; use a newer envhub for it, or start a new run in another directory (-o)"
         )
+
+
+def lacks_suspect(connection: sqlite3.Connection) -> bool:
+    """Whether a run was made before scores could be suspect."""
+    return all(column != "suspect" for _, column, *_ in connection.execute("PRAGMA main.table_info(rollouts)"))
+
+
+def read_as_new(connection: sqlite3.Connection) -> None:
+    """Have an older run look like one of this version, for this connection alone."""
+    if lacks_suspect(connection):
+        connection.execute("CREATE TEMP VIEW rollouts AS SELECT *, 0 AS suspect FROM main.rollouts")
+
+
+def defend(connection: sqlite3.Connection, size: int) -> Callable[[], None]:
+    """Let a database whose writer is unknown neither run its own SQL nor keep its reader for good.
+
+    Pages can be linked so that a small file has endless rows, or values of a gigabyte. What is read is bounded by what
+    a file of `size` bytes can hold: the function that is given back begins to count anew, for another look.
+    """
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(size + _LENGTH, 2**31 - 1))
+    most = (_STEPS + _STEPS_BYTE * size) // _STRIDE
+    strides = most
+
+    def is_over() -> bool:
+        nonlocal strides
+        strides -= 1
+        return strides < 0
+
+    def anew() -> None:
+        nonlocal strides
+        strides = most
+
+    connection.set_progress_handler(is_over, _STRIDE)
+    return anew
+
+
+def _check_tables(connection: sqlite3.Connection, directory: Path) -> None:
+    """Tables of a run are tables: a view or a virtual table would run what its writer chose, and perhaps for ever."""
+    kinds = connection.execute("SELECT type, substr(sql, 1, 13) FROM sqlite_master LIMIT ?", (_MOST_TABLES,)).fetchall()
+    is_strange = len(kinds) == _MOST_TABLES or any(
+        kind not in ("table", "index") or (kind == "table" and sql.upper() != "CREATE TABLE ") for kind, sql in kinds
+    )
+    names = re.findall(r"CREATE TABLE (\w+)", TABLES)
+    if is_strange or any(_has_computed_columns(connection, name) for name in names):
+        raise RunDirectoryError(
+            f"{directory / DATABASE} holds views, triggers or computed columns, which no run of envhub has; "
+            "it is not read: ask whoever gave it to you"
+        )
+
+
+def _has_computed_columns(connection: sqlite3.Connection, table: str) -> bool:
+    query = "SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden LIMIT 1"
+    return connection.execute(query, (table,)).fetchone() is not None
 
 
 def damaged(directory: Path, error: Exception) -> RunDirectoryError:

@@ -12,17 +12,19 @@
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from envhub.errors import RunDirectoryError, StoreError
 from envhub.store.lock import is_locked
-from envhub.store.schema import DATABASE, check_schema, damaged
+from envhub.store.schema import DATABASE, check_schema, damaged, defend, read_as_new
 
 _SIBLINGS = ("", "-wal", "-journal")
 _TRIES = 5
 _Stamp = tuple[tuple[int, int, int] | None, ...]
+_Opened = tuple[sqlite3.Connection, Callable[[], None]]
+"""A connection, and what begins to count anew how much is read over it."""
 
 
 class Source:
@@ -31,7 +33,7 @@ class Source:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._path = directory / DATABASE
-        self._settled: tuple[_Stamp, sqlite3.Connection] | None = None
+        self._settled: tuple[_Stamp, _Opened] | None = None
         self._opened: list[sqlite3.Connection] = []
         self._copies: list[Path] = []
 
@@ -45,14 +47,21 @@ class Source:
         """
         try:
             if self.is_live:
-                connection = self._open_live()
+                connection, _ = self._open_live()
                 try:
                     yield connection
                 finally:
                     connection.close()
             else:
-                yield self._open_settled()
+                connection, look_anew = self._open_settled()
+                look_anew()
+                yield connection
         except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                raise RunDirectoryError(
+                    f"{self._path} is given up: reading it goes on for longer than a run of its size can take; "
+                    "it is damaged, or not envhub's"
+                ) from error
             raise StoreError(f"could not read the run in {self.directory}: {error}; try again") from error
         except sqlite3.DatabaseError as error:
             raise damaged(self.directory, error) from error
@@ -70,31 +79,34 @@ class Source:
             shutil.rmtree(copy, ignore_errors=True)
         self._opened, self._copies, self._settled = [], [], None
 
-    def _open_live(self) -> sqlite3.Connection:
+    def _open_live(self) -> _Opened:
         self._require()
         return self._open(self._path)
 
-    def _open_settled(self) -> sqlite3.Connection:
+    def _open_settled(self) -> _Opened:
         self._require()
         stamp = self._stamp()
         if self._settled is not None and self._settled[0] == stamp:
             return self._settled[1]
         path = self._path if self._is_single_file() else self._copy()
-        connection = self._open(path)
-        self._opened.append(connection)
-        self._settled = (stamp, connection)
-        return connection
+        opened = self._open(path)
+        self._opened.append(opened[0])
+        self._settled = (stamp, opened)
+        return opened
 
-    def _open(self, path: Path) -> sqlite3.Connection:
+    def _open(self, path: Path) -> _Opened:
         uri = f"{path.absolute().as_uri()}?mode=ro"
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=5)
         try:
             connection.execute("PRAGMA temp_store = MEMORY")
+            size = sum(stamp[1] for suffix in _SIBLINGS if (stamp := _stamp(path.with_name(DATABASE + suffix))))
+            look_anew = defend(connection, size)
             check_schema(connection, self.directory)
+            read_as_new(connection)
         except BaseException:
             connection.close()
             raise
-        return connection
+        return connection, look_anew
 
     def _require(self) -> None:
         try:

@@ -15,7 +15,7 @@ COLUMNS = (
     *KEYS,
     *("task_digest", "source", "seed", "environment_version", "environment_digest", "environment_bundle"),
     *("environment_dependencies", "agent", "agent_version", "model"),
-    *("outcome", "stop", "reward", "passed", "components", "metrics", "feedback"),
+    *("outcome", "stop", "reward", "passed", "components", "metrics", "suspect", "feedback"),
     *("verifier", "verifier_version", "verifier_digest", "answer"),
     *("turns", "tool_calls", "prompt_tokens", "output_tokens", "cost", "started_at"),
     *(f"{stage}_seconds" for stage in STAGES),

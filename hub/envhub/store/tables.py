@@ -74,6 +74,7 @@ def _rollout_rows(rollout: Rollout) -> Iterator[Row]:
         "model": rollout.model,
         "components": [{"name": name, "value": c.value, "weight": c.weight} for name, c in components.items()],
         "metrics": [{"name": name, "value": value} for name, value in (score.metrics if score else {}).items()],
+        "suspect": score.suspect if score else None,
         "feedback": score.feedback if score else None,
         "verifier": verifier and verifier.name,
         "verifier_version": verifier and verifier.version,

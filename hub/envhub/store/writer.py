@@ -79,6 +79,7 @@ class RunWriter:
         self._status: Status | None = None
         self._failure: StoreError | None = None
         self._is_closing = False
+        self._is_begun = not self.resumed
         self._work, self._records, self._hurry, self._progress = (anyio.Event() for _ in range(4))
         # A thread of its own: those that everyone shares may all be held by environments that block.
         self._thread = anyio.CapacityLimiter(1)
@@ -96,7 +97,8 @@ class RunWriter:
     ) -> AsyncGenerator["RunWriter"]:
         """Create a run or take it up again, and write it until the block is left; `on_commit` hears of durable records.
 
-        Resuming a directory without a run creates one.
+        Resuming a directory without a run creates one. A run that is taken up again is written from its plan or its
+        first record on; whoever refuses to go on with it before that leaves it as it was.
 
         Raises:
             RunDirectoryError: the directory cannot be used as asked.
@@ -152,6 +154,7 @@ class RunWriter:
             StoreError: the store cannot write any more.
         """
         self._check()
+        self._is_begun = True
         while len(self._queue) >= _WAITING_ROLLOUTS or self._bytes >= _WAITING_BYTES:
             self._hurry.set()
             await self._progress.wait()
@@ -172,8 +175,7 @@ class RunWriter:
         if digest not in self._tools:
             self._tools.add(digest)
             self._next.tools[digest] = tools
-            self._facts_asked += 1
-            self._work.set()
+            self._noted()
 
     def set_live(self, rollout_id: str, state: Callable[[], LiveState]) -> None:
         """Show that an attempt has moved on; `state` is asked where it is when that is written, now and then."""
@@ -182,23 +184,24 @@ class RunWriter:
         self._live[rollout_id] = state
 
     def set_plan(self, planned: int | None, bad_rows: int = 0) -> None:
-        """Say how many rollouts the run is to have, None where that is not known, and how many rows make no task."""
+        """Say how many rollouts the run is to have, None where that is not known, and how many rows make no task.
+
+        From here on it is written, also if it was there before.
+        """
+        self._is_begun = True
         self._next.meta["bad_rows"] = str(bad_rows)
         self._next.meta["planned"] = "null" if planned is None else str(planned)
-        self._facts_asked += 1
-        self._work.set()
+        self._noted()
 
     def set_resolved(self, resolved: dict[str, JsonValue], changes: Sequence[str] = ()) -> None:
         """Say what the run is resumed with, and how that differs; what it was created with stays known."""
         self._next.resolved, self._next.changes = resolved, changes
-        self._facts_asked += 1
-        self._work.set()
+        self._noted()
 
     def set_stopped(self, reason: str) -> None:
         """Say why the run ends before everything planned was played."""
         self._next.meta["stopped"] = reason
-        self._facts_asked += 1
-        self._work.set()
+        self._noted()
 
     def set_status(self, status: Status) -> None:
         """Choose how the run will have ended. Without it: failed on an error, interrupted when cancelled."""
@@ -210,6 +213,7 @@ class RunWriter:
         Raises:
             StoreError: the store cannot write any more.
         """
+        self._is_begun = True
         records, facts = self._records_asked, self._facts_asked
         while self._records_kept < records or self._facts_kept < facts:
             self._check()
@@ -217,6 +221,12 @@ class RunWriter:
             self._records.set()
             await self._progress.wait()
         self._check()
+
+    def _noted(self) -> None:
+        """A fact is to be written: now, or once the run has begun."""
+        self._facts_asked += 1
+        if self._is_begun:
+            self._work.set()
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -241,7 +251,7 @@ class RunWriter:
         if not self._is_closing:
             await self._work.wait()
         if self._is_closing:
-            return bool(self._queue or self._facts_kept < self._facts_asked)
+            return self._is_begun and bool(self._queue or self._facts_kept < self._facts_asked)
         if not self._queue:
             with anyio.CancelScope(deadline=self._live_written + _LIVE_SECONDS):
                 await self._records.wait()

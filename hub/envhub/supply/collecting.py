@@ -183,9 +183,9 @@ async def _opened(
                     accept_changes(directory, writer, opened)
                     if limits is not None:
                         limits.used = used_so_far(directory)
+                policy = Policy(await _version(ledger, directory, rules, policy_version))
                 write_lock(opened.lock, directory / LOCK)
                 writer.set_plan(None)
-                policy = Policy(await _version(ledger, directory, rules, policy_version))
                 desk = Desk(rules, bounds, policy, ledger.note, filters)
                 desks.append(desk)
                 gate, model = Gate(policy), opened.model
@@ -194,7 +194,7 @@ async def _opened(
                 breaker = Breaker(live, source)
                 desk.break_off = breaker.break_off
                 feeder = Feeder(source, desk, gated, writer, ledger, directory)
-                pool = _pool(plan, opened, bounds, writer.run_id, credentials, stop)
+                pool = _pool(opened, bounds, writer.run_id, credentials, stop)
                 live.parts = run_parts(opened, writer, pool)
                 live.begin(facts_of(opened, directory, writer.run_id, None), pool)
                 sink = StampingSink(writer, live, limits, desk, gate)
@@ -236,10 +236,9 @@ async def _version(ledger: Ledger, directory: Path, rules: SupplyRules, given: i
     return version
 
 
-def _pool(
-    plan: Plan, opened: OpenPlan, bounds: Bounds, run_id: str, credentials: Credentials, stop: StopSignal
-) -> Pool:
+def _pool(opened: OpenPlan, bounds: Bounds, run_id: str, credentials: Credentials, stop: StopSignal) -> Pool:
     # More players than there may be samples would only wake each other.
-    concurrency = min(plan.request.concurrency, bounds.outstanding * bounds.samples)
-    plan = replace(plan, request=plan.request.model_copy(update={"concurrency": concurrency}))
-    return pool_of(plan, opened, run_id, credentials, stop)
+    request = opened.plan.request
+    concurrency = min(request.concurrency, bounds.outstanding * bounds.samples)
+    plan = replace(opened.plan, request=request.model_copy(update={"concurrency": concurrency}))
+    return pool_of(replace(opened, plan=plan), run_id, credentials, stop)

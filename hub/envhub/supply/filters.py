@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from envhub.errors import SupplyError
+from envhub.errors import SupplyError, describe
 from envhub.supply.group import RolloutGroup
 
 GroupFilter = Callable[[RolloutGroup], bool]
@@ -50,7 +50,7 @@ def first_against(filters: Sequence[GroupFilter], group: RolloutGroup) -> str | 
         except Exception as error:
             raise SupplyError(
                 f"group filter {name_of(keep)!r} broke on group {group.group_id} with rewards "
-                f"{group.rewards}: {type(error).__name__}: {error}"
+                f"{group.rewards}: {describe(error)}"
             ) from error
         if not is_kept:
             return name_of(keep)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import anyio
 
-from envhub.protocols import Model, ModelReply, ModelRequest
+from envhub.protocols import Model, ModelReply, ModelRequest, PricedModel
 from envhub.supply.policy import Policy
 
 
@@ -111,6 +111,10 @@ class GatedModel:
     def name(self) -> str:
         """The model's own."""
         return self._model.name
+
+    def cost_of(self, prompt_tokens: int, output_tokens: int) -> float | None:
+        """US dollars, at the list price or the one that was given; None where there is none."""
+        return self._model.cost_of(prompt_tokens, output_tokens) if isinstance(self._model, PricedModel) else None
 
     async def generate(self, request: ModelRequest) -> ModelReply:
         """Answer one request, once the gate is open; the time before that is not the request's.

@@ -121,7 +121,7 @@ async def _opened(
             writer.set_plan(None)
             gate = Gate(orders.policy)
             gated = opened if opened.model is None else replace(opened, model=GatedModel(opened.model, gate))
-            pool = pool_of(plan, gated, writer.run_id, credentials, stop)
+            pool = pool_of(gated, writer.run_id, credentials, stop)
             live.parts = run_parts(gated, writer, pool)
             live.begin(facts_of(gated, directory, writer.run_id, None), pool)
             sink = StampingSink(writer, live, limits, orders, gate)

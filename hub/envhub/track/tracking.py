@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from envhub.engine.run import Observer
-from envhub.errors import HubError, first_error
+from envhub.errors import HubError, describe, first_error
 from envhub.rollout import Rollout
 from envhub.statistics import RunningMeans
 from envhub.store import open_run
@@ -95,7 +95,7 @@ class _Pen:
             with suppress(Exception):  # a full disk refuses the last bytes, too, and nobody needs to hear it twice
                 self._resources.close()
             # Without a traceback: what a service says of a refused key may hold the key.
-            self._complain(f"the tracker {self.name!r} failed and draws no more: {type(error).__name__}: {error}")
+            self._complain(f"the tracker {self.name!r} failed and draws no more: {describe(error)}")
 
 
 class Tracking:

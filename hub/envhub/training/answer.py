@@ -17,21 +17,24 @@ Answer = str | Sequence[Message] | Sequence[Mapping[str, Any]]
 _MARK = re.compile(r"<\|[^<>|]+\|>|</s>|<eos>|<end_of_turn>")
 _MARK_LENGTH = 100
 """The longest that a special token is written."""
+_MOST_MARKS = 1000
 
 
 def without_end_marks(text: str) -> str:
     """What was said, without the special tokens that end a turn and the white space around them; else as it is.
 
-    Each letter is looked at once: what a policy writes may be nothing but white space, or marks without end.
+    Each letter is looked at once: what a policy writes may be nothing but white space, or marks without end, of which
+    the last thousand are taken off.
     """
     found, end = len(text), len(text)
-    while True:
+    for _ in range(_MOST_MARKS):
         while end and text[end - 1].isspace():
             end -= 1
         begin = text.rfind("<", max(0, end - _MARK_LENGTH), end)
         if begin < 0 or _MARK.fullmatch(text, begin, end) is None:
             return text[:end] if found < len(text) else text
         found = end = begin
+    return text[:end]
 
 
 def submission_of_answer(answer: Answer) -> Submission:

@@ -51,20 +51,21 @@ def batch_rows(
     partial: bool = False,
     policy_version: int | None = None,
     max_staleness: int = 0,
+    suspect: bool = False,
 ) -> BatchRows:
     """The training rows of whole groups, with advantages.
 
     A group that lacks members (unless `partial`), or has one that must not be learnt from, makes no rows at all: the
     others' advantages would be measured against the wrong baseline. With a `policy_version`, tokens more than
     `max_staleness` versions older are masked (`mask_stale`), and rows left without any are dropped; a group of which
-    nothing is left is refused as stale.
+    nothing is left is refused as stale. With `suspect`, rewards that their verifier calls suspect count, too.
     """
     rows: list[tuple[TrainingRow, float]] = []
     refusals: list[Refused] = []
     for group in groups:
-        refused = _why_refused(group, need, partial)
+        refused = _why_refused(group, need, partial, suspect)
         if refused is None:
-            made = _rows(group, method, need, credit)
+            made = _rows(group, method, need, credit, suspect)
             if policy_version is not None:
                 made = _fresh(made, policy_version, max_staleness)
             if not made:
@@ -76,20 +77,23 @@ def batch_rows(
     return BatchRows(rows, refusals)
 
 
-def _why_refused(group: Group, need: Need, partial: bool) -> Refused | None:
+def _why_refused(group: Group, need: Need, partial: bool, suspect: bool) -> Refused | None:
     members, wanted = group.rollouts, group.size
     if not members or (len(members) < wanted and not partial):
         said = f"group {group.group_id} has {len(members)} of {wanted} members that can be learnt from"
         return Refused(Refusal.INCOMPLETE_GROUP, said)
-    return next((refused for member in members if (refused := why_refused(member, need)) is not None), None)
+    found = (why_refused(member, need, suspect=suspect) for member in members)
+    return next((refused for refused in found if refused is not None), None)
 
 
-def _rows(group: Group, method: GroupMethod, need: Need, credit: Credit) -> list[tuple[TrainingRow, float]]:
+def _rows(
+    group: Group, method: GroupMethod, need: Need, credit: Credit, suspect: bool
+) -> list[tuple[TrainingRow, float]]:
     advantages = group_advantages([member.reward for member in group.rollouts], method)
     made: list[tuple[TrainingRow, float]] = []
     for member, advantage in zip(group.rollouts, advantages, strict=True):
         assert advantage is not None, "who is not scored is refused"
-        made += [(row, advantage) for row in training_rows(member, credit, need=need)]
+        made += [(row, advantage) for row in training_rows(member, credit, need=need, suspect=suspect)]
     return made
 
 

@@ -114,7 +114,10 @@ class DataSet:
                 left_out.add(Refusal.CORRUPT.value, record.name, record.problem)
             elif (rejected := recipe.filters.rejects_task(record)) is not None:
                 left_out.add(rejected[0].value, record.rollout_id, rejected[1])
-            elif not recipe.untrainable and (refused := why_refused(record, recipe.need)) is not None:
+            elif (
+                not recipe.untrainable
+                and (refused := why_refused(record, recipe.need, suspect=recipe.suspect)) is not None
+            ):
                 left_out.refuse(refused)
             else:
                 self._meet(record.model)

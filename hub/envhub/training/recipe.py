@@ -56,6 +56,8 @@ class Recipe:
     """Whether `groups` takes groups of which members are missing or may not be learnt from."""
     untrainable: bool = False
     """Whether `atif` also shows what must not be learnt from, marked so."""
+    suspect: bool = False
+    """Whether rollouts are taken whose verifier gave a reason not to trust their reward."""
     all_attempts: bool = False
     """Whether `atif` also shows attempts that others took the place of."""
     mixed_models: bool = False

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Literal
 
 from envhub.errors import UsageError
-from envhub.rollout import Outcome, Rollout, Turn
+from envhub.rollout import SUSPECT, Outcome, Rollout, Turn
 
 Need = Literal["tokens", "logprobs", "text"]
 """What a trainer learns from: token ids, ids with the sampler's log-probabilities, or words."""
@@ -19,6 +19,8 @@ class Refusal(StrEnum):
     """No verdict: a boundary broke, or it was cancelled. Never a zero."""
     PRIVILEGED = "privileged"
     """It played the reference solution."""
+    SUSPECT = "suspect"
+    """Its verifier gave a reason not to trust its reward."""
     HELPED = "helped"
     """A person told the agent something."""
     NO_TURNS = "no_turns"
@@ -58,8 +60,8 @@ class NotTrainable(UsageError):
         self.refused = refused
 
 
-def why_refused(rollout: Rollout, need: Need = "logprobs") -> Refused | None:
-    """Why a rollout must not be learnt from; None when it may.
+def why_refused(rollout: Rollout, need: Need = "logprobs", *, suspect: bool = False) -> Refused | None:
+    """Why a rollout must not be learnt from; None when it may. With `suspect`, a reward that is suspect is no reason.
 
     The record is looked at itself, not only its flag: one that was edited, cut or made elsewhere is no better for it.
     """
@@ -69,6 +71,8 @@ def why_refused(rollout: Rollout, need: Need = "logprobs") -> Refused | None:
 
     if rollout.outcome is not Outcome.SCORED or rollout.score is None:
         return refused(Refusal.UNSCORED, f"it was not scored: {rollout.outcome.value}")
+    if rollout.score.suspect is not None and not suspect:
+        return refused(Refusal.SUSPECT, f"its score is suspect: {rollout.score.suspect}")
     if rollout.told:
         return refused(Refusal.HELPED, "a person told its agent something while it played")
     if not rollout.turns:
@@ -83,7 +87,8 @@ def why_refused(rollout: Rollout, need: Need = "logprobs") -> Refused | None:
         if (found := _why_turn_refused(turn, rollout.model, need)) is not None:
             refusal, problem = found
             return refused(refusal, f"turn {turn.index} {problem}")
-    if need == "logprobs" and not rollout.trainable:
+    is_asked_for = suspect and (rollout.trainable_reason or "").startswith(SUSPECT)
+    if need == "logprobs" and not rollout.trainable and not is_asked_for:
         return refused(Refusal.FILTERED, rollout.trainable_reason or "its record says it is not to be learnt from")
     return None
 

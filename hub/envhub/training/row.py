@@ -83,13 +83,17 @@ class TrainingRow:
 _CUT = (Stop.TURN_LIMIT, Stop.TOKEN_LIMIT, Stop.TIME_LIMIT, Stop.COST_LIMIT, Stop.CONTEXT_LIMIT, Stop.INTERRUPTED)
 
 
-def training_rows(rollout: Rollout, credit: Credit = WHOLE, *, need: Need = "logprobs") -> list[TrainingRow]:
+def training_rows(
+    rollout: Rollout, credit: Credit = WHOLE, *, need: Need = "logprobs", suspect: bool = False
+) -> list[TrainingRow]:
     """The rows of a rollout: one where every prompt went on from what was sampled, more where it forked.
+
+    With `suspect`, also of one whose reward its verifier calls suspect.
 
     Raises:
         NotTrainable: it is not to be learnt from; says why, by name.
     """
-    if (refused := why_refused(rollout, need)) is not None:
+    if (refused := why_refused(rollout, need, suspect=suspect)) is not None:
         raise NotTrainable(refused)
     rows, returns = segments(rollout), turn_returns(rollout, credit)
     return [TrainingRow(rollout, segment, index, len(rows), returns) for index, segment in enumerate(rows)]

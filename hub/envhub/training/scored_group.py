@@ -1,46 +1,46 @@
 """One task's samples as a data set takes them, and where they come from."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mcp_types import Tool
 from pydantic import ValidationError
 
 from envhub.errors import UnknownNameError
-from envhub.rollout import Rollout
+from envhub.rollout import Rollout, Turn
 from envhub.store.media import media_name
 from envhub.store.reader import RunReader
 from envhub.store.schema import MEDIA
 from envhub.training.conversation import tool_schemas
+from envhub.training.shown import shown_tools
 
 
 class RunSource:
-    """What rollouts of a run refer to: the tools they were offered, the pictures they saw."""
+    """What rollouts of a run refer to: the tools they were shown, the pictures they saw."""
 
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
-        self._tools: dict[str, str | None] = {}
+        self._tools: dict[str, tuple[Tool, ...]] = {}
         self._media = reader.directory.resolve() / MEDIA
 
-    def tools(self, rollout: Rollout) -> str | None:
-        """The tools it was offered, as JSON text; None where it was offered none.
+    def tools(self, rollout: Rollout, turns: Sequence[Turn]) -> str | None:
+        """The tools its model was shown in a conversation, as JSON text; None where it was shown none.
 
         Raises:
             ValueError: the run has lost them.
         """
         digest = rollout.tools_digest
-        if digest is None:
-            return None
-        if digest not in self._tools:
+        if digest is not None and digest not in self._tools:
             self._tools[digest] = self._read(digest)
-        return self._tools[digest]
+        shown = shown_tools(rollout, turns, () if digest is None else self._tools[digest])
+        return tool_schemas(shown) if shown else None
 
-    def _read(self, digest: str) -> str | None:
+    def _read(self, digest: str) -> tuple[Tool, ...]:
         try:
-            found = self._reader.tools(digest)
+            return tuple(self._reader.tools(digest))
         except (UnknownNameError, ValidationError) as error:
             raise ValueError(f"the tools it was offered ({digest[:19]}…) are not in its run") from error
-        return tool_schemas(found) if found else None
 
     def media(self, digest: str) -> Path:
         """Where the bytes of a picture lie.

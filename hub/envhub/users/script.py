@@ -10,6 +10,9 @@ from envhub.frozen import Frozen
 from envhub.messages import Message, user
 from envhub.users.user import words_of
 
+MOST_HEARD = 20_000
+"""Characters of what an agent says at a time: patterns are looked for in no more."""
+
 
 class Cue(Frozen):
     """What the user says when the agent's words match; all cues that match are answered at once, in order."""
@@ -60,7 +63,7 @@ class ScriptedUser:
 
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
         """Answer what the agent has said since; None when the user leaves."""
-        said = None if self.is_done else self._answer(words_of(messages))
+        said = None if self.is_done else self._answer(words_of(messages)[:MOST_HEARD])
         if said is None:
             self.is_done = True
             return None

@@ -21,7 +21,7 @@ _KINDS: dict[str, Kind] = {
     "rollout_id": "text",
     **dict.fromkeys(("group_id", "environment", "split", "task_id", "source", "outcome", "stop", "fault"), "words"),
     **dict.fromkeys(("seq", "sample", "attempt", "turns", "tool_calls", "prompt_tokens", "output_tokens"), "whole"),
-    **dict.fromkeys(("effective", "passed", "trainable"), "flag"),
+    **dict.fromkeys(("effective", "passed", "trainable", "suspect"), "flag"),
 }
 KINDS: dict[str, Kind] = {name: _KINDS.get(name, "real") for name in SUMMARY_COLUMNS}
 """What each column holds. `words` repeat, `text` does not; a `real` or `flag` may be absent, as `words` may."""

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar, cast
 
 from pydantic import ValidationError
 
-from envhub.errors import RunDirectoryError
+from envhub.errors import RunDirectoryError, describe
 from envhub.rollout import Rollout
 from envhub.store import LiveState, RunInfo, RunReader
 from envhub.store.facts import ShownStatus
@@ -179,7 +179,7 @@ class RunFeed:
         except (TypeError, ValueError, KeyError, OverflowError, struct.error, ValidationError) as error:
             raise RunDirectoryError(
                 f"the run in {self.directory} holds what this version of envhub does not write "
-                f"({type(error).__name__}: {error}); it is damaged, or not envhub's"
+                f"({describe(error)}); it is damaged, or not envhub's"
             ) from error
 
     @property

@@ -85,6 +85,7 @@ def scan(database: str, pattern: re.Pattern[str], after: int, patience: float) -
     last, searched = after, 0
     uri = f"{Path(database).absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5)) as connection:
+        connection.execute("PRAGMA trusted_schema = OFF")
         rows = connection.execute("SELECT id FROM rollouts WHERE id > ? ORDER BY id LIMIT ?", (after, _MOST)).fetchall()
         for (row,) in rows:
             try:

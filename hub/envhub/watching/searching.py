@@ -1,8 +1,8 @@
 """A regular expression looked for in the transcripts of a run, which may go on meanwhile."""
 
 import json
+import os
 import re
-import sys
 import warnings
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -16,7 +16,9 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from envhub.errors import StoreError, UsageError
+from envhub.interpreter import PYTHON
 from envhub.live.plain import plain_name
+from envhub.secret_variables import clean_environment
 from envhub.store.source import Source
 from envhub.watching import scanning
 from envhub.watching.columns import Columns
@@ -113,8 +115,10 @@ async def search_transcripts(
     slow = 0
     expression = {"pattern": pattern.pattern, "flags": pattern.flags & ~re.UNICODE}
     try:
-        command = [sys.executable, "-I", scanning.__file__]
-        async with await anyio.open_process(command, stderr=DEVNULL, start_new_session=True) as process:
+        command = [*PYTHON, "-I", scanning.__file__]
+        async with await anyio.open_process(
+            command, stderr=DEVNULL, start_new_session=True, env=clean_environment(os.environ)
+        ) as process:
             try:
                 answers = BufferedByteReceiveStream(_output(process))
                 while True:

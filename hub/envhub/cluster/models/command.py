@@ -9,7 +9,7 @@ from pathlib import Path
 
 from envhub.cluster.models.spec import SERVER_KEY_VARIABLE, ModelSpec
 from envhub.errors import ConfigError, UsageError
-from envhub.hosting.remote.program import clean_environment
+from envhub.secret_variables import clean_environment
 
 PROGRAM = "vllm"
 OURS = {

@@ -24,8 +24,9 @@ from envhub.cluster.start import open_cluster
 from envhub.engine.pool_options import RayOptions
 from envhub.errors import HubError, UsageError
 from envhub.frozen import Frozen
-from envhub.hosting.remote.program import clean_environment
+from envhub.interpreter import PYTHON
 from envhub.loop import run_async
+from envhub.secret_variables import clean_environment
 
 START_SECONDS = 120.0
 STOP_SECONDS = 30.0
@@ -76,8 +77,8 @@ async def ensure_head(folder: Path, note: Callable[[str], None]) -> Head:
         _head_path(folder).unlink()
     log = folder / "logs" / "head.log"
     log.parent.mkdir(mode=0o700, exist_ok=True)
-    argv = [sys.executable, "-I", guard.__file__, str(_GRACE_SECONDS)]
-    argv += [sys.executable, "-m", __name__, str(folder)]
+    argv = [*PYTHON, "-I", guard.__file__, str(_GRACE_SECONDS)]
+    argv += [*PYTHON, "-m", __name__, str(folder)]
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
         process = subprocess.Popen(  # noqa: ASYNC220 — it is to outlive this process, and nobody here waits for it
             argv,

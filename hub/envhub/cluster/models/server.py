@@ -3,7 +3,6 @@
 import logging
 import signal
 import subprocess
-import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -17,6 +16,7 @@ from anyio.abc import Process
 from envhub.cluster.models import guard
 from envhub.cluster.models.command import Command
 from envhub.cluster.models.counters import Counts, read_counts
+from envhub.interpreter import PYTHON
 
 TAIL_LINES = 30
 """Of its last words, so many are told."""
@@ -140,7 +140,7 @@ async def open_server(
     command: Command, base_url: str, log: Path, grace_seconds: float, mask: Callable[[str], str]
 ) -> AsyncGenerator[Server]:
     """Start a server; on the way out it is ended, with whatever it started."""
-    argv = [sys.executable, "-I", guard.__file__, str(grace_seconds), *command.argv]
+    argv = [*PYTHON, "-I", guard.__file__, str(grace_seconds), *command.argv]
     process = await anyio.open_process(
         argv,
         stdin=subprocess.PIPE,

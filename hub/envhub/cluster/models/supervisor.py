@@ -13,7 +13,7 @@ from envhub.cluster.models.command import build_command
 from envhub.cluster.models.counters import Counts, Rate
 from envhub.cluster.models.server import Server, open_server
 from envhub.cluster.models.spec import ModelSpec, Secrets, log_path
-from envhub.errors import HubError
+from envhub.errors import HubError, said
 from envhub.models.registered import ServerRow, ServerState
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class Supervisor:
         try:
             await self._keep()
         except HubError as error:
-            self._fail(str(error))
+            self._fail(said(error))
         except OSError as error:
             self._fail(f"the server could not be started: {error}")
         finally:

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from envhub.errors import ConfigError
+from envhub.errors import ConfigError, describe
 from envhub.gateway.seam.dialect import Problem, Refused
 from envhub.models.litellm_package import import_litellm
 
@@ -89,7 +89,7 @@ def _translated(translate: Any) -> Any:
     except ValueError:
         raise
     except Exception as error:
-        raise ValueError(f"the request is not understood ({type(error).__name__}: {error})") from error
+        raise ValueError(f"the request is not understood ({describe(error)})") from error
 
 
 @cache

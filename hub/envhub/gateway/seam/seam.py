@@ -152,7 +152,11 @@ class _Call:
         out = self._out = _Stream(self._dialect, asked, self._number(), self._send) if asked.is_stream else None
         try:
             reply = delivery.reply = await exposure.seat.ask(
-                asked.messages, asked.tools, asked_for=_asked_for(asked), stream=None if out is None else out.stream
+                asked.messages,
+                asked.tools,
+                asked_for=_asked_for(asked),
+                stream=None if out is None else out.stream,
+                left=partial(setattr, delivery, "reply"),
             )
         except (EpisodeStop, EpisodeError) as error:
             problem = _problem(error)

@@ -9,8 +9,9 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from envhub.engine.cost_limits import check_limits
 from envhub.engine.item import Cast, Exposing, Item
-from envhub.engine.open_plan import OpenEnvironment, OpenPlan, check_limits
+from envhub.engine.open_plan import OpenEnvironment, OpenPlan
 from envhub.errors import ConfigError, HubError, StoreError, TaskError, UnknownNameError
 from envhub.gateway.gateway import Gateway
 from envhub.gateway.service.dealer import Dealer

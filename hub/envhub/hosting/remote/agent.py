@@ -20,7 +20,7 @@ from envhub.hosting.remote.connection import Connection
 from envhub.hosting.toolbox import REPLY, SUBMIT
 from envhub.limits import Deadlines
 from envhub.messages import Message
-from envhub.tools import text_result
+from envhub.tools import is_last, text_result
 
 PROTOCOL_VERSION = "2026-07-28"
 _META = {
@@ -97,7 +97,7 @@ class RemotePlane:
         except PydanticSerializationError as error:  # lone surrogates, endless nesting
             return text_result(f"the arguments are not JSON: {error}", is_error=True)
         result = await self._exchange(body, name)
-        if name == SUBMIT and not result.is_error:
+        if (name == SUBMIT and not result.is_error) or is_last(result):
             self._sealed.is_set = True
         return result
 

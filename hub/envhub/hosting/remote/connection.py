@@ -12,7 +12,16 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticSerializationError
 from yarl import URL
 
-from envhub.errors import AgentError, ConfigError, CredentialError, EpisodeError, HubError, NotOffered, TaskError
+from envhub.errors import (
+    AgentError,
+    ConfigError,
+    CredentialError,
+    EpisodeError,
+    HubError,
+    NotOffered,
+    TaskError,
+    describe,
+)
 from envhub.hosting.control import Failure, error_of
 from envhub.hosting.host import CONTRACT_VERSION
 from envhub.models.address import is_loopback
@@ -141,7 +150,7 @@ class Connection:
             why = os.strerror(code) if code else str(error.os_error) or type(error.os_error).__name__
             raise self.fault(f"cannot be reached ({what}: no connection to {self._base}: {why})") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise self.fault(f"is gone ({what}: {type(error).__name__}: {error})") from error
+            raise self.fault(f"is gone ({what}: {describe(error)})") from error
 
     async def _read(self, response: aiohttp.ClientResponse, what: str) -> bytes:
         length = response.content_length

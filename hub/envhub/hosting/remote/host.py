@@ -54,6 +54,7 @@ class RemoteTask:
     split: str
     digest: str
     seed: int
+    has_reference: bool | None = None
 
     @property
     def key(self) -> TaskKey:
@@ -193,7 +194,8 @@ class RemoteHost:
 
 def _task(card: Card, seed: int) -> RemoteTask:
     try:
-        return RemoteTask(RemotePublic.model_validate(card.public), card.split, card.digest, seed)
+        public = RemotePublic.model_validate(card.public)
+        return RemoteTask(public, card.split, card.digest, seed, card.has_reference)
     except ValidationError as error:
         told = error.errors(include_url=False)[0]
         raise ServerFault(f"the environment server listed what is no task: {told['loc']} {told['msg']}") from None

@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 from pydantic import ValidationError
 
-from envhub.errors import HubError, TaskError
+from envhub.errors import HubError, TaskError, said
 from envhub.hosting.control import Failure, error_of
 from envhub.hosting.launch import ServeOrder, ServerReady
 from envhub.hosting.remote.program import OURS, Program
@@ -210,7 +210,7 @@ async def start(name: str, program: Program = OURS) -> ServerProcess:
             env=program.environment(os.environ),
         )
     except OSError as error:
-        raise TaskError(f"the server of {name!r} could not be started: {error}") from error
+        raise TaskError(f"the server of {name!r} could not be started: {said(error)}") from error
     _running.add(process.pid)
     return ServerProcess(process, name)
 

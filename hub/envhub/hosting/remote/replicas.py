@@ -175,7 +175,7 @@ async def serve_replicas(
         TaskError: a server does not come up.
     """
     supervisors = [
-        Supervisor(new_order(target, settings, roles, traces, program.python), program=program) for _ in range(count)
+        Supervisor(new_order(target, settings, roles, traces, program), program=program) for _ in range(count)
     ]
     infos: dict[str, EnvironmentInfo] = {}
     try:

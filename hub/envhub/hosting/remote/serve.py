@@ -245,12 +245,13 @@ def new_order(
     settings: Mapping[str, JsonValue],
     roles: Mapping[str, RoleEndpoint],
     traces: str | None = None,
-    python: str | None = None,
+    program: Program = OURS,
 ) -> ServeOrder:
     """An order for one server, with a credential that no other has."""
     return ServeOrder(
         environment=target,
-        python=python,
+        python=program.python,
+        is_strangers=program.is_strangers,
         config=dict(settings),
         roles=dict(roles),
         control_token=secrets.token_urlsafe(32),
@@ -274,7 +275,7 @@ async def serve(
         UsageError: the environment or its configuration is refused.
         TaskError: the server does not come up.
     """
-    supervisor = Supervisor(new_order(target, settings, roles, traces, program.python), program=program)
+    supervisor = Supervisor(new_order(target, settings, roles, traces, program), program=program)
     try:
         async with anyio.create_task_group() as tasks:
             info = await tasks.start(supervisor.run)

@@ -102,6 +102,10 @@ class Router:
         ours = [replica.status(self.name) for replica in self.replicas.all]
         return (*ours, *(status for fallback in self.fallbacks for status in fallback.status()))
 
+    def cost_of(self, prompt_tokens: int, output_tokens: int) -> float | None:
+        """US dollars, at the list price or the one that was given; None where there is none."""
+        return None if self._price is None else self._price.cost(prompt_tokens, output_tokens)
+
     async def generate(self, request: ModelRequest) -> ModelReply:
         """Answer one request within its timeout: waits, retries, other servers and fallbacks included.
 
@@ -272,9 +276,11 @@ class Router:
         if seconds is None:
             return ModelError(f"{self.name}: the call's time was over while its server was on trial after an outage")
         last = max(self.replicas.all, key=lambda replica: replica.down_since)
-        servers = "its server does not answer" if len(self.replicas) == 1 else "none of its servers answers"
+        servers = "its server gives no answer" if len(self.replicas) == 1 else "none of its servers gives an answer"
         status = last.problem.status if last.problem is not None else None
-        return ModelError(f"{self.name}: {servers}, for {seconds:.3g} s by now; {last.problem}", status=status)
+        return ModelError(
+            f"{self.name}: {servers} that can be used, for {seconds:.3g} s by now; {last.problem}", status=status
+        )
 
     async def _call(self, replica: Replica, begun: Begun, request: ModelRequest) -> ModelReply:
         """One try at one server, booked in and out whatever comes."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 import anyio
 from mcp_types import Tool
 
-from envhub.errors import ContextLimitError, HubError, ModelError, first_error
+from envhub.errors import ContextLimitError, HubError, ModelError, describe, first_error
 from envhub.messages import Message
 from envhub.models.tokens.chat import ChatFormat, PromptedChatFormat, ShowingChatFormat
 from envhub.models.tokens.engine import Sampled, TokenEngine
@@ -116,7 +116,7 @@ class TokenModel:
             except (HubError, TimeoutError):
                 raise
             except Exception as error:  # a seam: engines are anyone's
-                raise ModelError(f"{self._name}: the engine failed: {type(error).__name__}: {error}") from error
+                raise ModelError(f"{self._name}: the engine failed: {describe(error)}") from error
             sampled = sampled.and_then(more) if breaks else more
             if not sampled.is_broken_off:
                 return sampled

@@ -21,9 +21,11 @@ class Spoken(NamedTuple):
 ToolParser = Callable[[str, Sequence[Tool]], Spoken]
 """Takes an answer's text apart, given the tools that were shown; what it does not understand it leaves in the words."""
 
-_BLOCK = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
-_FUNCTION = re.compile(r"\A\s*<function=([^>\n]+)>(.*?)(?:</function>\s*|\Z)\Z", re.DOTALL)
-_PARAMETER = re.compile(r"<parameter=([^>\n]+)>(.*?)(?:</parameter>|(?=<parameter=)|\Z)", re.DOTALL)
+# Names cannot hold what begins the next mark: looking for each one's end stays linear.
+_FUNCTION = re.compile(r"\s*+<function=([^<>\n]+)>")
+_PARAMETER = re.compile(r"<parameter=([^<>\n]+)>")
+_SPACES = re.compile(r"\s*+")
+_OPENING, _CLOSING = "<tool_call>", "</tool_call>"
 _PLAIN = frozenset({"string", "str", "text"})
 
 
@@ -42,19 +44,21 @@ def llama3_json(text: str, tools: Sequence[Tool]) -> Spoken:
     """An answer that is nothing but `{"name": …, "parameters": …}`, several apart by `;`: Llama 3.1 and later."""
     rest, requests = text.strip().removeprefix("<|python_tag|>").strip(), list[ToolRequest]()
     decoder = json.JSONDecoder()
-    while rest:
+    at = 0
+    while at < len(rest):
         try:
-            found, end = decoder.raw_decode(rest)
+            found, end = decoder.raw_decode(rest, at)
         except (ValueError, RecursionError):
             return Spoken(text)
         request = _call(found, "parameters") or _call(found, "arguments")
         if request is None:
             return Spoken(text)
         requests.append(request)
-        rest = rest[end:].lstrip()
-        if rest and not rest.startswith(";"):
-            return Spoken(text)
-        rest = rest.removeprefix(";").lstrip()
+        at = _after_spaces(rest, end)
+        if at < len(rest):
+            if rest[at] != ";":
+                return Spoken(text)
+            at = _after_spaces(rest, at + 1)
     return Spoken("", tuple(requests)) if requests else Spoken(text)
 
 
@@ -95,13 +99,14 @@ def _blocks(text: str, read: Callable[[str], ToolRequest | None]) -> Spoken:
     """
     requests = list[ToolRequest]()
     words, end = list[str](), 0
-    for block in _BLOCK.finditer(text):
-        request = read(block[1])
+    while (start := text.find(_OPENING, end)) >= 0:
+        close = text.find(_CLOSING, start)
+        request = read(text[start + len(_OPENING) : close if close >= 0 else len(text)])
         if request is None:
             return Spoken(text)
-        words.append(text[end : block.start()])
+        words.append(text[end:start])
         requests.append(request)
-        end = block.end()
+        end = close + len(_CLOSING) if close >= 0 else len(text)
     if not requests:
         return Spoken(text)
     words.append(text[end:])
@@ -134,10 +139,16 @@ def _xml_call(block: str, schemas: dict[str, dict[str, Any]]) -> ToolRequest | N
         return None
     properties: dict[str, Any] = schemas.get(name, {}).get("properties") or {}
     arguments: dict[str, object] = {}
-    for parameter in _PARAMETER.finditer(function[2]):
+    body = block[function.end() :]
+    if (closed := body.rstrip()).endswith("</function>"):
+        body = closed.removesuffix("</function>")
+    for parameter in _PARAMETER.finditer(body):
         key = parameter[1].strip()
+        following = body.find("<parameter=", parameter.end())
+        last = following if following >= 0 else len(body)
+        close = body.find("</parameter>", parameter.end(), last)
         # One line break after the opening mark and one before the closing one are layout.
-        value = parameter[2].removeprefix("\n").removesuffix("\n")
+        value = body[parameter.end() : close if close >= 0 else last].removeprefix("\n").removesuffix("\n")
         arguments[key] = _value(value, properties.get(key))
     return ToolRequest(id="", name=name, arguments=_dumped(arguments))
 
@@ -151,6 +162,11 @@ def _value(text: str, schema: object) -> object:
         return cast(object, json.loads(text))
     except (ValueError, RecursionError):
         return text
+
+
+def _after_spaces(text: str, place: int) -> int:
+    found = _SPACES.match(text, place)
+    return place if found is None else found.end()
 
 
 def _dumped(value: object) -> str:

@@ -47,6 +47,10 @@ class TokensLane:
     def __repr__(self) -> str:
         return f"TokensLane({self._server!r})"
 
+    def cost_of(self, prompt_tokens: int, output_tokens: int) -> float | None:
+        """US dollars, at the list price or the one that was given; None where there is none."""
+        return None if self._price is None else self._price.cost(prompt_tokens, output_tokens)
+
     async def generate(self, request: ModelRequest) -> ModelReply:
         """Answer one request, within its timeout, retries included; a stream gets nothing before the end.
 

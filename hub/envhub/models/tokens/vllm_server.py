@@ -10,7 +10,7 @@ import anyio
 import msgspec
 from yarl import URL
 
-from envhub.errors import ConfigError, ModelError
+from envhub.errors import ConfigError, ModelError, said
 from envhub.models.connection import (
     CONNECT_SECONDS,
     LARGE_BODY,
@@ -118,7 +118,7 @@ class VllmServer:
         except aiohttp.ConnectionTimeoutError as error:
             raise TryFailed(f"no connection within {CONNECT_SECONDS:g} s") from error
         except (aiohttp.ClientSSLError, aiohttp.InvalidURL) as error:
-            raise TryFailed(f"connection refused by us: {error}", is_retryable=False) from error
+            raise TryFailed(f"connection refused by us: {said(error)}", is_retryable=False) from error
         except (aiohttp.ClientError, OSError) as error:
             raise TryFailed(connection_problem(error)) from error
 

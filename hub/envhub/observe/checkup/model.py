@@ -111,7 +111,10 @@ async def _calls(model: Model) -> AsyncIterator[Finding]:
     try:
         reply = await model.generate(_request(Message(role="user", content="Add 2 and 3 with the tool."), (_TOOL,)))
     except HubError as error:
-        mend = "vLLM: --enable-auto-tool-choice and --tool-call-parser; tasks without tools can be played"
+        mend = (
+            "gsm8k, math and their like play without tools (single_turn) by default; for others, or -a tool_loop, "
+            "start vLLM with --enable-auto-tool-choice and --tool-call-parser NAME"
+        )
         yield Finding("tool calls", "poor", f"refused: {error}", mend)
         return
     called = [request.name for request in reply.message.tool_requests or ()]

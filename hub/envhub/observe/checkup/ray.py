@@ -3,9 +3,9 @@
 import importlib.util
 import os
 import subprocess
-import sys
 from importlib.metadata import PackageNotFoundError, version
 
+from envhub.interpreter import PYTHON
 from envhub.observe.finding import Finding
 
 JOIN_SECONDS = 45.0
@@ -39,7 +39,7 @@ def ray_findings(address: str | None) -> list[Finding]:
 def _join(address: str) -> Finding:
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _JOIN, address],
+            [*PYTHON, "-c", _JOIN, address],
             env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
             capture_output=True,
             text=True,

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import anyio
 
-from envhub.errors import ConfigError, SupplyError
+from envhub.errors import ConfigError, SupplyError, describe
 from envhub.models.retry import Backoff, parse_retry_after, trimmed
 
 _AGAIN = frozenset({408, 425, 429, 502, 503, 504})
@@ -51,7 +51,7 @@ class GatewayCalls:
                     return answer
                 said, again = f"HTTP {status}: {trimmed(str(answer))}", status in _AGAIN
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                status, said, again = None, f"{type(error).__name__}: {error}", True
+                status, said, again = None, f"{describe(error)}", True
             wait = self._backoff.wait_seconds(failures, after)
             if not again or anyio.current_time() + wait >= deadline:
                 raise GatewayError(f"{method} {self.url}/{path} failed, tried {failures} times: {said}", status)

@@ -8,6 +8,7 @@ from mcp_types import Tool
 from envhub.rollout import Rollout
 from envhub.trainers.nemo_rl.items import TOKEN_FIELDS, input_items, output_items, tool_params, usage_of, words
 from envhub.training import NotTrainable, Refusal, Refused, TaskReference, training_rows
+from envhub.training.shown import shown_tools
 from envhub.training.task_rows import COLUMN
 
 AGENT = "envhub"
@@ -22,6 +23,7 @@ def gym_result(
 ) -> Result:
     """A rollout as a result row: what was asked, items with token ids, reward and its components.
 
+    `tools` are all of its environment; the row has those that the model was shown.
     Token ids are contiguous: each item's prompt is all that stands before it.
 
     Raises:
@@ -37,7 +39,8 @@ def gym_result(
     output = output_items(turns, segment)
     if not any(TOKEN_FIELDS[0] in item for item in output):
         raise NotTrainable(Refused(Refusal.FILTERED, "all that it sampled is masked", rollout.rollout_id))
-    params: dict[str, Any] = {"input": input_items(turns[0].messages), "tools": tool_params(tools)}
+    shown = shown_tools(rollout, turns, tools) if tools else ()
+    params: dict[str, Any] = {"input": input_items(turns[0].messages), "tools": tool_params(shown)}
     result: Result = {
         "responses_create_params": params,
         "response": {

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from envhub.errors import ModelError
+from envhub.errors import ModelError, describe
 from envhub.models.tokens.engine import Sampled
 from envhub.protocols import Sampling
 
@@ -95,7 +95,7 @@ class PolicyEngine:
                 await anyio.to_thread.run_sync(self._run, batch)
             except Exception as error:  # a seam: torch and the model raise what they like
                 for call in batch:
-                    call.failure = ModelError(f"the policy failed: {type(error).__name__}: {error}", retryable=False)
+                    call.failure = ModelError(f"the policy failed: {describe(error)}", retryable=False)
         for call in batch:
             call.version = version
 

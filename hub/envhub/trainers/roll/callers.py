@@ -7,7 +7,7 @@ from uuid import uuid4
 import aiohttp
 import msgspec
 
-from envhub.errors import ContextLimitError, ModelError
+from envhub.errors import ContextLimitError, ModelError, describe
 from envhub.models.answer import BadAnswer, as_reply, parse_answer
 from envhub.models.wire import encode_tools, to_wire
 from envhub.protocols import ModelReply, ModelRequest, Sampling
@@ -75,7 +75,7 @@ class ProxyCaller:
             async with self._session.post(self._url, data=body, headers=headers) as response:
                 raw, status = await response.read(), response.status
         except (aiohttp.ClientError, OSError) as error:
-            raise ModelError(f"no answer from {self._url}: {type(error).__name__}: {error}", retryable=False) from error
+            raise ModelError(f"no answer from {self._url}: {describe(error)}", retryable=False) from error
         if status != 200:
             told = raw[:_MOST_TOLD].decode(errors="replace")
             if status == 400 and _TOO_LONG in told:

@@ -6,7 +6,7 @@ from typing import Any, cast
 import aiohttp
 import msgspec
 
-from envhub.errors import ModelError
+from envhub.errors import ModelError, describe
 from envhub.models.tokens import Sampled
 from envhub.protocols import Sampling
 
@@ -45,7 +45,7 @@ class SglangEngine:
                 raw = await response.read()
                 status = response.status
         except (aiohttp.ClientError, OSError) as error:
-            raise ModelError(f"no answer from {self._url}: {type(error).__name__}: {error}") from error
+            raise ModelError(f"no answer from {self._url}: {describe(error)}") from error
         if status != 200:
             told = raw[:_MOST_TOLD].decode(errors="replace")
             raise ModelError(f"{self._url} answered {status}: {told}", status=status, retryable=status in _ASK_AGAIN)

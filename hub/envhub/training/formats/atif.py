@@ -66,9 +66,7 @@ def _trajectory(rollout: Rollout, source: RunSource, *, with_tokens: bool) -> Js
     seats = list(dict.fromkeys(turn.agent for turn in rollout.turns))
     if not seats:
         return None
-    tools = source.tools(rollout)
-    definitions = None if tools is None else json.loads(tools)
-    made = [_of_seat(rollout, seat, source, definitions, with_tokens) for seat in seats]
+    made = [_of_seat(rollout, seat, source, with_tokens) for seat in seats]
     first, *others = made
     first["extra"] = _facts(rollout)
     if others:
@@ -76,9 +74,11 @@ def _trajectory(rollout: Rollout, source: RunSource, *, with_tokens: bool) -> Js
     return first
 
 
-def _of_seat(rollout: Rollout, seat: str, source: RunSource, tools: Any, with_tokens: bool) -> Json:
+def _of_seat(rollout: Rollout, seat: str, source: RunSource, with_tokens: bool) -> Json:
     agent = {"name": rollout.agent.name, "version": rollout.agent.version, "model_name": rollout.model}
     turns = [turn for turn in rollout.turns if turn.agent == seat]
+    tools = source.tools(rollout, turns)
+    definitions = None if tools is None else json.loads(tools)
     steps: list[Json] = []
     answered: dict[int, Json] = {}
     for turn in turns:
@@ -92,7 +92,7 @@ def _of_seat(rollout: Rollout, seat: str, source: RunSource, tools: Any, with_to
         "schema_version": VERSION,
         "session_id": f"{rollout.run_id}/{rollout.rollout_id}",
         "trajectory_id": f"{rollout.rollout_id}/{rollout.attempt}/{seat}",
-        "agent": _known({**agent, "tool_definitions": tools, "extra": {"seat": seat}}),
+        "agent": _known({**agent, "tool_definitions": definitions, "extra": {"seat": seat}}),
         "steps": [{"step_id": place, **step} for place, step in enumerate(steps, 1)],
         "final_metrics": _known(
             {

@@ -42,7 +42,7 @@ def rows(group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> Iterator[Row]
     """The rows of a group."""
     for rollout in chosen_of(group, recipe, left_out):
         try:
-            made = training_rows(rollout)
+            made = training_rows(rollout, suspect=recipe.suspect)
         except NotTrainable as error:
             left_out.refuse(error.refused)
             continue

@@ -49,11 +49,11 @@ def words_of(rollout: Rollout, group: ScoredGroup, recipe: Recipe, left_out: Lef
     """A rollout's longest conversation; None where it has none to be learnt from, which is counted."""
     try:
         chain = longest_chain(rollout, recipe.seat)
-        tools = group.source.tools(rollout)
         if not chain:
             seats = ", ".join(sorted({turn.agent for turn in rollout.turns}))
             left_out.add(OTHER_SEAT, rollout.rollout_id, f"seat {recipe.seat!r} said nothing; there spoke {seats}")
             return None
+        tools = group.source.tools(rollout, chain)
         media = media_of(messages_of(chain))
         if strange := [part.mime_type for part in media if not part.mime_type.startswith("image/")]:
             left_out.add(OTHER_MEDIA, rollout.rollout_id, f"a message holds {strange[0]}")
