@@ -6,16 +6,23 @@ import signal
 from collections.abc import Generator
 from pathlib import Path
 
+import anyio
 import pytest
 from hypothesis import HealthCheck, settings
 
+from envhub.errors import SandboxError
+from envhub.sandbox import SandboxSpec
+from envhub_sandboxes.process import process_provider
 from tests.dividing import Division, Producer, longest_first
+from tests.skips import unexpected_skips
+from tests.smoke import is_left_out, mark_smoke
+from tests.whole_reports import pytest_runtest_makereport  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a hook
 
 # How fast examples are made, and tried, says how busy the machine is.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
-SKIPS = Path(__file__).parent.parent / ".ci" / "skips"
+ROOT = Path(__file__).parent.parent
 
 
 def pytest_configure() -> None:
@@ -41,8 +48,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Divisio
     return Division(config, log) if config.option.dist == "loadfile" else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In the order in which they are best begun."""
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Read no file of which nothing is asked for."""
+    inside = collection_path.relative_to(ROOT) if collection_path.is_relative_to(ROOT) else None
+    return True if inside is not None and is_left_out(config, str(inside)) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In the order in which they are best begun, and the smoke marked before marks choose."""
+    mark_smoke(config, items)
     longest_first(items)
 
 
@@ -50,6 +65,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def anyio_backend() -> str:
     """asyncio alone: aiohttp and Ray need it."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def namespaces() -> None:
+    """Sandboxes of processes with files of their own; skipped aloud where there are none."""
+
+    async def ask() -> None:
+        async with process_provider(("namespaces",)) as provider:
+            await provider.prepare(SandboxSpec())
+
+    try:
+        anyio.run(ask)
+    except SandboxError as error:
+        pytest.skip(f"namespaces cannot be had here: {error}")
 
 
 @pytest.fixture
@@ -61,19 +90,12 @@ def real_data() -> Path:
     return Path(folder)
 
 
-def _allowed() -> list[str]:
-    """The beginnings of test ids that may be skipped; `.ci/skips` has one a line, with its reason after a #."""
-    lines = (line.partition("#")[0].strip() for line in SKIPS.read_text().splitlines())
-    return [line for line in lines if line]
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None, object, object]:
     """Name every skipped test that nobody allowed to be skipped."""
     result = yield
-    if os.environ.get("CI"):
-        for nodeid in _unexpected(terminalreporter):
-            terminalreporter.write_line(f"skipped in CI, but not listed in .ci/skips: {nodeid}", red=True)
+    for told in _unexpected(terminalreporter):
+        terminalreporter.write_line(told, red=True)
     return result
 
 
@@ -81,11 +103,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """In CI, a skip that is not listed fails the run."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if os.environ.get("CI") and isinstance(reporter, pytest.TerminalReporter) and _unexpected(reporter):
+    if isinstance(reporter, pytest.TerminalReporter) and _unexpected(reporter):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def _unexpected(reporter: pytest.TerminalReporter) -> list[str]:
-    allowed = _allowed()
-    skipped = [report.nodeid for report in reporter.stats.get("skipped", [])]
-    return [nodeid for nodeid in skipped if not any(nodeid.startswith(start) for start in allowed)]
+    return unexpected_skips(reporter.stats.get("skipped", []), os.environ.get("CI", ""))

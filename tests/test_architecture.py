@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from envhub.interpreter import HUB, PYTHON
 from envhub.plugins import ENVIRONMENTS, find_environment
 
 ROOT = Path(__file__).parents[1]
@@ -190,3 +192,12 @@ def test_importing_what_is_shipped_loads_nothing_heavy(module: str) -> None:
     assert done.returncode == 0, done.stderr
     loaded = {name.split(".")[0] for name in json.loads(done.stdout)}
     assert loaded & HEAVY == set()
+
+
+def test_every_interpreter_that_is_started_leaves_the_working_folder_off_its_import_path() -> None:
+    started = re.compile(r'(?<!"--python", )sys\.executable,(?!\s*"-[PI]")|(?<!"-P", )"-c", "from envhub')
+    assert started.search("run([sys.executable, '-c', 'import json'])")
+    others = (*ROOT.glob("registry/**/*.template"), *ROOT.glob("examples/**/*.py"))
+    files = (file for file in (*MODULES.values(), *others) if file != MODULES["envhub.interpreter"])
+    assert [str(file.relative_to(ROOT)) for file in files if started.search(file.read_text())] == []
+    assert HUB[:2] == PYTHON == (sys.executable, "-P")

@@ -91,6 +91,16 @@ def test_a_wrong_key_in_a_configuration_file_is_named(hub: Hub, tmp_path: Path) 
     assert "did you mean 'limit'" in complaint
 
 
+@pytest.mark.parametrize(
+    ("command", "nearest"),
+    [(("run", "arithmetic", "--limt", "3"), "--limit or --split"), (("images", "list", "--jso"), "--json")],
+)
+def test_an_unknown_option_is_met_with_the_nearest_one_first(hub: Hub, command: tuple[str, ...], nearest: str) -> None:
+    done = hub(*command)
+    assert done.code == 2
+    assert f"did you mean {nearest}?" in done.err
+
+
 def test_a_run_is_never_overwritten(hub: Hub) -> None:
     assert hub("run", "arithmetic", "--limit", "2", "-o", "run").code == 0
     assert "--resume" in hub("run", "arithmetic", "--limit", "2", "-o", "run").refused()
@@ -215,7 +225,7 @@ class World(Environment[EnvironmentConfig]):
         ("raise ValueError('no rows')", "", "ValueError: no rows"),
         ("yield Task(Public(id='a', prompt='q'), Secret())", "", "two tasks of world (test) have the id 'a'"),
         ("yield Task(Public(id='b', prompt=chr(0xd800)), Secret())", "", "task 'b' of split 'test' is not JSON"),
-        ("", "@tool\n    def roll(self): pass", "tool World.roll must be `async def`"),
+        ("", "@tool\n    async def roll(self): yield 1", "tool World.roll must return its result; it yields"),
         ("", "@tool\n    async def roll(self, count): pass", "parameter 'count' needs a name and a type"),
     ],
 )

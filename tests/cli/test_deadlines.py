@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from envhub.store import open_run
 from tests.cli.conftest import (
     Hub,
     hub,  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a fixture
@@ -41,3 +42,37 @@ def test_an_environments_own_deadline_is_in_force_unless_the_caller_gives_one(hu
         assert resolved["environments"][0]["deadlines"]["verify"] == seconds
         again = hub("run", "--config", f"{name}/resolved.json", "--json", "-q", "-o", f"{name}-again")
         assert f"no score within {seconds} s" in json.dumps(again.json["fault_examples"])
+
+
+def test_every_deadline_of_an_episode_is_an_option(hub: Hub, tmp_path: Path) -> None:  # noqa: F811
+    given = {"setup": "90s", "model": "1m", "tool": "7m", "agent": "2h", "verify": "11", "close": "13s"}
+    options = [text for name, time in given.items() for text in (f"--{name}-timeout", time)]
+    assert hub("run", "arithmetic", "--limit", "1", "-q", "-o", "all", *options).code == 0
+    resolved = json.loads((tmp_path / "all" / "resolved.json").read_text())
+    seconds = {"setup": 90, "model_call": 60, "tool_call": 420, "agent": 7200, "verify": 11, "close": 13}
+    assert resolved["request"]["deadlines"] == seconds
+    # An episode holds its stages unless the caller says otherwise.
+    assert resolved["environments"][0]["deadlines"] == {**seconds, "episode": 90 + 7200 + 11 + 13}
+    assert hub("run", "arithmetic", "-q", "--episode-timeout", "1s", "--limit", "1", "-o", "own").code == 0
+    resolved = json.loads((tmp_path / "own" / "resolved.json").read_text())
+    assert resolved["environments"][0]["deadlines"]["episode"] == 1
+    assert "--tool-timeout 'soon' is no time" in hub("run", "arithmetic", "--tool-timeout", "soon").refused()
+
+
+def test_tasks_are_chosen_on_the_command_line(hub: Hub, tmp_path: Path) -> None:  # noqa: F811
+    (tmp_path / "ids.txt").write_text("test/5\ntest/9?\n")
+    done = hub("run", "arithmetic", "--task", "test/2", "--task", "@ids.txt", "--skip", "1", "--json", "-o", "some")
+    assert done.json["rollouts"] == 11
+    assert hub("run", "--resume", "-o", "some", "--json").json["rollouts"] == 11
+    drawn = hub("run", "arithmetic", "--sample", "5", "--shuffle", "--seed", "3", "--json", "-o", "drawn")
+    assert drawn.json["rollouts"] == 5
+    again = hub("run", "--config", "drawn/resolved.json", "--json", "-o", "again")
+    assert again.json["rollouts"] == 5
+    assert _tasks(tmp_path / "drawn") == _tasks(tmp_path / "again")
+    assert "did you mean 'test/2" in hub("run", "arithmetic", "--task", "test/2x").refused()
+    assert "'tset/*'" in hub("run", "arithmetic", "--task", "tset/*").refused()
+
+
+def _tasks(run: Path) -> list[str]:
+    with open_run(run) as reader:
+        return [row.task_id for row in reader.summaries()]

@@ -30,6 +30,12 @@ def test_a_model_and_an_environment_are_tried(hub: Hub, tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+def test_the_walls_of_process_sandboxes_are_told(hub: Hub) -> None:
+    found = {finding["name"]: finding["says"] for finding in json.loads(hub("doctor", "--json").out)}
+    says = found["process sandboxes"]
+    assert "programs share the machine's kernel" in says or says == "programs without containers"
+
+
 def test_what_nobody_would_look_at_is_refused(hub: Hub) -> None:
     assert "name it: hub doctor -m" in hub("doctor", "--base-url", "http://127.0.0.1:1/v1").refused()
     assert "name it: hub doctor -e" in hub("doctor", "--split", "train").refused()

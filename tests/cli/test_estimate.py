@@ -12,6 +12,7 @@ from envhub.cli.run import run
 from .inside import Inside, hub_inside
 
 PLANNED = ("arithmetic", "-m", "mock/solver", "--set", "size=900", "--limit", "200", "--repeats", "2")
+EXAMPLE = Path(__file__).parents[2] / "examples" / "dice.py"
 PRICES = ("--price-prompt", "10", "--price-output", "10")
 
 
@@ -63,6 +64,20 @@ def test_a_run_is_projected_without_playing(hub: Inside) -> None:
     assert guess["seconds"]["value"] == pytest.approx(60 * (400 / 10 - 1))  # pyright: ignore[reportUnknownMemberType]  # untyped there
     assert "has no rollouts of customer_service" in hub("estimate", "customer_service", "--from", "small").refused()
     assert "nothing to keep in -o" in hub("estimate", "--from", "small", "-o", "x").refused()
+
+
+def test_a_file_that_a_run_names_is_not_imported(hub: Inside, tmp_path: Path) -> None:
+    imported = tmp_path / "imported"
+    (tmp_path / "mine.py").write_text(
+        EXAMPLE.read_text() + f"\n__import__('pathlib').Path({str(imported)!r}).touch()\n"
+    )
+    assert hub("run", "mine.py", "-m", "mock/solver", "--limit", "2", "-o", "runs/of_a_file").code in (0, 1)
+    imported.unlink()
+    refused = hub("estimate", "--from", "of_a_file").refused()
+    assert "whose code an estimate imports; name it yourself" in " ".join(refused.split())
+    assert not imported.exists()
+    assert hub("estimate", "mine.py", "--from", "of_a_file", "--json").code in (0, 1)
+    assert imported.exists()
 
 
 def test_a_sample_of_which_nothing_is_scored_projects_nothing(hub: Inside) -> None:

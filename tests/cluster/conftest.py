@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,6 +26,13 @@ from envhub.models.credentials import Credentials
 from envhub.store import open_run
 
 PATIENCE_SECONDS = 120
+
+
+@pytest.fixture(scope="session", autouse=True)
+def needs_ray() -> None:
+    """What is tested here runs on Ray."""
+    if find_spec("ray") is None:
+        pytest.skip("ray is not installed")
 
 
 @pytest.fixture(scope="session")

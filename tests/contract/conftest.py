@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,8 @@ def make_subject(name: str, folder: Path) -> Subject:
         rows = [FUNCTION, {**FUNCTION, "task_id": "Own/1"}]
         (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         return Subject("code", {"data": str(folder / "test.jsonl"), "sandbox": "process"})
+    if name == "reasoning_gym" and find_spec("reasoning_gym") is None:
+        pytest.skip("the extra reasoning-gym is not installed")
     if name == "mcp_server":
         return Subject(str(Path(__file__).parents[2] / "examples" / "mcp_server"))
     return Subject(name, {"size": 3} if name in ("arithmetic", "reasoning_gym") else {})

@@ -211,3 +211,36 @@ async def test_the_conversation_goes_on_over_the_wire() -> None:
             said = await plane.reply([assistant("Why?")])
             assert [message.text for message in said or ()] == ["Because."]
             assert await plane.reply([assistant("I see.")]) is None
+
+
+async def offers(host: EnvironmentHost, opener: Opener) -> list[Any]:
+    card = (await first_cards(host))[0]
+    async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
+        plane = episode.seats["agent"]
+        async with opener(plane, address(plane)) as driver:
+            said = [await driver.call("offer", arguments) for arguments in ({"price": 0}, {"prize": 3}, {"price": 3})]
+            assert not episode.is_sealed
+            said += [await driver.call("offer", {"price": 12}), await driver.call("offer", {"price": 12})]
+        return [*said, (await episode.verify(Submission())).reward]
+
+
+async def test_a_tool_of_the_data_is_checked_by_its_schema_and_may_end_the_episode() -> None:
+    subject = Subject(WORKBENCH)
+    async with hosted(subject) as here, served(subject) as there:
+        said = await offers(here, direct)
+        low, unknown, refused, taken, closed, reward = said
+        assert low["isError"] and "argument 'price': 0 is less than the minimum of 1" in low["content"][0]["text"]
+        assert unknown["isError"] and "'price' is a required property" in unknown["content"][0]["text"]
+        assert [result["structured"] for result in (refused, taken)] == [{"taken": False}, {"taken": True}]
+        assert closed == {"content": [{"type": "text", "text": CLOSED}], "isError": True}
+        assert reward == 0.0
+        for opener in OURS.values():
+            assert await offers(there, opener) == said
+
+
+async def test_our_own_loop_knows_over_the_wire_that_a_tool_ended_the_episode() -> None:
+    async with served(Subject(WORKBENCH)) as there:
+        card = (await first_cards(there))[0]
+        async with there.open(card, seed=0, deadlines=Deadlines()) as episode:
+            await episode.seats["agent"].call_tool("offer", {"price": 12})
+            assert episode.is_sealed

@@ -1,10 +1,10 @@
 """Everything a tool can do, in one environment; it is served from this file in a process of its own."""
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import anyio
-from mcp_types import CallToolResult, ImageContent, TextContent
+from mcp_types import CallToolResult, ImageContent, TextContent, Tool
 from pydantic import Field
 
 from envhub import Environment, EnvironmentConfig, Message, Public, Score, Secret, Submission, Task, ToolError, tool
@@ -36,6 +36,24 @@ class Workbench(Environment[WorkbenchConfig]):
                 Public(id=f"{split}/{index} ä", prompt=f"Say it, {index}: ü ☃.", system="Be brief."),
                 Secret(answer=config.answer, reference=reference),
             )
+
+    @classmethod
+    def more_tools(cls, config: WorkbenchConfig) -> Sequence[Tool]:
+        """A tool that data describes."""
+        price = {"type": "integer", "minimum": 1}
+        schema = {
+            "type": "object",
+            "properties": {"price": price},
+            "required": ["price"],
+            "additionalProperties": False,
+        }
+        return [Tool(name="offer", description="Make the last offer; this ends the episode.", input_schema=schema)]
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> object:
+        """Take the offer."""
+        if arguments["price"] >= 10:
+            self.end_episode()
+        return {"taken": arguments["price"] >= 10}
 
     @tool
     async def note(self, text: Annotated[str, Field(description="What to note.")], times: int = 1) -> list[str]:

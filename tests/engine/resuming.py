@@ -19,6 +19,7 @@ from envhub.store import open_run
 HALF_BROKEN = '''
 from pathlib import Path
 from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+from envhub.messages import assistant
 
 class HalfBroken(Environment[EnvironmentConfig]):
     """Odd tasks break while the file `broken` is there."""
@@ -31,6 +32,9 @@ class HalfBroken(Environment[EnvironmentConfig]):
     async def setup(self):
         if int(self.task.id.split("/")[1]) % 2 and Path(__file__).with_name("broken").exists():
             raise RuntimeError("odd")
+
+    def reference(self):
+        return [assistant("!")]
 
     async def verify(self, submission):
         return Score(reward=1.0, passed=True)

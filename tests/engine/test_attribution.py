@@ -1,14 +1,14 @@
 """What broke is named even where an agent hides it, wraps it or trips over it."""
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import anyio
 import pytest
 from mcp_types import CallToolResult, ImageContent
 
-from envhub import Limits, Message, ModelError, Outcome, Stop, tool
-from envhub.errors import ContextLimitError, EpisodeStop
+from envhub import Limits, Message, ModelError, Outcome, Score, Stop, Submission, tool
+from envhub.errors import ContextLimitError, EpisodeStop, SandboxOverrun
 from envhub.messages import assistant
 from envhub.protocols import Seat
 from envhub_agents.null import Null
@@ -35,6 +35,61 @@ class Silent(Counter):
 
     def reference(self) -> Sequence[Message]:
         raise RuntimeError("no reference can be made")
+
+
+class Overrun(Counter):
+    """Its tool is a program that ends its own sandbox, as a tool or as the user's words; its verifier another one."""
+
+    @tool
+    async def fill(self) -> str:
+        """Use up all memory."""
+        raise SandboxOverrun("it used up its memory")
+
+    async def reply(self, seat: str, messages: Sequence[Message]) -> Sequence[Message] | None:
+        raise SandboxOverrun("it used up its memory")
+
+    async def verify(self, submission: Submission) -> Score:
+        if submission.answer == "fill":
+            raise SandboxOverrun("it used up its memory")
+        return Score(reward=1.0)
+
+
+class Careless:
+    """An agent that ends its sandbox, and fails of that."""
+
+    name, version = "careless", "1"
+
+    async def play(self, seat: Seat) -> Stop:
+        filling = calls(("fill", "{}"))
+        seat.say((), filling)
+        await seat.call_tools(filling.tool_requests)
+        raise RuntimeError("nothing works any more")
+
+
+@pytest.mark.parametrize("said", [[calls(("fill", "{}")), "done"], ["done"], [calls(("submit", '{"answer": "fill"}'))]])
+async def test_an_agent_that_ends_its_sandbox_has_0_and_no_other_try(attempt: Player, said: list[Any]) -> None:
+    rollout = await attempt(ToolLoop(), TellModel(said), environment=Overrun).play()
+    assert (rollout.outcome, rollout.reward) == (Outcome.SCORED, 0.0)
+    assert {(fault.boundary, fault.retryable) for fault in rollout.faults} == {("agent", False)}
+    assert rollout.score is not None
+    assert "used up its memory" in (rollout.score.feedback or "")
+
+
+async def test_an_agent_that_fails_of_the_sandbox_it_ended_has_0(attempt: Player) -> None:
+    rollout = await attempt(Careless(), environment=Overrun).play()
+    assert (rollout.outcome, rollout.reward) == (Outcome.SCORED, 0.0)
+
+
+class SetUp(Overrun):
+    """Ends its sandbox before anybody acted."""
+
+    async def setup(self) -> None:
+        raise SandboxOverrun("it used up its memory")
+
+
+async def test_before_the_agent_acts_the_end_of_a_sandbox_is_nobodys_score(attempt: Player) -> None:
+    rollout = await attempt(Null(), environment=SetUp).play()
+    assert (rollout.outcome, rollout.reward) == (Outcome.SANDBOX_FAILED, None)
 
 
 async def test_an_agent_that_trips_over_a_broken_tool_has_not_failed(attempt: Player) -> None:

@@ -17,7 +17,7 @@ from envhub.models.config import ModelConfig
 from envhub.models.mock import MockModel
 from envhub.plugins import find_agent, find_environment
 from envhub.protocols import ModelRequest, Sampling, SeatAddress
-from envhub.rollout import AgentRef, EnvironmentRef, TaskRef, Usage
+from envhub.rollout import BROKEN_OFF, AgentRef, EnvironmentRef, TaskRef, Usage
 from envhub.streaming import Delta
 from tests.gateway.outside import Desk, desk, words
 
@@ -135,7 +135,7 @@ async def test_who_hangs_up_ends_the_call_and_who_comes_back_is_one_turn() -> No
     assert len(rollout.turns) == 1
 
 
-async def test_a_model_call_in_flight_ends_with_its_seat_and_leaves_no_turn() -> None:
+async def test_a_model_call_in_flight_ends_with_its_seat_and_leaves_a_turn_without_words() -> None:
     model = Waiting()
     answers: list[Any] = []
     ended: list[Rollout] = []
@@ -150,7 +150,8 @@ async def test_a_model_call_in_flight_ends_with_its_seat_and_leaves_no_turn() ->
 
         ended.append(await made.play(play, model=model))
     rollout = ended[0]
-    assert (rollout.outcome, rollout.turns, rollout.gaps) == (Outcome.SCORED, (), ("model_calls",))
+    assert (rollout.outcome, rollout.gaps) == (Outcome.SCORED, ("model_calls",))
+    assert [(turn.response.text, turn.finish_reason) for turn in rollout.turns] == [("", BROKEN_OFF)]
     assert answers[0][0] == 403
     assert answers[0][1]["error"]["code"] == "episode_closed"
 

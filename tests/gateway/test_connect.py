@@ -19,6 +19,7 @@ from envhub import Outcome, Rollout, Stop
 from envhub.cli.main import app
 from envhub.cli.runs import user_store
 from envhub.engine.request import build_request
+from envhub.errors import UsageError
 from envhub.gateway.app_configs import App
 from envhub.gateway.connect import Connection, ConnectOrder
 from envhub.gateway.service.wire import EpisodeRequest
@@ -61,6 +62,17 @@ class World(Environment[EnvironmentConfig]):
     async def verify(self, submission: Submission) -> Score:
         return Score(reward=1.0 if submission.answer == "yes" else 0.5, feedback="canary-answer")
 '''
+
+
+DICE = """
+from envhub import Environment, EnvironmentConfig
+
+class DiceConfig(EnvironmentConfig):
+    size: int = 6
+
+class Dice(Environment[DiceConfig]):
+    pass
+"""
 
 
 def records(data: Path) -> list[Rollout]:
@@ -121,6 +133,7 @@ def printed(name: App, *arguments: str) -> list[str]:
 def test_every_app_is_told_to_start_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", "/data home")
+    Path("dice.py").write_text(DICE)
     given = ["./dice.py", "--task", "a b", "--set", "size=3", "--seed", "7", "--max-turns", "9"]
     [command] = {tuple(printed(name, *given)) for name in App}
     assert Path(command[0]).is_absolute()
@@ -129,6 +142,17 @@ def test_every_app_is_told_to_start_the_same(tmp_path: Path, monkeypatch: pytest
         *("connect", f"{tmp_path}/dice.py", "--set", "size=3", "--task", "a b"),
         *("--seed", "7", "--max-turns", "9", "-o", "/data home/envhub/runs"),
     )
+
+
+@pytest.mark.parametrize("given", [["nosuch"], ["./nosuch.py"], ["arithmetic", "--set", "nosuch=1"]])
+def test_no_configuration_is_printed_for_what_cannot_start(
+    given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["connect", *given, "--print-config", "claude"])
+    assert isinstance(done.exception, UsageError)  # which `hub` ends with 2 for
+    assert "nosuch" in str(done.exception)
+    assert done.stdout == ""
 
 
 async def play(command: list[str], data: Path, mode: Literal["auto", "legacy"]) -> None:

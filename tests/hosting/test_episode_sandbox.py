@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,18 @@ from envhub import (
 )
 from envhub.errors import ConfigError, UnknownNameError
 from envhub.hosting.episode import CLOSED, HostedEpisode
-from envhub.hosting.opening import open_in_process
-from envhub.hosting.sandboxes import open_provider
+from envhub.hosting.opening import configured, open_in_process
+from envhub.hosting.sandboxes import CountedSandboxes, open_provider
+from envhub.plugins import FoundEnvironment
+from envhub.sandbox import Build, Sandbox
 from envhub.task import BadRow
 
-LIVES = "kill -0 $(cat /tmp/pid) && echo alive || echo dead"
+LIVES = "kill -0 $(cat pid) && echo alive || echo dead"
+
+
+async def folder_of(sandbox: Sandbox) -> str:
+    """Where its commands start; without namespaces every sandbox has the machine's `/tmp`."""
+    return (await sandbox.exec("pwd")).stdout.text.strip()
 
 
 class Yard(Environment[SandboxedConfig]):
@@ -48,7 +55,7 @@ class Yard(Environment[SandboxedConfig]):
         return SandboxSpec()
 
     async def setup(self) -> None:
-        await self.sandbox.write_file("/tmp/ready", b"yes")
+        await self.sandbox.write_file(f"{await folder_of(self.sandbox)}/ready", b"yes")
 
     @tool
     async def shell(self, command: str) -> str:
@@ -58,7 +65,7 @@ class Yard(Environment[SandboxedConfig]):
     async def verify(self, submission: Submission) -> Score:
         seen = (await self.sandbox.exec(LIVES)).stdout.text.strip()
         async with self.open_sandbox(SandboxSpec()) as fresh:
-            found = [entry.path for entry in await fresh.list_files("/tmp")]
+            found = [entry.path for entry in await fresh.list_files(await folder_of(fresh))]
         return Score(reward=float(seen == "dead" and not found), feedback=f"{seen} {found}")
 
 
@@ -90,13 +97,13 @@ def break_sandboxes() -> None:
 
 async def test_tools_share_a_sandbox_that_setup_has_filled() -> None:
     async with opened() as episode:
-        assert await say(episode, "cat /tmp/ready; echo mine > /tmp/mine") == "yes"
-        assert await say(episode, "cat /tmp/mine") == "mine\n"
+        assert await say(episode, "cat ready; echo mine > mine") == "yes"
+        assert await say(episode, "cat mine") == "mine\n"
 
 
 async def test_nothing_the_agent_started_lives_when_it_is_verified() -> None:
     async with opened() as episode:
-        await say(episode, "setsid sleep 1000 >/dev/null 2>&1 & echo $! > /tmp/pid")
+        await say(episode, "setsid sleep 1000 >/dev/null 2>&1 & echo $! > pid")
         assert await say(episode, LIVES) == "alive\n"
         score = await episode.conclude(Submission())
         assert score is not None
@@ -106,7 +113,7 @@ async def test_nothing_the_agent_started_lives_when_it_is_verified() -> None:
 
 async def test_what_was_in_force_is_noted_once() -> None:
     async with opened() as episode:
-        await say(episode, "echo $$ > /tmp/pid")
+        await say(episode, "echo $$ > pid")
         await episode.conclude(Submission())
         assert {ref.provider for ref in episode.sandboxes} == {"process"}
         ref = episode.sandboxes[0]
@@ -183,3 +190,30 @@ async def test_a_sandbox_that_dies_under_the_verifier_is_no_fault_of_the_verifie
         for _ in range(2):
             with pytest.raises(SandboxError, match="the sandbox is gone"):
                 await episode.conclude(Submission())
+
+
+@pytest.mark.parametrize(
+    ("given", "is_strangers", "reached"),
+    [({}, False, "bridge"), ({}, True, "none"), ({"build_network": "bridge"}, True, "bridge")],
+)
+async def test_images_of_what_was_installed_are_built_without_a_network(
+    given: dict[str, str], is_strangers: bool, reached: str
+) -> None:
+    found = FoundEnvironment("yard", Yard, {"build_network": "bridge"}, "", is_trusted=False)
+    config = configured(found, given, is_strangers=is_strangers)
+    assert isinstance(config, SandboxedConfig)
+    asked: list[SandboxSpec] = []
+
+    class Noting:
+        name = "noting"
+
+        async def prepare(self, spec: SandboxSpec) -> None:
+            asked.append(spec)
+
+        def open(self, spec: SandboxSpec, *, snapshot: Any = None) -> Any:
+            asked.append(spec)
+            return nullcontext()
+
+    provider = CountedSandboxes(Noting(), config.build_network)
+    await provider.prepare(SandboxSpec(image=Build(context=Path("/nowhere"))))
+    assert [image.network for spec in asked if isinstance(image := spec.image, Build)] == [reached]

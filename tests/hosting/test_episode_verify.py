@@ -75,7 +75,7 @@ async def test_one_who_stops_asking_does_not_spoil_it_for_the_next() -> None:
 @pytest.mark.parametrize(
     ("verify", "told"),
     [
-        ("none", "returned NoneType, not a Score"),
+        ("none", "verify returned None: return a Score, a finite number, True or False"),
         ("nan", "finite"),
         ("hollow", "finite"),
         ("raise", f"raised KeyError: '{CANARY}'"),
@@ -91,6 +91,13 @@ async def test_what_is_no_score_is_a_verifier_fault(verify: str, told: str) -> N
             await episode.verify(YES)
         assert second.value is first.value
         assert world.config.journal.count("verify") == 1
+
+
+@pytest.mark.parametrize(("verify", "reward", "passed"), [("number", 0.25, None), ("truth", 1.0, True)])
+async def test_a_bare_number_or_truth_value_is_a_score(verify: str, reward: float, passed: bool | None) -> None:
+    async with opened(Workshop, verify=verify) as episode:
+        score = await episode.verify(YES)
+    assert (score.reward, score.passed) == (reward, passed)
 
 
 async def test_a_verifier_past_its_deadline_is_a_verifier_fault() -> None:

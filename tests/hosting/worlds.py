@@ -40,7 +40,7 @@ class WorldConfig(EnvironmentConfig):
     """How a world behaves."""
 
     setup: Literal["ready", "raise", "hang"] = "ready"
-    verify: Literal["score", "none", "nan", "hollow", "raise", "typed", "hang", "wait"] = "score"
+    verify: Literal["score", "none", "nan", "hollow", "raise", "typed", "hang", "wait", "number", "truth"] = "score"
     close: Literal["done", "raise", "hang"] = "done"
     journal: list[str] = []
     """What happened, in order."""
@@ -64,9 +64,13 @@ class World(Environment[WorldConfig]):
         if self.config.setup == "hang":
             await anyio.sleep_forever()
 
-    async def verify(self, submission: Submission) -> Score:
+    async def verify(self, submission: Submission) -> Score | float:
         self.config.journal.append("verify")
         match self.config.verify:
+            case "number":
+                return 0.25
+            case "truth":
+                return True
             case "none":
                 return None  # type: ignore[return-value]  # what a careless author may do
             case "nan":

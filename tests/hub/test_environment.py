@@ -73,4 +73,4 @@ async def test_by_default_there_is_no_user_no_snapshot_and_no_verifier() -> None
     with pytest.raises(NotOffered):
         await world.restore({})
     with pytest.raises(NotImplementedError):
-        await world.verify(Submission())
+        world.verify(Submission())

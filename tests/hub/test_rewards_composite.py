@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envhub.messages import assistant
-from envhub.rewards import WeightedReward, binary, composite
+from envhub.rewards import WeightedReward, binary, composite, product
 from envhub.score import ModelCall, Score
 from envhub.submission import Submission
 from envhub.task import Public, Secret, Task
@@ -54,6 +54,19 @@ def test_composite_of_any_finite_parts_is_a_score(parts: dict[str, tuple[float, 
 
     expected = math.fsum(value * weights[name] for name, (value, _) in parts.items())
     assert score.reward == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize(("database", "reward", "passed"), [(1.0, 0.5, True), (0.0, 0.0, False)])
+def test_product_multiplies_the_parts_and_keeps_them(database: float, reward: float, passed: bool) -> None:
+    score = product({"database": database, "words": 0.5}, pass_at=0.5)
+
+    assert (score.reward, score.passed, score.combine) == (reward, passed, "product")
+    assert score.components["database"].value == database
+
+
+def test_product_of_no_parts_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one part"):
+        product({})
 
 
 def test_composite_never_renormalises_its_weights() -> None:

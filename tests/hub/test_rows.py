@@ -196,6 +196,8 @@ def test_a_file_without_rows_is_an_error(tmp_path: Path, content: str) -> None:
 def test_a_file_that_is_missing_or_of_no_known_kind_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no such file or folder"):
         read(tmp_path / "absent.jsonl")
+    with pytest.raises(ConfigError, match="is written 'hf:princeton-nlp/SWE-bench_Verified'"):
+        read(Path("princeton-nlp/SWE-bench_Verified"))
     with pytest.raises(ConfigError, match=r"must end in \.jsonl"):
         read(write(tmp_path / "a.csv", "a,b"))
     (tmp_path / "empty").mkdir()

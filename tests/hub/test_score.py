@@ -53,10 +53,26 @@ def test_a_score_without_a_reward_is_refused() -> None:
 def test_the_reward_must_be_the_weighted_sum_of_its_components() -> None:
     parts = {"right": Component(value=1, weight=0.75), "short": Component(value=0.5, weight=0.5)}
     assert Score(reward=1.0, components=parts).reward == 1.0
-    with pytest.raises(ValidationError, match=r"add up to 1\.0, but reward is 0\.9"):
+    with pytest.raises(
+        ValidationError,
+        match=r"right, short add up to 1, but reward is 0\.9; figures that are no parts of it belong into metrics",
+    ):
         Score(reward=0.9, components=parts)
 
 
 def test_components_that_overflow_are_refused() -> None:
     with pytest.raises(ValidationError, match="add up to inf"):
         Score(reward=1.0, components={"huge": Component(value=1e308, weight=10)})
+
+
+def test_a_bare_number_is_a_component_of_weight_one() -> None:
+    score = Score.model_validate({"reward": 1.5, "components": {"database": 1.0, "words": 0.5}})
+
+    assert score.components == {"database": Component(value=1.0), "words": Component(value=0.5)}
+
+
+def test_components_that_multiply_make_the_reward_by_their_product() -> None:
+    parts = {"database": Component(value=1), "words": Component(value=0.5), "length": Component(value=210, weight=0)}
+    assert Score(reward=0.5, components=parts, combine="product").reward == 0.5
+    with pytest.raises(ValidationError, match=r"multiply to 0\.5, but reward is 1\.5"):
+        Score(reward=1.5, components=parts, combine="product")

@@ -1,10 +1,10 @@
 """A method's signature becomes a strict MCP tool, and what it returns an MCP result."""
 
 import math
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
@@ -192,11 +192,11 @@ def test_a_tool_may_have_another_name_than_its_method() -> None:
     assert (spec.definition.name, spec.method) == ("look-up", "look_up")
 
 
-def synchronous() -> type:
+def generator() -> type:
     class Bad:
         @tool
-        def work(self) -> str:
-            return ""
+        async def work(self) -> AsyncIterator[str]:
+            yield ""
 
     return Bad
 
@@ -253,7 +253,7 @@ def field_as_default() -> type:
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (synchronous, "must be `async def`"),
+        (generator, "must return its result; it yields"),
         (badly_named, "'not a name' is not 1 to 64"),
         (untyped, "'word' needs a name and a type"),
         (variadic, "'words' needs a name and a type"),
@@ -348,3 +348,25 @@ def test_a_value_no_json_can_say_is_an_error() -> None:
 def test_specs_are_values() -> None:
     assert all(isinstance(spec, ToolSpec) for spec in SPECS.values())
     assert tool_specs(Postponed)[0].definition == SPECS["scalars"].definition
+
+
+# --- long arguments -----------------------------------------------------------------------------------------------
+
+
+class Letterbox:
+    @tool
+    async def post(self, text: str, short: Annotated[str, Field(max_length=10)] = "") -> str:
+        return text
+
+
+def test_long_text_comes_through_as_it_is_and_is_checked_all_the_same() -> None:
+    (spec,) = tool_specs(Letterbox)
+    long = 'é"\n' * 100_000
+    assert spec.parse({"text": long}) == {"text": long}
+    assert spec.parse({"text": long, "short": "a"}) == {"text": long, "short": "a"}
+    with pytest.raises(ToolError, match="are not JSON"):
+        spec.parse({"text": long + "\ud800"})
+    with pytest.raises(ToolError, match="'short'"):
+        spec.parse({"text": long, "short": long})
+    with pytest.raises(ToolError, match="unknown argument 'more'"):
+        spec.parse({"text": long, "more": long})

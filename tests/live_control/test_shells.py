@@ -1,5 +1,6 @@
 """The way into the sandbox of a live rollout: the agent's own, for whoever asks at the door, and for nobody else."""
 
+import shlex
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -57,12 +58,13 @@ async def test_a_shell_runs_in_the_sandbox_of_exactly_that_rollout(watch: Watch,
             assert f"{rollout.task_id}." in seen.splitlines()
             if provider == "docker":
                 assert shell.command[:3] == ("docker", "exec", "-it")
-                assert shell_line(rollout).plain.startswith(f"shell: docker exec -it {shell.command[3]} sh")
+                assert shell_line(rollout).plain.startswith(f"shell: {shlex.join(shell.command)}")
         (view,) = (await client.list()).run.sandboxes
         assert (view.environment, view.provider, view.in_use) == ("yard", provider, 2)
         assert (view.warm is None) is (provider == "process")
 
 
+@pytest.mark.usefixtures("namespaces")
 async def test_who_plays_never_learns_of_the_way_in(watch: Watch) -> None:
     guest = Guest()
     async with in_the_yard(watch, guest, "process") as run, run.knock() as client:
@@ -86,7 +88,7 @@ async def test_a_world_without_a_sandbox_says_so(watch: Watch) -> None:
         assert "no shell: this environment has no sandbox" in shell_line(rollout).plain
 
 
-async def test_the_sandbox_of_the_agents_own_comes_first(watch: Watch) -> None:
+async def test_the_sandbox_of_the_agents_own_comes_first(watch: Watch, namespaces: None) -> None:
     program = ["sh", "-c", "echo mine > /tmp/whose; sleep 60"]
     settings: dict[str, object] = {"environments": [YARD], "set": {"sandbox": "process"}, "agent": "external"}
     settings["agent_set"] = {"command": program, "sandbox": "process"}

@@ -1,6 +1,7 @@
 """Names as litellm has them, and our own table of two held to its answers."""
 
 import os
+import re
 import subprocess
 import sys
 from typing import Any
@@ -117,6 +118,40 @@ async def test_missing_credentials_are_named_before_the_run(name: str, named: st
     with pytest.raises(CredentialError, match=f"{named}.*env.yaml or .env"):
         async with open_model(ModelConfig(name=name), NONE):
             pass
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("vllm/my-model", "did you mean 'hosted_vllm/my-model'"),
+        ("gpt-4o-mini", "OPENAI_API_KEY"),
+        ("claude-sonnet-4-5", "needs ANTHROPIC_API_KEY: set it"),
+        ("groq/llama", "GROQ_API_KEY"),
+        ("gemini/gemini-2.5-pro", "GOOGLE_API_KEY or GEMINI_API_KEY"),
+    ],
+)
+def test_what_is_known_at_a_glance_is_said_without_importing_litellm(name: str, said: str) -> None:
+    code = f"""
+import sys, anyio
+from envhub.errors import UsageError
+from envhub.models.config import ModelConfig
+from envhub.models.credentials import Credentials
+from envhub.models.resolve import open_model
+
+async def main():
+    try:
+        async with open_model(ModelConfig(name={name!r}), Credentials()):
+            pass
+    except UsageError as error:
+        print(error)
+
+anyio.run(main)
+print("litellm" in sys.modules)
+"""
+    variables = {key: value for key, value in os.environ.items() if "API" not in key}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=variables)
+    assert re.search(said, done.stdout)
+    assert done.stdout.endswith("False\n")
 
 
 async def test_credentials_from_a_file_are_given_to_litellm_and_shown_nowhere() -> None:

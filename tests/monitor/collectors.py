@@ -60,7 +60,7 @@ async def play(
     """A run in this process; its records."""
     plan = make_plan(RunRequest.model_validate({"environments": ("arithmetic",), "limit": 1, **settings}))
     if player is not None:
-        plan = replace(plan, agent=player, agent_name=player.name)
+        plan = replace(plan, agent=player, agent_name=player.name, asks_for_agent=False)
     silent = Silent()
     await collect(
         plan,

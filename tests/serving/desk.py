@@ -154,10 +154,10 @@ async def served(
     *,
     ttl_seconds: float = 3600.0,
     control: str = "127.0.0.1:0",
-    seconds: float = 10.0,
+    seconds: float = 60.0,
     **config: Any,
 ) -> AsyncGenerator[Desk]:
-    """A world served on loopback, with ten seconds for everything."""
+    """A world served on loopback, with a minute for everything: programs start in it, on a busy machine."""
     service = Service(environment="world", control_token=TOKEN, ttl_seconds=ttl_seconds, control=control)
     with anyio.fail_after(seconds):
         async with serving_host(host_of(environment, **config), service) as serving:

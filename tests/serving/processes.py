@@ -59,15 +59,24 @@ class Started:
 
 @asynccontextmanager
 async def started(
-    *arguments: str, log: Path | None = None, folder: Path | None = None, **environ: str
+    *arguments: str, log: Path | None = None, folder: Path | None = None, files: int | None = None, **environ: str
 ) -> AsyncGenerator[Started]:
-    """A `hub` command with its pipes, in three minutes; it is killed where it does not end."""
+    """A `hub` command with its pipes, in three minutes; it is killed where it does not end.
+
+    It may have so many `files` open and not allow itself more.
+    """
+    limited = [] if files is None else ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"]
     variables = {key: value for key, value in os.environ.items() if not key.startswith(("ENVHUB_", "OPENAI_"))}
     variables |= {"PYTHONPATH": str(ROOT), **environ}
     errors = subprocess.DEVNULL if log is None else log.open("wb")
     with anyio.fail_after(180):
         process = await anyio.open_process(
-            [*HUB, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=variables, cwd=folder
+            [*limited, *HUB, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=variables,
+            cwd=folder,
         )
         try:
             async with process:

@@ -1,5 +1,6 @@
 """`hub serve-env` from start to end: what it says, and that nothing is left of it."""
 
+import shutil
 import signal
 import stat
 from functools import partial
@@ -216,6 +217,7 @@ async def announced(server: Started) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines[1:])}
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 async def test_people_are_told_where_it_is_and_where_the_credential_is(tmp_path: Path) -> None:
     async with started("serve-env", "arithmetic", XDG_RUNTIME_DIR="", TMPDIR=str(tmp_path)) as server:
         told = await announced(server)

@@ -110,7 +110,7 @@ async def test_a_broken_episode_is_not_scored_where_that_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "told"), [("nan", "finite"), ("none", "not a Score"), ("raise", CANARY), ("typed", "away")]
+    ("how", "told"), [("nan", "finite"), ("none", "verify returned None"), ("raise", CANARY), ("typed", "away")]
 )
 async def test_a_verifier_fault_is_typed_and_no_score(how: str, told: str) -> None:
     async with served(World, verify=how) as desk:

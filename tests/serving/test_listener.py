@@ -1,43 +1,117 @@
 """The listener bounds what strangers can hold open."""
 
-import aiohttp
+import resource
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+
 import anyio
 import pytest
+from anyio.abc import SocketStream
 
-from envhub.serving import listener
-from envhub.serving.http import Receive, Scope, Send, answer
+from envhub.loop import allow_open_files
+from envhub.serving import connections, listener
+from envhub.serving.http import Receive, Scope, Send, answer, note_holder, until_gone
 from envhub.serving.listener import bind_tcp, listening
+
+MOST = 3
 
 
 async def _hello(scope: Scope, receive: Receive, send: Send) -> None:
+    """Everybody is served; the path's last part, where there is one, is the token."""
+    token = scope["path"].rpartition("/")[2]
+    if token:
+        note_holder(scope, token.encode())
+    if scope["path"].startswith("/slow/"):
+        with until_gone(scope):
+            await anyio.sleep_forever()
     await answer(send, 200, b"{}")
 
 
-async def test_the_newest_connection_is_closed_beyond_the_bound_and_room_comes_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(listener, "most_connections", lambda: 3)
+@pytest.fixture
+async def port(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[int]:
+    """A listener that has three connections."""
+    monkeypatch.setattr(connections, "most_connections", lambda: MOST)
     bound = bind_tcp("127.0.0.1", 0)
-    port = bound.getsockname()[1]
-    url = f"http://127.0.0.1:{port}/"
-    with anyio.fail_after(10):
-        async with listening(_hello, bound), aiohttp.ClientSession() as http:
-            async with http.get(url) as response:
-                assert response.status == 200
-            held = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(2)]
-            extra = await anyio.connect_tcp("127.0.0.1", port)
-            with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
-                await extra.receive()
-            await extra.aclose()
-            async with http.get(url) as response:  # the oldest one still serves
-                assert response.status == 200
-            for stream in held:
-                await stream.aclose()
-            async with await anyio.connect_tcp("127.0.0.1", port) as again:
-                await again.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-                assert (await again.receive()).startswith(b"HTTP/1.1 200")
+    with anyio.fail_after(20):
+        async with listening(_hello, bound):
+            yield bound.getsockname()[1]
 
 
-def test_the_bound_leaves_files_to_the_rest() -> None:
-    files, _ = listener.resource.getrlimit(listener.resource.RLIMIT_NOFILE)
-    assert files < 0 or files // 2 < listener.most_connections() < files
+class Client:
+    """One connection."""
+
+    def __init__(self, stream: SocketStream) -> None:
+        self._stream = stream
+
+    async def ask(self, path: str = "/") -> None:
+        """Send a request."""
+        await self._stream.send(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+
+    async def is_answered(self) -> bool:
+        """Whether the answer comes, rather than the end of the connection."""
+        try:
+            return (await self._stream.receive()).startswith(b"HTTP/1.1 200")
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            return False
+
+    async def asks(self, path: str = "/") -> bool:
+        """Whether a request is answered."""
+        try:
+            await self.ask(path)
+        except anyio.BrokenResourceError:
+            return False
+        return await self.is_answered()
+
+
+@asynccontextmanager
+async def connected(port: int, *paths: str) -> AsyncGenerator[list[Client]]:
+    """A connection for each path, which was asked for on it."""
+    async with AsyncExitStack() as stack:
+        clients = list[Client]()
+        for path in paths:
+            clients.append(Client(await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port))))
+            if path.startswith("/slow/"):
+                await clients[-1].ask(path)
+            else:
+                assert await clients[-1].asks(path)
+        yield clients
+
+
+async def test_beyond_the_bound_the_longest_idle_stranger_is_closed(port: int) -> None:
+    async with connected(port, "/known", "/", "/") as (known, first, second):
+        assert await first.asks()  # so the second is idle for longer
+        async with connected(port, "/"):
+            assert not await second.is_answered()
+            assert await first.asks()
+            assert await known.asks("/known")
+
+
+async def test_where_there_are_no_strangers_whoever_has_most_makes_room(port: int) -> None:
+    async with connected(port, "/honest", "/greedy", "/greedy") as (honest, first, second):
+        assert await first.asks("/greedy")
+        async with connected(port, "/new"):
+            assert not await second.is_answered()
+            assert await first.asks("/greedy")
+            assert await honest.asks("/honest")
+
+
+async def test_nobody_who_is_being_answered_is_closed(port: int) -> None:
+    slow = "/slow/one", "/slow/one", "/slow/"
+    async with connected(port, *slow), await anyio.connect_tcp("127.0.0.1", port) as extra:
+        assert not await Client(extra).is_answered()
+    async with connected(port, "/"):  # those who left made room
+        pass
+
+
+async def test_strangers_are_kept_for_a_shorter_time(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "STRANGER_SECONDS", 0.05)
+    async with connected(port, "/", "/known") as (stranger, known):
+        assert not await stranger.is_answered()
+        assert await known.asks("/known")
+
+
+def test_the_bound_leaves_files_to_the_rest_and_is_raised_as_far_as_may_be() -> None:
+    allow_open_files()
+    files, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert files == hard or files >= 10_240
+    assert 0 < connections.most_connections() < files // 2

@@ -15,6 +15,8 @@ def shared_path() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="envhub-test-"))
     folder.chmod(0o755)
     yield folder
+    for below in (path for path in folder.rglob("*") if path.is_dir()):
+        below.chmod(0o700)  # else its user, where that is not root, could not remove what is in it
     shutil.rmtree(folder)
 
 

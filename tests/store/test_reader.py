@@ -1,6 +1,8 @@
 """Readers: live and later, without a byte written, and the same figures whoever asks."""
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -250,3 +252,23 @@ async def test_costs_are_told_apart_by_role_over_all_attempts(tmp_path: Path) ->
     )
     with open_run(tmp_path) as run:
         assert run.spent() == {"": 2.0, "user": 0.25, "judge": 0.5}
+
+
+async def test_suspect_scores_are_counted_and_found(tmp_path: Path) -> None:
+    doubted = record("b-0", score=Score(reward=0.0, passed=False, suspect="the runner was replaced"))
+    await write(tmp_path, [record("a-0"), doubted])
+    with open_run(tmp_path) as run:
+        assert run.suspects() == 1
+        assert [(summary.rollout_id, summary.suspect) for summary in run.summaries()] == [("a-0", False), ("b-0", True)]
+
+
+async def test_a_run_from_before_scores_could_be_suspect_opens_and_goes_on(tmp_path: Path) -> None:
+    await write(tmp_path, [record("a-0")])
+    with closing(sqlite3.connect(tmp_path / "run.db")) as connection:
+        connection.execute("ALTER TABLE rollouts DROP COLUMN suspect")
+        connection.commit()
+    with open_run(tmp_path) as run:
+        assert [summary.suspect for summary in run.summaries()] == [False]
+        assert run.suspects() == 0
+        await write(tmp_path, [record("b-0", score=Score(reward=0.0, suspect="why"))], resume=True)
+        assert [summary.suspect for summary in run.summaries()] == [False, True]

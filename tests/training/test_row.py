@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envhub import Rollout, Turn
+from envhub import Rollout, Score, Turn
 from envhub.packed import Float32s, Int32s
-from envhub.training import Credit, Refusal, training_rows, turn_returns, why_refused
+from envhub.rollout import SUSPECT
+from envhub.training import Credit, NotTrainable, Refusal, training_rows, turn_returns, why_refused
 from envhub.training.refusal import Need
 from tests.training.made import rollout, turn
 
@@ -151,3 +152,17 @@ def test_where_no_logprobs_are_needed_missing_ones_are_unknown_and_misaligned_on
     refused = why_refused(rollout(turn(0, [1], [2, 3], output_logprobs=Float32s([-1.0]))), "tokens")
     assert refused is not None
     assert refused.refusal is Refusal.CORRUPT
+
+
+def test_a_suspect_reward_is_learnt_from_only_where_that_is_asked_for() -> None:
+    why = "the runner was replaced"
+    doubted = rollout(score=Score(reward=0.0, suspect=why), trainable=False, trainable_reason=f"{SUSPECT}{why}")
+    for need in ("logprobs", "tokens", "text"):
+        refused = why_refused(doubted, need)
+        assert refused is not None
+        assert refused.refusal is Refusal.SUSPECT
+        assert why in refused.reason
+        assert why_refused(doubted, need, suspect=True) is None
+    with pytest.raises(NotTrainable, match="suspect"):
+        training_rows(doubted)
+    assert training_rows(doubted, suspect=True)

@@ -15,9 +15,10 @@ import pytest
 from envhub.errors import ConfigError, TaskError
 from envhub.hosting.launch import ServeOrder
 from envhub.hosting.remote.process import LINES_A_SECOND, ServerProcess, kill_running, start
-from envhub.hosting.remote.program import Program, clean_environment
+from envhub.hosting.remote.program import Program
 from envhub.installed import Installation
 from envhub.lock import LockedEnvironment
+from envhub.secret_variables import clean_environment
 
 ORDER = ServeOrder(environment="somebody's", control_token="control-token-of-this-test")
 READY = {"name": "x", "control_url": "http://127.0.0.1:1", "agent_url": "http://127.0.0.1:1", "pid": 1}

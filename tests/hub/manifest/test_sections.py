@@ -130,6 +130,8 @@ def test_the_variables_it_needs_are_its_secrets_and_its_tokens() -> None:
         ("[reward]", "[verifier]\ncommand = ['x']\n[reward]", ":26: 'verifier' goes with a [server]"),
         ("[reward]", "[limits]\nmax_turns = 3\n[reward]", ":26: 'limits' goes with a [server]"),
         ("tags =", "submit = false\ntags =", ":9: 'submit' goes with a [server]"),
+        ("tags =", 'default_agent = "react"\ntags =', ":9: 'default_agent' goes with a [server]"),
+        ("tags =", 'default_agent = "oracle"\ntags =', ":9: default_agent = 'oracle': Input should be"),
         ("[reward]", "[server]\ncommand = ['x']\n[reward]", ":13: give one of the sections [server] and [python]"),
     ],
 )

@@ -1,0 +1,118 @@
+"""A folder that holds modules named like ours, or Python's: no command imports them, nor does a process it starts."""
+
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import anyio
+import pytest
+
+from .conftest import environment
+
+HUB = Path(sys.executable).with_name("hub")
+NAMES = ("typer", "anyio", "json", "sitecustomize", "usercustomize", "envhub", "pydantic", "aiohttp", "ray", "textual")
+PLANTED = """
+import os, sys
+with open({log!r}, "a") as log:
+    log.write(f"{{__name__}} in {{' '.join(sys.orig_argv)[:300]}}\\n")
+"""
+ALL_HELP = """
+import sys, typer
+from envhub.cli.main import app
+
+def names(command, before=()):
+    yield before
+    for name, below in getattr(command, "commands", {}).items():
+        yield from names(below, (*before, name))
+
+for words in names(typer.main.get_command(app)):
+    try:
+        app([*words, "--help"], standalone_mode=False)
+    except SystemExit:
+        pass
+    print("asked", *words)
+"""
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Path:
+    """A folder with such modules; what is executed of them is written to `executed` beside it."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in NAMES:
+        (folder / f"{name}.py").write_text(PLANTED.format(log=str(tmp_path / "executed")))
+    (folder / "yaml").mkdir()
+    (folder / "yaml" / "__init__.py").write_text(PLANTED.format(log=str(tmp_path / "executed")))
+    return folder
+
+
+def executed(folder: Path) -> str:
+    """What was executed."""
+    log = folder.with_name("executed")
+    return log.read_text() if log.exists() else ""
+
+
+def run(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    given: dict[str, Any] = {"cwd": folder, "env": environment(**more), "timeout": 600, "check": False}
+    return subprocess.run([HUB, *words], capture_output=True, text=True, **given)
+
+
+def test_no_command_imports_from_the_working_folder_when_it_is_asked_for_help(planted: Path) -> None:
+    command = [sys.executable, "-P", "-c", ALL_HELP]
+    done = subprocess.run(command, cwd=planted, env=environment(), capture_output=True, text=True, check=True)
+    asked = re.findall(r"^asked ?(.*)$", done.stdout, re.MULTILINE)
+    assert {"run", "check", "watch", "connect", "model up", "bench", "registry serve"} <= set(asked)
+    assert run(planted, "--help").returncode == 0
+    assert executed(planted) == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "run arithmetic -m mock/solver --limit 1 --served -q -o out",
+        "run arithmetic -m mock/solver --limit 1 --pool ray --workers 1 -q -o out",
+        pytest.param("bench overhead --rollouts 10 -c 4 --lane served --no-memory", marks=pytest.mark.live),
+        pytest.param("bench latency -c 2 --latency 0.01", marks=pytest.mark.live),
+        pytest.param("bench gateway --rollouts 10 -c 4 --no-memory", marks=pytest.mark.live),
+    ],
+)
+def test_no_process_that_a_command_starts_imports_from_the_working_folder(planted: Path, words: str) -> None:
+    if "ray" in words.split() and find_spec("ray") is None:
+        pytest.skip("ray is not installed")
+    done = run(planted, *words.split())
+    assert executed(planted) == ""
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode in (0, 1), done.stderr
+
+
+@pytest.mark.live
+def test_a_thorough_check_imports_nothing_from_the_working_folder(planted: Path) -> None:
+    assert run(planted, "new", "lab/shelves", "--server").returncode == 0
+    done = run(planted, "check", "shelves", "--thorough", "--json")
+    assert executed(planted) == ""
+    assert done.returncode in (0, 1), done.stderr
+
+
+async def test_a_tab_of_the_web_view_imports_nothing_from_the_working_folder(planted: Path) -> None:
+    (planted / "runs").mkdir()
+    environ = environment(HOME=str(planted.parent), XDG_STATE_HOME=str(planted.parent / "state"))
+    command = [HUB, "watch", "--web", "--no-open", "--root", "runs"]
+    async with (
+        await anyio.open_process(command, cwd=planted, env=environ, stdin=None, stderr=None) as process,
+        aiohttp.ClientSession() as visitor,
+    ):
+        assert process.stdout is not None
+        with anyio.fail_after(60):
+            said = re.search(r"(http://[^/]+)(/[^?]+)[?]token=(\S+)", (await process.stdout.receive()).decode())
+            assert said is not None
+            cookie = {"Cookie": f"hub-watch-{said[1].rpartition(':')[2]}={said[3]}"}
+            async with visitor.ws_connect(f"{said[1]}{said[2]}ws", headers=cookie, origin=said[1]) as socket:
+                while (await socket.receive()).type != aiohttp.WSMsgType.BINARY:
+                    pass
+        process.terminate()
+        await process.wait()
+    assert executed(planted) == ""

@@ -1,0 +1,192 @@
+"""Every parser of what a model or an agent writes is linear: none takes long over a megabyte of what it looks for.
+
+Whoever adds a parser adds it to `PARSERS`; a new pattern in a file that is on neither list fails here.
+"""
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from time import thread_time
+
+import pytest
+
+from envhub import Message, Submission, ToolRequest
+from envhub.engine.arguments import arguments_of
+from envhub.errors import HubError
+from envhub.gateway.seam.dialects import PATHS, dialect_of
+from envhub.messages import assistant
+from envhub.models.answer import BadAnswer, parse_answer
+from envhub.models.chunks import parse_chunk
+from envhub.models.events import EventReader
+from envhub.models.tokens.tool_text import TOOL_PARSERS
+from envhub.rewarding.http import response_of
+from envhub.rewards import Criterion
+from envhub.rewards.verdict import read_verdict
+from envhub.training.answer import without_end_marks
+from envhub.users import Cue, ScriptedUser, Stage, UserScript
+from envhub_agents.react import parse_action
+from envhub_servers.arithmetic.answer import find_integer
+from envhub_servers.arithmetic.calculator import calculate
+from envhub_servers.code.answer import find_program
+from envhub_servers.customer_service import requests as desk_requests
+from envhub_servers.customer_service.case import CLOSING
+from envhub_servers.customer_service.told import amounts_in
+from envhub_servers.math.answer import MAX_ANSWER, find_answer, last_boxed
+from envhub_servers.math.normal import normal, plain, words
+from envhub_servers.reasoning_gym import find_answer as find_tagged
+
+LENGTH = 1_000_000
+SECONDS = 0.15
+"""CPU of this thread. What is quadratic takes minutes."""
+ROOT = Path(__file__).parents[2]
+
+Parser = Callable[[str], object]
+
+
+def judged(text: str) -> object:
+    return read_verdict(text, [Criterion(name="right", question="?")])
+
+
+async def asked(text: str) -> object:
+    patterns = (desk_requests.CONFIRM, desk_requests.REFUSED)
+    cues = tuple(Cue(when=when, says=("Yes.",), in_requests=True) for when in patterns)
+    script = UserScript(stages=(Stage(says="Hello.", cues=cues),), closing=CLOSING, fallback="What?", patience=9)
+    return await ScriptedUser(script).reply([assistant(text)])
+
+
+def heard(text: str) -> object:
+    """Drive the scripted user, which awaits nothing."""
+    try:
+        asked(text).send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it waited")
+
+
+def spoken(path: str) -> Parser:
+    dialect = dialect_of(path)
+    assert dialect is not None
+    return lambda text: dialect.read(text.encode(), scope=b"")
+
+
+TOOL_MARKS = ("<tool_call>", "<tool_call><function=a>", "<tool_call><function=a><parameter=a>", "<function=", "{")
+PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
+    "math.find_answer": (
+        find_answer,
+        (r"\boxed{", r"\boxed{1}", r"\boxed{1} ", "####", "answer ", "$", r"\(", "<think>"),
+    ),
+    "math.last_boxed": (last_boxed, (r"\boxed{1}", r"\boxed", r"\boxed{1}x")),
+    # The worker's: what it is given is cut to this length before.
+    "math.normal": (lambda text: normal(text[:MAX_ANSWER]), (r"\overline{", "1.", "1 ", r"\text{", "_{", "~")),
+    "math.words": (lambda text: words(text[:MAX_ANSWER]), ("a ", "a' ", r"\text{a}")),
+    "math.plain": (lambda text: plain(text[:MAX_ANSWER]), ("{a}", r"\left")),
+    "arithmetic.find_integer": (find_integer, (r"\boxed{", "1,", "1{,}", "-", "1")),
+    "arithmetic.calculate": (calculate, ("(", "1+", "9", "1,000")),
+    "reasoning_gym.find_answer": (
+        lambda text: find_tagged(Submission(answer=text)),
+        ("<answer>", "</answer>", "<answer></answer>", "</think>"),
+    ),
+    "code.find_program": (
+        lambda text: find_program("def f():\n", text[:100_000], "f"),
+        ("```", "```\n", "~~~\n", "def f"),
+    ),
+    "customer_service.amounts_in": (amounts_in, ("$1", "1,", "$ ", "1.1")),
+    "users.ScriptedUser": (heard, ("please ", "which ", "item ", "?", "a.", "refund", "what ")),
+    "react.parse_action": (
+        lambda text: parse_action(text, 1),
+        ("Action:", "\nAction: a", "Action: a ", "\nAction: a\nAction Input: [", "\n Final Answer:"),
+    ),
+    "rewards.read_verdict": (judged, ("<think>", "</think>", "```json\n", "{", '{"right":', "[")),
+    "engine.arguments_of": (
+        lambda text: arguments_of(ToolRequest(id="1", name="a", arguments=text)),
+        ("{", "[", '{"a":'),
+    ),
+    "training.without_end_marks": (without_end_marks, ("<|a|>", "<", "<|", "</s>")),
+    "rewarding.response_of": (lambda text: response_of(f"{text}ab", "ab"), ("<a>", "<", "< ", "a")),
+    "models.parse_answer": (lambda text: parse_answer(text.encode()), ("{", "[", '{"choices":[')),
+    "models.parse_chunk": (lambda text: parse_chunk(text.encode()), ("{", "[", '{"choices":[')),
+    "models.EventReader": (lambda text: EventReader().feed(text.encode()), ("data:", "data: a\n", ":", "\r\n")),
+    **{
+        f"tool_text.{name}": (lambda text, parse=parse: parse(text, ()), TOOL_MARKS)
+        for name, parse in TOOL_PARSERS.items()
+    },
+    **{f"seam.{path}": (spoken(path), ("{", "[", '{"messages":[', '{"messages":[{"content":"')) for path in PATHS},
+}
+FOLDERS = (
+    "agents/envhub_agents",
+    "hub/envhub/gateway/seam",
+    "hub/envhub/models/tokens",
+    "hub/envhub/rewards",
+    "hub/envhub/training",
+    "hub/envhub/users",
+    "mcp_servers/envhub_servers/arithmetic",
+    "mcp_servers/envhub_servers/code",
+    "mcp_servers/envhub_servers/customer_service",
+    "mcp_servers/envhub_servers/math",
+    "mcp_servers/envhub_servers/reasoning_gym",
+)
+WITH_PATTERNS = {
+    "agents/envhub_agents/external/variables.py": "an author's settings",
+    "agents/envhub_agents/external/wording.py": "an author's template",
+    "agents/envhub_agents/react.py": "react.parse_action",
+    "hub/envhub/models/tokens/tool_text.py": "tool_text.*",
+    "hub/envhub/rewards/judge.py": "an author's template",
+    "hub/envhub/training/answer.py": "training.without_end_marks",
+    "hub/envhub/users/script.py": "users.ScriptedUser",
+    "mcp_servers/envhub_servers/arithmetic/answer.py": "arithmetic.find_integer",
+    "mcp_servers/envhub_servers/arithmetic/calculator.py": "arithmetic.calculate",
+    "mcp_servers/envhub_servers/code/answer.py": "code.find_program, in the sandbox",
+    "mcp_servers/envhub_servers/customer_service/__init__.py": "the scripted user's own words",
+    "mcp_servers/envhub_servers/customer_service/told.py": "customer_service.amounts_in",
+    "mcp_servers/envhub_servers/math/answer.py": "math.find_answer, math.last_boxed",
+    "mcp_servers/envhub_servers/math/normal.py": "math.normal, math.words, math.plain",
+    "mcp_servers/envhub_servers/reasoning_gym/guard.py": "an expression, in the worker",
+}
+"""File → the parser that stands for it, or why there is none."""
+
+
+CASES = [(name, mark) for name, (_, marks) in PARSERS.items() for mark in (" ", "\n", *marks)]
+
+
+@pytest.mark.parametrize(("name", "mark"), CASES, ids=[f"{name}-{mark!r}" for name, mark in CASES])
+def test_a_parser_takes_no_time_over_a_megabyte(name: str, mark: str) -> None:
+    parse = PARSERS[name][0]
+    repeated = mark * (LENGTH // len(mark))
+    for text in (repeated, f"x{repeated}x", rf"\boxed{{1}}{repeated}x\boxed{{2}}"):
+        began = thread_time()
+        with suppress(HubError, ValueError, BadAnswer):  # refusing it is an answer, too
+            parse(text)
+        assert thread_time() - began < SECONDS
+
+
+def test_parsers_read_what_they_are_for() -> None:
+    call = '<tool_call>{"name": "a", "arguments": {"b": 1}}</tool_call>'
+    xml = "<tool_call>\n<function=a>"
+    xml += "\n<parameter=b>\n1\n</parameter>\n<parameter=c>x<parameter=d>\ny \n</function>\n</tool_call>"
+    (one,) = TOOL_PARSERS["hermes"](f"so {call}", ()).requests
+    assert (one.name, one.arguments) == ("a", '{"b": 1}')
+    (one,) = TOOL_PARSERS["qwen3_xml"](xml, ()).requests
+    assert (one.name, one.arguments) == ("a", '{"b": 1, "c": "x", "d": "y "}')
+    two = TOOL_PARSERS["llama3_json"](
+        ' {"name": "a", "parameters": {}} ; \n{"name": "b", "parameters": {}} ', ()
+    ).requests
+    assert [each.name for each in two] == ["a", "b"]
+    assert find_tagged(Submission(answer="<answer>1</answer> no, <answer> 2 </answer> done")) == "2"
+    assert find_tagged(Submission(transcript=(Message(role="assistant", content="<answer>open"),))) is None
+    assert find_answer(f"\\boxed{{1}}{' ' * 60_000}x\\boxed{{2}}") == "2"
+    assert find_answer("\\boxed{1} and \\boxed{2}") == "1, 2"
+    action = parse_action('Thought: so\n  Action: add\nAction Input: {"a": 1} tail', 3)
+    assert action is not None
+    assert (action.name, action.arguments) == ("add", '{"a": 1}')
+    assert parse_action("Final Answer: 4\nAction: add", 3) is None
+
+
+def test_each_file_with_a_pattern_that_meets_model_text_is_on_a_list() -> None:
+    found = {
+        str(file.relative_to(ROOT))
+        for folder in FOLDERS
+        for file in (ROOT / folder).rglob("*.py")
+        if re.search(r"\bre\.(?:compile|search|match|findall|finditer|sub|split|fullmatch)\(", file.read_text())
+    }
+    assert found == set(WITH_PATTERNS), "add the parser to PARSERS, then its file here"

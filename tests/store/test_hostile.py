@@ -1,0 +1,78 @@
+"""Databases that somebody else made: they neither run SQL of their own nor keep their reader; runs are their user's."""
+
+import sqlite3
+import stat
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from envhub.errors import RunDirectoryError
+from envhub.store import open_run
+from envhub.store.find import find_runs
+from tests.store.records import record, write
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+STRANGE = {
+    "a view": f"""ALTER TABLE rollouts RENAME TO kept;
+        CREATE VIEW rollouts AS {ENDLESS} SELECT kept.* FROM n JOIN kept;""",
+    "a view of the metadata": f"""ALTER TABLE meta RENAME TO kept;
+        CREATE VIEW meta AS {ENDLESS} SELECT printf('%d', i) AS key, '' AS value FROM n;""",
+    "a virtual table": "DROP TABLE tools; CREATE VIRTUAL TABLE tools USING fts5(digest, definitions);",
+    "a computed column": "ALTER TABLE live ADD COLUMN x AS (hex(zeroblob(300000000)));",
+    "a trigger": "CREATE TRIGGER t AFTER UPDATE ON meta BEGIN DELETE FROM rollouts; END;",
+}
+
+
+@pytest.mark.parametrize("script", STRANGE.values(), ids=STRANGE)
+async def test_what_no_run_has_is_not_read(tmp_path: Path, script: str) -> None:
+    await write(tmp_path / "strange", [record("g-0")])
+    await write(tmp_path / "neighbour", [record("g-0")])
+    with closing(sqlite3.connect(tmp_path / "strange" / "run.db")) as connection:
+        connection.executescript(script)
+    with pytest.raises(RunDirectoryError, match="holds views, triggers or computed columns"):
+        open_run(tmp_path / "strange").__enter__()
+    with pytest.raises(RunDirectoryError, match="holds views"):
+        await write(tmp_path / "strange", [], resume=True)
+    assert [run.directory.name for run in find_runs(tmp_path)] == ["neighbour", "strange"]
+
+
+def interior_page(size: int, child: int) -> bytes:
+    """A page of a table whose forty children are all the same page."""
+    cells = [child.to_bytes(4) + bytes([key]) for key in range(40)]
+    start = size - 5 * len(cells)
+    head = b"\x05\0\0" + len(cells).to_bytes(2) + start.to_bytes(2) + b"\0" + child.to_bytes(4)
+    pointers = b"".join((start + 5 * place).to_bytes(2) for place in range(len(cells)))
+    return (head + pointers).ljust(start, b"\0") + b"".join(cells)
+
+
+async def test_a_small_file_with_endless_rows_is_given_up(tmp_path: Path) -> None:
+    await write(tmp_path, [record("g-0")])
+    database = tmp_path / "run.db"
+    with closing(sqlite3.connect(database)) as connection:
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'rollouts'").fetchone()
+    pages = bytearray(database.read_bytes())
+    count = len(pages) // size
+    leaf = bytes(pages[(root - 1) * size : root * size])
+    levels = 12  # 40 ** 12 rows
+    below = [*(interior_page(size, count + level + 2) for level in range(levels)), leaf]
+    pages[(root - 1) * size : root * size] = interior_page(size, count + 1)
+    pages += b"".join(below)
+    pages[28:32] = (count + len(below)).to_bytes(4)
+    database.write_bytes(pages)
+    started = time.process_time()
+    with open_run(tmp_path) as run, pytest.raises(RunDirectoryError, match="is given up: reading it goes on"):
+        run.totals()
+    assert time.process_time() - started < 20
+
+
+async def test_what_a_run_holds_is_its_users_alone(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir(mode=0o755)
+    for directory, mode in ((tmp_path / "new" / "run", 0o700), (there, 0o755)):
+        await write(directory, [record("g-0")])
+        assert stat.S_IMODE(directory.stat().st_mode) == mode
+        assert stat.S_IMODE((directory / "run.db").stat().st_mode) == 0o600
+        assert {stat.S_IMODE((directory / name).stat().st_mode) for name in ("logs", "media")} == {0o700}
