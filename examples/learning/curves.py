@@ -13,6 +13,7 @@ from pathlib import Path
 
 import anyio
 
+from envhub.interpreter import PYTHON
 from envhub.reporting.markup import Markup, tag
 
 SEEDS = range(10, 15)
@@ -120,7 +121,7 @@ async def trained(seed: int, folder: Path) -> Trained:
     if not told.exists():
         curve, run = folder / f"curve-{seed}.json", folder / f"run-{seed}"
         start = time.monotonic()
-        command = [sys.executable, str(SCRIPT), "--seed", str(seed), "--directory", str(run), "--curve", str(curve)]
+        command = [*PYTHON, str(SCRIPT), "--seed", str(seed), "--directory", str(run), "--curve", str(curve)]
         await anyio.run_process(command, stderr=None)
         seconds = time.monotonic() - start
         told.write_text(json.dumps({"seed": seed, "seconds": seconds, "points": json.loads(curve.read_text())}))
