@@ -17,7 +17,10 @@ from .conftest import Hub, started
 from .inside import Inside, hub_inside
 from .test_bad_input import _until_a_rollout_is_there  # pyright: ignore[reportPrivateUsage]  # one wait, two files
 
-LIMITED = ("run", "arithmetic", "-m", "mock/solver?latency=0.002", "-c", "4", "--set", "size=3000", "-o", "run")
+THREE_THOUSAND = ("-c", "4", "--set", "size=3000", "-o", "run")
+LIMITED = ("run", "arithmetic", "-m", "mock/solver?latency=0.002", *THREE_THOUSAND)
+UNHURRIED = ("run", "arithmetic", "-m", "mock/solver?latency=0.05", *THREE_THOUSAND)
+"""At most 80 rollouts a second, so that a limit of 60,000 tokens is more than a second away."""
 PRICES = ("--price-prompt", "10", "--price-output", "10")
 EACH = 700
 """Tokens of a rollout, at most."""
@@ -80,7 +83,7 @@ def test_what_killed_drivers_spent_is_counted_once(hub: Hub, tmp_path: Path, kil
     limit = 60_000 * kills
     before: dict[str, int] = {}
     for _ in range(kills):
-        with started(tmp_path, *LIMITED, "--resume", "--run-tokens", str(limit), "-q") as driver:
+        with started(tmp_path, *UNHURRIED, "--resume", "--run-tokens", str(limit), "-q") as driver:
             _until_a_rollout_is_there(run, driver)
             try:
                 driver.wait(moments.uniform(0.05, 0.3))
