@@ -56,6 +56,7 @@ class LiveView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._played.end()
         if self._is_drawn:
             # The tables that follow say the rest.
             self._foot.stop(self._lines()[:3] if self.has_started else [])
@@ -141,8 +142,8 @@ class LiveView:
 
     def _facts(self) -> list[str]:
         played, means = self._played, self._played.means
-        rate = played.rate
-        facts = [f"{rate:.1f}/s"]
+        progress = played.progress
+        facts = [speed(progress.rate)]
         if means.mean_reward is not None:
             facts.append(f"reward {means.mean_reward:.3f}")
         if means.pass_rate is not None:
@@ -156,7 +157,6 @@ class LiveView:
             facts.append(f"{amounts.short(played.tokens)} tokens")
         if played.cost:
             facts.append(f"${played.cost:.2f}")
-        left = means.planned - played.done
-        if rate and left > 0:
-            facts.append(f"ETA {amounts.clock(left / rate)}")
+        if progress.eta_seconds is not None and progress.share != 1:
+            facts.append(f"ETA {amounts.clock(progress.eta_seconds)}")
         return facts

@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from math import inf
 from statistics import median
 
 from envhub.drawing.figures import Figures
@@ -10,6 +11,7 @@ from envhub.rollout import Outcome, Rollout, Timings
 from envhub.statistics import RunningMeans
 from envhub.watching.feed import Progress
 from envhub.watching.histogram import RewardBins
+from envhub.watching.pace import Recent, overall_rate, present_rate
 from envhub.watching.timeline import Point
 
 MOST_POINTS = 60
@@ -22,15 +24,19 @@ _Clock = Callable[[], float]
 class Played:
     """Counts over the samples that this process finished; of a resumed run, those before are only in `done`."""
 
-    def __init__(self, clock: _Clock = time.monotonic) -> None:
+    def __init__(self, clock: _Clock = time.time) -> None:
         self.means = RunningMeans()
         self.tokens, self.prompt_tokens, self.cost = 0, 0, 0.0
         self.done_before = self.retries = 0
         self.rewards = RewardBins()
         self._clock = clock
-        self._unscored: dict[str, Outcome] = {}
-        """Samples whose latest attempt is unscored: a later attempt takes its place."""
+        self._unscored: dict[str, tuple[Outcome, float]] = {}
+        """Samples whose latest attempt is unscored, and when it finished: a later attempt takes its place."""
         self._started = clock()
+        self._recent = Recent()
+        self._began, self._ended = inf, -inf
+        """When the first attempt started and the last one finished."""
+        self._is_over = False
         self._points: list[Point] = []
         self._latest: deque[Timings] = deque(maxlen=LATEST)
 
@@ -38,6 +44,10 @@ class Played:
         """It begins to play."""
         self.means.planned, self.done_before = planned, done
         self._started = self._clock()
+
+    def end(self) -> None:
+        """It plays no more."""
+        self._is_over = True
 
     def add(self, rollouts: Sequence[Rollout]) -> None:
         """Count records."""
@@ -51,18 +61,23 @@ class Played:
                 self.prompt_tokens += turn.usage.prompt_tokens
                 self.cost += turn.cost or 0.0
             self._latest.append(rollout.timings)
+            self._began = min(self._began, rollout.started_at)
         self.rewards.add(rewards)
         self._mark(len(rollouts), rewards)
 
     def _count(self, rollout: Rollout) -> None:
         """A sample counts by one of its attempts, as in the store."""
         earlier, score = self._unscored.pop(rollout.rollout_id, None), rollout.score
+        finished_at = rollout.started_at + rollout.timings.total
         if earlier is not None:
             self.retries += 1
-            self.means.withdraw(earlier)
+            self.means.withdraw(earlier[0])
+            self._recent.withdraw(earlier[1])
+        self._recent.add([finished_at])
+        self._ended = max(self._ended, finished_at)
         self.means.add(rollout.outcome, score and score.reward, score and score.passed)
         if score is None:
-            self._unscored[rollout.rollout_id] = rollout.outcome
+            self._unscored[rollout.rollout_id] = rollout.outcome, finished_at
 
     def _mark(self, finished: int, rewards: Sequence[float]) -> None:
         """Note when this was."""
@@ -84,22 +99,22 @@ class Played:
         return max(1e-9, self._clock() - self._started)
 
     @property
-    def rate(self) -> float:
-        """Rollouts a second."""
-        return self.means.finished / self.seconds
-
-    @property
     def done(self) -> int:
         """Samples with a record."""
         return self.done_before + self.means.finished
 
     @property
     def progress(self) -> Progress:
-        """How far it is."""
-        rate, planned = self.rate, self.means.planned or None
-        left = None if planned is None else max(0, planned - self.done)
-        eta = left / rate if rate and left is not None else None
-        return Progress("running", self.done, planned, 0, rate or None, eta, self.seconds)
+        """How far it is; as `RunFeed.progress` of the same run has it, but that what was done before it was resumed
+        is in `done` alone."""
+        finished, planned = self.means.finished, self.means.planned or None
+        if self._is_over:
+            seconds = max(0.0, self._ended - self._began) if finished else 0.0
+            status = "finished" if planned is None or self.done >= planned else "interrupted"
+            return Progress(status, self.done, planned, 0, overall_rate(finished, seconds), None, seconds)
+        rate = present_rate(self._recent, self._clock(), self.seconds)
+        eta = max(0, planned - self.done) / rate if rate and planned is not None else None
+        return Progress("running", self.done, planned, 0, rate, eta, self.seconds)
 
     @property
     def figures(self) -> Figures:

@@ -11,6 +11,7 @@ from envhub.errors import ConfigError
 from envhub.rollout import Outcome
 from envhub.statistics import Estimate, summarise_groups
 from envhub.statistics.intervals import TaskMeans
+from envhub.watching.pace import overall_rate
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def _standing(run: Compared, difference: Estimate | None, full_tasks: int | None
     cost = sum(priced) / count if priced and count else None
     seconds = sorted(attempt.seconds for attempt in effective if attempt.reward is not None)
     span = max(attempt.finished_at for attempt in run.attempts) - min(attempt.started_at for attempt in run.attempts)
-    rate = count / span if span > 0 else None
+    rate = overall_rate(count, span)
     tasks = len({attempt.key for attempt in effective}) or 1
     projected = None if full_tasks is None else full_tasks * count / tasks
     kinds: Counter[str] = Counter(Outcome(attempt.outcome).kind for attempt in effective)

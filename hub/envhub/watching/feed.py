@@ -26,8 +26,9 @@ from envhub.watching.following import Follower
 from envhub.watching.groups import Lines
 from envhub.watching.histogram import RewardHistogram
 from envhub.watching.moving import live_state
+from envhub.watching.pace import overall_rate, present_rate
 from envhub.watching.stages import StageQuantiles
-from envhub.watching.timeline import WINDOW_SECONDS, Timeline
+from envhub.watching.timeline import Timeline
 from envhub.watching.view import RolloutList
 
 _CHUNK = 512
@@ -192,19 +193,16 @@ class RunFeed:
         """How far the run is; `now` is in seconds since the epoch."""
         now = time.time() if now is None else now
         counts, timeline, info = self.counts, self.timeline, self.info
-        rate: float | None = None
         eta: float | None = None
         if info.status == "running":
             began = max([info.created_at, *(resumption.at for resumption in info.resumptions)])
             seconds = max(0.0, now - began)
-            window = min(float(WINDOW_SECONDS), seconds)
-            finished = timeline.finished_since(now - window)
-            rate = finished / window if window and finished else None
+            rate = present_rate(timeline.recent, now, seconds)
             if rate and info.planned is not None:
                 eta = max(0, info.planned - counts.effective) / rate
         else:
             seconds = max(0.0, timeline.ended - timeline.began) if counts.attempts else 0.0
-            rate = counts.effective / seconds if seconds else None
+            rate = overall_rate(counts.effective, seconds)
         return Progress(info.status, counts.effective, info.planned, len(self.live), rate, eta, seconds)
 
     @property

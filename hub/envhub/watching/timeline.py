@@ -1,15 +1,13 @@
 """How reward and speed went over time: a bounded number of points, whatever the run's length."""
 
-from collections import Counter
 from dataclasses import dataclass
 from math import inf, isnan
 
 from envhub.watching.columns import Columns
 from envhub.watching.following import Follower
+from envhub.watching.pace import Recent
 
 MOST_POINTS = 240
-WINDOW_SECONDS = 60
-"""How far back the present rate looks."""
 
 
 @dataclass(slots=True)
@@ -51,8 +49,7 @@ class Timeline(Follower):
     def _clear(self) -> None:
         self._buckets: dict[int, _Bucket] = {}
         self._width = 1
-        self._recent: Counter[int] = Counter()
-        self._newest = 0
+        self.recent = Recent()
         self.began, self.ended = inf, -inf
         """When the first attempt started and the last one finished; infinite without any."""
 
@@ -64,10 +61,6 @@ class Timeline(Follower):
             Point(place * width, width, int(count), int(scored), rewards, int(judged), int(passed))
             for place, (count, scored, rewards, judged, passed) in sorted(self._buckets.items())
         ]
-
-    def finished_since(self, since: float) -> int:
-        """How many samples finished after a moment that is at most the window before the latest."""
-        return sum(count for second, count in self._recent.items() if second >= since)
 
     def _add(self, start: int, stop: int) -> None:
         columns = self._columns
@@ -94,15 +87,7 @@ class Timeline(Follower):
                 if passed >= 0:
                     bucket[3] += 1
                     bucket[4] += passed
-        self._keep_recent(start, stop)
-
-    def _keep_recent(self, start: int, stop: int) -> None:
-        self._newest = max(self._newest, int(self.ended))
-        oldest = self._newest - WINDOW_SECONDS
-        finished = self._columns.effective_part("finished_at", start, stop)
-        self._recent.update(int(at) for at in finished if at >= oldest)
-        for second in [second for second in self._recent if second < oldest]:
-            del self._recent[second]
+        self.recent.add(self._columns.effective_part("finished_at", start, stop))
 
     def _withdraw(self, place: int) -> None:
         numbers = self._columns.numbers
@@ -116,8 +101,7 @@ class Timeline(Follower):
         if passed >= 0:
             bucket[3] -= 1
             bucket[4] -= passed
-        if int(at) in self._recent:
-            self._recent[int(at)] -= 1
+        self.recent.withdraw(at)
 
     def _widen(self) -> tuple[dict[int, _Bucket], int]:
         while len(self._buckets) > MOST_POINTS:
