@@ -77,7 +77,7 @@ def test_a_file_is_scored_beside_itself(hub: Hub, files: Path) -> None:
 
 
 def test_stdin_goes_to_stdout(files: Path) -> None:
-    command = ["score", "-", "--env", "slow.py", "--set", "seconds=0", "-q"]
+    command = ["score", "-", "--env", "slow.py", "--set", "seconds=0"]
     text = (files / "in.jsonl").read_text()
     done = subprocess.run(
         [*_hub(), *command], cwd=files, env=environment(), input=text, capture_output=True, text=True, check=False

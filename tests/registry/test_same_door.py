@@ -37,7 +37,7 @@ def people(tmp_path: Path) -> People:
 
 def exchanged(people: People, folder: str, name: str) -> float:
     """One publishes, the other installs and runs it; the mean reward of the references."""
-    people("one", "publish", folder, "-q")
+    assert people("one", "publish", folder, "-q") == ""
     people("other", "install", name, "--no-lock")
     summary = json.loads(people("other", "run", name, "-a", "oracle", "--limit", "3", "--json", "-q"))
     assert summary["scored"] == summary["rollouts"]

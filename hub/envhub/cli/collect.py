@@ -19,7 +19,7 @@ from envhub.blocking import watched_loop
 from envhub.cli.console import remarks, results
 from envhub.cli.live import LiveView
 from envhub.cli.logs import log_to_run
-from envhub.cli.report import print_summary
+from envhub.cli.report import print_summary, warn_of_unscored
 from envhub.engine.control import LiveRun
 from envhub.engine.plan import Plan, make_plan
 from envhub.engine.request import RunRequest, build_request, request_from_file
@@ -79,7 +79,7 @@ def collect_command(
             cpu_seconds=cpu_seconds() - cpu,
             is_interrupted=run.is_interrupted,
         )
-    _show(summary, as_json, failure)
+    _show(summary, as_json, quiet, failure)
     if request.model is None and request.agent is None and summary.scored and not quiet:
         (remarks() if as_json else results()).print(NO_MODEL)
     code = _exit_code(summary, failure, run.is_interrupted)
@@ -131,12 +131,12 @@ class TerminalRun:
                         self._directory,
                         self._view,
                         is_resumed=self._resume,
-                        note=self._view.note,
+                        note=self._view.warn,
                         redact=self._credentials.redact,
                     ) as self._tracking,
                     self._monitored(live, self._tracking) as observer,
                 ):
-                    with watched_loop(self._view.note, elsewhere=_ELSEWHERE), told_to(self._view.note):
+                    with watched_loop(self._view.warn, elsewhere=_ELSEWHERE), told_to(self._view.note):
                         await collect(
                             self._plan,
                             self._directory,
@@ -200,7 +200,7 @@ class TerminalRun:
 
     def _leave(self) -> None:
         """Go without those who will not: code that ignores its cancellation cannot be ended inside one process."""
-        self._view.note("something ignores that it is cancelled; leaving without it. What is committed is kept.")
+        self._view.warn("something ignores that it is cancelled; leaving without it. What is committed is kept.")
         if servers := sys.modules.get("envhub.hosting.remote.process"):  # loaded where a server was started
             servers.kill_running()
         os._exit(INTERRUPTED)
@@ -272,9 +272,11 @@ def as_toml(request: RunRequest) -> str:
     return tomli_w.dumps(request.model_dump(mode="json", exclude_defaults=True, exclude_none=True))
 
 
-def _show(summary: RunSummary, as_json: bool, failure: StoreError | None) -> None:
+def _show(summary: RunSummary, as_json: bool, quiet: bool, failure: StoreError | None) -> None:
     if as_json:
         sys.stdout.write(json.dumps(summary.as_json()) + os.linesep)
+    elif quiet:
+        warn_of_unscored(summary)
     else:
         print_summary(results(), summary)
     if failure is not None:

@@ -20,6 +20,7 @@ from envhub.cli.options import (
     MaxTurnsOption,
     ModelTimeoutOption,
     NoTrackOption,
+    QuietOption,
     SampleOption,
     SeedOption,
     ServedOption,
@@ -98,7 +99,7 @@ def compare(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the comparison in -o.")] = False,
     root: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress, only the result.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Compare models on the same tasks and seeds before money is spent, or runs on the tasks they have in common.
 
@@ -108,7 +109,7 @@ def compare(
     """
     from envhub.cli.compare_tables import print_comparison
     from envhub.cli.comparing import play_models, read_runs
-    from envhub.cli.console import results
+    from envhub.cli.console import results, warn
     from envhub.reporting.write import is_report
     from envhub.store.files import check_output
 
@@ -153,9 +154,14 @@ def compare(
     if file is not None:
         from envhub.cli.reporting import write_comparison
 
-        write_comparison(comparison, file)
+        write_comparison(comparison, file, is_quiet=quiet)
     if as_json:
         sys.stdout.write(json.dumps(comparison.as_json()) + "\n")
-    else:
+    elif not quiet:
         print_comparison(results(), comparison)
+    else:
+        for standing in comparison.standings:
+            if standing.scored < standing.rollouts:
+                unscored = standing.rollouts - standing.scored
+                warn(f"{standing.label}: {unscored:,} of {standing.rollouts:,} rollouts have no score")
     raise typer.Exit(code)

@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.console import Console, ConsoleOptions
 from rich.segment import Segment
+from rich.text import Text
 
 from envhub.live.plain import plain
 
@@ -36,3 +37,8 @@ def results() -> PlainConsole:
 def remarks() -> PlainConsole:
     """For progress and remarks."""
     return PlainConsole(stderr=True, width=None if sys.stderr.isatty() else PIPE_WIDTH)
+
+
+def warn(line: str) -> None:
+    """Say what also those want to know who asked for quiet."""
+    remarks().print(Text.assemble(("warning: ", "yellow"), line))

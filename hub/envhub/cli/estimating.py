@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from envhub.cli.collect import INTERRUPTED, TerminalRun, as_toml, request_of
-from envhub.cli.console import remarks, results
+from envhub.cli.console import remarks, results, warn
 from envhub.cli.estimate_view import print_estimate
 from envhub.cli.live import LiveView
 from envhub.cli.logs import log_to_run
@@ -71,8 +71,11 @@ def estimate_command(
             estimate = _project(plan, chosen, reader, price)
     if as_json:
         sys.stdout.write(json.dumps({**estimate.as_json(), "run": str(output or stored or "") or None}) + os.linesep)
-    else:
+    elif not quiet:
         print_estimate(results(), estimate, plan.request, output)
+    elif estimate.scored < estimate.sampled:
+        for remark in estimate.remarks:
+            warn(remark)
     return 0 if estimate.scored == estimate.sampled else 1
 
 

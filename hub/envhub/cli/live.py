@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from envhub import amounts
+from envhub.cli.console import warn
 from envhub.cli.foot import Foot
 from envhub.cli.played import Played
 from envhub.drawing.blocks import spark
@@ -68,7 +69,7 @@ class LiveView:
         self.has_started = True
         self._played.start(planned, done)
         if bad_rows:
-            self.note(f"{bad_rows} rows make no task and are left out")
+            self.warn(f"{bad_rows} rows make no task and are left out")
         if done:
             self.note(f"resuming: {done} of {planned} rollouts are done")
         if self._directory is not None:
@@ -80,7 +81,7 @@ class LiveView:
 
     def stopped(self, reason: str) -> None:
         """The run ends before everything planned was played."""
-        self.note(f"stopped: {reason}")
+        self.warn(f"stopped: {reason}")
 
     async def refresh(self) -> None:
         """Draw until cancelled."""
@@ -95,6 +96,13 @@ class LiveView:
         """Say something once, above what is drawn."""
         if not self._is_quiet:
             self._console.print(Text(text, style="dim"))
+
+    def warn(self, text: str) -> None:
+        """The same, also to those who asked for quiet."""
+        if self._is_quiet:
+            warn(text)
+        else:
+            self.note(text)
 
     def _lines(self) -> list[Text]:
         """What is drawn: as many lines as the terminal has room for, the most important first."""

@@ -18,6 +18,15 @@ EnvironmentArguments = Annotated[
         help="Environments by name (`hub list`), a file of your own (./dice.py), or a server (http://HOST:PORT).",
     ),
 ]
+QuietOption = Annotated[
+    bool,
+    typer.Option(
+        "-q",
+        "--quiet",
+        help="Print nothing but warnings and errors, on stderr; with --json also its object.",
+        rich_help_panel="Output",
+    ),
+]
 ModelOption = Annotated[
     str | None,
     typer.Option("-m", "--model", help="Who generates, in litellm's words: hosted_vllm/NAME, gpt-4o, mock/solver …"),

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from envhub.cli.console import warn
 from envhub.engine.summary import RunSummary
 from envhub.rollout import Outcome
 from envhub.statistics import Estimate, GroupSummary
@@ -36,6 +37,16 @@ def print_summary(console: Console, summary: RunSummary, *, is_served: bool = Fa
         _print_resumptions(console, summary)
     console.print()
     console.print(_closing(summary, is_served))
+
+
+def warn_of_unscored(summary: RunSummary) -> None:
+    """Say how many have no score, and why, where nothing else is printed."""
+    unscored = summary.rollouts - summary.scored
+    if not unscored:
+        return
+    warn(f"{unscored:,} of {summary.rollouts:,} rollouts have no score; hub show {summary.directory}")
+    for fault, message in sorted(summary.fault_examples.items()):
+        warn(f"{fault}, for example: {one_line(message)}")
 
 
 def _print_resumptions(console: Console, summary: RunSummary) -> None:

@@ -52,7 +52,7 @@ def report(
     typer.echo(f"report of {_count(len(runs))} written to {output}", err=True)
 
 
-def write_comparison(comparison: "Comparison", output: Path) -> None:
+def write_comparison(comparison: "Comparison", output: Path, *, is_quiet: bool) -> None:
     """The report of a comparison.
 
     Raises:
@@ -64,7 +64,8 @@ def write_comparison(comparison: "Comparison", output: Path) -> None:
     runs = [Wanted(Path(standing.run), _shown(Path(standing.run))) for standing in comparison.standings]
     found = gather(runs, plainness_here(), transcripts=0, comparison=comparison)
     write_report(found, output, format_of(output, None))
-    typer.echo(f"comparison of {_count(len(runs))} written to {output}", err=True)
+    if not is_quiet:
+        typer.echo(f"comparison of {_count(len(runs))} written to {output}", err=True)
 
 
 def wanted(names: Sequence[str], root: Path) -> "list[Wanted]":

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from envhub.cli.console import remarks, results
+from envhub.cli.console import remarks, results, warn
 from envhub.cli.runs import find_run
 from envhub.cli.score_view import ScoreView
 from envhub.cli.scoring import Order, open_scorer, require_transcripts
@@ -52,8 +52,10 @@ def rescore_run(order: Order, root: Path) -> int:
     if order.as_json:
         facts = {"run": str(directory), **comparison.as_json(), "changed_tasks": rescoring.changed_tasks}
         sys.stdout.write(json.dumps({**facts, "seconds": round(seconds, 4)}) + os.linesep)
-    else:
+    elif not order.quiet:
         _print(results(), comparison, rescoring, directory, seconds)
+    elif unscored := comparison.after.finished - comparison.after.scored:
+        warn(f"{unscored:,} of {comparison.after.finished:,} rollouts have no score; hub show {directory}")
     if rescoring.is_interrupted:
         return INTERRUPTED
     return 0 if comparison.after.scored == comparison.after.finished else 1

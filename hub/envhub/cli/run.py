@@ -33,6 +33,7 @@ from envhub.cli.options import (
     PoolOption,
     PriceOutputOption,
     PricePromptOption,
+    QuietOption,
     RayAddressOption,
     RequestsPerMinuteOption,
     ResumeOption,
@@ -188,9 +189,7 @@ def run(
     ray_address: RayAddressOption = None,
     track: TrackOption = None,
     no_track: NoTrackOption = False,
-    quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", help="No progress, only the result.", rich_help_panel="Output")
-    ] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Play an environment's tasks and keep the scored rollouts.
 

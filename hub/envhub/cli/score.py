@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from envhub.cli.options import assignments
+from envhub.cli.options import QuietOption, assignments
 from envhub.cli.runs import RUNS
 from envhub.errors import ConfigError
 
@@ -51,7 +51,7 @@ def score(
         bool, typer.Option("--in-process", help="Host an installed third-party environment in this process.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress, only the result.")] = False,
+    quiet: QuietOption = False,
     root: Annotated[Path, typer.Option(help="Where runs are kept.")] = RUNS,
 ) -> None:
     """Score stored completions in batch, or a run's rollouts once more. No model is called but a verifier's own.

@@ -114,15 +114,19 @@ def print_tally(console: Console, tally: Tally, output: str, seconds: float, cpu
         console.print(at_k)
         if is_uneven_group(overall):
             console.print(Text(UNEVEN, style="dim"))
-    unscored = {outcome.value: means.outcomes[outcome] for outcome in Outcome if outcome is not Outcome.SCORED}
-    unscored[BAD_ROW] = tally.bad_rows
-    for name, count in unscored.items():
-        if count:
-            console.print(Text(f"{name}: {count:,}, written without a score", style="yellow"))
+    for line in unscored_lines(tally):
+        console.print(Text(line, style="yellow"))
     fresh = tally.lines - tally.resumed
     rate, each = fresh / max(seconds, 1e-9), cpu_seconds / fresh * 1e3 if fresh else 0.0
     console.print(f"\n{seconds:.1f} s, {rate:,.0f} lines/s, {cpu_seconds:.1f} s CPU ({each:.3f} ms a line)")
     console.print(Text(output, style="bold"))
+
+
+def unscored_lines(tally: Tally) -> list[str]:
+    """What was written without a score, by kind."""
+    counts = {outcome.value: tally.means.outcomes[outcome] for outcome in Outcome if outcome is not Outcome.SCORED}
+    counts[BAD_ROW] = tally.bad_rows
+    return [f"{name}: {count:,}, written without a score" for name, count in counts.items() if count]
 
 
 def _estimate(estimate: Estimate, form: str) -> str:

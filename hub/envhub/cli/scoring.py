@@ -14,8 +14,8 @@ import anyio.to_thread
 from rich.text import Text
 
 from envhub.blocking import watched_loop
-from envhub.cli.console import remarks, results
-from envhub.cli.score_view import ScoreView, print_tally
+from envhub.cli.console import remarks, results, warn
+from envhub.cli.score_view import ScoreView, print_tally, unscored_lines
 from envhub.cli.signals import INTERRUPTED, Interruptible
 from envhub.engine.open_plan import OpenPlan, open_plan
 from envhub.engine.plan import make_plan
@@ -167,6 +167,9 @@ class _Batch:
                 "cpu_seconds": round(self._cpu, 4),
             }
             sys.stdout.write(json.dumps(facts) + os.linesep)
+        elif self._order.quiet:
+            for line in unscored_lines(self._tally):
+                warn(line)
         else:
             console = remarks() if self._output == STDIO else results()
             print_tally(console, self._tally, self._output, self._seconds, self._cpu)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from envhub.cli.options import QuietOption
+
 if TYPE_CHECKING:
     from envhub_registry.acquire.done import Done
     from envhub_registry.acquire.place import Place
@@ -15,7 +17,6 @@ RehearsalOption = Annotated[bool, typer.Option("--dry-run", help="Say what would
 FailingOption = Annotated[
     bool, typer.Option("--allow-failing-checks", help="Also what was published although it failed its checks.")
 ]
-QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="No progress, only the result.")]
 NoLockOption = Annotated[bool, typer.Option("--no-lock", help="Leave the project's envhub.lock as it is.")]
 
 
@@ -64,14 +65,14 @@ def install(
     if file is not None:
         restoration = Restoration(file, names, source, build, reinstall, dry_run)
         done = run_async(restore, restoration, place, told)
-        _show(place, done, None, as_json)
+        _show(place, done, None, as_json, quiet)
         return
     if not names:
         raise ConfigError("name what to install, for example `hub install namespace/name`, or add --locked")
     consent = Consent(to_failing_checks=allow_failing_checks, to_unsigned=unsigned, to_build=build)
     done = run_async(partial(acquire, Order(names, source, consent, reinstall, dry_run), place, told))
     kept = None if no_lock or dry_run else lock_done(done, place)
-    _show(place, done, kept, as_json)
+    _show(place, done, kept, as_json, quiet)
 
 
 def upgrade(
@@ -98,7 +99,7 @@ def upgrade(
     consent = Consent(to_failing_checks=allow_failing_checks)
     upgraded = run_async(partial(upgrade_all, tuple(environments or ()), consent, place, told, is_rehearsal=dry_run))
     kept = None if no_lock or dry_run else lock_done(upgraded.done, place, only_known=True)
-    _show(place, upgraded.done, kept, as_json)
+    _show(place, upgraded.done, kept, as_json, quiet)
     if not upgraded.done and not upgraded.failed:
         told.note("nothing is installed; `hub install namespace/name` installs an environment")
     for error in upgraded.failed:
@@ -177,10 +178,10 @@ def _place() -> "Place":
     return Place.of(os.environ, Path.cwd())
 
 
-def _show(place: "Place", done: "list[Done]", kept: Path | None, as_json: bool) -> None:
+def _show(place: "Place", done: "list[Done]", kept: Path | None, as_json: bool, quiet: bool) -> None:
     from envhub_registry.acquire.showing import done_json, show_done, write
 
     if as_json:
         write(done_json(done, kept, place.environ))
-    else:
+    elif not quiet:
         show_done(done, kept, place)

@@ -11,6 +11,7 @@ from typing import Any
 from rich.text import Text
 
 from envhub.cli.console import remarks, results
+from envhub.cli.console import warn as say_warning
 from envhub_registry.acquire.done import Done
 from envhub_registry.acquire.place import Place
 from envhub_registry.acquire.telling import Telling
@@ -32,7 +33,7 @@ def telling(is_quiet: bool) -> Telling:
             remarks().print(Text(shown(line), style="dim"))
 
     def warn(line: str) -> None:
-        remarks().print(Text.assemble(("warning: ", "yellow"), shown(line, 1000)))
+        say_warning(shown(line, 1000))
 
     @contextmanager
     def bar(label: str) -> Generator[Progress | None]:

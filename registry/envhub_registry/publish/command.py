@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.options import QuietOption
+
 
 def publish(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="The folder with an env.toml, or a shipped name.")],
@@ -35,7 +37,7 @@ def publish(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Do everything but publish.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but what came of it.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Publish an environment: bundle it, check it as others will have it, sign it, and hand it to a registry.
 

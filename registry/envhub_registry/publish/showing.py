@@ -92,7 +92,7 @@ def publish_command(order: Order, *, as_json: bool, quiet: bool) -> int:
         raise
     if as_json:
         _print_json(_as_json(made, order, steps))
-    else:
+    elif not quiet:
         _show(made, order)
     return 0
 

@@ -26,6 +26,13 @@ def test_a_package_is_installed_and_its_key_is_told_once(user: Machine, lab: Sho
     assert "lab/words" in shown and lab.publisher.key_id[:12] in shown and "arithmetic" in shown
 
 
+def test_a_quiet_installation_prints_nothing(user: Machine, lab: Shop) -> None:
+    lab.publish("lab/words")
+    for words in (("install", "lab/words", "--from", lab.url), ("upgrade",)):
+        done = user.hub(*words, "-q")
+        assert (done.code, done.out, done.err) == (0, "", "")
+
+
 def test_what_is_there_is_told_without_asking_anyone(user: Machine, lab: Shop) -> None:
     lab.publish("lab/words")
     user.hub("install", "lab/words", "--from", lab.url)
