@@ -274,15 +274,21 @@ class HostedEpisode:
         self._sealed = True
         for scope in tuple(self._in_flight):
             scope.cancel()
-        if self._in_flight:
-            self._idle = self._idle or anyio.Event()
-            with anyio.move_on_after(self._deadlines.close, shield=True) as patience:
-                await self._idle.wait()
-            if patience.cancelled_caught and self._in_flight:
-                self._in_flight.clear()  # given up on: no later step waits for them again
-                self.record_fault(TaskError("a tool call ignored its cancellation at the seal"), "agent")
+        is_ignored = bool(self._in_flight) and not await self._in_flight_ends()
         if self._sandbox is not None or _has_own(type(self.environment), "seal"):
             await self._seal_world()
+        if is_ignored and not any(fault.boundary == "agent" for fault in self.faults):  # which keeps calls from ending
+            self.record_fault(TaskError("a tool call ignored its cancellation at the seal"), "agent")
+
+    async def _in_flight_ends(self) -> bool:
+        """Wait for the clean-up of cancelled calls; whether it was done in time."""
+        self._idle = self._idle or anyio.Event()
+        with anyio.move_on_after(self._deadlines.close, shield=True) as patience:
+            await self._idle.wait()
+        if not (patience.cancelled_caught and self._in_flight):
+            return True
+        self._in_flight.clear()  # given up on: no later step waits for them again
+        return False
 
     async def _seal_world(self) -> None:
         """Kill what runs for the agent and run the environment's own `seal`, once; who comes later waits, too."""
@@ -303,7 +309,16 @@ class HostedEpisode:
                     self.record_fault(error, "agent")
                 else:
                     if scope.cancelled_caught:
-                        self.record_fault(TaskError(f"seal was not done after {seconds:g} s"), "agent")
+                        self.record_fault(await self._why_slow(seconds), "agent")
+
+    async def _why_slow(self, seconds: float) -> Exception:
+        """What a seal that was not done in time is recorded as: a sandbox that broke meanwhile says why it did."""
+        if self._sandbox is not None and not self._sandbox.is_alive:
+            try:
+                await self._sandbox.stop()
+            except SandboxError as error:
+                return error
+        return TaskError(f"seal was not done after {seconds:g} s")
 
     async def verify(self, submission: Submission) -> Score:
         """Seal and score; the first verdict stands.

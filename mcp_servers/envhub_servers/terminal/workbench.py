@@ -1,5 +1,6 @@
 """`Workbench`: an agent's tools in a container, a shell and files; what `terminal` and `swe` are made of."""
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -139,8 +140,14 @@ class Workbench(Environment[ShellConfigT]):
             return await self.sandbox.exec(["bash", "-c", script], **options)
         except CommandNotStarted as error:
             if error.reason != "ENOENT":
-                raise
-        return await self.sandbox.exec(["/bin/sh", "-c", script], **options)
+                raise _not_started(error) from None
+        return await self._exec(["/bin/sh", "-c", script], **options)
+
+    async def _exec(self, command: Sequence[str], **options: Any) -> Finished:
+        try:
+            return await self.sandbox.exec(command, **options)
+        except CommandNotStarted as error:
+            raise _not_started(error) from None
 
     def _seconds_left(self) -> float | None:
         if self.ends_at is None:
@@ -171,7 +178,7 @@ class Workbench(Environment[ShellConfigT]):
 
     async def _read_as_agent(self, place: str) -> bytes:
         """With the agent's rights, where the sandbox's own go further."""
-        finished = await self.sandbox.exec(["cat", "--", place], user=self.acts_as, output_bytes=MOST_TEXT)
+        finished = await self._exec(["cat", "--", place], user=self.acts_as, output_bytes=MOST_TEXT)
         if finished.exit_status != 0:
             said = finished.stderr.text.strip().rpartition(": ")[2].lower()
             raise ToolError(f"{place} cannot be read: {said or 'it could not be opened'}")
@@ -197,7 +204,7 @@ class Workbench(Environment[ShellConfigT]):
     async def _write_as_agent(self, place: str, data: bytes) -> None:
         """With the agent's rights, as `_read_as_agent`."""
         command = ["/bin/sh", "-c", 'mkdir -p -- "$1" && cat > "$2"', "write", str(PurePosixPath(place).parent), place]
-        finished = await self.sandbox.exec(command, stdin=data, user=self.acts_as, keeps_background=False)
+        finished = await self._exec(command, stdin=data, user=self.acts_as, keeps_background=False)
         if finished.exit_status != 0:
             said = finished.stderr.text.strip().rpartition(": ")[2].lower()
             raise ToolError(f"{place} cannot be written: {said or 'it could not be opened'}")
@@ -209,3 +216,8 @@ class Workbench(Environment[ShellConfigT]):
         except SandboxFileError:
             return 0o644
         return entries[0].mode if len(entries) == 1 and entries[0].kind == "file" else 0o644
+
+
+def _not_started(error: CommandNotStarted) -> ToolError:
+    """The agent's to mend: its shell, user and folder were there before it acted, or the tests miss them, too."""
+    return ToolError(f"{error}; are its shell, its folder and the libraries it needs still there?")

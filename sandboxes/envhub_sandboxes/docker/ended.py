@@ -5,8 +5,10 @@ import time
 import anyio
 
 from envhub.errors import SandboxError, SandboxOverrun
+from envhub.sandbox import Resources
 from envhub_sandboxes.docker.api import Json
 from envhub_sandboxes.docker.attach import Attached
+from envhub_sandboxes.docker.bounds import RECENT_SECONDS, blamed
 from envhub_sandboxes.docker.engine import Engine, EngineError
 
 ASK_SECONDS = 3.0
@@ -16,8 +18,9 @@ _KILLED = "137"
 class ContainerStream:
     """The byte stream to the first process of a container; its end says why it ended."""
 
-    def __init__(self, engine: Engine, container: str, attached: Attached) -> None:
+    def __init__(self, engine: Engine, container: str, resources: Resources, attached: Attached) -> None:
         self._engine, self._container, self._attached = engine, container, attached
+        self._resources = resources
         self._since = int(time.time()) - 1
         self._is_closed = False
         self.ended: SandboxError | None = None
@@ -38,6 +41,10 @@ class ContainerStream:
         reason = await why_ended(self._engine, self._container, self._since)
         said = self._attached.errors
         raise ConnectionResetError(f"{reason}; it said: {said[-500:]}" if said else reason)
+
+    async def blamed(self, reason: str) -> SandboxError:
+        """The error for a container that does not do as it is told: a `SandboxOverrun` where it is at its bounds."""
+        return self.ended or await blamed(self._engine, self._container, self._resources, reason)
 
     async def send(self, data: bytes) -> None:
         """Send all of it."""
@@ -77,11 +84,18 @@ def _told(events: list[Json]) -> str:
     died = actions.get("die") or actions.get("died")
     if "kill" in actions:
         return "its container was killed from outside"
-    if "oom" in actions and died is not None and _status(died) == _KILLED:
+    if died is not None and _wanted_memory(died, actions.get("oom")):
         raise SandboxOverrun("the sandbox is gone: what ran in it used up its memory, and the kernel ended it")
     if died is None:
         return "its container's connection was cut by the engine"
     return f"its container ended with exit status {_status(died)}"
+
+
+def _wanted_memory(died: Json, oom: Json | None) -> bool:
+    """Whether a first process died of want of memory: killed for it, or as it could not go on without."""
+    if oom is None or _status(died) == "0":
+        return False
+    return _status(died) == _KILLED or int(died["time"]) - int(oom["time"]) <= RECENT_SECONDS
 
 
 def _status(died: Json) -> str:

@@ -151,7 +151,7 @@ class EngineExecSandbox:
         except TimeoutError as error:
             raise await self._end(f"a command ran for more than {seconds:g} s", SandboxOverrun) from error
         except anyio.get_cancelled_exc_class():
-            await self._end("a command was given up")
+            await self._end("a command was given up", SandboxOverrun)
             raise
         finally:
             await program.aclose()
@@ -314,9 +314,10 @@ class EngineExecSandbox:
             await self._ended.wait()
         return again(self._broken or SandboxError(f"the sandbox is gone: {what}"))
 
-    async def _end(self, why: str, kind: type[SandboxError] = SandboxError) -> SandboxError:
-        """Kill the whole container, and wait until it is dead."""
-        self._broken = kind(f"the sandbox was ended: {why}, and the engine's exec cannot end it alone")
+    async def _end(self, why: str, kind: type[SandboxOverrun] | None = None) -> SandboxError:
+        """Kill the whole container, and wait until it is dead; without a kind, the engine is asked who is to blame."""
+        why = f"the sandbox was ended: {why}, and the engine's exec cannot end it alone"
+        self._broken = kind(why) if kind is not None else await self._stream.blamed(why)
         self._stream.ended = self._broken
         with anyio.move_on_after(KILL_SECONDS, shield=True):
             try:

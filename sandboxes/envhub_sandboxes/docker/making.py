@@ -140,7 +140,7 @@ class Maker:
         async with self._volume_lock:
             volume = self._volume = self._volume or await supervisor_volume(engine, recipe.image, payload)
         async with self._created(recipe, volume) as (name, id, ref):
-            stream = ContainerStream(engine, id, await attach(engine, id))
+            stream = ContainerStream(engine, id, recipe.spec.resources, await attach(engine, id))
             try:
                 await _start(engine, id)
             except BaseException:
@@ -166,7 +166,7 @@ class Maker:
     @asynccontextmanager
     async def _bare(self, recipe: Recipe) -> AsyncGenerator[Box]:
         async with self._created(recipe, None) as (name, id, ref):
-            stream = ContainerStream(self._engine, id, await attach(self._engine, id))
+            stream = ContainerStream(self._engine, id, recipe.spec.resources, await attach(self._engine, id))
             try:
                 await _start(self._engine, id)
                 async with engine_exec.watch(self._engine, id, name, ref, recipe.plan, stream) as sandbox:
@@ -281,7 +281,7 @@ async def _greeted(engine: Engine, stream: ContainerStream) -> AsyncGenerator[Co
     """A supervisor that has answered; some engines tell only now that its program does not run."""
     is_up = False
     try:
-        async with supervise(stream) as connection:
+        async with supervise(stream, blamed=stream.blamed) as connection:
             is_up = True
             yield connection
     except SandboxError as error:

@@ -136,7 +136,7 @@ class Channel:
             while not self.is_over:
                 await self.change()
         if not self.is_over:
-            self._connection.break_off(f"its supervisor did not answer within {seconds:g} s")
+            await self._connection.give_up(f"its supervisor did not answer within {seconds:g} s")
         return self.answer()
 
     async def feed(self, data: bytes | memoryview) -> None:

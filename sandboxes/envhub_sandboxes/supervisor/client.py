@@ -26,6 +26,14 @@ _ACCEPTED, _HELLO = ord("o"), ord("h")
 _GONE = (OSError, EOFError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
 
 
+Blamed = Callable[[str], Awaitable[SandboxError]]
+
+
+async def nobody_blamed(reason: str) -> SandboxError:
+    """The error where nobody can say whether what ran in a sandbox has used it up."""
+    return SandboxError(reason)
+
+
 @dataclass(frozen=True, slots=True)
 class Hello:
     """What a supervisor says of itself."""
@@ -38,8 +46,10 @@ class Hello:
 class Connection:
     """A live connection; `supervise` opens one."""
 
-    def __init__(self, stream: ByteStream, tasks: anyio.abc.TaskGroup) -> None:
+    def __init__(self, stream: ByteStream, tasks: anyio.abc.TaskGroup, blamed: Blamed) -> None:
         self._stream, self._tasks = stream, tasks
+        self.blamed = blamed
+        """The error for a sandbox that does not do as it is told; shielded and bounded."""
         self._channels: dict[int, Channel] = {}
         self._acceptors: dict[int, Callable[[Streaming], Coroutine[None, None, None]]] = {}
         self._last_number = 0
@@ -50,7 +60,7 @@ class Connection:
         self._is_drained = anyio.Event()
         self._most_bytes = MAX_PAYLOAD + 5
         self._broken: SandboxError | None = None
-        self._greeted = anyio.Event()
+        self._greeted, self._has_read = anyio.Event(), anyio.Event()
         self.hello = Hello(0, 0, "")
 
     @property
@@ -129,6 +139,11 @@ class Connection:
             for channel in tuple(self._channels.values()):
                 channel.break_off(reason)
 
+    async def give_up(self, reason: str) -> None:
+        """Break off as the sandbox does not do as it is told, once it is known whether what ran in it is why."""
+        if self._broken is None:
+            self.break_off(await self.blamed(reason))
+
     async def greet(self, seconds: float) -> None:
         """Wait for the supervisor's first frame.
 
@@ -161,6 +176,7 @@ class Connection:
         except (ValueError, struct.error) as error:
             reason = f"the sandbox's supervisor cannot be understood: {error}"
         self.break_off(reason)
+        self._has_read.set()
 
     async def write(self) -> None:
         """Send what is posted."""
@@ -174,6 +190,8 @@ class Connection:
                 self._outgoing_bytes -= len(data)
                 self._is_drained.set()
         except _GONE as error:
+            with anyio.move_on_after(CLOSE_SECONDS):  # the other direction tells why
+                await self._has_read.wait()
             self.break_off(f"the sandbox is gone: its connection broke ({error or type(error).__name__})")
 
     def _feed(self, data: bytes) -> None:
@@ -210,15 +228,19 @@ class Connection:
 
 
 @asynccontextmanager
-async def supervise(stream: ByteStream, *, hello_seconds: float = HELLO_SECONDS) -> AsyncGenerator[Connection]:
+async def supervise(
+    stream: ByteStream, *, hello_seconds: float = HELLO_SECONDS, blamed: Blamed = nobody_blamed
+) -> AsyncGenerator[Connection]:
     """Talk to the supervisor at the other end of a stream; the stream is closed on the way out, which ends it.
+
+    `blamed`: the error for a sandbox that does not answer or whose programs cannot be killed, given what it did not do.
 
     Raises:
         SandboxError: it does not answer, or is of another version.
     """
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
-        connection = Connection(stream, tasks)
+        connection = Connection(stream, tasks, blamed)
         # Shielded: a caller that is cancelled still has its commands killed, and that is said over this connection.
         lives = [anyio.CancelScope(shield=True) for _ in range(2)]
         tasks.start_soon(_within, lives[0], connection.read)

@@ -113,7 +113,7 @@ async def execute(connection: "Connection", ordered: Order, stdin: bytes) -> Fin
                 await run.feed(stdin)
                 run.feed_eof()
         end = await run.finish(ordered.seconds + GRACE_SECONDS)
-        return finished(end, bytes(run.output), bytes(run.errors))
+        return await finished(connection, end, bytes(run.output), bytes(run.errors))
     except Failure as failure:
         raise not_started(ordered.command, failure) from failure
     except anyio.get_cancelled_exc_class():
@@ -136,21 +136,21 @@ async def kill(connection: "Connection", channel: Channel) -> None:
                 else:
                     await channel.change()
         if not channel.is_over:
-            connection.break_off(f"a command was not dead {KILL_SECONDS:g} s after it was to be killed")
+            await connection.give_up(f"a command was not dead {KILL_SECONDS:g} s after it was to be killed")
 
 
-def finished(end: bytes, output: bytes = b"", errors: bytes = b"") -> Finished:
+async def finished(connection: "Connection", end: bytes, output: bytes = b"", errors: bytes = b"") -> Finished:
     """What an `E` frame says, with the beginnings of the streams that came before it.
 
     Raises:
-        SandboxError: processes are left that could not be killed.
+        SandboxError: processes are left that could not be killed; a `SandboxOverrun` where they used the sandbox up.
     """
     try:
         ended = frames.read_ended(end)
     except ValueError as error:
         raise SandboxError(str(error)) from error
     if ended.flags & frames.UNKILLABLE:
-        raise SandboxError("processes of a command could not be killed")
+        raise await connection.blamed("processes of a command could not be killed")
     is_stopped = bool(ended.flags & (frames.TIMED_OUT | frames.KILLED))
     status = None if is_stopped else ended.status
     if ended.flags & frames.KEEPER_KILLED and status is not None and status >= 0:

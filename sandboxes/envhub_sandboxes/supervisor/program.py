@@ -47,11 +47,11 @@ class SupervisedProgram:
         while not channel.is_over:
             left = self._last_call - time.monotonic()
             if left <= 0 and not channel.has_pending:
-                self._connection.break_off(f"a command did not end {GRACE_SECONDS:g} s after its deadline")
+                await self._connection.give_up(f"a command did not end {GRACE_SECONDS:g} s after its deadline")
                 break
             with anyio.move_on_after(max(left, 1.0)):
                 await channel.change()
-        return finished(channel.answer())
+        return await finished(self._connection, channel.answer())
 
     async def kill(self, signal: int | None = None) -> None:
         """Kill its whole tree, verified dead; or send one signal to its process group."""
@@ -77,7 +77,7 @@ class SupervisedProgram:
             if channel.is_over and not channel.has_pending:
                 channel.answer()
             elif not channel.has_started and not channel.has_pending:
-                self._connection.break_off(f"{self._order.command} was not started within {START_SECONDS:g} s")
+                await self._connection.give_up(f"{self._order.command} was not started within {START_SECONDS:g} s")
                 channel.answer()
             yield self
         except Failure as failure:

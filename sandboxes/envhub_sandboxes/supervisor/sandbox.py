@@ -5,7 +5,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from envhub.errors import NotOffered, SandboxError
+import anyio
+
+from envhub.errors import NotOffered
 from envhub.sandbox import (
     FILE_BYTES,
     OUTPUT_BYTES,
@@ -173,8 +175,12 @@ class SupervisedSandbox:
         try:
             return await self._connection.ask("Z", seconds=STOP_SECONDS)
         except Failure as failure:
-            self._connection.break_off(f"the sandbox's processes could not be stopped: {failure}")
-            raise SandboxError(f"the sandbox's processes could not be stopped: {failure}") from failure
+            error = await self._connection.blamed(f"the sandbox's processes could not be stopped: {failure}")
+            self._connection.break_off(error)
+            raise error from failure
+        except anyio.get_cancelled_exc_class():
+            await self._connection.give_up("the sandbox's processes were not stopped in time")
+            raise
 
     async def forward(self, port: int, connect: Connector) -> None:
         """Listen on a loopback port inside it, for a socket of the hub."""

@@ -16,7 +16,7 @@ from yarl import URL
 
 from envhub.hosting.control import OpenedSeat
 from envhub.hosting.episode import CLOSED
-from envhub.hosting.remote.connection import Connection
+from envhub.hosting.remote.connection import BLAME_SECONDS, Connection
 from envhub.hosting.toolbox import REPLY, SUBMIT
 from envhub.limits import Deadlines
 from envhub.messages import Message
@@ -112,7 +112,7 @@ class RemotePlane:
         what = f"tools/call {name}"
         deadlines, connection = self._deadlines, self._connection
         # To submit is to seal: calls in flight end first, then the world is sealed.
-        seconds = deadlines.tool_call + (2 * deadlines.close if name == SUBMIT else 0)
+        seconds = deadlines.tool_call + (2 * deadlines.close + BLAME_SECONDS if name == SUBMIT else 0)
         status, raw = await connection.post_to_agents(
             self._url, body, {**_HEADERS, "Mcp-Name": name}, seconds=seconds, what=what
         )

@@ -33,6 +33,8 @@ MAX_ANSWER_BYTES = 64 * 2**20
 """A larger answer is refused: no page of tasks, snapshot or tool result comes near."""
 CONNECT_SECONDS = 10.0
 GRACE_SECONDS = 5.0
+BLAME_SECONDS = 10.0
+"""On top of a seal's deadlines: to learn why a sandbox cannot be stopped."""
 INFO_SECONDS = 30.0
 _KEEP_ALIVE_SECONDS = 4.0
 """Shorter than the five seconds after which common servers hang up, so that a call rarely meets a dying connection."""

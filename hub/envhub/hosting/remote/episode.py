@@ -19,7 +19,7 @@ from envhub.hosting.control import (
 )
 from envhub.hosting.doors import Doors, WaysIn
 from envhub.hosting.remote.agent import Latch, RemotePlane
-from envhub.hosting.remote.connection import Connection, ServerFault
+from envhub.hosting.remote.connection import BLAME_SECONDS, Connection, ServerFault
 from envhub.limits import Deadlines
 from envhub.messages import Message
 from envhub.rollout import Fault
@@ -107,7 +107,7 @@ class RemoteEpisode:
         if self._has_status:
             return
         self._sealed.is_set = True
-        seconds = self._deadlines.close * _SEAL
+        seconds = self._deadlines.close * _SEAL + BLAME_SECONDS
         self._note(await self._connection.ask("POST", f"{self._path}/seal", EpisodeStatus, seconds=seconds))
 
     def _note(self, status: EpisodeStatus) -> None:
@@ -140,7 +140,7 @@ class RemoteEpisode:
 
     async def _verify(self, request: VerifyRequest) -> Score | None:
         self._sealed.is_set = True
-        seconds = self._deadlines.verify + self._deadlines.close * _SEAL
+        seconds = self._deadlines.verify + self._deadlines.close * _SEAL + BLAME_SECONDS
         verified = await self._connection.ask("POST", f"{self._path}/verify", Verified, request, seconds=seconds)
         self._note(verified.status)
         return verified.score
@@ -155,7 +155,7 @@ class RemoteEpisode:
             return
         self._sealed.is_set = True
         self.seats = {}
-        seconds = self._deadlines.close * (_SEAL + 1)
+        seconds = self._deadlines.close * (_SEAL + 1) + BLAME_SECONDS
         try:
             self._note(await self._connection.ask("DELETE", self._path, EpisodeStatus, seconds=seconds))
         except EpisodeError as error:
