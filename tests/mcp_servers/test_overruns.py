@@ -55,6 +55,32 @@ async def test_tests_that_go_over_their_bounds_on_the_image_too_are_a_fault(
     assert not caught.value.retryable
 
 
+HOOK = '[[verifier.collect]]\ncommand = "sh /hook.sh"\n'
+
+
+async def test_work_that_has_collect_hooks_go_over_their_bounds_scores_nothing(play: Open, tmp_path: Path) -> None:
+    async with play(Terminal, task(tmp_path, REWARD, HOOK)) as player:
+        await player.call("write_file", path="/hook.sh", content=USES_UP_MEMORY)
+        score = await player.end()
+    assert (score.reward, score.metadata["crossed"]) == (0.0, "collect hooks")
+    assert OVERRUN in (score.feedback or "")
+
+
+async def test_work_that_keeps_collect_hooks_from_starting_scores_nothing(play: Open, tmp_path: Path) -> None:
+    async with play(Terminal, task(tmp_path, REWARD, HOOK)) as player:
+        await player.bash("rm -f /bin/sh")
+        score = await player.end()
+    assert (score.reward, score.metadata["crossed"]) == (0.0, "collect hooks")
+
+
+async def test_collect_hooks_that_go_over_their_bounds_on_the_image_too_are_a_fault(play: Open, tmp_path: Path) -> None:
+    hook = f"[[verifier.collect]]\ncommand = '''{USES_UP_MEMORY}'''\n"
+    async with play(Terminal, task(tmp_path, REWARD, hook)) as player:
+        with pytest.raises(VerifierError, match=OVERRUN) as caught:
+            await player.end()
+    assert not caught.value.retryable
+
+
 async def test_artifacts_that_cannot_be_placed_score_nothing(play: Open, tmp_path: Path) -> None:
     config = task(tmp_path, REWARD, 'environment_mode = "separate"\n')
     (tmp_path / "task.toml").write_text(f'artifacts = ["/etc"]\n{(tmp_path / "task.toml").read_text()}')

@@ -27,7 +27,9 @@ from envhub_servers.terminal.harbor import HarborTask, Step
 from envhub_servers.terminal.harbor.settings import ArtifactEntry
 from envhub_servers.terminal.harbor.task import TEST_SCRIPT
 from envhub_servers.terminal.harbor.templates import filled_in
+from envhub_servers.terminal.hooks import HOOKS_BROKE, run_hooks
 from envhub_servers.terminal.places import (
+    agent_spec,
     agent_user,
     is_in_place,
     is_separate,
@@ -77,7 +79,7 @@ class Grader:
         Raises:
             VerifierError: the tests give no reward on the untouched image either; that is never a 0.
             SandboxOverrun: the agent's own sandbox was ended by what it left in it.
-            SandboxError: a sandbox broke.
+            SandboxError: a sandbox broke, and nothing says that what is in it did that.
         """
         is_live = is_in_place(self._task, step, self._config)
         grade = await (self._in_place if is_live else self._afresh)(step, agent)
@@ -88,7 +90,11 @@ class Grader:
     async def _afresh(self, step: Step, agent: Sandbox) -> Grade:
         try:
             await agent.stop()
-            await self._collect_hooks(step, agent)
+            try:
+                await run_hooks(self._task, step, agent)
+            except HOOKS_BROKE as error:
+                await self._see_that_hooks_run(step)
+                return await self._nothing(step, f"the collect hooks cannot be: {error}", "collect hooks")
             if self._takes_artifacts(step):
                 return await self._of_artifacts(step, agent)
             try:
@@ -127,7 +133,7 @@ class Grader:
             user = "0"  # an agent of another name is no reason for tests of that name
         try:
             return await self._tests_in(step, agent, World(), user, IN_PLACE)
-        except (VerifierError, SandboxError) as error:
+        except (VerifierError, SandboxOverrun) as error:
             return await self._nothing(step, error, IN_PLACE)
         except DataError as error:
             raise VerifierError(str(error), retryable=False) from error
@@ -228,6 +234,19 @@ class Grader:
                 known.is_tried = True
         return known.rewards
 
+    async def _see_that_hooks_run(self, step: Step) -> None:
+        """Run the collect hooks in a sandbox of the agent's image that nobody worked in.
+
+        Raises:
+            VerifierError: they cannot be run there either, so it is not the agent's doing.
+        """
+        try:
+            async with self._open(agent_spec(self._task, self._config, self._caller())) as untouched_one:
+                await run_hooks(self._task, step, untouched_one)
+        except HOOKS_BROKE as error:
+            why = f"the collect hooks cannot be run on the untouched image: {error}"
+            raise VerifierError(why, retryable=False) from error
+
     def _known(self, step: Step) -> Untouched:
         spec = verifier_spec(self._task, step, self._config, self._caller())
         return untouched(f"{self._task.folder}|{self._task.digest}|{step.name}|{spec.model_dump_json()}")
@@ -322,15 +341,6 @@ class Grader:
         dropped = [(sources[entry.source], entry.exclude) for entry in entries if entry.exclude]
         kept = [file for file in found if not any(_is_excluded(file, root, patterns) for root, patterns in dropped)]
         return [File(file.path, file.data, file.mode | 0o444) for file in kept]
-
-    async def _collect_hooks(self, step: Step, agent: Sandbox) -> None:
-        own, whole = step.section.verifier, self._task.settings.verifier
-        for hook in own.collect if own is whole else (*whole.collect, *own.collect):
-            finished = await agent.exec(
-                hook.command, user=hook.user, timeout_seconds=hook.timeout_sec, keeps_background=False
-            )
-            if finished.exit_status != 0:
-                logger.warning("a collect hook of task %r ended with %s", self._task.id, finished.exit_status)
 
     async def _run(self, step: Step, fresh: Sandbox, user: str | None, *, is_live: bool) -> Finished:
         verifier = step.section.verifier

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import VerifierError
+from envhub.errors import SandboxError, SandboxOverrun, VerifierError
+from envhub_sandboxes.docker.engine import connect_engine
 from envhub_servers.terminal import Terminal, TerminalConfig
 from tests.mcp_servers.containers import Open
 
@@ -76,6 +77,16 @@ async def test_tests_that_keep_no_word_in_place_are_the_agents_zero(play: Open, 
         await player.bash("rm -f /bin/bash /bin/sh /usr/bin/bash /usr/bin/sh")
         score = await player.end()
     assert score.reward == 0.0
+
+
+async def test_a_container_that_the_engine_ends_in_place_is_nobodys_zero(play: Open, tmp_path: Path) -> None:
+    async with play(Terminal, made(tmp_path, ASK, 'environment_mode = "shared"\n')) as player:
+        sandbox = player.episode.environment.sandbox
+        async with connect_engine() as engine:
+            await engine.call(engine.api.kill, sandbox.id)
+        with pytest.raises(SandboxError, match="killed from outside") as caught:
+            await player.end()
+    assert not isinstance(caught.value, SandboxOverrun)
 
 
 async def test_tests_that_need_a_network_whatever_they_run_on_are_a_fault_that_names_the_host(
