@@ -59,6 +59,25 @@ def test_every_deadline_of_an_episode_is_an_option(hub: Hub, tmp_path: Path) -> 
     assert "--tool-timeout 'soon' is no time" in hub("run", "arithmetic", "--tool-timeout", "soon").refused()
 
 
+def test_deadlines_of_scoring_and_serving_are_options(hub: Hub, tmp_path: Path) -> None:  # noqa: F811
+    (tmp_path / "slow.py").write_text(
+        SLOW.replace(
+            "    @classmethod\n    def tasks", "    scores_transcripts = True\n\n    @classmethod\n    def tasks"
+        )
+    )
+    (tmp_path / "in.jsonl").write_text('{"task_id": "one", "completion": "x"}\n')
+    hub("run", "slow.py", "-a", "null", "--retries", "0", "-q", "-o", "run")
+    for given, seconds in (((), 0.2), (("--verify-timeout", "0.4s"), 0.4)):
+        assert hub("score", "in.jsonl", "--env", "slow.py", *given, "-q", "-o", f"{seconds}.jsonl").code == 1
+        assert f"no score within {seconds} s" in (tmp_path / f"{seconds}.jsonl").read_text()
+        hub("score", "run", *given, "-q", "-o", f"{seconds}-run")
+        again = hub("show", f"{seconds}-run", "--json").json
+        assert f"no score within {seconds} s" in json.dumps(again["fault_examples"])
+    assert "--verify-timeout 'soon' is no time" in hub("score", "run", "--verify-timeout", "soon").refused()
+    assert "--setup-timeout" in hub("score", "run", "--setup-timeout", "9s").refused()
+    assert "--tool-timeout 'soon' is no time" in hub("serve", "arithmetic", "--tool-timeout", "soon").refused()
+
+
 def test_tasks_are_chosen_on_the_command_line(hub: Hub, tmp_path: Path) -> None:  # noqa: F811
     (tmp_path / "ids.txt").write_text("test/5\ntest/9?\n")
     done = hub("run", "arithmetic", "--task", "test/2", "--task", "@ids.txt", "--skip", "1", "--json", "-o", "some")

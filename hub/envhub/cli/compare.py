@@ -3,37 +3,30 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from envhub.cli.deadlines import DEADLINES, deadlines_of, takes_deadlines
 from envhub.cli.options import (
-    AgentTimeoutOption,
-    CloseTimeoutOption,
     ConfigOption,
-    EpisodeTimeoutOption,
     InProcessOption,
     LaneOption,
     LimitOption,
     MaxCostOption,
     MaxTokensOption,
     MaxTurnsOption,
-    ModelTimeoutOption,
     NoTrackOption,
     QuietOption,
     SampleOption,
     SeedOption,
     ServedOption,
     SetOption,
-    SetupTimeoutOption,
     ShuffleOption,
     SkipOption,
     TaskOption,
     TemperatureOption,
-    ToolTimeoutOption,
     TopPOption,
-    VerifyTimeoutOption,
-    deadlines_of,
     run_settings,
     some,
     trackers_of,
@@ -41,6 +34,7 @@ from envhub.cli.options import (
 from envhub.errors import ConfigError
 
 
+@takes_deadlines(*DEADLINES)
 def compare(
     what: Annotated[
         list[str] | None,
@@ -75,13 +69,6 @@ def compare(
     budget: Annotated[
         float | None, typer.Option(min=0.0, help="US dollars each model may cost.", rich_help_panel="Models")
     ] = None,
-    setup_timeout: SetupTimeoutOption = None,
-    model_timeout: ModelTimeoutOption = None,
-    tool_timeout: ToolTimeoutOption = None,
-    agent_timeout: AgentTimeoutOption = None,
-    verify_timeout: VerifyTimeoutOption = None,
-    close_timeout: CloseTimeoutOption = None,
-    episode_timeout: EpisodeTimeoutOption = None,
     in_process: InProcessOption = False,
     served: ServedOption = False,
     no_track: NoTrackOption = False,
@@ -100,6 +87,7 @@ def compare(
     root: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: QuietOption = False,
+    **timeouts: Any,
 ) -> None:
     """Compare models on the same tasks and seeds before money is spent, or runs on the tasks they have in common.
 
@@ -113,7 +101,7 @@ def compare(
     from envhub.reporting.write import is_report
     from envhub.store.files import check_output
 
-    deadlines = deadlines_of(locals())
+    deadlines = deadlines_of(timeouts)
     code, file = 0, output if is_report(output) else None
     if file is not None:
         check_output(file)  # before models are paid for

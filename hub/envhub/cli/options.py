@@ -1,8 +1,6 @@
 """Options that several commands take and mean the same by, and what becomes of their values."""
 
 import json
-import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -163,49 +161,6 @@ AtLimitOption = Annotated[
         rich_help_panel="Limits",
     ),
 ]
-SetupTimeoutOption = Annotated[
-    str | None,
-    typer.Option(
-        "--setup-timeout",
-        metavar="TIME",
-        help="Setting an episode up: 90s, 15m, 2h (2m by default).",
-        rich_help_panel="Deadlines",
-    ),
-]
-ModelTimeoutOption = Annotated[
-    str | None,
-    typer.Option("--model-timeout", metavar="TIME", help="One call of a model (10m).", rich_help_panel="Deadlines"),
-]
-ToolTimeoutOption = Annotated[
-    str | None,
-    typer.Option("--tool-timeout", metavar="TIME", help="One call of a tool (2m).", rich_help_panel="Deadlines"),
-]
-AgentTimeoutOption = Annotated[
-    str | None,
-    typer.Option(
-        "--agent-timeout",
-        metavar="TIME",
-        help="All that the agent does in an episode (1h).",
-        rich_help_panel="Deadlines",
-    ),
-]
-VerifyTimeoutOption = Annotated[
-    str | None,
-    typer.Option("--verify-timeout", metavar="TIME", help="Scoring an episode (5m).", rich_help_panel="Deadlines"),
-]
-CloseTimeoutOption = Annotated[
-    str | None,
-    typer.Option("--close-timeout", metavar="TIME", help="Closing an episode (30s).", rich_help_panel="Deadlines"),
-]
-EpisodeTimeoutOption = Annotated[
-    str | None,
-    typer.Option(
-        "--episode-timeout",
-        metavar="TIME",
-        help="A whole episode (90m, or its stages together).",
-        rich_help_panel="Deadlines",
-    ),
-]
 InProcessOption = Annotated[
     bool,
     typer.Option(
@@ -309,20 +264,6 @@ def build_network(given: str) -> Literal["none", "bridge"]:
     raise ConfigError(f"--build-network {given!r} is no network of a build; say none or bridge")
 
 
-DEADLINES = ("setup", "model", "tool", "agent", "verify", "close", "episode")
-"""What the deadlines of an episode are called as options, `--NAME-timeout`."""
-
-
-def deadlines_of(options: Mapping[str, Any]) -> dict[str, float] | None:
-    """The deadlines that were given, of options by the names of their parameters.
-
-    Raises:
-        ConfigError: one is no time.
-    """
-    given = {name: seconds_of(f"--{name}-timeout", options[f"{name}_timeout"]) for name in DEADLINES}
-    return some(**{f"{name}_call" if name in ("model", "tool") else name: given[name] for name in DEADLINES})
-
-
 def roles_of(pairs: list[str]) -> dict[str, Any] | None:
     """`ROLE=MODEL` pairs as settings.
 
@@ -365,20 +306,6 @@ def workers_of(given: str | None) -> int | str | None:
 def some(**values: Any) -> dict[str, Any] | None:
     """What was given of these; None where nothing was."""
     return {key: value for key, value in values.items() if value is not None} or None
-
-
-def seconds_of(option: str, given: str | None) -> float | None:
-    """A time as a person gives it: `90`, `90s`, `15m`, `1.5h`.
-
-    Raises:
-        ConfigError: it is none.
-    """
-    if given is None:
-        return None
-    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*(s|m|min|h|d)?", given.strip())
-    if found is None or not float(found[1]):
-        raise ConfigError(f"{option} {given!r} is no time above 0; say it as 90s, 15m or 2h")
-    return float(found[1]) * {"m": 60, "min": 60, "h": 3600, "d": 86400}.get(found[2], 1)
 
 
 def assignments(pairs: list[str], option: str) -> dict[str, Any]:

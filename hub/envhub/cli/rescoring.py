@@ -112,9 +112,11 @@ class _Rescoring:
             hosts = [environment.host for environment in opened.environments]
             for host in hosts:
                 require_transcripts(host)
-            settings = RescoreSettings(seed, order.concurrency, order.skip_bad, opened.plan.request.deadlines)
-            by_name = dict(zip(played, hosts, strict=True))
-            self.is_same_verifier = _versions(resolved) == {name: host.info.digest for name, host in by_name.items()}
+            settings = RescoreSettings(seed, order.concurrency, order.skip_bad)
+            by_name = dict(zip(played, opened.environments, strict=True))
+            self.is_same_verifier = _versions(resolved) == {
+                name: environment.host.info.digest for name, environment in by_name.items()
+            }
             self._rescorer = Rescorer(self._reader, by_name, settings, self._origin(hosts))
             if self._is_stopped:
                 self._rescorer.stop()

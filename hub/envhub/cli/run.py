@@ -6,17 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
+from envhub.cli.deadlines import DEADLINES, deadlines_of, seconds_of, takes_deadlines
 from envhub.cli.locking import LockedOption, LockOption, lock_file
 from envhub.cli.options import (
-    AgentTimeoutOption,
     AtLimitOption,
     BaseUrlOption,
     BudgetOption,
     BuildNetworkOption,
-    CloseTimeoutOption,
     ConfigOption,
     EnvironmentArguments,
-    EpisodeTimeoutOption,
     FallbackOption,
     InProcessOption,
     LaneOption,
@@ -28,7 +26,6 @@ from envhub.cli.options import (
     MaxTurnsOption,
     MetricsOption,
     ModelOption,
-    ModelTimeoutOption,
     NoTrackOption,
     PoolOption,
     PriceOutputOption,
@@ -46,21 +43,16 @@ from envhub.cli.options import (
     ServedOption,
     ServersOption,
     SetOption,
-    SetupTimeoutOption,
     ShuffleOption,
     SkipOption,
     TaskOption,
     TemperatureOption,
     TokensPerMinuteOption,
-    ToolTimeoutOption,
     TopPOption,
     TracesOption,
     TrackOption,
-    VerifyTimeoutOption,
     WorkersOption,
-    deadlines_of,
     run_settings,
-    seconds_of,
     some,
     trackers_of,
     workers_of,
@@ -96,6 +88,7 @@ AS_NAMED = (
 """Options that are called as the settings are."""
 
 
+@takes_deadlines(*DEADLINES)
 def run(
     environments: EnvironmentArguments = None,
     model: ModelOption = None,
@@ -158,13 +151,6 @@ def run(
     run_tokens: RunTokensOption = None,
     run_seconds: RunSecondsOption = None,
     at_limit: AtLimitOption = None,
-    setup_timeout: SetupTimeoutOption = None,
-    model_timeout: ModelTimeoutOption = None,
-    tool_timeout: ToolTimeoutOption = None,
-    agent_timeout: AgentTimeoutOption = None,
-    verify_timeout: VerifyTimeoutOption = None,
-    close_timeout: CloseTimeoutOption = None,
-    episode_timeout: EpisodeTimeoutOption = None,
     retries: Annotated[
         int | None,
         typer.Option(
@@ -190,6 +176,7 @@ def run(
     track: TrackOption = None,
     no_track: NoTrackOption = False,
     quiet: QuietOption = False,
+    **timeouts: Any,
 ) -> None:
     """Play an environment's tasks and keep the scored rollouts.
 
@@ -197,7 +184,7 @@ def run(
 
     Exit codes: 0 every rollout scored, 1 some unscored or not played, 2 usage, 130 interrupted.
     """
-    given = settings_of(locals())
+    given = settings_of({**locals(), **timeouts})
     from envhub.cli.collect import collect_command
 
     code = collect_command(given, config, output, resume, as_json, quiet)

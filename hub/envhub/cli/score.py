@@ -1,15 +1,17 @@
 """`hub score`: scores for completions that are there already, and new scores for a run."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from envhub.cli.deadlines import deadlines_of, takes_deadlines
 from envhub.cli.options import QuietOption, assignments
 from envhub.cli.runs import RUNS
 from envhub.errors import ConfigError
 
 
+@takes_deadlines("verify")
 def score(
     source: Annotated[
         str,
@@ -53,6 +55,7 @@ def score(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
     quiet: QuietOption = False,
     root: Annotated[Path, typer.Option(help="Where runs are kept.")] = RUNS,
+    **timeouts: Any,
 ) -> None:
     """Score stored completions in batch, or a run's rollouts once more. No model is called but a verifier's own.
 
@@ -75,6 +78,7 @@ def score(
         limit=limit,
         skip_bad=skip_bad,
         in_process=in_process,
+        deadlines=deadlines_of(timeouts) or {},
         as_json=as_json,
         quiet=quiet,
     )

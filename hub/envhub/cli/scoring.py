@@ -51,6 +51,7 @@ class Order:
     limit: int | None
     skip_bad: bool
     in_process: bool
+    deadlines: dict[str, float]
     as_json: bool
     quiet: bool
 
@@ -198,6 +199,7 @@ def open_scorer(order: Order, environments: tuple[str, ...], **more: Any) -> Abs
         "set": order.settings,
         "roles": order.roles,
         "in_process": order.in_process,
+        "deadlines": order.deadlines,
         **more,
     }
     request = build_request({key: value for key, value in asked.items() if value}, "command line")

@@ -1,10 +1,11 @@
 """`hub serve`: environments and a model behind two URLs an episode, for agents of any make."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from envhub.cli.deadlines import deadlines_of, takes_deadlines
 from envhub.cli.options import (
     BaseUrlOption,
     BudgetOption,
@@ -37,6 +38,8 @@ from envhub.cli.options import (
 _PLACE, _BOUNDS = "Where", "Bounds"
 
 
+# How long an agent may take is --ttl.
+@takes_deadlines("setup", "model", "tool", "verify", "close")
 def serve(
     environments: EnvironmentArguments = None,
     model: ModelOption = None,
@@ -121,6 +124,7 @@ def serve(
     served: ServedOption = False,
     metrics: MetricsOption = None,
     traces: TracesOption = None,
+    **timeouts: Any,
 ) -> None:
     """Serve environments to agents of any make: an MCP URL and a model URL for each episode, all on record.
 
@@ -147,6 +151,7 @@ def serve(
         set=settings,
         sampling=some(temperature=temperature, top_p=top_p, max_tokens=max_tokens),
         limits=some(max_turns=max_turns, max_tokens=max_total_tokens, max_seconds=max_seconds, max_cost=max_cost),
+        deadlines=deadlines_of(timeouts),
         in_process=in_process,
         served=served,
         metrics=metrics,

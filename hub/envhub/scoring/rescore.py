@@ -1,7 +1,7 @@
 """Scoring a run's rollouts again, by a verifier that changed: into a new run, without a model, nothing lost."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,9 @@ from anyio.lowlevel import checkpoint
 from pydantic import JsonValue
 
 from envhub.engine.attribution import OUTCOMES, fault_of
+from envhub.engine.open_plan import OpenEnvironment
 from envhub.engine.trainable import why_not_trainable
 from envhub.errors import EpisodeError, RunDirectoryError, UnknownNameError, VerifierError
-from envhub.limits import Deadlines
 from envhub.messages import Media, Message
 from envhub.protocols import EnvironmentHost
 from envhub.rollout import Outcome, Rollout
@@ -34,16 +34,17 @@ class RescoreSettings:
     concurrency: int = 32
     skip_bad: bool = False
     """Keep a rollout whose task is gone as a verifier fault, instead of stopping."""
-    deadlines: Deadlines = field(default_factory=Deadlines)
 
 
 class Rescorer:
     """Reads rollouts from one run and writes them, scored again, to another."""
 
     def __init__(
-        self, reader: RunReader, hosts: Mapping[str, EnvironmentHost], settings: RescoreSettings, resolved: Any
+        self, reader: RunReader, environments: Mapping[str, OpenEnvironment], settings: RescoreSettings, resolved: Any
     ) -> None:
-        self._reader, self._hosts, self._settings, self._resolved = reader, hosts, settings, resolved
+        """`environments` has those whose verifiers score, by the names that the run's rollouts carry."""
+        self._reader, self._environments = reader, environments
+        self._settings, self._resolved = settings, resolved
         self._indexes: dict[tuple[str, str], TaskIndex] = {}
         self._is_stopped = False
         self.changed_tasks = 0
@@ -104,7 +105,8 @@ class Rescorer:
             await checkpoint()
 
     async def _rescored(self, rollout: Rollout) -> Rollout:
-        host = self._hosts[rollout.environment.name]
+        environment = self._environments[rollout.environment.name]
+        host = environment.host
         index = self._index(host, rollout.task.split)
         try:
             card = await index.find(rollout.task.id)
@@ -115,7 +117,7 @@ class Rescorer:
         self.changed_tasks += card.digest != rollout.task.digest
         submission = submission_of(rollout, host.info.seats[0])
         try:
-            score = await host.score(card, submission, seed=rollout.seed, deadlines=self._settings.deadlines)
+            score = await host.score(card, submission, seed=rollout.seed, deadlines=environment.deadlines)
         except EpisodeError as error:
             return _failed(rollout, error)
         return _with(rollout, Outcome.SCORED, score)

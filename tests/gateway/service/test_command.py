@@ -16,7 +16,20 @@ TOKEN = "control-canary-11c0de"
 
 async def test_it_says_where_it_serves_and_records_what_was_open_when_told_to_leave(tmp_path: Path) -> None:
     run, log = tmp_path / "run", tmp_path / "log"
-    command = ("-vv", "serve", TALLY, "-m", "mock/say?text=hi", "--practice", "--json", "--control")
+    command = (
+        "-vv",
+        "serve",
+        TALLY,
+        "--setup-timeout",
+        "90s",
+        "--tool-timeout",
+        "7m",
+        "-m",
+        "mock/say?text=hi",
+        "--practice",
+        "--json",
+        "--control",
+    )
     async with started(*command, "127.0.0.1:0", "-o", str(run), log=log, ENVHUB_CONTROL_TOKEN=TOKEN) as hub:
         ready = HubReady.model_validate_json(await hub.line())
         assert ready.practice == (f"{ready.gateway_url}/practice/tally/mcp",)
@@ -38,6 +51,9 @@ async def test_it_says_where_it_serves_and_records_what_was_open_when_told_to_le
             left.id: Outcome.CANCELLED,
         }
         assert reader.info.status == "finished"
+        request = reader.info.resolved["request"]
+        assert isinstance(request, dict)
+        assert request["deadlines"] == {"setup": 90, "tool_call": 420}
     said = log.read_text() + "".join(file.read_text() for file in (run / "logs").iterdir())
     for secret in (TOKEN, played.api_key, left.api_key, "secretkey1"):
         assert secret is not None
