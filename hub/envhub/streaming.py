@@ -1,7 +1,7 @@
 """A model's answer while it comes: pieces for whoever shows it, before the whole is there to record."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,22 @@ class Delta:
     text: str = ""
     reasoning: str = ""
     tools: tuple[ToolPiece, ...] = ()
+
+
+def cut(delta: Delta, most: int) -> Iterator[Delta]:
+    """The same piece in shorter ones, each of so many characters at most of whatever it has."""
+    lengths = (len(delta.text), len(delta.reasoning), *(len(tool.arguments) for tool in delta.tools))
+    if max(lengths) <= most:
+        yield delta
+        return
+    for start in range(0, max(lengths), most):
+        end = start + most
+        tools = tuple(
+            replace(tool, arguments=tool.arguments[start:end])
+            for tool in delta.tools
+            if start == 0 or start < len(tool.arguments)
+        )
+        yield Delta(delta.text[start:end], delta.reasoning[start:end], tools)
 
 
 class ReplyStream:

@@ -12,6 +12,8 @@ from envhub.models.events import DONE, EventReader
 from envhub.models.retry import TryFailed
 from envhub.streaming import Delta, ReplyStream
 
+_BYTES_AT_ONCE = 16 * 2**10
+"""Of what has come, so much is read before others have their turn."""
 _LAST_BYTES_SECONDS = 0.05
 """How long to wait, after an answer's end, for its connection's, which lets the next call have the connection."""
 
@@ -55,7 +57,7 @@ async def read_stream(
     while True:
         # A server that never pauses would keep a cancelled call busy for ever.
         await anyio.lowlevel.checkpoint_if_cancelled()
-        received = await content.readany()
+        received = await content.read(_BYTES_AT_ONCE)
         size += len(received)
         if size > most_bytes:
             raise TryFailed(f"the answer is larger than {most_bytes >> 20} MiB", status=200, is_retryable=False)
@@ -67,6 +69,8 @@ async def read_stream(
                 return assembly
             if (delta := assembly.add(parse_chunk(data))) is not None:
                 await hand_on(stream, delta, deadline)
+        if len(received) == _BYTES_AT_ONCE:
+            await anyio.lowlevel.checkpoint()
         if not received:
             raise BadAnswer("the stream ended before the answer did")
 

@@ -16,6 +16,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 CONNECTION = "envhub.connection"
 """Where a request's scope, in its `state`, holds the connection it came by."""
 JSON = b"application/json"
+_BYTES_AT_ONCE = 256 * 2**10
 
 
 class TooLarge(Exception):
@@ -100,12 +101,20 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
 
 
 async def answer(send: Send, status: int, body: bytes = b"", kind: bytes = JSON, headers: Headers = ()) -> None:
-    """Answer a request in one piece."""
+    """Answer a request."""
     sent = [(b"content-length", b"%d" % len(body)), *headers]
     if body:
         sent.append((b"content-type", kind))
     await send({"type": "http.response.start", "status": status, "headers": sent})
-    await send({"type": "http.response.body", "body": body})
+    await send_body(send, body, is_last=True)
+
+
+async def send_body(send: Send, body: bytes, *, is_last: bool) -> None:
+    """Send a part of an answer's body; a large one piecemeal, as fast as the client reads."""
+    for start in range(0, max(len(body), 1), _BYTES_AT_ONCE):
+        end = start + _BYTES_AT_ONCE
+        is_end = is_last and end >= len(body)
+        await send({"type": "http.response.body", "body": body[start:end], "more_body": not is_end})
 
 
 class Guard:

@@ -1,9 +1,13 @@
 """Pieces of an answer, in whatever order they come, as blocks one after the other."""
 
+from time import thread_time
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envhub.gateway.seam.blocks import Block, Blocks
+from envhub.gateway.seam.dialects import PATHS, dialect_of
 from envhub.messages import Message, ToolRequest, assistant
 from envhub.protocols import ModelReply
 from envhub.streaming import Delta, ToolPiece
@@ -97,3 +101,36 @@ def test_a_tool_request_without_a_name_waits() -> None:
     assert blocks.delta(Delta(tools=(ToolPiece(0, "{"),))) == b""
     blocks.end(ModelReply(message=assistant("", ToolRequest(id="c", name="f", arguments="{}"))))
     assert log.done == [("tool", "c", "{}")]
+
+
+PIECES = {
+    "text": Delta(text="7 " * 24),
+    "reasoning": Delta(reasoning="7 " * 24),
+    "tools": Delta(tools=(ToolPiece(0, "7 }" * 16),)),
+}
+REQUESTS = {
+    "chat/completions": b'{"model":"m","stream":true,"messages":[{"role":"user","content":"a"}]}',
+    "responses": b'{"model":"m","stream":true,"input":"a"}',
+    "messages": b'{"model":"m","stream":true,"max_tokens":9,"messages":[{"role":"user","content":"a"}]}',
+}
+
+
+@pytest.mark.parametrize("kind", PIECES)
+@pytest.mark.parametrize("path", PATHS)
+def test_four_times_the_pieces_take_four_times_as_long(path: str, kind: str) -> None:
+    dialect = dialect_of(path)
+    assert dialect is not None
+    asked = dialect.read(REQUESTS[path])
+
+    def seconds(count: int) -> float:
+        events = dialect.events(asked, "1")
+        events.begin()
+        if kind == "tools":
+            events.delta(Delta(tools=(ToolPiece(0, '{"', "a", "count"), ToolPiece(1, "", "b", "count"))))
+        began = thread_time()
+        for _ in range(count):
+            events.delta(PIECES[kind])
+        return thread_time() - began
+
+    few, many = (min(seconds(count) for _ in range(3)) for count in (20_000, 80_000))
+    assert many < 8 * few

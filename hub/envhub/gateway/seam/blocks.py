@@ -4,7 +4,8 @@ Chat completions let the pieces of several tool requests mix; the other two APIs
 end before the next begins. Pieces of later requests wait here until the earlier one's arguments are whole.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from io import StringIO
 from typing import Literal, Protocol
 
 from envhub.gateway.seam.sent import SentTool, complete_tools, unsent
@@ -19,10 +20,18 @@ class Block:
     kind: Literal["reasoning", "text", "tool"]
     place: int
     """Among the answer's blocks."""
-    text: str = ""
-    """What has been written of it; of a tool request, its arguments."""
     call_id: str = ""
     name: str = ""
+    _written: StringIO = field(default_factory=StringIO)
+
+    @property
+    def text(self) -> str:
+        """What has been written of it; of a tool request, its arguments."""
+        return self._written.getvalue()
+
+    def add(self, piece: str) -> None:
+        """Write more of it."""
+        self._written.write(piece)
 
 
 class BlockWriter(Protocol):
@@ -43,7 +52,7 @@ class Blocks:
         self._tool: SentTool | None = None
         """Whose block is open."""
         self._tools: dict[int, SentTool] = {}
-        self._text, self._thought = "", ""
+        self._text, self._thought = StringIO(), StringIO()
         self._waits = False
 
     def delta(self, delta: Delta) -> bytes:
@@ -63,7 +72,7 @@ class Blocks:
 
     def end(self, reply: ModelReply) -> bytes:
         """Write what is left of the answer, and close its last block."""
-        text, thought = unsent(reply, self._text, self._thought)
+        text, thought = unsent(reply, self._text.getvalue(), self._thought.getvalue())
         complete_tools(self._tools, reply)
         if self._waits:
             return self._pump(is_all=True) + self._words(text, thought) + self._close()
@@ -72,10 +81,10 @@ class Blocks:
     def _words(self, text: str, thought: str) -> bytes:
         out = b""
         if thought:
-            self._thought += thought
+            self._thought.write(thought)
             out += self._say("reasoning", thought)
         if text:
-            self._text += text
+            self._text.write(text)
             out += self._say("text", text)
         return out
 
@@ -114,7 +123,7 @@ class Blocks:
         return block, self._writer.open(block)
 
     def _more(self, block: Block, piece: str) -> bytes:
-        block.text += piece
+        block.add(piece)
         return self._writer.more(block, piece)
 
     def _close(self) -> bytes:

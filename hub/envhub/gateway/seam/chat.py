@@ -1,6 +1,7 @@
 """The OpenAI chat-completions dialect. Token ids and logprobs are the record's and are not shown to the agent."""
 
 import time
+from io import StringIO
 from typing import Any
 
 import msgspec
@@ -82,7 +83,7 @@ class ChatEvents:
         # Every chunk begins with the same words.
         self._head = b"data: " + _encode(head)[:-1] + b',"choices":[{"index":0,"delta":'
         self._usage_head = b"data: " + _encode({name: value for name, value in head.items() if name != "usage"})[:-1]
-        self._text, self._thought = "", ""
+        self._text, self._thought = StringIO(), StringIO()
         self._tools: dict[int, SentTool] = {}
 
     def begin(self) -> bytes:
@@ -93,10 +94,10 @@ class ChatEvents:
         """A piece of the answer."""
         out = b""
         if delta.reasoning:
-            self._thought += delta.reasoning
+            self._thought.write(delta.reasoning)
             out += self._chunk(_reasoning(delta.reasoning))
         if delta.text:
-            self._text += delta.text
+            self._text.write(delta.text)
             out += self._chunk({"content": delta.text})
         for piece in delta.tools:
             tool = self._tools.get(piece.index)
@@ -108,7 +109,7 @@ class ChatEvents:
 
     def end(self, reply: ModelReply) -> bytes:
         """What was not sent yet, and the end."""
-        text, thought = unsent(reply, self._text, self._thought)
+        text, thought = unsent(reply, self._text.getvalue(), self._thought.getvalue())
         out = self.delta(Delta(text=text, reasoning=thought))
         complete_tools(self._tools, reply)
         for _, tool in sorted(self._tools.items()):

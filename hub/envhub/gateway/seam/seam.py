@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 
 from envhub.errors import AgentError, BudgetError, EpisodeError, EpisodeStop
@@ -15,16 +16,18 @@ from envhub.gateway.seam.deliveries import Delivery
 from envhub.gateway.seam.dialect import Asked, Dialect, Problem, Refused, model_list
 from envhub.gateway.seam.dialects import COUNT_TOKENS, counted_tokens, dialect_of, make_ready
 from envhub.protocols import ModelReply, Sampling
-from envhub.serving.http import Receive, Scope, Send, TooLarge, answer, header, read_body
-from envhub.streaming import Delta, ReplyStream
+from envhub.serving.http import Receive, Scope, Send, TooLarge, answer, header, read_body, send_body
+from envhub.streaming import Delta, ReplyStream, cut
 
 logger = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 32 * 2**20
 MOST_BYTES_READ_AT_ONCE = 256 * 2**10
-"""Larger requests are read in a worker thread: every episode waits for the loop."""
+"""Larger requests are read, and larger answers written, in a worker thread: every episode waits for the loop."""
+MOST_CHARACTERS_AT_ONCE = 64 * 2**10
+"""Of a longer piece of an answer others have their turn in between."""
 # More threads would take turns with the loop, and away those that others need.
-_READERS = anyio.CapacityLimiter(2)
+_THREADS = anyio.CapacityLimiter(2)
 MOST_CALLS = 64
 """Model calls of one seat at once; further ones are refused."""
 MOST_MEDIA_BYTES = 256 * 2**20
@@ -102,9 +105,18 @@ async def _read(read: Callable[[bytes], _Read], body: bytes) -> _Read:
     try:
         if len(body) <= MOST_BYTES_READ_AT_ONCE:
             return read(body)
-        return await anyio.to_thread.run_sync(read, body, limiter=_READERS)
+        return await anyio.to_thread.run_sync(read, body, limiter=_THREADS)
     except ValueError as error:
         raise Refused(Problem("invalid", 400, str(error)[:2000])) from None
+
+
+async def _written(write: Callable[[ModelReply], bytes], reply: ModelReply) -> bytes:
+    """An answer's bytes."""
+    message = reply.message
+    size = len(message.text) + len(message.reasoning or "") + sum(len(call.arguments) for call in message.tool_requests)
+    if size <= MOST_BYTES_READ_AT_ONCE:
+        return write(reply)
+    return await anyio.to_thread.run_sync(write, reply, limiter=_THREADS)
 
 
 class _Call:
@@ -175,7 +187,8 @@ class _Call:
             out = out or _Stream(self._dialect, asked, self._number(), self._send)
             await out.end(reply)
         else:
-            await answer(self._send, 200, self._dialect.whole(asked, reply, self._number()))
+            whole = partial(self._dialect.whole, asked, number=self._number())
+            await answer(self._send, 200, await _written(whole, reply))
         self._exposure.deliveries.keep(self._key, reply, is_delivered=True)
 
     def _number(self) -> str:
@@ -199,12 +212,15 @@ class _Stream:
 
     async def _write(self, delta: Delta) -> None:
         await self._begin()
-        await self._say(self._events.delta(delta))
+        for place, piece in enumerate(cut(delta, MOST_CHARACTERS_AT_ONCE)):
+            if place:
+                await anyio.lowlevel.checkpoint()
+            await self._say(self._events.delta(piece))
 
     async def end(self, reply: ModelReply) -> None:
         """Send the rest."""
         await self._begin()
-        await self._say(self._events.end(reply), is_last=True)
+        await self._say(await _written(self._events.end, reply), is_last=True)
 
     async def fail(self, problem: Problem) -> None:
         """Break off, and say why."""
@@ -212,7 +228,7 @@ class _Stream:
 
     async def _say(self, piece: bytes, *, is_last: bool = False) -> None:
         if piece or is_last:
-            await self._send({"type": "http.response.body", "body": piece, "more_body": not is_last})
+            await send_body(self._send, piece, is_last=is_last)
 
 
 def _take_media(known: dict[str, bytes], media: Mapping[str, bytes]) -> None:

@@ -5,20 +5,25 @@ import msgspec
 from envhub.protocols import ModelReply
 from envhub.streaming import ToolPiece
 
+MOST_LOOKED_INTO = 16 * 2**10
+"""Characters of arguments that are read again with each piece."""
+
 
 class SentTool:
     """One tool request of a streamed answer."""
 
-    __slots__ = ("arguments", "held", "id", "index", "is_open", "name")
+    __slots__ = ("_held", "_out", "_size", "id", "index", "is_open", "name")
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.id: str | None = None
         self.name: str | None = None
-        self.arguments = ""
-        """What has gone out of them."""
-        self.held = ""
-        """What has come in and not gone out."""
+        # Pieces, joined when they are wanted: an answer may have hundreds of thousands.
+        self._out: list[str] = []
+        """The arguments that have gone out."""
+        self._held: list[str] = []
+        """Those that have come in and not gone out."""
+        self._size = 0
         self.is_open = False
         """Whether its id and name have gone out."""
 
@@ -26,24 +31,31 @@ class SentTool:
         """Note a piece; nothing goes out before its id and name are known."""
         self.id = self.id or piece.id
         self.name = self.name or piece.name
-        self.held += piece.arguments
+        self._held.append(piece.arguments)
+        self._size += len(piece.arguments)
 
     def complete(self, arguments: str) -> None:
         """Note all of the arguments. Where something else was streamed, that stands: it is out."""
-        if arguments.startswith(self.arguments):
-            self.held = arguments[len(self.arguments) :]
+        out = "".join(self._out)
+        if arguments.startswith(out):
+            self._held = [arguments[len(out) :]]
+            self._size = len(arguments)
 
     def let_go(self) -> str:
         """The arguments to send now."""
-        held, self.held = self.held, ""
-        self.arguments += held
+        held = "".join(self._held)
+        self._held = []
+        if held:
+            self._out.append(held)
         return held
 
     @property
     def is_whole(self) -> bool:
-        """Whether what has come in reads as JSON, so that no more is to come."""
+        """Whether what has come in reads as JSON, so that no more is to come; of much, only the answer's end tells."""
+        if self._size > MOST_LOOKED_INTO:
+            return False
         try:
-            msgspec.json.decode(self.arguments + self.held)
+            msgspec.json.decode("".join((*self._out, *self._held)))
         except (ValueError, RecursionError):
             return False
         return True
