@@ -1,4 +1,4 @@
-"""How long the event loop is held: each of its callbacks timed, in CPU of its thread, which a busy machine leaves alone.
+"""How long the event loop is held: each of its callbacks timed, in CPU of its thread, so a busy machine holds none.
 
 The bound is the one that holds for the hub on a quiet machine. Collected as seldom as in a run, the garbage of a test
 process is no callback's; the best of three tries counts.

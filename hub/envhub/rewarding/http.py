@@ -139,8 +139,12 @@ def response_of(query: str, prompt: str) -> str:
     return without_end_marks(response)
 
 
+_LONGEST_BEFORE = 1000
+"""Characters of special tokens before a prompt."""
+
+
 def _is_special(text: str) -> bool:
-    return re.fullmatch(r"(?:\s*<[^<>\s]{1,40}>)*\s*", text) is not None
+    return len(text) <= _LONGEST_BEFORE and re.fullmatch(r"(?:\s*<[^<>\s]{1,40}>)*\s*", text) is not None
 
 
 def _components(verdict: Verdict) -> dict[str, float]:

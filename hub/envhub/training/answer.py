@@ -18,6 +18,7 @@ _MARK = re.compile(r"<\|[^<>|]+\|>|</s>|<eos>|<end_of_turn>")
 _MARK_LENGTH = 100
 """The longest that a special token is written."""
 _MOST_MARKS = 1000
+_SPACES_AT_ONCE = 4096
 
 
 def without_end_marks(text: str) -> str:
@@ -28,13 +29,20 @@ def without_end_marks(text: str) -> str:
     """
     found, end = len(text), len(text)
     for _ in range(_MOST_MARKS):
-        while end and text[end - 1].isspace():
-            end -= 1
+        end = _end_of_words(text, end)
         begin = text.rfind("<", max(0, end - _MARK_LENGTH), end)
         if begin < 0 or _MARK.fullmatch(text, begin, end) is None:
             return text[:end] if found < len(text) else text
         found = end = begin
     return text[:end]
+
+
+def _end_of_words(text: str, end: int) -> int:
+    """Where the white space begins that ends there; looked at a little at a time, as nothing else is copied."""
+    while end and text[end - 1].isspace():
+        begin = max(0, end - _SPACES_AT_ONCE)
+        end = begin + len(text[begin:end].rstrip())
+    return end
 
 
 def submission_of_answer(answer: Answer) -> Submission:

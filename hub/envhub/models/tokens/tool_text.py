@@ -27,6 +27,9 @@ _PARAMETER = re.compile(r"<parameter=([^<>\n]+)>")
 _SPACES = re.compile(r"\s*+")
 _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
 _PLAIN = frozenset({"string", "str", "text"})
+_MOST_REQUESTS = 1000
+_MOST_PARAMETERS = 1000
+"""Of one request. What asks for more is words."""
 
 
 def hermes(text: str, tools: Sequence[Tool]) -> Spoken:
@@ -51,7 +54,7 @@ def llama3_json(text: str, tools: Sequence[Tool]) -> Spoken:
         except (ValueError, RecursionError):
             return Spoken(text)
         request = _call(found, "parameters") or _call(found, "arguments")
-        if request is None:
+        if request is None or len(requests) == _MOST_REQUESTS:
             return Spoken(text)
         requests.append(request)
         at = _after_spaces(rest, end)
@@ -102,7 +105,7 @@ def _blocks(text: str, read: Callable[[str], ToolRequest | None]) -> Spoken:
     while (start := text.find(_OPENING, end)) >= 0:
         close = text.find(_CLOSING, start)
         request = read(text[start + len(_OPENING) : close if close >= 0 else len(text)])
-        if request is None:
+        if request is None or len(requests) == _MOST_REQUESTS:
             return Spoken(text)
         words.append(text[end:start])
         requests.append(request)
@@ -142,7 +145,9 @@ def _xml_call(block: str, schemas: dict[str, dict[str, Any]]) -> ToolRequest | N
     body = block[function.end() :]
     if (closed := body.rstrip()).endswith("</function>"):
         body = closed.removesuffix("</function>")
-    for parameter in _PARAMETER.finditer(body):
+    for place, parameter in enumerate(_PARAMETER.finditer(body)):
+        if place == _MOST_PARAMETERS:
+            return None
         key = parameter[1].strip()
         following = body.find("<parameter=", parameter.end())
         last = following if following >= 0 else len(body)
