@@ -3,9 +3,9 @@
 import anyio
 import pytest
 
+from envhub import readiness
 from envhub.errors import SandboxError
-from envhub.hosting import readiness
-from envhub.hosting.readiness import Readiness, told_to
+from envhub.readiness import Readiness, told_to
 from envhub.sandbox import SandboxSpec
 
 

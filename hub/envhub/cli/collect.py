@@ -28,13 +28,13 @@ from envhub.engine.stop import StopSignal
 from envhub.engine.summary import RunSummary, summarise
 from envhub.errors import ConfigError, RunDirectoryError, StoreError, first_error
 from envhub.hosting.launch import is_address
-from envhub.hosting.readiness import told_to
 from envhub.live.door import live_door
 from envhub.loop import run_async
 from envhub.models.credentials import Credentials, load_credentials
 from envhub.models.registered import found_servers
 from envhub.observe.cpu import cpu_seconds
 from envhub.protocols import AttendedAgent
+from envhub.readiness import told_to
 from envhub.store import open_run
 from envhub.track.tracking import Tracking, tracked
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import anyio
 
 from envhub.blocking import timed
+from envhub.charged import charged
 from envhub.engine.attribution import OUTCOMES, decisive, fault_of, is_overrun
 from envhub.engine.item import Item
 from envhub.engine.part import part_of, why_deaf
@@ -109,7 +110,7 @@ class Attempt:
         deadlines = self.item.cast.deadlines
         hard = self._all = anyio.move_on_after(deadlines.episode)
         try:
-            with hard:
+            with hard, charged(hard):
                 await self._play()
         except EpisodeError as error:
             self._fail(error)
@@ -233,7 +234,7 @@ class Attempt:
         self._acting_since = anyio.current_time()
         scope = self._acting = anyio.move_on_after(self._acting_seconds()[0])
         try:
-            with scope:
+            with scope, charged(scope):
                 names = list(episode.seats)
                 if len(names) == 1:
                     self._stop = await self._take_seat(names[0], episode)

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from envhub.blocking import call_hook
+from envhub.charged import charged
 from envhub.environment import Environment
 from envhub.errors import (
     ConfigError,
@@ -149,7 +150,7 @@ class HostedEpisode:
         environment = self.environment
         try:
             if state is not None or _has_own(type(environment), "setup"):
-                with anyio.move_on_after(seconds) as scope:
+                with anyio.move_on_after(seconds) as scope, charged(scope):
                     await call_hook(environment.setup)
                     if state is not None:
                         # A copy, so that two episodes restored from one snapshot share nothing.
@@ -205,7 +206,7 @@ class HostedEpisode:
         scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
         self._in_flight.add(scope)
         try:
-            with scope:
+            with scope, charged(scope):
                 yield
         finally:
             self._in_flight.discard(scope)
@@ -361,7 +362,7 @@ class HostedEpisode:
         asked_before = len(self.role_calls)
         value: object = None
         try:
-            with anyio.move_on_after(seconds) as scope:
+            with anyio.move_on_after(seconds) as scope, charged(scope):
                 value = await call_hook(self.environment.verify, submission)
         except SandboxOverrun as error:
             self.record_fault(error, "verify")

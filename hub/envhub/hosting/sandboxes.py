@@ -7,8 +7,8 @@ from typing import Any
 
 from envhub.environment import AnyEnvironment, EnvironmentConfig, SandboxedConfig
 from envhub.errors import ConfigError, SandboxError, UnknownNameError, describe
-from envhub.hosting.readiness import Readiness
 from envhub.plugins import plugins
+from envhub.readiness import Readiness
 from envhub.sandbox import (
     Build,
     Network,

@@ -11,6 +11,7 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 
 from envhub.errors import ConfigError, SandboxError
+from envhub.readiness import Readiness
 from envhub.sandbox import Build
 from envhub_sandboxes.docker.api import Json
 from envhub_sandboxes.docker.engine import Engine, EngineError
@@ -73,19 +74,22 @@ class Images:
         self._locks: dict[str, anyio.Lock] = {}
         self._had: dict[str, ImageRef] = {}
         self._builders = CapacityLimiter(BUILDS_AT_ONCE)
+        self._readiness = Readiness()
 
     async def ensure(self, image: str | Build | None) -> ImageRef:
         """Have an image, as `ensure_image`; once it was had, it is not looked for again."""
         self._table()
         wanted = BASE if image is None else image
         key = wanted if isinstance(wanted, str) else wanted.model_dump_json()
-        async with self._locks.setdefault(key, anyio.Lock()):
-            if key not in self._had:
-                if isinstance(wanted, str):
-                    self._had[key] = await self._named(wanted)
-                else:
-                    self._had[key] = await self._built(wanted, ())
-            return self._had[key]
+        if key not in self._had:
+            async with self._readiness.one_more(image), self._locks.setdefault(key, anyio.Lock()):
+                if key not in self._had:
+                    if isinstance(wanted, str):
+                        self._had[key] = await self._named(wanted)
+                    else:
+                        self._had[key] = await self._built(wanted, ())
+                return self._had[key]
+        return self._had[key]
 
     def _table(self) -> FromMap:
         """Read when the first image is wanted: one that is not right is an error of that, and no want of an engine."""

@@ -1,4 +1,4 @@
-"""How far a run is with what its sandboxes need: images that are built or pulled before the first episode."""
+"""How far a run is with what its sandboxes need: images, built or pulled before an episode or in one."""
 
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 
 from envhub.amounts import clock
+from envhub.charged import uncharged
 from envhub.errors import first_error
 from envhub.sandbox import MIB, Build, SandboxSpec
 
@@ -29,10 +30,25 @@ def told_to(listener: Callable[[str], None]) -> Generator[None]:
 class Readiness:
     """Tells of images one after the other."""
 
-    def __init__(self, images: int) -> None:
+    def __init__(self, images: int = 0) -> None:
+        """`images` is how many are known to be needed."""
         self._images = images
         self._done: dict[str, float] = {}
         """Seconds that each took."""
+        self._begun: set[str] = set()
+
+    @asynccontextmanager
+    async def one_more(self, image: str | Build | None) -> AsyncGenerator[None]:
+        """Around having an image that an episode turns out to need, on nobody's time; each is told of once."""
+        key = str(image)
+        with uncharged():
+            if _listener.get() is None or key in self._begun:
+                yield
+                return
+            self._begun.add(key)
+            self._images += 1
+            async with self.of(SandboxSpec(image=image)):
+                yield
 
     @asynccontextmanager
     async def of(self, spec: SandboxSpec) -> AsyncGenerator[None]:
@@ -41,6 +57,15 @@ class Readiness:
         if tell is None or key in self._done:
             yield
             return
+        token = _listener.set(None)  # what is told of here is not told of again further down
+        try:
+            async with self._told(tell, spec, key):
+                yield
+        finally:
+            _listener.reset(token)
+
+    @asynccontextmanager
+    async def _told(self, tell: Callable[[str], None], spec: SandboxSpec, key: str) -> AsyncGenerator[None]:
         started, said = anyio.current_time(), [False]
         try:
             async with anyio.create_task_group() as telling:
