@@ -10,13 +10,14 @@ from mcp_types import AudioContent, CallToolResult, ContentBlock, ImageContent, 
 
 from envhub.engine.arguments import arguments_of
 from envhub.engine.interjected import Interjections
-from envhub.engine.left import asked_from_outside, estimated
+from envhub.engine.left import asked_from_outside
 from envhub.engine.pinning import is_of_the_agents_making, pinned
 from envhub.engine.recorder import OpenTurn, Recorder, sampling_fields
 from envhub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, TaskError
 from envhub.hosting.toolbox import LOOP_TOOLS, REPLY
 from envhub.limits import Limits
 from envhub.messages import Media, Message, Part, Text, ToolRequest
+from envhub.models.broken_off import estimated
 from envhub.protocols import AgentPlane, Episode, Model, ModelReply, ModelRequest, Sampling
 from envhub.rollout import Stop, Told, ToolCall
 from envhub.sandbox import Sandbox

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import anyio
 import pytest
 
 from envhub import ModelError
@@ -106,3 +107,55 @@ async def test_half_an_answer_counts_against_the_budget() -> None:
         with pytest.raises(ModelError):
             await router.generate(question())
         assert router.spent == 5.0
+
+
+def stays(begun: anyio.Event) -> Answer:
+    """Says that it is asked, and never comes to an end."""
+
+    async def answer(request: ModelRequest) -> ModelReply:
+        begun.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    return answer
+
+
+@pytest.mark.parametrize("budget", [None, 520.0])
+async def test_what_is_broken_off_counts_whether_or_not_there_is_a_budget(budget: float | None) -> None:
+    """A prompt of 40 characters is 10 tokens, at a dollar each, and so is each piece that came."""
+    priced: dict[str, Any] = {"price_prompt": 1e6, "price_output": 1e6, "sampling": {"max_tokens": 3}}
+    asked = question(text="x" * 40)
+    set_aside = 52.0  # a token a byte, what a chat template puts around a message, and `max_tokens`
+    priced["budget"] = budget
+    lane = Lane("a", begins(fails()))
+    async with routed(lane, **priced) as router:
+        with pytest.raises(StreamCut):
+            await hear(router, asked)
+        assert router.spent == (11.0 if budget is None else set_aside)
+        before = router.spent
+        for begins_first in (False, True):
+            at_it = anyio.Event()
+            lane.answer = begins(stays(at_it)) if begins_first else stays(at_it)
+            async with anyio.create_task_group() as calls:
+                calls.start_soon(hear, router, asked)
+                await at_it.wait()
+                calls.cancel_scope.cancel()
+        half = 11.0 if budget is None else set_aside
+        assert router.spent == before + 10.0 + half
+        with pytest.raises(ModelError):
+            lane.answer = fails(422, retryable=False)
+            await router.generate(asked)
+        assert router.spent == before + 10.0 + half, "a call that was refused costs nothing"
+
+
+async def test_what_waits_for_a_server_and_is_broken_off_costs_nothing() -> None:
+    priced: dict[str, Any] = {"price_prompt": 1e6, "price_output": 1e6, "sampling": {"max_tokens": 3}}
+    at_it = anyio.Event()
+    async with routed(Lane("a", stays(at_it)), max_connections=1, budget=1e6, **priced) as router:
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(router.generate, question(text="x" * 40))
+            await at_it.wait()
+            calls.start_soon(router.generate, question(text="x" * 400))
+            await anyio.wait_all_tasks_blocked()
+            calls.cancel_scope.cancel()
+        assert router.spent == 10.0

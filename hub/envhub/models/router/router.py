@@ -9,6 +9,7 @@ from typing import TypeVar
 import anyio
 
 from envhub.errors import BudgetError, ConfigError, CredentialError, ModelError, UsageError
+from envhub.models.broken_off import estimated
 from envhub.models.config import ModelConfig
 from envhub.models.preflight import ParticularModel, preflight
 from envhub.models.prices import Price
@@ -57,7 +58,7 @@ class Router:
 
     @property
     def spent(self) -> float:
-        """US dollars of the answers so far, those of fallbacks included, as far as prices are known."""
+        """US dollars of the answers so far, also of those broken off and of fallbacks, as far as prices are known."""
         return self._budget.spent
 
     def tick(self, lag_seconds: float) -> None:
@@ -296,9 +297,12 @@ class Router:
             replica.end_failed(epoch, error, is_fair=is_fair, is_late=is_fair and seconds >= request.timeout_seconds)
             if error.status is not None and error.status < 500 and not isinstance(error, StreamCut):
                 took = 0
+            if request.stream is not None and request.stream.has_begun:
+                self._count_broken_off(request)
             raise
         except BaseException:
             replica.end_cancelled(epoch)
+            self._count_broken_off(request)
             raise
         else:
             usage = reply.usage
@@ -307,6 +311,14 @@ class Router:
             return reply
         finally:
             self._gate.leave(begun, took)
+
+    def _count_broken_off(self, request: ModelRequest) -> None:
+        """Count what an answer has cost that a server was at, and nobody gets to its end."""
+        if self._is_budgeted and request.stream is not None and request.stream.has_begun:
+            return  # all that was set aside for it counts
+        cost = estimated(self, request).cost
+        if cost:
+            self._budget.count(cost)
 
     async def _within(self, deadline: float, wait: Awaitable[_T], what: str) -> _T:
         """Wait for something, but not past the call's time."""
