@@ -51,6 +51,8 @@ _STANDARD = frozenset(sys.stdlib_module_names)
 _LOOK = """
 printf 'path %s\\n' "$PATH"
 printf 'home %s\\n' "$HOME"
+for each in "$BASH_ENV" "$ENV"; do printf 'start %s\\n' "$each"; done
+for each in "$LD_PRELOAD" "$LD_LIBRARY_PATH"; do printf 'libraries %s\\n' "$each"; done
 while IFS=: read -r name word uid gid about home shell; do printf 'home %s\\n' "$home"; done </etc/passwd
 for each in ./* ./.[!.]*; do [ -e "$each" ] && printf 'work %s\\n' "${each#./}"; done
 find / -xdev \\( -path /proc -o -path /sys -o -path /dev -o -path /usr -o -path /.envhub \\) -prune -o \\
@@ -150,6 +152,10 @@ async def look_into(image: Sandbox, user: str | None) -> Protected:
                     work.append(value)
                 case "path":
                     places += (place for folder in value.split(":") for place in _of_folder(folder))
+                case "start":
+                    places += [value] if value.startswith("/") else []
+                case "libraries":
+                    places += (place for place in value.replace(" ", ":").split(":") if place.startswith("/"))
                 case "found":
                     places += _of_found(value)
                 case _:

@@ -16,6 +16,7 @@ from tests.mcp_servers.terminal.forgeries import (
     FORGE,
     FORGERIES,
     LIBRARY,
+    OF_OTHER_IMAGES,
     SCRIPT,
     SETTINGS,
     TEST,
@@ -26,6 +27,7 @@ from tests.mcp_servers.terminal.forgeries import (
 Make = Callable[..., TerminalConfig]
 NAMED = {forgery.name: forgery for forgery in (*FORGERIES, *BREAKERS)}
 ANYONES = [forgery for forgery in (*FORGERIES, *BREAKERS) if forgery.is_for_anyone]
+GIT = [forgery for forgery in FORGERIES if forgery.name.startswith("git_")]
 QUICK = ("bin_is_a_link", "unchecked_bytecode")
 
 
@@ -33,13 +35,13 @@ QUICK = ("bin_is_a_link", "unchecked_bytecode")
 def made(tmp_path: Path) -> Make:
     """Makes the task that is to be forged, for an agent that is root or `dev`."""
 
-    def make(user: str = "root", seconds: float = 60.0, **settings: object) -> TerminalConfig:
+    def make(user: str = "root", seconds: float = 60.0, dockerfile: str = "", **settings: object) -> TerminalConfig:
         folder = tmp_path / "forgeable"
         line = f'user = "{user}"'
         files = {
             "task.toml": SETTINGS.format(agent=line, verifier=line, seconds=seconds),
             "instruction.md": "Write 42 to `answer.txt` in the working directory.",
-            "environment/Dockerfile": DOCKERFILE,
+            "environment/Dockerfile": DOCKERFILE + dockerfile,
             "tests/test.sh": SCRIPT,
             "tests/test_answer.py": TEST,
         }
@@ -114,6 +116,16 @@ async def test_tests_that_hang_on_what_was_left_alone_score_nothing(play: Open, 
 @pytest.mark.parametrize("forgery", FORGERIES, ids=lambda forgery: forgery.name)
 async def test_no_forgery_of_root_earns_anything(play: Open, made: Make, tmp_path: Path, forgery: Forgery) -> None:
     assert (await forge(play, made(), forgery, tmp_path)).reward == 0.0
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("forgery", [*GIT, *OF_OTHER_IMAGES], ids=lambda forgery: forgery.name)
+async def test_what_is_rewarded_in_the_agents_own_container_earns_nothing_in_a_fresh_one(
+    play: Open, made: Make, tmp_path: Path, forgery: Forgery
+) -> None:
+    for verifier, reward in (("shared", 1.0), ("fresh", 0.0)):
+        score = await forge(play, made(dockerfile=forgery.dockerfile, verifier=verifier), forgery, tmp_path)
+        assert score.reward == reward, verifier
 
 
 @pytest.mark.soak
