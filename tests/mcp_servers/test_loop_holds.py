@@ -21,6 +21,7 @@ from envhub.protocols import SeatAddress, TaskCard
 from envhub.rollout import AgentRef, EnvironmentRef, TaskRef
 from tests.gateway.outside import desk
 from tests.loop_holds import SECONDS, SIZE, shortest_hold
+from tests.mcp_servers.foreign import hosted, make
 
 ENVIRONMENTS = ("arithmetic", "code", "customer_service", "math", "reasoning_gym")
 MARKS = (" ", "\n", r"\boxed{1}", "<answer>", "please item $1,000 ", "[", "é", "\nAction: a\n", "</think>", "7")
@@ -146,4 +147,17 @@ async def test_four_mebibytes_over_mcp_hold_up_nobody(tmp_path: Path) -> None:
             assert (rollout.outcome, rollout.score and rollout.score.reward) == (Outcome.SCORED, 1.0)
 
         held = await shortest_hold(play)
+        assert held < SECONDS
+
+
+@pytest.mark.parametrize("mark", [" ", "\n", "é", "["])
+@pytest.mark.parametrize("way", ["say", "tool", "long"])
+async def test_four_mebibytes_to_or_from_a_foreign_server_hold_up_nobody(way: Way, mark: str, tmp_path: Path) -> None:
+    file = make(tmp_path / "notes", server={"result_bytes": 8_000_000})
+    async with hosted(file) as host:
+        card = await host.find_task("test", "one", 0)
+        text = mark * (SIZE // (len(json.dumps(mark)) - 2))
+        arguments = json.dumps({"path": "note.txt", "text": text} if way == "tool" else {})
+        tool = {"say": None, "tool": "notes_write"}.get(way, way)
+        held = await held_by(item_of(card, host, Huge(way, text, tool, arguments)))
         assert held < SECONDS
