@@ -70,6 +70,7 @@ def spoken(path: str) -> Parser:
     return lambda text: dialect.read(text.encode(), scope=b"")
 
 
+CROWDED = ("1,", "[],", "{},", '"",', '{"a":1},', "[[[],[]]],", '"\\\\",')
 TOOL_MARKS = ("<tool_call>", "<tool_call><function=a>", "<tool_call><function=a><parameter=a>", "<function=", "{")
 PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
     "math.find_answer": (
@@ -100,8 +101,8 @@ PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
     ),
     "rewards.read_verdict": (judged, ("<think>", "</think>", "```json\n", "{", '{"right":', "[")),
     "engine.arguments_of": (
-        lambda text: arguments_of(ToolRequest(id="1", name="a", arguments=text)),
-        ("{", "[", '{"a":'),
+        lambda text: arguments_of(ToolRequest(id="1", name="a", arguments=f'{{"a": [{text}1]}}')),
+        ("{", "[", '{"a":', *CROWDED),
     ),
     "training.without_end_marks": (without_end_marks, ("<|a|>", "<", "<|", "</s>")),
     "rewarding.response_of": (lambda text: response_of(f"{text}ab", "ab"), ("<a>", "<", "< ", "a")),
@@ -199,3 +200,18 @@ def test_each_file_with_a_pattern_that_meets_model_text_is_on_a_list() -> None:
         if re.search(r"\bre\.(?:compile|search|match|findall|finditer|sub|split|fullmatch)\(", file.read_text())
     }
     assert found == set(WITH_PATTERNS), "add the parser to PARSERS, then its file here"
+
+
+@pytest.mark.parametrize(
+    ("inside", "is_read"),
+    [
+        ('"' + '[{,\\"' * 200_000 + '"', True),
+        (f'"{"x" * 100_000}", ' + "1," * 49_990 + "1", True),
+        ("1," * 50_010 + "1", False),
+        (r'"\\",' * 50_010 + "1", False),
+    ],
+    ids=["a long text", "many values", "too many values", "too many texts"],
+)
+def test_arguments_may_be_long_but_not_crowded(inside: str, is_read: bool) -> None:
+    arguments, problem = arguments_of(ToolRequest(id="1", name="a", arguments=f'{{"a": [{inside}]}}'))
+    assert (problem is None, isinstance(arguments, dict)) == (is_read, is_read)
