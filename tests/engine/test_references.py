@@ -46,6 +46,15 @@ def own_reference(dice: Path) -> Path:
     return dice
 
 
+@pytest.fixture
+def in_sandboxes(dice: Path) -> Path:
+    """The same, played in sandboxes."""
+    text = DICE.replace("Environment, EnvironmentConfig,", "Environment,")
+    imported = "from envhub.environment import SandboxedConfig as EnvironmentConfig"
+    dice.write_text(text.replace("class DiceConfig", f"{imported}\n\nclass DiceConfig"))
+    return dice
+
+
 def asked(dice: Path, **more: Any) -> Any:
     """A run of it."""
     return build_request({"environments": [str(dice)], **more}, "test")
@@ -56,6 +65,18 @@ async def test_the_oracle_without_references_is_refused(dice: Path, tmp_path: Pa
     with pytest.raises(ConfigError, match=r"my_dice has no `reference\(\)` for the oracle; name a model with -m"):
         await play(asked(dice, **more), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+async def test_it_is_refused_before_sandboxes_are_opened(
+    in_sandboxes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice = in_sandboxes
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    docker = {"sandbox": "docker"}
+    with pytest.raises(ConfigError, match="3 of 10 tasks of my_dice have no reference for the oracle"):
+        await play(asked(dice, set={"solved": 7, **docker}), tmp_path / "run")
+    with pytest.raises(ConfigError, match="no container engine answers"):
+        await play(asked(dice, set={"solved": 7, **docker}, limit=7), tmp_path / "run")
 
 
 async def test_tasks_that_lack_one_are_counted(dice: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 
 from pydantic import JsonValue
@@ -12,7 +13,7 @@ from envhub.engine.cost_limits import check_limits, check_run_cost, priced
 from envhub.engine.item import Cast, Exposing, Item
 from envhub.engine.locking import check_hosted, lock_of
 from envhub.engine.plan import Plan, PlannedEnvironment, with_named_agent
-from envhub.engine.references import References
+from envhub.engine.references import References, check_references, is_reference_player
 from envhub.engine.request import RunRequest
 from envhub.engine.selection import chosen_tasks
 from envhub.engine.setting_files import setting_files
@@ -283,8 +284,7 @@ async def open_plan(plan: Plan, credentials: Credentials, model: Model | None = 
             roles[role] = await stack.enter_async_context(open_model(config, credentials))
             await preflight(roles[role], sampling=Sampling())
         environments = [
-            await stack.enter_async_context(_host(planned, plan.request, roles, credentials))
-            for planned in plan.environments
+            await stack.enter_async_context(_host(planned, plan, roles, credentials)) for planned in plan.environments
         ]
         if plan.lock is not None:
             for host in environments:
@@ -313,7 +313,7 @@ async def _gateway() -> AsyncGenerator[Exposing]:
 
 @asynccontextmanager
 async def _host(
-    planned: PlannedEnvironment, request: RunRequest, roles: Mapping[str, Model], credentials: Credentials
+    planned: PlannedEnvironment, plan: Plan, roles: Mapping[str, Model], credentials: Credentials
 ) -> AsyncGenerator[EnvironmentHost]:
     if planned.is_attached:
         async with open_attached(planned.target, credentials.key(TOKEN_VARIABLE)) as host:
@@ -322,13 +322,15 @@ async def _host(
     if not planned.is_served:
         assert planned.local is not None
         found, config = planned.local
-        async with open_in_process(planned.name, found.environment, config, roles) as host:
+        look = partial(check_references, plan) if is_reference_player(plan.agent) else None
+        async with open_in_process(planned.name, found.environment, config, roles, look=look) as host:
             yield host
         return
     if planned.local is not None:
         found, config = planned.local
         roles = {role: roles[role] for role in found.environment.roles(config) if role in roles}
     async with serve_roles(roles) as endpoints:
+        request = plan.request
         more = (planned.settings, endpoints, request.servers)
         if planned.installation is not None:
             opening = open_installed(planned.installation, *more, traces=request.traces)

@@ -1,8 +1,13 @@
 """Whether the oracle has something to play: asked of every task before the first is played."""
 
+from contextlib import aclosing
+
 from envhub.engine.part import part_of
+from envhub.engine.plan import Plan
+from envhub.engine.selection import chosen_tasks
 from envhub.errors import ConfigError
-from envhub.protocols import Agent, TaskCard
+from envhub.protocols import Agent, EnvironmentHost, TaskCard
+from envhub.task import BadRow
 
 MOST_NAMED = 3
 
@@ -12,7 +17,7 @@ class References:
 
     def __init__(self, environment: str, agent: Agent) -> None:
         self._environment = environment
-        self._is_asked = part_of(type(agent)) == "reference"
+        self._is_asked = is_reference_player(agent)
         self._count = self._lacking = 0
         self._named: list[str] = []
 
@@ -44,3 +49,26 @@ class References:
             f"{self._lacking} of {self._count} tasks of {self._environment} have no reference for the oracle: {named}; "
             "name a model with -m, or choose other tasks with --task"
         )
+
+
+def is_reference_player(agent: Agent) -> bool:
+    """Whether an agent plays reference solutions."""
+    return part_of(type(agent)) == "reference"
+
+
+async def check_references(plan: Plan, host: EnvironmentHost) -> None:
+    """Refuse a plan whose agent has nothing to play in some of the tasks that are asked for.
+
+    Raises:
+        ConfigError: some have no reference, and how many.
+        DataError: a row makes no task, and bad rows are not skipped.
+    """
+    split = plan.request.split or host.info.splits[0]
+    if plan.part is not None or plan.asks_for_agent or split not in host.info.splits:
+        return
+    references = References(host.info.name, plan.agent)
+    async with aclosing(chosen_tasks(host, split, plan.request, plan.seed, {})) as cards:
+        async for card in cards:
+            if not isinstance(card, BadRow):
+                references.look(card)
+    references.check()

@@ -1,6 +1,6 @@
 """Opening the host of an environment: in this process, in a process of its own, or at somebody else's address."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -38,16 +38,24 @@ def configured(
 
 @asynccontextmanager
 async def open_in_process(
-    name: str, environment: AnyEnvironment, config: EnvironmentConfig, models: Mapping[str, Model] | None = None
+    name: str,
+    environment: AnyEnvironment,
+    config: EnvironmentConfig,
+    models: Mapping[str, Model] | None = None,
+    *,
+    look: Callable[[EnvironmentHost], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[EnvironmentHost]:
-    """Host an environment class in this process.
+    """Host an environment class in this process; `look` may refuse it by its tasks, before its sandboxes are opened.
 
     Raises:
+        HubError: what `look` raises.
         ConfigError: the class or its configuration does not hold, or the sandboxes it needs cannot be had.
     """
     async with AsyncExitStack() as stack:
         try:
             await environment.prepare(config)
+            if look is not None and isinstance(config, SandboxedConfig):
+                await look(InProcessHost(name, environment, config, models))
             sandboxes = await stack.enter_async_context(open_sandboxes(environment, config))
             host = InProcessHost(name, environment, config, models, sandboxes)
         except HubError:
