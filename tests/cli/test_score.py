@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -74,6 +75,18 @@ def test_a_file_is_scored_beside_itself(hub: Hub, files: Path) -> None:
     table = hub("score", "in.jsonl", "--env", "slow.py", "--set", "seconds=0", "--limit", "100", "-o", "few.jsonl")
     assert "100/100" in table.out
     assert "lines/s" in table.out
+
+
+def test_a_file_with_unlike_numbers_of_samples_says_what_its_means_weigh(hub: Hub, files: Path) -> None:
+    right, wrong = {"task_id": "test/0", "completion": "0"}, {"task_id": "test/1", "completion": "99"}
+    for name, rows in (("uneven", [right] * 3 + [wrong]), ("even", [right] * 2 + [wrong] * 2)):
+        (files / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ("--env", "slow.py", "--set", "seconds=0")
+    uneven, even = hub("score", "uneven.jsonl", *command).out, hub("score", "even.jsonl", *command).out
+    assert "tasks have unlike numbers of samples: avg@k weighs tasks alike, the mean reward weighs samples" in uneven
+    assert re.search(r"slow +2 +4/4 +0\.750", uneven)
+    assert re.search(r"^ *1 +50\.0%.* 0\.500 ", uneven, re.MULTILINE), "each task counts as much as the other"
+    assert "unlike numbers" not in even
 
 
 def test_stdin_goes_to_stdout(files: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.abc
@@ -101,6 +102,37 @@ async def test_a_sweep_removes_what_dead_hubs_left_and_nothing_else(engine: Engi
     finally:
         for name in await containers(engine, run):
             await engine.call(engine.api.remove_container, name, v=True, force=True)
+
+
+async def test_a_sweep_removes_networks_and_images_and_says_which_it_could_not(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if engine.kind == "podman":
+        pytest.skip("Podman removes a network together with the containers that are in it")
+    api: Any = engine.api  # what a sweep never calls is not in its protocol
+    run = f"test-{time.time_ns():x}"
+    late = labels(this_process(), run, time.time() - 1)
+    for kind in ("free", "held"):
+        await engine.call(api.create_network, f"{run}-{kind}", labels=late)
+    config = {"Image": IMAGE, "Cmd": ["sleep", "1000"], "HostConfig": {"NetworkMode": f"{run}-held"}}
+    container = await engine.call(engine.api.create_container_from_config, config, f"{run}-foreign")
+    try:
+        await engine.call(api.start, container["Id"])
+        image = await engine.call(api.commit, container["Id"], conf={"Labels": late})
+        swept = await sweep(engine)
+        named = [network["Name"] for network in await engine.call(api.networks) if network["Name"].startswith(run)]
+        assert named == [f"{run}-held"], "another sweep may have been first, and none can remove this one"
+        (problem,) = [problem for problem in swept.problems if f"{run}-held" in problem]
+        assert "has active endpoints" in problem
+        assert f"{run}-held" not in swept.networks
+        with pytest.raises(EngineError) as gone:
+            await engine.call(engine.api.inspect_image, image["Id"])
+        assert gone.value.status == 404
+        monkeypatch.setattr("envhub_sandboxes.docker.sweep.REMOVE_SECONDS", 0.0)
+        assert f"{engine.name} did not remove {run}-held within 0 s" in "\n".join((await sweep(engine)).problems)
+    finally:
+        await engine.call(engine.api.remove_container, container["Id"], v=True, force=True)
+        await engine.call(engine.api.remove_network, f"{run}-held")
 
 
 async def create(engine: Engine, name: str, marks: dict[str, str]) -> None:
