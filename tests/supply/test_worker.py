@@ -16,10 +16,13 @@ from envhub.messages import assistant
 from envhub.models.credentials import Credentials
 from envhub.store import open_run
 from envhub.supply import RolloutWorker, Wanted, blocking_worker, rollout_worker
+from envhub.training import Refusal, why_refused
+from envhub.training.refusal import Need
 
-from .conftest import WORLD
+from .conftest import WORLD, supplied
 
 NOBODY = Credentials({})
+NEEDS: tuple[Need, ...] = ("text", "logprobs")
 
 
 @asynccontextmanager
@@ -355,3 +358,22 @@ def test_one_environment_may_be_named_without_a_list() -> None:
     assert build_request({"environments": "arithmetic"}, "here").environments == ("arithmetic",)
     with pytest.raises(ConfigError, match="environments = 7"):
         build_request({"environments": 7}, "here")
+
+
+@pytest.mark.parametrize("suspect", [False, True])
+async def test_suspect_scores_come_as_any_other_only_where_that_is_asked_for(tmp_path: Path, suspect: bool) -> None:
+    why = "the runner was replaced"
+    async with working(tmp_path, model="mock/solver", world={"suspect": why}, suspect=suspect) as worker:
+        played = await worker.play(Wanted("0"))
+        again = await worker.play(Wanted("0"))
+    more: dict[str, Any] = {"model": "mock/solver", "world": {"suspect": why}, "suspect": suspect}
+    async with supplied(tmp_path / "supplied", **more) as supply:
+        group = await anext(supply)
+    for rollout in (played, again, *group.rollouts):
+        for need in NEEDS:
+            refused = why_refused(rollout, need)
+            assert (refused and refused.refusal) is (None if suspect else Refusal.SUSPECT)
+        assert rollout.reward is not None
+    for kept in stored(tmp_path):
+        assert kept.score is not None
+        assert kept.score.suspect == why, "the record says so all the same"

@@ -14,6 +14,8 @@ class WorldConfig(EnvironmentConfig):
     size: int = 6
     constant: int = 0
     """Every so many-th task gives all samples one reward; 1 is all of them, 0 none. Others give 0 and 1 in turn."""
+    suspect: str | None = None
+    """Why no score is to be trusted; None where they are."""
     broken: int = 0
     """Every so many-th task cannot be set up."""
     flaky: int = 0
@@ -47,8 +49,8 @@ class World(Environment[WorldConfig]):
     async def verify(self, submission: Submission) -> Score:
         number, config = int(self.task.public.id), self.config
         if config.constant and number % config.constant == 0:
-            return Score(reward=0.5)
-        return Score(reward=float(self._count("verify") % 2))
+            return Score(reward=0.5, suspect=config.suspect)
+        return Score(reward=float(self._count("verify") % 2), suspect=config.suspect)
 
     def _count(self, what: str) -> int:
         key = (what, self.task.public.id)

@@ -139,6 +139,43 @@ def test_an_answer_without_a_verdict_is_no_zero() -> None:
         ours.reward_reply([Verdict(Score(reward=1.0)), Verdict(None, "the verifier was too slow")])
 
 
+DOUBTFUL = """
+from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+
+class Doubtful(Environment[EnvironmentConfig]):
+    default_agent = "single_turn"
+
+    @classmethod
+    def tasks(cls, config, split, seed):
+        yield Task(Public(id="one", prompt="What is 1 + 1?"), Secret())
+
+    async def verify(self, submission):
+        return Score(reward=0.75, suspect="the runner was replaced")
+"""
+
+
+@pytest.mark.parametrize("suspect", [False, True])
+async def test_a_suspect_score_is_trained_on_only_where_the_settings_ask_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suspect: bool
+) -> None:
+    (tmp_path / "doubtful.py").write_text(DOUBTFUL)
+    (tmp_path / "play.toml").write_text(
+        f'environments = ["{tmp_path}/doubtful.py"]\n'
+        f'[training]\ndirectory = "{tmp_path}/runs"\nreplays = 0\nsuspect = {str(suspect).lower()}\n'
+    )
+    monkeypatch.setenv("ENVHUB_TRAINING", str(tmp_path / "play.toml"))
+    label = str(TaskReference("doubtful", "test", "one"))
+    try:
+        asked = ours.execute("p", label, Params(), 4096, ChatMl(), Engine(Speaker()))
+        if suspect:
+            assert (await asked)["reward"] == 0.75
+        else:
+            with pytest.raises(NotTrainable, match="its score is suspect: the runner was replaced"):
+                await asked
+    finally:
+        RESIDENTS.close()
+
+
 async def test_each_call_is_a_sample_of_its_tasks_group_played_on_the_trainers_engine(played: None) -> None:
     speaker = Speaker()
     engine = Engine(speaker)

@@ -10,6 +10,7 @@ from envhub.supply.group import RolloutGroup
 from envhub.supply.rules import SupplyRules
 from envhub.supply.stats import SupplyStats
 from envhub.supply.supply import Supply
+from envhub.supply.trusted import trusted
 from envhub.supply.vllm import VllmControl
 from envhub.supply.worker import RolloutWorker, Wanted, rollout_worker
 
@@ -34,4 +35,5 @@ __all__ = [
     "blocking_worker",
     "collect",
     "rollout_worker",
+    "trusted",
 ]

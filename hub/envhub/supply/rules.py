@@ -42,6 +42,8 @@ class SupplyRules(Frozen):
     redundancy: int = Field(default=0, ge=0)
     """Samples of each task beyond `repeats` that are begun: the first to be scored make the group, and the stragglers
     are broken off. Groups lean towards short episodes then."""
+    suspect: bool = False
+    """Hand out rollouts whose scores their verifier calls suspect as if it did not: trainers learn from them, too."""
     buffer: int | None = Field(default=None, ge=1)
     """Groups begun and not yet handed out, at most. None: what `max_staleness` allows, or two batches without it."""
 

@@ -20,6 +20,7 @@ from envhub.supply.ledger import Ledger
 from envhub.supply.replay import Strategy, replayed
 from envhub.supply.source import Feeder
 from envhub.supply.stats import SupplyStats
+from envhub.supply.trusted import trusted_group
 
 Piece = TypeVar("Piece", RolloutGroup, Rollout)
 
@@ -90,6 +91,8 @@ class Supply(Generic[Piece]):
         return self._piece(group)
 
     def _piece(self, group: RolloutGroup) -> Piece:
+        if self._desk.rules.suspect:
+            group = trusted_group(group)
         return cast("Piece", group if self._desk.rules.groups else group.rollouts[0])
 
     async def batch(self, size: int | None = None) -> list[Piece]:

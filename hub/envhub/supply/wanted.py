@@ -17,6 +17,7 @@ from envhub.rollout import Rollout
 from envhub.store import RunWriter, open_run
 from envhub.supply.gate import Gate
 from envhub.supply.orders import Orders
+from envhub.supply.trusted import trusted
 from envhub.supply.unit import Ticket, Unit, seed_of
 from envhub.task import BadRow, Public
 
@@ -52,10 +53,13 @@ class RolloutWorker:
         orders: Orders,
         gate: Gate,
         casts: Iterable[tuple[OpenEnvironment, Cast]],
+        *,
+        suspect: bool = False,
     ) -> None:
         self.directory = directory
         """The run's: every record is there, too."""
         self._opened, self._writer, self._orders, self._gate = opened, writer, orders, gate
+        self._suspect = suspect
         self._casts: Mapping[str, tuple[OpenEnvironment, Cast]] = {
             cast.environment.name: (each, cast) for each, cast in casts
         }
@@ -110,6 +114,10 @@ class RolloutWorker:
             SupplyError: the run has ended: a limit of it was reached.
             StoreError: records cannot be kept any more.
         """
+        rollout = await self._played(wanted)
+        return trusted(rollout) if self._suspect else rollout
+
+    async def _played(self, wanted: Wanted) -> Rollout:
         unit = await self._unit(wanted)
         rollout_id = unit.rollout_ids[0]
         if self._writer.is_done(rollout_id) or self._orders.is_decided(rollout_id):

@@ -43,6 +43,7 @@ async def rollout_worker(
     model: Model | str | None = None,
     policy_version: int = 0,
     resume: bool = False,
+    suspect: bool = False,
     credentials: Credentials | None = None,
     **settings: Any,
 ) -> AsyncGenerator[RolloutWorker]:
@@ -52,7 +53,8 @@ async def rollout_worker(
             rollout = await worker.play(Wanted("train-0", group="step-1"))
 
     `settings` are those of a run, on top of `request`; `model` may be a model object, such as a `TokenModel` around a
-    trainer's own engine. `resume` goes on with the directory's run: what it holds already is not played again.
+    trainer's own engine. `resume` goes on with the directory's run: what it holds already is not played again. With
+    `suspect`, rollouts whose scores their verifier calls suspect come as if it did not, so that they are learnt from.
 
     Raises (on entry):
         UsageError: a setting does not hold, a model cannot be reached, the directory cannot be used.
@@ -82,6 +84,7 @@ async def rollout_worker(
             Path(directory),
             policy_version,
             resume,
+            suspect,
             credentials or load_credentials(os.environ, Path.cwd()),
         ) as worker:
             yield worker
@@ -91,7 +94,13 @@ async def rollout_worker(
 
 @asynccontextmanager
 async def _opened(
-    plan: Plan, engine: Model | None, directory: Path, policy_version: int, resume: bool, credentials: Credentials
+    plan: Plan,
+    engine: Model | None,
+    directory: Path,
+    policy_version: int,
+    resume: bool,
+    suspect: bool,
+    credentials: Credentials,
 ) -> AsyncGenerator[RolloutWorker]:
     async with open_plan(plan, credentials, engine) as opened:
         stop = StopSignal()
@@ -129,7 +138,8 @@ async def _opened(
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_play, pool, orders, sink, writer, stop, limits)
                 try:
-                    yield RolloutWorker(directory, gated, writer, orders, gate, gated.casts(writer.run_id))
+                    casts = gated.casts(writer.run_id)
+                    yield RolloutWorker(directory, gated, writer, orders, gate, casts, suspect=suspect)
                     is_whole = orders.is_idle and not stop.is_set
                 except Exception as error:
                     problem = error  # raised below: the run is only interrupted by it, and it arrives as it is

@@ -85,7 +85,12 @@ def _worker(
         )
     if len(models) < len(agents):
         raise ConfigError("two agents of MARTI's have one role; each plays the seat of its role's name")
-    return rollout_worker(settings.request, directory=settings.run_directory(_NAME), model=SeatModels(models))
+    return rollout_worker(
+        settings.request,
+        directory=settings.run_directory(_NAME),
+        model=SeatModels(models),
+        suspect=settings.training.suspect,
+    )
 
 
 def _asking(llm: Any) -> Any:

@@ -78,7 +78,9 @@ def _worker(
         settings.chat_format(tokenizer),
         max_context=settings.training.max_context or max_length,
     )
-    return rollout_worker(settings.request, directory=settings.run_directory(_NAME), model=model)
+    return rollout_worker(
+        settings.request, directory=settings.run_directory(_NAME), model=model, suspect=settings.training.suspect
+    )
 
 
 def response_of(rollout: Rollout, prompt: str, label: str, *, with_logprobs: bool = True) -> dict[str, Any]:

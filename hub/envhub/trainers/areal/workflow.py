@@ -145,7 +145,9 @@ async def _worker(
     settings: TrainingSettings, engine: ArealEngine, tokenizer: Any, max_context: int | None
 ) -> AsyncGenerator[RolloutWorker]:
     model = TokenModel("hosted_vllm/areal", engine, settings.chat_format(tokenizer), max_context=max_context)
-    async with rollout_worker(settings.request, directory=settings.run_directory("areal"), model=model) as worker:
+    async with rollout_worker(
+        settings.request, directory=settings.run_directory("areal"), model=model, suspect=settings.training.suspect
+    ) as worker:
         yield worker
 
 

@@ -32,7 +32,9 @@ class Running:
         given = settings.request.model_dump(exclude_unset=True)
         given = {"model": f"hosted_vllm/{model}", "base_url": tuple(base_urls), **given}
         request = build_request(given, f"env.nemo_gym.{KEY}")
-        self.worker = ResidentWorker(rollout_worker(request, directory=settings.run_directory("nemo-rl")))
+        self.worker = ResidentWorker(
+            rollout_worker(request, directory=settings.run_directory("nemo-rl"), suspect=settings.training.suspect)
+        )
 
     def poll(self) -> None:
         """Nothing of it dies unnoticed: it is in this process."""

@@ -45,7 +45,9 @@ class Stage:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=15)
         async with (
             aiohttp.ClientSession(connector=connector, timeout=timeout) as self.session,
-            rollout_worker(self.settings.request, directory=directory, model=self.model) as worker,
+            rollout_worker(
+                self.settings.request, directory=directory, model=self.model, suspect=self.settings.training.suspect
+            ) as worker,
         ):
             logger.info("ROLL's rollouts are recorded in %s", directory)
             yield worker

@@ -99,7 +99,9 @@ async def _worker(
     settings: TrainingSettings, engine: SkyrlEngine, tokenizer: Any, name: str
 ) -> AsyncGenerator[RolloutWorker]:
     model = TokenModel(name, engine, settings.chat_format(tokenizer), max_context=settings.training.max_context)
-    async with rollout_worker(settings.request, directory=settings.run_directory("skyrl"), model=model) as worker:
+    async with rollout_worker(
+        settings.request, directory=settings.run_directory("skyrl"), model=model, suspect=settings.training.suspect
+    ) as worker:
         yield worker
 
 

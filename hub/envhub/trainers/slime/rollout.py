@@ -150,6 +150,8 @@ async def _worker(args: Any) -> AsyncGenerator[RolloutWorker]:
         context = settings.training.max_context or getattr(args, "rollout_max_context_len", None)
         model = TokenModel("slime/policy", SglangEngine(url, session), chat, max_context=context)
         directory = settings.run_directory(_NAME)
-        async with rollout_worker(settings.request, directory=directory, model=model) as worker:
+        async with rollout_worker(
+            settings.request, directory=directory, model=model, suspect=settings.training.suspect
+        ) as worker:
             logger.info("slime's rollouts are recorded in %s", directory)
             yield worker

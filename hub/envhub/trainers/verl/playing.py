@@ -101,7 +101,9 @@ async def playing_with(settings: TrainingSettings, policy: Policy) -> Playing:
     def make() -> AbstractAsyncContextManager[RolloutWorker]:
         directory = settings.run_directory("verl")
         if settings.request.model is not None:
-            return rollout_worker(settings.request, directory=directory, policy_version=_UNKNOWN)
+            return rollout_worker(
+                settings.request, directory=directory, policy_version=_UNKNOWN, suspect=settings.training.suspect
+            )
         engine = VerlEngine(
             policy.client,
             loop,
@@ -118,7 +120,13 @@ async def playing_with(settings: TrainingSettings, policy: Policy) -> Playing:
         )
         model = TokenModel(policy.name, engine, chat, max_context=settings.training.max_context)
         _engines[name] = engine
-        return rollout_worker(settings.request, directory=directory, model=model, policy_version=_UNKNOWN)
+        return rollout_worker(
+            settings.request,
+            directory=directory,
+            model=model,
+            policy_version=_UNKNOWN,
+            suspect=settings.training.suspect,
+        )
 
     worker = await _residents.opened(name, make)
     engine = _engines.get(name)

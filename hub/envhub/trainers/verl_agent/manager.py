@@ -72,7 +72,9 @@ class HubEnvironmentManager:
         )
         with ExitStack() as stack:
             self._portal = stack.enter_context(start_blocking_portal("asyncio"))
-            opened = rollout_worker(request, directory=settings.run_directory("verl-agent"), model=model)
+            opened = rollout_worker(
+                request, directory=settings.run_directory("verl-agent"), model=model, suspect=settings.training.suspect
+            )
             self._worker = stack.enter_context(self._portal.wrap_async_context_manager(opened))
             self._lock_step = LockStep(self._worker, model)
             self._stack = stack.pop_all()

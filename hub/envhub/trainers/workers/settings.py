@@ -34,6 +34,8 @@ class TrainingTable(Frozen):
     """Whether what stands before `</think>` is the message's reasoning."""
     max_context: int | None = Field(default=None, ge=1)
     """Tokens that prompt and answer may have; None is what the trainer says."""
+    suspect: bool = False
+    """Whether rollouts are learnt from whose scores their verifier calls suspect."""
     replays: int = Field(default=2, ge=0)
     """Further samples in place of one that must not be learnt from, for trainers that have no word for such."""
     max_dropped: int = Field(default=10, ge=0)

@@ -63,5 +63,7 @@ async def open_soloist(settings: TrainingSettings, system: str, model: ProxiedMo
         UsageError: as `rollout_worker`.
     """
     request = settings.request.model_copy(update={"retries": _ONCE})
-    async with rollout_worker(request, directory=settings.run_directory(system), model=model) as worker:
+    async with rollout_worker(
+        request, directory=settings.run_directory(system), model=model, suspect=settings.training.suspect
+    ) as worker:
         yield Soloist(worker, model)
