@@ -9,7 +9,7 @@ import anyio
 from pydantic import JsonValue
 
 from envhub import AgentError, Message, Seat, Stop
-from envhub.errors import SandboxError
+from envhub.errors import SandboxError, SandboxOverrun
 from envhub.hosting.doors import HousedSeat
 from envhub.protocols import SeatAddress
 from envhub.sandbox import CommandNotStarted, Finished, SandboxFileError
@@ -113,7 +113,8 @@ class Player:
             except CommandNotStarted as error:
                 raise AgentError(_shown(str(error), address)) from None
             except SandboxError as error:  # it may name the command, and that the token
-                raise SandboxError(_shown(str(error), address), retryable=error.retryable) from None
+                kind = SandboxOverrun if isinstance(error, SandboxOverrun) else SandboxError
+                raise kind(_shown(str(error), address), retryable=error.retryable) from None
             except SandboxFileError as error:
                 raise SandboxError(f"the agent's place could not be made ready: {error}") from error
         if done is None or seat.is_sealed:
