@@ -15,10 +15,10 @@ PROGRAMS = (
 FORKS = "fork() { fork | fork & }; fork; sleep 100"
 HUNGERS = "for i in 1 2 3 4; do (while :; do perl -e '$x = \"a\" x (6 << 20); sleep 1' & done) & done; sleep 100"
 SCRIPTS = (
-    (HUNGERS, "true", f"({HUNGERS}) > /dev/null 2>&1 &"),
     (USES_UP_MEMORY, "true"),
-    (f"({FORKS}) > /dev/null 2>&1 & sleep 1", "true", "true"),
     ("rm -rf /bin/sh /bin/bash /usr/bin/sh /usr/bin/bash", "true"),
+    (HUNGERS, "true", f"({HUNGERS}) > /dev/null 2>&1 &"),
+    (f"({FORKS}) > /dev/null 2>&1 & sleep 1", "true", "true"),
     ("mv /lib64 /lib65; mv /usr/lib64 /usr/lib65", "true"),
     ("cd /; rm -rf /work /testbed", "true"),
     ("truncate -s 3T /sparse", "true"),

@@ -59,11 +59,13 @@ async def play(images: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[O
     async with open_provider("docker") as provider:
 
         @asynccontextmanager
-        async def opened(environment: AnyEnvironment, config: EnvironmentConfig) -> AsyncGenerator[Player]:
+        async def opened(
+            environment: AnyEnvironment, config: EnvironmentConfig, close_seconds: float = Deadlines().close
+        ) -> AsyncGenerator[Player]:
             host = InProcessHost("made", environment, config, None, provider)
             card = next(host.cards("test", 0))
             assert not isinstance(card, BadRow), card.error
-            async with host.open(card, seed=0, deadlines=Deadlines(setup=600)) as episode:
+            async with host.open(card, seed=0, deadlines=Deadlines(setup=600, close=close_seconds)) as episode:
                 assert isinstance(episode, HostedEpisode)
                 yield Player(episode)
 

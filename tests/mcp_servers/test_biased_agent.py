@@ -118,8 +118,8 @@ def _bash(*commands: str) -> Calls:
     return [("bash", {"command": command, "timeout_seconds": 2}) for command in commands]
 
 
-def _play_terminal(scripts: Sequence[Sequence[str]], verifier: str, folder: Path) -> None:
-    """Tasks in 64 MiB and 64 processes, each with another way to break it."""
+def _play_terminal(scripts: Sequence[Sequence[str]], verifier: str, pids: int, folder: Path) -> None:
+    """Tasks in 64 MiB, each with another way to break it."""
     tasks: dict[str, tuple[Calls, Calls, Calls]] = {}
     for number in range(EVERY * len(scripts) // (EVERY - 1)):
         task, answer = folder / "tasks" / f"task-{number}", f"answer-{number}."
@@ -136,18 +136,18 @@ def _play_terminal(scripts: Sequence[Sequence[str]], verifier: str, folder: Path
         right, wrong = _bash(f"echo {answer} > answer.txt"), _bash("echo perhaps > answer.txt")
         breaking = _bash(*scripts[(number - number // EVERY - 1) % len(scripts)])
         tasks[answer] = (right, wrong, [*wrong, *breaking])
-    settings = (f"data={folder / 'tasks'}", f"verifier={verifier}", "pids=64", "storage_mb=64")
+    settings = (f"data={folder / 'tasks'}", f"verifier={verifier}", f"pids={pids}", "storage_mb=64")
     _gains_nothing(tasks, folder, ["terminal", "-c", "2", *(word for each in settings for word in ("--set", each))])
 
 
 def test_who_breaks_the_container_of_a_task_it_does_not_know_gains_nothing(images: str, tmp_path: Path) -> None:
-    _play_terminal(SCRIPTS[:2], "auto", tmp_path)
+    _play_terminal(SCRIPTS[:2], "auto", 64, tmp_path)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("verifier", ["auto", "shared"])
 def test_none_of_many_ways_to_break_a_container_gains_anything(images: str, tmp_path: Path, verifier: str) -> None:
-    _play_terminal(SCRIPTS, verifier, tmp_path)
+    _play_terminal(SCRIPTS, verifier, 200, tmp_path)
 
 
 @pytest.mark.soak

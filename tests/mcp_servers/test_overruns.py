@@ -1,14 +1,19 @@
 """Tests that go over the bounds of their own sandbox: by the agent's work that is its 0, by themselves nobody's."""
 
 import shlex
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 
+from envhub import Submission
 from envhub.errors import VerifierError
+from envhub_sandboxes.docker.engine import connect_engine
 from envhub_servers.swe import Swe
 from envhub_servers.terminal import Terminal, TerminalConfig
-from tests.mcp_servers.containers import USES_UP_MEMORY, Open
+from tests.mcp_servers.containers import USES_UP_MEMORY, Open, Player
 from tests.mcp_servers.swe.test_swe import HIDDEN, rows
 
 REWARD = "echo 1 > /logs/verifier/reward.txt\n"
@@ -129,3 +134,41 @@ async def test_code_that_hangs_a_repositorys_tests_scores_nothing(play: Open, tm
         score = await player.end()
     assert score.reward == 0.0
     assert "not done after 5 s" in (score.feedback or "")
+
+
+SLEEPERS = "for i in $(seq 50); do sleep 1000 & done"
+
+
+@asynccontextmanager
+async def silenced(play: Open, folder: Path, command: str) -> AsyncGenerator[Player]:
+    """An agent that left something running in a container whose supervisor then does not answer."""
+    config = task(folder, REWARD).model_copy(update={"pids": 64})
+    async with play(Terminal, config, close_seconds=1) as player, connect_engine() as engine:
+        await player.bash(f"({command}) > /dev/null 2>&1")
+        await engine.call(engine.api.kill, player.episode.environment.sandbox.id, "STOP")
+        yield player
+
+
+async def test_who_used_up_a_container_that_cannot_be_sealed_scores_nothing(play: Open, tmp_path: Path) -> None:
+    async with silenced(play, tmp_path, SLEEPERS) as player:
+        score = await player.episode.conclude(Submission())
+    assert score is not None
+    assert score.reward == 0.0
+    assert [(fault.boundary, fault.type) for fault in player.episode.faults] == [("agent", "SandboxOverrun")]
+    assert "used up its processes" in (score.feedback or "")
+
+
+async def test_who_used_up_a_container_with_a_call_in_flight_scores_nothing(play: Open, tmp_path: Path) -> None:
+    async with silenced(play, tmp_path, SLEEPERS) as player, anyio.create_task_group() as calls:
+        calls.start_soon(player.bash, "true")
+        await anyio.wait_all_tasks_blocked()
+        score = await player.episode.conclude(Submission())
+        assert score is not None
+        assert score.reward == 0.0
+    assert {(fault.boundary, fault.type) for fault in player.episode.faults} == {("agent", "SandboxOverrun")}
+
+
+async def test_a_container_that_cannot_be_sealed_below_its_bounds_is_nobodys_zero(play: Open, tmp_path: Path) -> None:
+    async with silenced(play, tmp_path, "true") as player:
+        assert await player.episode.conclude(Submission()) is None
+    assert [(fault.boundary, fault.type) for fault in player.episode.faults] == [("sandbox", "SandboxError")]

@@ -93,6 +93,15 @@ async def test_a_shell_runs_in_the_working_directory_and_tells_how_it_ended(play
         assert "sleep 60" in await player.bash("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
 
 
+@pytest.mark.parametrize("broken", ["rm -f /bin/sh /bin/bash", "mv /lib64 /lib65", "cd /; rm -rf $OLDPWD"])
+async def test_an_agent_that_removed_its_shell_is_told_so(play: Open, broken: str) -> None:
+    async with play(Terminal, GREETING) as player:
+        await player.bash(broken)
+        for _ in range(2):
+            assert "could not be started" in await player.bash("true")
+        assert (await player.end()).reward == 0.0
+
+
 async def test_a_command_is_stopped_with_all_it_started(play: Open) -> None:
     async with play(Terminal, GREETING) as player:
         said = await player.bash("echo begun; setsid sleep 987 & sleep 987", timeout_seconds=2)
