@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from envhub.cli.options import seconds_of
+from envhub.cli.deadlines import seconds_of
 from envhub.engine.resumption import used_so_far
 from envhub.store import open_run
 
