@@ -31,16 +31,23 @@ LONG = {
     "benchmarks.md",
     "checking.md",
     "cluster.md",
+    "compare.md",
     "doctor.md",
+    "images.md",
     "installing.md",
     "limits.md",
+    "live.md",
+    "models.md",
+    "monitoring.md",
     "publishing.md",
     "reports.md",
+    "rollouts.md",
     "routing.md",
     "sandboxes.md",
     "scoring.md",
     "shipped.md",
     "terminal.md",
+    "training-files.md",
 }
 """Documents whose commands take long: a cluster, containers, installs, measurements, runs one after the other."""
 CI_RUNS = {"main-job", "tests"}

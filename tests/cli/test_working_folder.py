@@ -74,7 +74,9 @@ def test_no_command_imports_from_the_working_folder_when_it_is_asked_for_help(pl
     "words",
     [
         "run arithmetic -m mock/solver --limit 1 --served -q -o out",
-        "run arithmetic -m mock/solver --limit 1 --pool ray --workers 1 -q -o out",
+        pytest.param(
+            "run arithmetic -m mock/solver --limit 1 --pool ray --workers 1 -q -o out", marks=pytest.mark.soak
+        ),
         pytest.param("bench overhead --rollouts 10 -c 4 --lane served --no-memory", marks=pytest.mark.live),
         pytest.param("bench latency -c 2 --latency 0.01", marks=pytest.mark.live),
         pytest.param("bench gateway --rollouts 10 -c 4 --no-memory", marks=pytest.mark.live),

@@ -21,6 +21,8 @@ class Subject:
 
 
 SUBJECTS = ("workbench", "arithmetic", "math", "customer_service", "code", "reasoning_gym", "mcp_server")
+ALWAYS = ("workbench", "arithmetic", "mcp_server")
+"""Of these: every kind of tool and ending, a shipped one, and one that is no Python of ours. The others are soak."""
 FUNCTION = {
     "task_id": "Own/0",
     "prompt": 'def double(n: int) -> int:\n    """Twice n."""\n',
@@ -30,7 +32,7 @@ FUNCTION = {
 }
 
 
-@pytest.fixture(params=SUBJECTS)
+@pytest.fixture(params=[pytest.param(name, marks=[] if name in ALWAYS else pytest.mark.soak) for name in SUBJECTS])
 def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
     """One environment after the other."""
     return make_subject(request.param, tmp_path)

@@ -1,10 +1,12 @@
 """Real containers for real tasks: an engine, what stands in for public images, and episodes in them."""
 
+import fcntl
 import os
 import shutil
 import ssl
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import tempfile
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,14 @@ IMAGES = (
 )
 
 
+@contextmanager
+def one_at_a_time(what: str) -> Generator[None]:
+    """Wait for who does the same in another process of the tests: an image that two build at once is made twice."""
+    with Path(tempfile.gettempdir(), f"envhub-test-{os.getuid()}-{what}.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture(scope="session")
 def images(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A table of what stands in for public images, as no registry may be reachable; skipped without an engine."""
@@ -45,7 +55,8 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> str:
     shutil.copy(STAND_INS / "python" / "Dockerfile", folder)
     certificates = os.environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
     (folder / "certificates.pem").write_bytes(Path(certificates).read_bytes() if certificates else b"")
-    client.images.build(path=str(folder), tag=PYTHON, rm=True)
+    with one_at_a_time("build"):
+        client.images.build(path=str(folder), tag=PYTHON, rm=True)
     client.close()
     table = folder / "images.toml"
     table.write_text(IMAGES)

@@ -173,7 +173,7 @@ PLACES = (arithmetic, math, code, reasoning_gym, customer_service)
 CONTAINED = (terminal, swe)
 
 
-@pytest.fixture(params=[*PLACES, *CONTAINED], ids=lambda make: make.__name__)
+@pytest.fixture(params=[*PLACES, terminal, pytest.param(swe, marks=pytest.mark.soak)], ids=lambda make: make.__name__)
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     if request.param in CONTAINED:
         monkeypatch.setenv("ENVHUB_IMAGES", request.getfixturevalue("images"))

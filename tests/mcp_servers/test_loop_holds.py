@@ -31,6 +31,12 @@ META: dict[str, Any] = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 Way = str
+CASES = [
+    pytest.param(name, way, marks=pytest.mark.soak if name == "code" and way != "submit" else [])
+    for name in ENVIRONMENTS
+    for way in ("say", "submit", "tool")
+]
+"""Each way of the environment `code` takes ten sandboxes, and one of them is always tried."""
 
 
 class Huge:
@@ -86,8 +92,7 @@ def tool_of(way: Way, tools: Any, text: str) -> tuple[str | None, str]:
     return name, json.dumps(values)
 
 
-@pytest.mark.parametrize("way", ["say", "submit", "tool"])
-@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize(("name", "way"), CASES)
 async def test_four_mebibytes_hold_up_nobody(name: str, way: Way, tmp_path: Path) -> None:
     if name == "reasoning_gym":
         pytest.importorskip("reasoning_gym", reason="the extra reasoning-gym is not installed")

@@ -148,6 +148,11 @@ REAL = {
 }
 
 
+SLOW = ("math", "minerva", "train_aime")
+"""Hundreds of answers that are expressions, each checked as one: seconds each."""
+QUICK = [pytest.param(name, marks=pytest.mark.soak if name in SLOW else []) for name in REAL]
+
+
 def real(folder: Path, name: str) -> list[Task[Public, Secret]]:
     source, split, count = REAL[name]
     found = tasks(split, data=str(folder / source))
@@ -155,7 +160,7 @@ def real(folder: Path, name: str) -> list[Task[Public, Secret]]:
     return found
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", QUICK)
 async def test_every_reference_answer_passes_its_own_verifier(real_data: Path, name: str) -> None:
     rejected: list[str] = []
 
@@ -217,7 +222,7 @@ async def false_accepts(found: list[Task[Public, Secret]], shift: int) -> tuple[
     return [pair for pair in accepted if pair not in SAME_VALUE], tried
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", QUICK)
 async def test_the_next_tasks_answer_is_wrong(real_data: Path, name: str) -> None:
     accepted, tried = await false_accepts(real(real_data, name), 1)
     assert accepted == []

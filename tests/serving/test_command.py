@@ -252,12 +252,16 @@ async def test_a_credential_given_in_the_environment_is_used_and_not_passed_on(t
     [
         ((), "what is to be served"),
         (("arithmetic", "--set", "size=none"), "size"),
-        (("arithmetic", "--role", "judge=mock/solver"), "asks no model as its judge"),
+        pytest.param(
+            ("arithmetic", "--role", "judge=mock/solver"), "asks no model as its judge", marks=pytest.mark.soak
+        ),
         (("arithmetic", "--control", "nonsense"), "neither unix:PATH nor HOST:PORT"),
-        (("arithmetic", "--control", "unix:/" + "x" * 120), "longer than 107 bytes"),
-        (("arithmetic", "--host", "0.0.0.0"), "--public-url"),
+        pytest.param(
+            ("arithmetic", "--control", "unix:/" + "x" * 120), "longer than 107 bytes", marks=pytest.mark.soak
+        ),
+        pytest.param(("arithmetic", "--host", "0.0.0.0"), "--public-url", marks=pytest.mark.soak),
         (("arithmetic", "--host", "192.0.2.1"), "cannot listen on 192.0.2.1"),
-        (("arithmetic", "--public-url", "nowhere"), "is no http URL"),
+        pytest.param(("arithmetic", "--public-url", "nowhere"), "is no http URL", marks=pytest.mark.soak),
     ],
 )
 async def test_what_cannot_be_served_is_refused(arguments: tuple[str, ...], told: str, tmp_path: Path) -> None:

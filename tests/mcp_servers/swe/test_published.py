@@ -11,7 +11,7 @@ from envhub.rows import Row
 from envhub_servers.swe import Swe, SweConfig
 from envhub_servers.swe.report import in_report, passed_tests, sympy_passed
 from envhub_servers.swe.row import SweSecret, make_task
-from tests.mcp_servers.conftest import PUBLISHED, PYTHON
+from tests.mcp_servers.conftest import PUBLISHED, PYTHON, one_at_a_time
 from tests.mcp_servers.containers import STAND_INS, Open
 
 DJANGO = ["test_triangle (shapes_tests.tests.AreaTests.test_triangle)", "Squares have four equal sides."]
@@ -193,7 +193,8 @@ def published_image(images: str, tmp_path_factory: pytest.TempPathFactory) -> st
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     client: Any = docker.from_env()
-    client.images.build(path=str(folder), tag=PUBLISHED, rm=True)
+    with one_at_a_time("build"):
+        client.images.build(path=str(folder), tag=PUBLISHED, rm=True)
     client.close()
     return PUBLISHED
 

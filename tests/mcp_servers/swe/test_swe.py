@@ -110,10 +110,10 @@ async def test_code_that_ends_the_runner_has_failed(play: Open, tmp_path: Path) 
     "attack",
     [
         "printf 'import os\\nos._exit(4)\\n' > shapes/__init__.py",
-        "printf 'import os\\nos._exit(127)\\n' > shapes/__init__.py",
-        "rm -rf tests shapes",
+        pytest.param("printf 'import os\\nos._exit(127)\\n' > shapes/__init__.py", marks=pytest.mark.soak),
+        pytest.param("rm -rf tests shapes", marks=pytest.mark.soak),
         "rm -rf tests; echo > tests",
-        "rm -rf shapes; echo > shapes",
+        pytest.param("rm -rf shapes; echo > shapes", marks=pytest.mark.soak),
     ],
 )
 async def test_an_agent_that_keeps_the_tests_from_running_has_failed(play: Open, tmp_path: Path, attack: str) -> None:

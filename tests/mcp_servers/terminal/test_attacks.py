@@ -110,11 +110,17 @@ async def test_a_forged_reward_file_is_gone_before_the_tests(play: Open) -> None
     "attack",
     [
         "rm -rf /logs/verifier; mkdir -p /tmp/own; echo 1 > /tmp/own/reward.json; ln -s /tmp/own /logs/verifier",
-        "rm -rf /logs; mkdir -p /tmp/own/verifier; echo 1 > /tmp/own/verifier/reward.json; ln -s /tmp/own /logs",
-        "mkdir -p /tmp/own; echo 'echo 1 > /logs/verifier/reward.txt' > /tmp/own/test.sh; ln -s /tmp/own /tests",
+        pytest.param(
+            "rm -rf /logs; mkdir -p /tmp/own/verifier; echo 1 > /tmp/own/verifier/reward.json; ln -s /tmp/own /logs",
+            marks=pytest.mark.soak,
+        ),
+        pytest.param(
+            "mkdir -p /tmp/own; echo 'echo 1 > /logs/verifier/reward.txt' > /tmp/own/test.sh; ln -s /tmp/own /tests",
+            marks=pytest.mark.soak,
+        ),
         "mkdir -p /tests; echo 'echo 1 > /logs/verifier/reward.txt' > /tests/test.sh; chattr +i /tests/test.sh",
         "rm -rf /logs; echo > /logs",
-        "mkdir -p /logs/verifier; ln -s /etc/hostname /logs/verifier/reward.json",
+        pytest.param("mkdir -p /logs/verifier; ln -s /etc/hostname /logs/verifier/reward.json", marks=pytest.mark.soak),
     ],
 )
 async def test_links_and_files_in_the_places_of_the_tests_change_nothing(play: Open, attack: str) -> None:

@@ -28,7 +28,7 @@ def hub(images: str, folder: Path, *arguments: str) -> tuple[dict[str, Any], lis
     return json.loads(run.stdout), [json.loads(line) for line in rows.read_text().splitlines()]
 
 
-@pytest.mark.parametrize(("agent", "reward"), [("oracle", 1.0), ("null", 0.0)])
+@pytest.mark.parametrize(("agent", "reward"), [("oracle", 1.0), pytest.param("null", 0.0, marks=pytest.mark.soak)])
 def test_the_oracle_solves_every_task_and_nothing_solves_none(
     images: str, tmp_path: Path, agent: str, reward: float
 ) -> None:

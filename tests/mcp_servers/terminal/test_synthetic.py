@@ -99,8 +99,11 @@ def test_all_made_tasks_can_be_run_with_the_traits_that_others_stumble_over(tmp_
     assert len(found) == 10 * len(TRAITS)
 
 
-def test_a_dozen_made_tasks_get_the_rewards_that_plain_docker_gives_them(images: str, tmp_path: Path) -> None:
-    compare(tmp_path, 12 * len(TRAITS), 2, images, ("oracle",))
+@pytest.mark.parametrize("per_trait", [1, pytest.param(2, marks=pytest.mark.soak)])
+def test_a_dozen_made_tasks_get_the_rewards_that_plain_docker_gives_them(
+    images: str, tmp_path: Path, per_trait: int
+) -> None:
+    compare(tmp_path, 12 * len(TRAITS), per_trait, images, ("oracle",))
 
 
 @pytest.mark.soak

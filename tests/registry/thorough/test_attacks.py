@@ -76,6 +76,7 @@ async def test_what_has_no_time_left_is_not_tried() -> None:
     assert "--time-limit" in verdict.says
 
 
+@pytest.mark.soak
 async def test_names_that_every_agent_reads_are_no_secrets_of_a_wrapped_benchmark() -> None:
     async with besieged(Retail) as siege:
         verdicts = [await make_attack(siege, BY_NAME[name]) for name in WHOLE]
