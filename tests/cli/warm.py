@@ -4,6 +4,7 @@ Loading takes most of a second, and a command that refuses a word hardly more. W
 (`started`), and what documents show, loads everything as a user's does.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -108,6 +109,8 @@ def wait(number: int) -> None:
     """Load, and fork for each command that comes over a socket; in the fork, be `hub`."""
     for module in LOADED:
         importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # else the first collection of each fork copies all that is loaded
     assert threading.active_count() == 1  # only such a process may fork
     with socket.socket(fileno=number) as line:
         while True:
