@@ -8,15 +8,30 @@ from math import inf
 import anyio
 
 
-class _Charged:
-    """A scope whose deadline can stand still, for as long as anybody asks for it."""
+class charged:
+    """Let the deadline of an entered scope stand still while what is called within the block is `uncharged`."""
+
+    __slots__ = ("_left", "_outer", "_pauses", "_scope", "_since", "_token")
 
     def __init__(self, scope: anyio.CancelScope) -> None:
         self._scope = scope
         self._pauses = 0
-        self._since = self._left = 0.0
+
+    def __enter__(self) -> None:
+        self._outer = _running.get()
+        self._token = _running.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        _running.reset(self._token)
+
+    def all(self) -> "Generator[charged]":
+        """This and those around it."""
+        yield self
+        if self._outer is not None:
+            yield from self._outer.all()
 
     def pause(self) -> None:
+        """Let it stand still; somebody else may have asked for that already."""
         self._pauses += 1
         if self._pauses == 1:
             self._since = anyio.current_time()
@@ -24,6 +39,7 @@ class _Charged:
             self._scope.deadline = inf
 
     def go_on(self) -> None:
+        """Let it run on, once nobody asks for a pause any more."""
         self._pauses -= 1
         if self._pauses:
             return
@@ -33,23 +49,14 @@ class _Charged:
         self._scope.deadline = now + self._left if given == inf else given + now - self._since
 
 
-_running: ContextVar[tuple[_Charged, ...]] = ContextVar("envhub.charged", default=())
-
-
-@contextmanager
-def charged(scope: anyio.CancelScope) -> Generator[None]:
-    """Let the deadline of an entered scope stand still while what is called within is `uncharged`."""
-    token = _running.set((*_running.get(), _Charged(scope)))
-    try:
-        yield
-    finally:
-        _running.reset(token)
+_running: ContextVar[charged | None] = ContextVar("envhub.charged", default=None)
 
 
 @contextmanager
 def uncharged() -> Generator[None]:
     """What is done within has a bound of its own, and counts towards no deadline of an episode."""
-    paused = _running.get()
+    innermost = _running.get()
+    paused = () if innermost is None else tuple(innermost.all())
     for each in paused:
         each.pause()
     try:
