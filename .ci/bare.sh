@@ -2,7 +2,7 @@
 # Plays the README in a bare container: a distribution's base system (debootstrap's minbase) and this checkout.
 #   .ci/bare.sh bookworm|trixie|noble root|user first|tests|smoke|COMMAND...
 # first and tests are the README's commands, smoke is a short selection of tests, any other is a shell command in the clone;
-# each tells its CPU time. root has nothing but apt; user has python3, python3-venv (or $ENVHUB_BARE_PACKAGES) and no sudo.
+# each tells its CPU time. root has nothing but apt; user has python3, python3-venv (or $ROLLOUTHUB_BARE_PACKAGES) and no sudo.
 # What pip is told on this machine holds inside, too; tests may skip for the reasons in .ci/skips-bare and no other.
 # Without a container engine it ends with 77.
 set -euo pipefail
@@ -11,7 +11,7 @@ suite=$1 who=$2
 shift 2
 docker info >/dev/null 2>&1 || { echo "no container engine answers: nothing is played in a bare container" >&2; exit 77; }
 
-image=envhub-bare:$suite
+image=rollouthub-bare:$suite
 [ "$suite" != bookworm ] || image=debian:bookworm-slim # what engine.sh makes is such a base system
 if ! docker image inspect "$image" >/dev/null 2>&1; then
   echo "making the base system of $suite"
@@ -67,7 +67,7 @@ for command in "$@"; do
 done
 
 packages=
-[ "$who" = root ] || packages=${ENVHUB_BARE_PACKAGES-python3 python3-venv}
+[ "$who" = root ] || packages=${ROLLOUTHUB_BARE_PACKAGES-python3 python3-venv}
 git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -T - -c |
   docker run "${options[@]}" -e CI=bare -e PACKAGES="$packages" -e WHO="$who" "$image" bash -euc '
     export DEBIAN_FRONTEND=noninteractive

@@ -46,9 +46,9 @@ command -v shellcheck >/dev/null && command -v docker-compose >/dev/null ||
   { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq shellcheck docker-compose >/dev/null; }
 
 # The MCP project's own judges need a newer Node.js than many machines have, and npm, run by an older one, quietly takes
-# older versions of them. Which versions: registry/envhub_registry/check/thorough/node.py.
+# older versions of them. Which versions: registry/rollouthub_registry/check/thorough/node.py.
 tools=foreign/mcp-tools
-pinned() { sed -n "s/^$1 = \"\(.*\)\"$/\1/p" ../registry/envhub_registry/check/thorough/node.py | grep .; }
+pinned() { sed -n "s/^$1 = \"\(.*\)\"$/\1/p" ../registry/rollouthub_registry/check/thorough/node.py | grep .; }
 conformance=$(pinned CONFORMANCE) inspector=$(pinned INSPECTOR)
 if [ ! -x "$tools/node" ]; then
   mkdir -p "$tools"
@@ -62,7 +62,7 @@ if ! is_version conformance "$conformance" || ! is_version inspector "$inspector
 fi
 
 # The agents of the profiles: each by the very command its profile names, in a folder of its own, all at once.
-profiles=../agents/envhub_agents/external/profiles
+profiles=../agents/rollouthub_agents/external/profiles
 install_agent() { # NAME, and further Python packages
   local folder=foreign/agents/$1 command more=${*:2}
   command=$(sed -n 's/^install = "\(.*\)"$/\1/p' "$profiles/$1.toml" | grep .)

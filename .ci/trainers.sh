@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Training systems, for `pytest -m live tests/trainers`: what PyPI has of them, in an interpreter of their own, for they pin
 # what the hub leaves open. It lies in .ci/foreign/trainers; run again, it installs what is missing. Systems that are not on
-# PyPI are tested against checkouts, where ENVHUB_TRAINER_SOURCES names their folder.
+# PyPI are tested against checkouts, where ROLLOUTHUB_TRAINER_SOURCES names their folder.
 set -euo pipefail
 python=$(realpath -s "$(command -v "${1:-python3}")")
 cd "$(dirname "$0")"

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import anyio
 
-import envhub
-from envhub import RolloutGroup, segments
-from envhub.rewards import group_advantages
+import rollouthub
+from rollouthub import RolloutGroup, segments
+from rollouthub.rewards import group_advantages
 
 STEPS = 5
 MODEL = "mock/solver?accuracy=0.5"
@@ -47,7 +47,7 @@ class Trainer:
 async def main(directory: Path) -> None:
     """Train for a few steps."""
     trainer = Trainer()
-    async with envhub.collect(
+    async with rollouthub.collect(
         environments=("arithmetic",),
         model=MODEL,
         directory=directory,

@@ -7,7 +7,7 @@ hub run examples/dice.py -m hosted_vllm/NAME --repeats 8
 import random
 from collections.abc import Iterable, Sequence
 
-from envhub import (
+from rollouthub import (
     Environment,
     EnvironmentConfig,
     Message,

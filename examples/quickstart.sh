@@ -30,7 +30,7 @@ if [ ! -x .venv/bin/pip ]; then
   echo "Making a virtual environment in .venv"
   "$python" -m venv .venv
 fi
-echo "Installing envhub from this clone into .venv (some 60 packages; 40 MB to download, 150 MB on disk)"
+echo "Installing rollouthub from this clone into .venv (some 60 packages; 40 MB to download, 150 MB on disk)"
 # Not compiled: Python compiles what is imported, when it is. Of what pip says, the names and the large downloads.
 code=$({
   { .venv/bin/python -m pip install --disable-pip-version-check --no-compile --progress-bar off --editable . ||

@@ -10,9 +10,9 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, settings
 
-from envhub.errors import SandboxError
-from envhub.sandbox import SandboxSpec
-from envhub_sandboxes.process import process_provider
+from rollouthub.errors import SandboxError
+from rollouthub.sandbox import SandboxSpec
+from rollouthub_sandboxes.process import process_provider
 from tests.dividing import Division, Producer, longest_first
 from tests.skips import unexpected_skips
 from tests.smoke import is_left_out, mark_smoke
@@ -84,9 +84,9 @@ def namespaces() -> None:
 @pytest.fixture
 def real_data() -> Path:
     """The folder of real data sets; skipped aloud where there is none."""
-    folder = os.environ.get("ENVHUB_TEST_DATA")
+    folder = os.environ.get("ROLLOUTHUB_TEST_DATA")
     if not folder:
-        pytest.skip("ENVHUB_TEST_DATA names no folder of real data")
+        pytest.skip("ROLLOUTHUB_TEST_DATA names no folder of real data")
     return Path(folder)
 
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from mcp_types import CallToolResult, ImageContent, TextContent
 from pydantic import JsonValue
 
-from envhub import (
+from rollouthub import (
     Artifact,
     Component,
     Media,
@@ -20,10 +20,10 @@ from envhub import (
     ToolRequest,
     Turn,
 )
-from envhub.messages import Part
-from envhub.packed import Float32s, Int32s
-from envhub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef, Timings, Told, Usage
-from envhub.score import VerifierRef
+from rollouthub.messages import Part
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef, Timings, Told, Usage
+from rollouthub.score import VerifierRef
 
 words = st.text(max_size=12)
 """Any text UTF-8 can hold: hypothesis leaves lone surrogates out."""

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from envhub.interpreter import HUB, PYTHON
-from envhub.plugins import ENVIRONMENTS, find_environment
+from rollouthub.interpreter import HUB, PYTHON
+from rollouthub.plugins import ENVIRONMENTS, find_environment
 
 ROOT = Path(__file__).parents[1]
 SOURCE_ROOTS = {
-    "hub": "envhub",
-    "mcp_servers": "envhub_servers",
-    "sandboxes": "envhub_sandboxes",
-    "agents": "envhub_agents",
-    "registry": "envhub_registry",
-    "tui": "envhub_tui",
+    "hub": "rollouthub",
+    "mcp_servers": "rollouthub_servers",
+    "sandboxes": "rollouthub_sandboxes",
+    "agents": "rollouthub_agents",
+    "registry": "rollouthub_registry",
+    "tui": "rollouthub_tui",
 }
 HEAVY = {
     "datasets",
@@ -117,7 +117,7 @@ def test_every_arrow_points_at_the_hub() -> None:
         f"{name} imports {imported.module}"
         for name, imports in IMPORTS.items()
         for imported in imports
-        if (target := imported.module.split(".")[0]) in packages and target not in (name.split(".")[0], "envhub")
+        if (target := imported.module.split(".")[0]) in packages and target not in (name.split(".")[0], "rollouthub")
     ]
     assert crossing == []
 
@@ -152,7 +152,7 @@ def test_the_library_does_not_print() -> None:
     printing = [
         name
         for name, file in MODULES.items()
-        if not name.startswith("envhub.cli")
+        if not name.startswith("rollouthub.cli")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
@@ -182,7 +182,7 @@ def test_the_command_leads_to_something() -> None:
     assert callable(getattr(import_module(module), attribute))
 
 
-SHIPPED = sorted({"envhub", "envhub.cli.main", *(target.partition(":")[0] for _, _, target in ENTRY_POINTS)})
+SHIPPED = sorted({"rollouthub", "rollouthub.cli.main", *(target.partition(":")[0] for _, _, target in ENTRY_POINTS)})
 
 
 @pytest.mark.parametrize("module", SHIPPED)
@@ -195,9 +195,9 @@ def test_importing_what_is_shipped_loads_nothing_heavy(module: str) -> None:
 
 
 def test_every_interpreter_that_is_started_leaves_the_working_folder_off_its_import_path() -> None:
-    started = re.compile(r'(?<!"--python", )sys\.executable,(?!\s*"-[PI]")|(?<!"-P", )"-c", "from envhub')
+    started = re.compile(r'(?<!"--python", )sys\.executable,(?!\s*"-[PI]")|(?<!"-P", )"-c", "from rollouthub')
     assert started.search("run([sys.executable, '-c', 'import json'])")
     others = (*ROOT.glob("registry/**/*.template"), *ROOT.glob("examples/**/*.py"))
-    files = (file for file in (*MODULES.values(), *others) if file != MODULES["envhub.interpreter"])
+    files = (file for file in (*MODULES.values(), *others) if file != MODULES["rollouthub.interpreter"])
     assert [str(file.relative_to(ROOT)) for file in files if started.search(file.read_text())] == []
     assert HUB[:2] == PYTHON == (sys.executable, "-P")

@@ -184,7 +184,7 @@ class Reader:
 
     def _data(self) -> Path:
         """GSM8K where it is at hand, else a file of its form."""
-        if folder := os.environ.get("ENVHUB_TEST_DATA"):
+        if folder := os.environ.get("ROLLOUTHUB_TEST_DATA"):
             return Path(folder) / "gsm8k"
         file = self._folder / "gsm8k.jsonl"
         file.write_text(f"{json.dumps(ROW)}\n" * 2)

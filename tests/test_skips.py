@@ -11,7 +11,7 @@ def skipped(nodeid: str, reason: str) -> pytest.TestReport:
 
 
 LACKS = skipped("tests/x.py::test_boxed", "docker: no container engine answers; start docker or podman")
-LISTED = skipped("tests/models/test_live.py::test_any", "ENVHUB_VLLM_URL names no vLLM server")
+LISTED = skipped("tests/models/test_live.py::test_any", "ROLLOUTHUB_VLLM_URL names no vLLM server")
 FORGOTTEN = skipped("tests/x.py::test_lost", "pyarrow is not installed")
 
 

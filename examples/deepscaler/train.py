@@ -21,12 +21,12 @@ import anyio.to_thread
 from recipe import HERE, Recipe, Stage
 from trainer import Trainer, make_trainer
 
-import envhub
-from envhub import RolloutGroup
-from envhub.statistics import summarise_groups
-from envhub.store import open_run
-from envhub.supply import VllmControl
-from envhub.training import TrainingRow, batch_rows
+import rollouthub
+from rollouthub import RolloutGroup
+from rollouthub.statistics import summarise_groups
+from rollouthub.store import open_run
+from rollouthub.supply import VllmControl
+from rollouthub.training import TrainingRow, batch_rows
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Run:
         if checkpoint is not None:
             await self._load(checkpoint)
         folder, rollouts = self.folder / f"stage-{stage.name}", self.recipe.rollouts
-        async with envhub.collect(
+        async with rollouthub.collect(
             **self._request(stage.environment, rollouts.samples, stage, self.options.data, self.options.split),
             batch=rollouts.prompts,
             max_staleness=rollouts.max_staleness,
@@ -144,7 +144,7 @@ class Run:
         asked = self._request(
             validation.environment, validation.samples, stage, options.validation_data, options.validation_split
         )
-        async with envhub.collect(
+        async with rollouthub.collect(
             **{**asked, "limit": options.validation_limit},
             max_staleness=None,
             min_group=1,

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from recipe import Recipe, Stage
 
-from envhub.training import TrainingRow
+from rollouthub.training import TrainingRow
 
 
 class Trainer(Protocol):

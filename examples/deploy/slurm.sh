@@ -6,7 +6,7 @@
 # and what is committed is copied to the shared folder every minute and at the end. Begun again, by hand or by Slurm, the
 # job goes on from that copy, on whatever nodes it gets. `hub` and `ray` are in the PATH of every node: a virtual
 # environment on a shared disk, activated before sbatch, will do.
-#SBATCH --job-name=envhub
+#SBATCH --job-name=rollouthub
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
 #SBATCH --cpus-per-task=8
@@ -23,7 +23,7 @@ shift 2
 port=${RAY_PORT:-6379}
 cpus=${SLURM_CPUS_PER_TASK:-1}
 most_seconds=${START_SECONDS:-300}
-scratch=$(mktemp -d "${SLURM_TMPDIR:-${TMPDIR:-/tmp}}/envhub-XXXXXX")
+scratch=$(mktemp -d "${SLURM_TMPDIR:-${TMPDIR:-/tmp}}/rollouthub-XXXXXX")
 played=$scratch/run
 
 # Whoever may use this cluster of Ray's has this token: other users of the nodes do not.

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import anyio
 
-from envhub.interpreter import PYTHON
-from envhub.reporting.markup import Markup, tag
+from rollouthub.interpreter import PYTHON
+from rollouthub.reporting.markup import Markup, tag
 
 SEEDS = range(10, 15)
 """Held out: the settings of train.py were chosen on seeds below ten."""

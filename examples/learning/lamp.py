@@ -5,7 +5,7 @@ hub run examples/learning/lamp.py --limit 20              # the reference soluti
 
 from collections.abc import Iterable, Sequence
 
-from envhub import (
+from rollouthub import (
     Environment,
     EnvironmentConfig,
     Limits,

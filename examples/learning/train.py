@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from policy import tiny_model, tiny_tokenizer
 
-from envhub.supply import RolloutWorker, blocking_worker, rollout_worker
-from envhub.trainers.policy.server import serve_policy
-from envhub.trainers.trl import hub_reward, prompts_of, rollout_func
+from rollouthub.supply import RolloutWorker, blocking_worker, rollout_worker
+from rollouthub.trainers.policy.server import serve_policy
+from rollouthub.trainers.trl import hub_reward, prompts_of, rollout_func
 
 GROUPS = 3
 """Tasks a step: one of each colour, for the data set goes round the colours and is not shuffled."""

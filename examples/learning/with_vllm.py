@@ -35,8 +35,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from policy import tiny_model, tiny_tokenizer
 from train import GROUP_SIZE, GROUPS, grpo_config
 
-from envhub.supply import RolloutWorker, VllmControl, blocking_worker, rollout_worker
-from envhub.trainers.trl import hub_reward, prompts_of, rollout_func
+from rollouthub.supply import RolloutWorker, VllmControl, blocking_worker, rollout_worker
+from rollouthub.trainers.trl import hub_reward, prompts_of, rollout_func
 
 HEAD_SIZE = 32
 """The smallest that vLLM's attention has on a CPU."""

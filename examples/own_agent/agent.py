@@ -1,7 +1,7 @@
 """An agent of one file, on the standard library alone: asks the model, calls the tools it asks for, until it answers.
 
-All it needs stands in its environment: ENVHUB_AGENT_URL is an MCP server, OPENAI_BASE_URL a model, ENVHUB_PROMPT the
-task. Any program that can talk to those two can play; this one shows how little that is.
+All it needs stands in its environment: ROLLOUTHUB_AGENT_URL is an MCP server, OPENAI_BASE_URL a model,
+ROLLOUTHUB_PROMPT the task. Any program that can talk to those two can play; this one shows how little that is.
 """
 
 import json
@@ -58,11 +58,11 @@ class Tools:
 
 def main() -> None:
     """Play one episode."""
-    tools = Tools(os.environ["ENVHUB_AGENT_URL"])
+    tools = Tools(os.environ["ROLLOUTHUB_AGENT_URL"])
     shown = tools.listed()
-    messages: list[dict[str, Any]] = [{"role": "user", "content": os.environ["ENVHUB_PROMPT"]}]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": os.environ["ROLLOUTHUB_PROMPT"]}]
     while True:
-        asked = {"model": os.environ["ENVHUB_MODEL"], "messages": messages, "tools": shown}
+        asked = {"model": os.environ["ROLLOUTHUB_MODEL"], "messages": messages, "tools": shown}
         url, key = os.environ["OPENAI_BASE_URL"] + "/chat/completions", os.environ["OPENAI_API_KEY"]
         answer, _ = post(url, asked, {"Authorization": f"Bearer {key}"})
         message = answer["choices"][0]["message"]

@@ -11,12 +11,12 @@ from secrets import token_hex
 import anyio
 import anyio.abc
 
-from envhub.errors import ConfigError
-from envhub.sandbox import Limits, Sandbox, SandboxRef, SandboxSpec, Snapshot
-from envhub_sandboxes.supervisor.client import supervise
-from envhub_sandboxes.supervisor.sandbox import SupervisedSandbox, Surroundings
+from rollouthub.errors import ConfigError
+from rollouthub.sandbox import Limits, Sandbox, SandboxRef, SandboxSpec, Snapshot
+from rollouthub_sandboxes.supervisor.client import supervise
+from rollouthub_sandboxes.supervisor.sandbox import SupervisedSandbox, Surroundings
 
-COMMAND = ["ssh", "-T", "sandboxes.example.org", "/opt/envhub/supervisor"]
+COMMAND = ["ssh", "-T", "sandboxes.example.org", "/opt/rollouthub/supervisor"]
 
 
 class RemoteSandboxes:

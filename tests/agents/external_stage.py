@@ -8,19 +8,19 @@ from typing import Any
 
 import anyio
 
-from envhub import BadRow, Limits, Rollout, Sampling
-from envhub.engine.item import Cast, Item
-from envhub.engine.play import Attempt
-from envhub.gateway.gateway import Gateway, open_gateway
-from envhub.hosting import InProcessHost
-from envhub.limits import Deadlines
-from envhub.models.config import ModelConfig
-from envhub.models.mock import MockModel
-from envhub.plugins import check_config
-from envhub.protocols import EnvironmentHost, ExposedAgent, Model
-from envhub.rollout import AgentRef, EnvironmentRef, TaskRef
-from envhub_agents.external import External, ExternalConfig
-from envhub_servers.arithmetic import Arithmetic, ArithmeticConfig
+from rollouthub import BadRow, Limits, Rollout, Sampling
+from rollouthub.engine.item import Cast, Item
+from rollouthub.engine.play import Attempt
+from rollouthub.gateway.gateway import Gateway, open_gateway
+from rollouthub.hosting import InProcessHost
+from rollouthub.limits import Deadlines
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.mock import MockModel
+from rollouthub.plugins import check_config
+from rollouthub.protocols import EnvironmentHost, ExposedAgent, Model
+from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
+from rollouthub_agents.external import External, ExternalConfig
+from rollouthub_servers.arithmetic import Arithmetic, ArithmeticConfig
 
 ROOT = Path(__file__).parents[2]
 OWN_AGENT = ROOT / "examples" / "own_agent" / "agent.py"

@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from envhub import Limits, Outcome, Rollout, Stop
-from envhub.errors import ConfigError
-from envhub.limits import Deadlines
-from envhub_agents.external import keeper
+from rollouthub import Limits, Outcome, Rollout, Stop
+from rollouthub.errors import ConfigError
+from rollouthub.limits import Deadlines
+from rollouthub_agents.external import keeper
 from tests.agents.external_stage import OWN_AGENT, external, stage
 
 SUBMIT = """
@@ -24,7 +24,7 @@ def call(name, arguments, headers={}):
             "params": {"name": name, "arguments": arguments, "_meta": meta}}
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
                "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": name}
-    request = urllib.request.Request(os.environ["ENVHUB_AGENT_URL"], json.dumps(body).encode(), headers)
+    request = urllib.request.Request(os.environ["ROLLOUTHUB_AGENT_URL"], json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request) as answer:
         return json.loads(answer.read())
 """
@@ -81,21 +81,21 @@ async def test_a_program_is_told_its_episode_and_nothing_of_the_hubs(
     )
     pairs = (entry.partition("=") for entry in (tmp_path / "env").read_text().split("\0") if entry)
     found = {name: value for name, _, value in pairs if name not in ("PWD", "OLDPWD", "SHLVL", "_")}
-    token, home = found["ENVHUB_API_KEY"], found["HOME"]
+    token, home = found["ROLLOUTHUB_API_KEY"], found["HOME"]
     assert len(token) >= 32
-    base = found["ENVHUB_AGENT_URL"].removesuffix(f"/e/{token}/mcp")
+    base = found["ROLLOUTHUB_AGENT_URL"].removesuffix(f"/e/{token}/mcp")
     prompt = (tmp_path / "prompt").read_text()
     assert prompt.startswith("What is ")
     assert found == {
         "PATH": os.environ["PATH"],
         "LANG": "C.UTF-8",
         "HOME": home,
-        "ENVHUB_AGENT_URL": f"{base}/e/{token}/mcp",
-        "ENVHUB_LLM_URL": f"{base}/llm/{token}/v1",
-        "ENVHUB_API_KEY": token,
-        "ENVHUB_MODEL": "mock/solver",
-        "ENVHUB_PROMPT": prompt,
-        "ENVHUB_PROMPT_FILE": f"{home}/prompt.txt",
+        "ROLLOUTHUB_AGENT_URL": f"{base}/e/{token}/mcp",
+        "ROLLOUTHUB_LLM_URL": f"{base}/llm/{token}/v1",
+        "ROLLOUTHUB_API_KEY": token,
+        "ROLLOUTHUB_MODEL": "mock/solver",
+        "ROLLOUTHUB_PROMPT": prompt,
+        "ROLLOUTHUB_PROMPT_FILE": f"{home}/prompt.txt",
         "OPENAI_BASE_URL": f"{base}/llm/{token}/v1",
         "OPENAI_API_KEY": token,
         "ANTHROPIC_BASE_URL": f"{base}/llm/{token}",
@@ -119,7 +119,7 @@ async def test_a_prompt_reaches_the_command_line_as_one_word_that_no_shell_reads
 
 
 async def test_a_program_that_fails_is_the_agents_failure_with_its_last_words() -> None:
-    text = 'import sys; sys.stderr.write("\\x1b[2Jno way, " + os.environ["ENVHUB_API_KEY"]); sys.exit(3)'
+    text = 'import sys; sys.stderr.write("\\x1b[2Jno way, " + os.environ["ROLLOUTHUB_API_KEY"]); sys.exit(3)'
     rollout = await play(script(text))
     assert (rollout.outcome, rollout.score) == (Outcome.AGENT_FAILED, None)
     assert [fault.message for fault in rollout.faults] == [

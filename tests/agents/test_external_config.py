@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from envhub.errors import ConfigError, UnknownNameError
-from envhub_agents.external import ExternalConfig
-from envhub_agents.external.profile import load_profile, profile_names
-from envhub_agents.external.wording import PLACEHOLDERS, names_in
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub_agents.external import ExternalConfig
+from rollouthub_agents.external.profile import load_profile, profile_names
+from rollouthub_agents.external.wording import PLACEHOLDERS, names_in
 from tests.agents.external_stage import external
 
 PROFILES = ("claude-code", "codex", "langchain", "mini-swe-agent", "openai-agents", "opencode", "pydantic-ai")

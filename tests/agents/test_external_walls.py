@@ -11,8 +11,8 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import Outcome, Rollout, Stop
-from envhub.errors import ConfigError, HubError
+from rollouthub import Outcome, Rollout, Stop
+from rollouthub.errors import ConfigError, HubError
 from tests.agents.external_stage import OWN_AGENT, Stage, external, stage
 from tests.agents.test_external import SUBMIT
 
@@ -21,7 +21,7 @@ ATTACKS = (
     + """
 import pathlib, socket, urllib.error, urllib.parse, sys
 asked = json.loads(sys.argv[1])
-mine = urllib.parse.urlsplit(os.environ["ENVHUB_AGENT_URL"])
+mine = urllib.parse.urlsplit(os.environ["ROLLOUTHUB_AGENT_URL"])
 base = f"{mine.scheme}://{mine.netloc}"
 def status(url, method="POST", headers={}):
     try:
@@ -67,14 +67,14 @@ found = {
     "past model": status(f"{base}/llm/{asked['past']}/v1/chat/completions"),
     "control": [status(base + path, method) for path in ("/v1/episodes", "/v1/environment", "/metrics", "/")
                 for method in ("GET", "POST")],
-    "other host": status(os.environ["ENVHUB_AGENT_URL"], headers={"Host": "example.com"}),
+    "other host": status(os.environ["ROLLOUTHUB_AGENT_URL"], headers={"Host": "example.com"}),
     "home": os.listdir(os.environ["HOME"]),
     "files": sorted(os.listdir()),
 }
 call("submit", {"answer": json.dumps(found)})
 """
 )
-CONFESS = SUBMIT + 'call("submit", {"answer": os.environ["ENVHUB_API_KEY"]})'
+CONFESS = SUBMIT + 'call("submit", {"answer": os.environ["ROLLOUTHUB_API_KEY"]})'
 CLOSED = {
     "other port": False,
     "other port by name": False,
@@ -144,7 +144,7 @@ async def test_a_program_reaches_nothing_but_its_two_urls(
         "port": port,
         "hosts": ["172.17.0.1", "host.docker.internal", "10.0.2.2"],
         "file": str(tmp_path / "answers"),
-        "hub": str(Path(sys.modules["envhub"].__file__ or "").parent),
+        "hub": str(Path(sys.modules["rollouthub"].__file__ or "").parent),
     }
     async with listener:
         first: Stage = await made(command=["python3", "-c", CONFESS])
@@ -200,6 +200,6 @@ async def test_a_missing_program_is_told_before_the_first_episode(made: Any) -> 
 
 @pytest.mark.live
 async def test_a_missing_image_is_told_before_the_first_episode() -> None:
-    with pytest.raises(ConfigError, match="envhub-no-such-image"):
-        async with stage(external(command="true", image="envhub-no-such-image:1")):
+    with pytest.raises(ConfigError, match="rollouthub-no-such-image"):
+        async with stage(external(command="true", image="rollouthub-no-such-image:1")):
             pass

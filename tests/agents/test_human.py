@@ -7,11 +7,11 @@ from contextlib import contextmanager
 import anyio
 import pytest
 
-from envhub import Limits, Message, Outcome, Stop
-from envhub.engine.play import Attempt
-from envhub.messages import user
-from envhub_agents.human import Human, HumanConfig
-from envhub_agents.human.schema import Unfit, values_of
+from rollouthub import Limits, Message, Outcome, Stop
+from rollouthub.engine.play import Attempt
+from rollouthub.messages import user
+from rollouthub_agents.human import Human, HumanConfig
+from rollouthub_agents.human.schema import Unfit, values_of
 from tests.engine.conftest import Counter, Player, attempt
 
 __all__ = ["attempt"]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from envhub import Outcome, Stop
-from envhub_agents.react import ReAct, ReActConfig
-from envhub_agents.single_turn import SingleTurn
-from envhub_agents.tool_loop import ToolLoop
+from rollouthub import Outcome, Stop
+from rollouthub_agents.react import ReAct, ReActConfig
+from rollouthub_agents.single_turn import SingleTurn
+from rollouthub_agents.tool_loop import ToolLoop
 from tests.engine.conftest import Player, TellModel, attempt, calls
 
 __all__ = ["attempt"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from envhub_agents.react import parse_action
+from rollouthub_agents.react import parse_action
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 
 from .warm import WarmHub, warm_hub
 
-HUB = [sys.executable, "-c", "from envhub.cli.main import main; main()"]
+HUB = [sys.executable, "-c", "from rollouthub.cli.main import main; main()"]
 KEYS = ("HOSTED_VLLM_API_BASE", "HOSTED_VLLM_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE")
 
 

@@ -11,10 +11,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from envhub.cli.estimate import estimate
-from envhub.cli.run import run
-from envhub.cli.runs import show
-from envhub.errors import HubError, UsageError
+from rollouthub.cli.estimate import estimate
+from rollouthub.cli.run import run
+from rollouthub.cli.runs import show
+from rollouthub.errors import HubError, UsageError
 
 from .conftest import KEYS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from envhub.store import open_run
+from rollouthub.store import open_run
 
 from .conftest import Hub, started
 
@@ -205,7 +205,7 @@ def test_a_full_disk_keeps_what_is_committed_and_says_what_to_do(hub: Hub, tmp_p
 
 WORLD = """
 import time
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task, tool
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task, tool
 
 class World(Environment[EnvironmentConfig]):
     @classmethod
@@ -238,7 +238,7 @@ def test_an_environment_that_does_not_fit_says_why(hub: Hub, tmp_path: Path, tas
 def test_an_environment_that_lacks_a_method_is_refused_before_the_run(
     hub: Hub, tmp_path: Path, written: str, lacks: str
 ) -> None:
-    header = "from envhub import Environment, EnvironmentConfig\n\nclass Half(Environment[EnvironmentConfig]):\n"
+    header = "from rollouthub import Environment, EnvironmentConfig\n\nclass Half(Environment[EnvironmentConfig]):\n"
     (tmp_path / "half.py").write_text(f"{header}    def {written}(self): ...\n")
     complaint = hub("run", "half.py", "-o", "run").refused()
     assert "Half lacks" in complaint

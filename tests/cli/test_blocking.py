@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from envhub.store import open_run
+from rollouthub.store import open_run
 from tests.cli.conftest import (
     Hub,
     hub,  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a fixture
@@ -13,7 +13,7 @@ from tests.cli.conftest import (
 
 WORLD = """
 import threading, time
-from envhub import Deadlines, Environment, EnvironmentConfig, Public, Score, Secret, Task
+from rollouthub import Deadlines, Environment, EnvironmentConfig, Public, Score, Secret, Task
 
 class Slow(Environment[EnvironmentConfig]):
     @classmethod

@@ -4,7 +4,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from envhub.cli.console import remarks, results
+from rollouthub.cli.console import remarks, results
 
 
 def test_what_goes_to_no_terminal_is_neither_cut_off_nor_broken(

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from envhub.store import open_run
+from rollouthub.store import open_run
 from tests.cli.conftest import (
     Hub,
     hub,  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a fixture
@@ -11,7 +11,7 @@ from tests.cli.conftest import (
 
 SLOW = """
 import anyio
-from envhub import Deadlines, Environment, EnvironmentConfig, Public, Score, Secret, Task
+from rollouthub import Deadlines, Environment, EnvironmentConfig, Public, Score, Secret, Task
 
 class Slow(Environment[EnvironmentConfig]):
     @classmethod

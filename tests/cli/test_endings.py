@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub import Outcome
-from envhub.store import open_run
+from rollouthub import Outcome
+from rollouthub.store import open_run
 
 from .conftest import Hub, started
 from .test_bad_input import _until_a_rollout_is_there  # pyright: ignore[reportPrivateUsage]  # one wait, two files
@@ -150,7 +150,7 @@ def test_code_that_ignores_its_cancellation_cannot_hold_the_run(tmp_path: Path) 
 STUBBORN = """
 import sys, time
 from anyio import to_thread
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task
 
 class Stubborn(Environment[EnvironmentConfig]):
     @classmethod

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from envhub.cli.extras import extra_with
+from rollouthub.cli.extras import extra_with
 
 
 @pytest.mark.parametrize(("module", "extra"), [("cryptography", "registry"), ("rfc8785", "registry"), ("ray", "ray")])
@@ -21,9 +21,9 @@ def test_a_module_of_no_extra_is_a_fault_of_ours() -> None:
 def test_a_command_without_its_libraries_ends_in_one_line() -> None:
     program = (
         "import sys; sys.modules['cryptography'] = None; sys.argv = ['hub', 'trust']; "
-        "from envhub.cli.main import main; main()"
+        "from rollouthub.cli.main import main; main()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 2
-    assert "pip install 'envhub[registry]'" in done.stderr
+    assert "pip install 'rollouthub[registry]'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -36,7 +36,7 @@ class Nosy(Counter):
 
 HIDING = """
 import os, subprocess, sys
-from envhub.cli.hiding import hide_secrets
+from rollouthub.cli.hiding import hide_secrets
 
 LOOK = '''
 import os
@@ -73,7 +73,7 @@ def _python_of(user: int) -> str | None:
     for python in (sys.executable, "/usr/bin/python3"):
         if os.geteuid() != 0:
             return python
-        ask = [python, "-c", "import sys; from envhub.cli import hiding; assert sys.version_info >= (3, 11)"]
+        ask = [python, "-c", "import sys; from rollouthub.cli import hiding; assert sys.version_info >= (3, 11)"]
         try:
             done = subprocess.run(
                 ask, cwd="/", env={"PYTHONPATH": str(ROOT / "hub")}, user=user, group=user, extra_groups=[], check=False

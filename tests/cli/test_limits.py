@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from envhub.cli.deadlines import seconds_of
-from envhub.engine.resumption import used_so_far
-from envhub.store import open_run
+from rollouthub.cli.deadlines import seconds_of
+from rollouthub.engine.resumption import used_so_far
+from rollouthub.store import open_run
 
 from .conftest import Hub, started
 from .inside import Inside, hub_inside
@@ -97,7 +97,7 @@ def test_what_killed_drivers_spent_is_counted_once(hub: Hub, tmp_path: Path, kil
         before = now
     rest = hub("run", "--resume", "-o", "run")
     assert rest.code == 1
-    assert f"WARNING envhub.engine.run_limits: 95 % of the run's limit of {limit:,} tokens is used up" in rest.err
+    assert f"WARNING rollouthub.engine.run_limits: 95 % of the run's limit of {limit:,} tokens is used up" in rest.err
     used = used_so_far(run)
     assert limit <= used.tokens <= limit + 4 * EACH, "what is in flight finishes, and nothing counts afresh"
     with open_run(run) as reader:

@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from envhub.lock import Lock, LockedEnvironment, read_lock, write_lock
-from envhub.store import open_run
+from rollouthub.lock import Lock, LockedEnvironment, read_lock, write_lock
+from rollouthub.store import open_run
 
 from .conftest import Hub
 
@@ -16,11 +16,11 @@ BUNDLE = "sha256:" + "a" * 64
 def test_a_run_writes_its_lock_and_another_that_is_held_to_it_plays_the_same(hub: Hub, tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE, tmp_path / "shopping")
     assert hub("run", "shopping", "arithmetic", "--limit", "2", "--seed", "3", "-o", "first").code == 0
-    lock = read_lock(tmp_path / "first" / "envhub.lock")
+    lock = read_lock(tmp_path / "first" / "hub.lock")
     assert [each.name for each in lock.environments] == ["arithmetic", "examples/shopping"]
     assert all(each.code and each.tools and each.bundle is None for each in lock.environments)
 
-    shutil.copy(tmp_path / "first" / "envhub.lock", tmp_path)
+    shutil.copy(tmp_path / "first" / "hub.lock", tmp_path)
     again = hub("run", "--config", "first/resolved.json", "--locked", "-o", "second", "--json")
     assert (again.code, again.json["scored"]) == (0, 4)
     assert played(tmp_path / "second") == played(tmp_path / "first")
@@ -36,7 +36,7 @@ def test_what_a_lock_does_not_name_is_not_played(hub: Hub, tmp_path: Path) -> No
     write_lock(
         Lock(hub_version="0.1.0", environments=(LockedEnvironment(name="math", version="0.1.0"),)), lock(tmp_path)
     )
-    said = hub("run", "arithmetic", "--lock", "envhub.lock").refused()
+    said = hub("run", "arithmetic", "--lock", "hub.lock").refused()
     assert "the lock does not name 'arithmetic', only: math" in said
 
 
@@ -49,7 +49,7 @@ def test_a_lock_names_what_is_not_installed(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_without_a_lock_nothing_is_locked(hub: Hub) -> None:
-    assert "there is no envhub.lock here or in a folder above" in hub("run", "arithmetic", "--locked").refused()
+    assert "there is no hub.lock here or in a folder above" in hub("run", "arithmetic", "--locked").refused()
     assert "there is no lock 'gone.lock'" in hub("run", "arithmetic", "--lock", "gone.lock").refused()
 
 
@@ -60,7 +60,7 @@ def test_an_unknown_name_of_a_namespace_says_how_it_is_installed(hub: Hub) -> No
 
 
 def lock(folder: Path) -> Path:
-    return folder / "envhub.lock"
+    return folder / "hub.lock"
 
 
 def played(directory: Path) -> list[tuple[Any, ...]]:

@@ -4,7 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from envhub import Rollout
+from rollouthub import Rollout
 
 from .conftest import HUB, Hub
 
@@ -76,7 +76,7 @@ def test_the_doctor_finds_this_machine_fit_to_run(hub: Hub) -> None:
 
 
 def test_the_doctor_says_what_sandboxes_lack(hub: Hub, tmp_path: Path) -> None:
-    done = hub("doctor", "--json", DOCKER_HOST=f"unix://{tmp_path}/nobody.sock", ENVHUB_IMAGES="nowhere.toml")
+    done = hub("doctor", "--json", DOCKER_HOST=f"unix://{tmp_path}/nobody.sock", ROLLOUTHUB_IMAGES="nowhere.toml")
     assert done.code == 1
     found = {finding["name"]: finding for finding in done.json}
     assert found["container engine"]["state"] == "missing"

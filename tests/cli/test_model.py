@@ -25,4 +25,4 @@ def test_what_cannot_be_is_refused_at_once(hub: Hub, tmp_path: Path, arguments: 
     refusal = hub("model", *arguments, XDG_STATE_HOME=str(tmp_path / "state")).refused()
     assert told in refusal
     assert "sk-0123456789" not in refusal
-    assert not (tmp_path / "state" / "envhub" / "models" / "head.lock").exists()
+    assert not (tmp_path / "state" / "rollouthub" / "models" / "head.lock").exists()

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from envhub import Rollout, Stop
-from envhub.rollout import Outcome
-from envhub.store import open_run
+from rollouthub import Rollout, Stop
+from rollouthub.rollout import Outcome
+from rollouthub.store import open_run
 
 from .conftest import HUB, Done, environment
 
@@ -24,7 +24,7 @@ CTRL_C, CTRL_D = "\x03", "\x04"
 BOOTH = '''
 from collections.abc import Iterator
 from typing import Literal
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, tool
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, tool
 
 
 class Booth(Environment[EnvironmentConfig]):

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from envhub import Outcome
-from envhub.cli.played import Played
-from envhub.store import open_writer
-from envhub.watching import Progress, RunFeed
+from rollouthub import Outcome
+from rollouthub.cli.played import Played
+from rollouthub.store import open_writer
+from rollouthub.watching import Progress, RunFeed
 from tests.store.records import RESOLVED, record
 
 from .conftest import Hub

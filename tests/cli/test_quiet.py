@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from envhub.store import open_run
+from rollouthub.store import open_run
 
 from .conftest import Hub
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from envhub.store import open_run
+from rollouthub.store import open_run
 
 from .conftest import Hub, started
 from .test_served import committed, mark, marked, wait_for

@@ -18,7 +18,7 @@ def test_a_report_of_a_run_is_one_file_that_names_what_made_the_numbers(hub: Hub
     resolved = json.loads((tmp_path / "sums" / "resolved.json").read_text())
     assert environment["code"] == resolved["environments"][0]["digest"]
     assert f"<code>{environment['code']}</code>" in page
-    assert "hub run --config sums/resolved.json --lock sums/envhub.lock" in hub("report", "sums").out
+    assert "hub run --config sums/resolved.json --lock sums/hub.lock" in hub("report", "sums").out
 
 
 def test_a_comparison_is_written_beside_its_tables(hub: Hub, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from envhub.store import open_run
+from rollouthub.store import open_run
 
 from .conftest import Hub, environment, started
 
@@ -21,7 +21,7 @@ BETWEEN_LOOKS = 0.01
 """Seconds: a test that looked all the time would take the processor from what it waits for."""
 SLOW = '''
 import anyio
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task
 
 
 class SlowConfig(EnvironmentConfig):
@@ -286,7 +286,7 @@ def _rows(directory: Path) -> int:
 
 
 def test_a_runs_own_seeds_are_those_of_scoring(hub: Hub, files: Path) -> None:
-    from envhub.scoring.seeds import episode_seed
+    from rollouthub.scoring.seeds import episode_seed
 
     hub("run", "slow.py", "--limit", "3", "--seed", "5", "-m", "mock/say?text=1", "-o", "run", "-q")
     with open_run(files / "run") as reader:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from envhub.store import open_run
+from rollouthub.store import open_run
 
 from .conftest import Hub, started
 
@@ -18,7 +18,7 @@ BETWEEN_LOOKS = 0.01
 DICE = '''
 import os
 from pathlib import Path
-from envhub import Environment, EnvironmentConfig, Message, ModelRequest, Public, Score, Secret, Task, tool
+from rollouthub import Environment, EnvironmentConfig, Message, ModelRequest, Public, Score, Secret, Task, tool
 
 Path(os.environ["IMPORTED_BY"]).open("a").write(f"{os.getpid()}\\n")
 
@@ -137,7 +137,7 @@ def test_a_server_that_dies_or_hangs_is_replaced_and_the_run_goes_on(
 FROZEN = """
 import time
 from pathlib import Path
-from envhub import Environment, EnvironmentConfig, Message, Public, Score, Secret, Task, tool
+from rollouthub import Environment, EnvironmentConfig, Message, Public, Score, Secret, Task, tool
 
 class FrozenConfig(EnvironmentConfig):
     at: str
@@ -226,7 +226,7 @@ def installed(tmp_path: Path) -> dict[str, str]:
     (site / "acme_dice.py").write_text(DICE)
     (site / "acme_dice-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-dice\nVersion: 1\n")
     (site / "acme_dice-1.dist-info" / "entry_points.txt").write_text(
-        "[envhub.environments]\nacme/dice = acme_dice:Dice\n"
+        "[rollouthub.environments]\nacme/dice = acme_dice:Dice\n"
     )
     return {"PYTHONPATH": str(site), "IMPORTED_BY": str(tmp_path / "imported_by")}
 
@@ -278,7 +278,7 @@ def test_listing_runs_nobody_elses_code(hub: Hub, tmp_path: Path, installed: dic
 
 def test_a_server_started_by_hand_says_where_it_is(tmp_path: Path, mark: str) -> None:
     command = ["serve-env", "arithmetic", "--json", "--control", f"unix:{tmp_path}/c.sock"]
-    with started(tmp_path, *command, WITH_MARK=mark, ENVHUB_CONTROL_TOKEN="token-of-this-test") as server:
+    with started(tmp_path, *command, WITH_MARK=mark, ROLLOUTHUB_CONTROL_TOKEN="token-of-this-test") as server:
         assert server.stdout is not None
         line = server.stdout.readline()
         assert '"agent_url"' in line

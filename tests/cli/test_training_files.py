@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from envhub.cli.export import FORMATS as RECORDS
-from envhub.cli.export import TRAINING
-from envhub.cli.main import app
-from envhub.cli.record_files import FORMATS as RECORD_FORMATS
-from envhub.training.recipe import FORMATS
+from rollouthub.cli.export import FORMATS as RECORDS
+from rollouthub.cli.export import TRAINING
+from rollouthub.cli.main import app
+from rollouthub.cli.record_files import FORMATS as RECORD_FORMATS
+from rollouthub.training.recipe import FORMATS
 from tests.training.kept import damage, group, keep
 
 from .conftest import Hub, started

@@ -14,7 +14,18 @@ import pytest
 from .conftest import environment
 
 HUB = Path(sys.executable).with_name("hub")
-NAMES = ("typer", "anyio", "json", "sitecustomize", "usercustomize", "envhub", "pydantic", "aiohttp", "ray", "textual")
+NAMES = (
+    "typer",
+    "anyio",
+    "json",
+    "sitecustomize",
+    "usercustomize",
+    "rollouthub",
+    "pydantic",
+    "aiohttp",
+    "ray",
+    "textual",
+)
 PLANTED = """
 import os, sys
 with open({log!r}, "a") as log:
@@ -22,7 +33,7 @@ with open({log!r}, "a") as log:
 """
 ALL_HELP = """
 import sys, typer
-from envhub.cli.main import app
+from rollouthub.cli.main import app
 
 def names(command, before=()):
     yield before

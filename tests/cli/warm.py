@@ -19,16 +19,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 LOADED = (
-    "envhub.cli.main",
-    "envhub.cli.collect",
-    "envhub.cli.comparing",
-    "envhub.cli.rescoring",
-    "envhub.cli.tables",
-    "envhub.cli.transcript",
-    "envhub.hosting.opening",
-    "envhub_agents.oracle",
-    "envhub_agents.tool_loop",
-    "envhub_servers.arithmetic",
+    "rollouthub.cli.main",
+    "rollouthub.cli.collect",
+    "rollouthub.cli.comparing",
+    "rollouthub.cli.rescoring",
+    "rollouthub.cli.tables",
+    "rollouthub.cli.transcript",
+    "rollouthub.hosting.opening",
+    "rollouthub_agents.oracle",
+    "rollouthub_agents.tool_loop",
+    "rollouthub_servers.arithmetic",
     "uvloop",
 )
 WAIT = "from tests.cli.warm import wait; wait({})"  # with -c, as `HUB`: what lies in the folder can be imported
@@ -133,6 +133,6 @@ def wait(number: int) -> None:
     os.environ.clear()
     os.environ.update(environment)
     sys.argv[1:] = arguments
-    from envhub.cli.main import main
+    from rollouthub.cli.main import main
 
     main()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from random import Random
 
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, ToolError, tool
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, ToolError, tool
 
 PROMPT = (
     "Open an account for Ada and one for Bob. Pay 300 into Ada's. Send 500 from Ada to Bob; the bank will refuse, and "

@@ -12,12 +12,12 @@ from typing import cast
 
 from mcp_types import Tool
 
-from envhub import Message, ModelReply, ModelRequest, ToolRequest
-from envhub.messages import assistant
-from envhub.models.mock_minds import expression
-from envhub.models.mock_tokens import output_ids, packed, prompt_ids, spoken
-from envhub.packed import Int32s
-from envhub.rollout import Usage
+from rollouthub import Message, ModelReply, ModelRequest, ToolRequest
+from rollouthub.messages import assistant
+from rollouthub.models.mock_minds import expression
+from rollouthub.models.mock_tokens import output_ids, packed, prompt_ids, spoken
+from rollouthub.packed import Int32s
+from rollouthub.rollout import Usage
 
 Step = tuple[str, dict[str, object]] | str
 """A tool to call, or the last words."""

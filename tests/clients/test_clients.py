@@ -7,8 +7,8 @@ session, one session, and one for every call.
 
 import pytest
 
-from envhub import EnvironmentConfig, Outcome, Rollout, Stop
-from envhub.hosting import InProcessHost
+from rollouthub import EnvironmentConfig, Outcome, Rollout, Stop
+from rollouthub.hosting import InProcessHost
 from tests.agents.external_stage import external, stage
 from tests.clients.conftest import Settings
 from tests.clients.ledger import Ledger

@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from envhub.store import open_run
+from rollouthub.store import open_run
 from tests.cli.conftest import HUB, Done, environment
 
 

@@ -20,13 +20,13 @@ from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from envhub import Outcome
-from envhub.store import open_run
+from rollouthub import Outcome
+from rollouthub.store import open_run
 
 VICTIMS = ("worker", "node", "server", "driver")
 ROLLOUTS = 240
-HUB = (sys.executable, "-c", "from envhub.cli.main import main; main()")
-MARK = "ENVHUB_CHAOS_RUN"
+HUB = (sys.executable, "-c", "from rollouthub.cli.main import main; main()")
+MARK = "ROLLOUTHUB_CHAOS_RUN"
 """A variable in the environment of all that a run starts."""
 RUN_SECONDS, GONE_SECONDS = 150.0, 30.0
 

@@ -10,20 +10,20 @@ from typing import Any, Protocol
 import anyio
 import pytest
 
-from envhub import Rollout
-from envhub.cluster.crew import PATIENCE, Patience, Terms
-from envhub.cluster.pool import RayPool
-from envhub.engine.control import LiveRun
-from envhub.engine.in_flight import InFlight
-from envhub.engine.open_plan import open_plan
-from envhub.engine.plan import make_plan
-from envhub.engine.pool_options import RayOptions
-from envhub.engine.request import RunRequest
-from envhub.engine.run import collect
-from envhub.engine.stop import StopSignal
-from envhub.errors import first_error
-from envhub.models.credentials import Credentials
-from envhub.store import open_run
+from rollouthub import Rollout
+from rollouthub.cluster.crew import PATIENCE, Patience, Terms
+from rollouthub.cluster.pool import RayPool
+from rollouthub.engine.control import LiveRun
+from rollouthub.engine.in_flight import InFlight
+from rollouthub.engine.open_plan import open_plan
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.pool_options import RayOptions
+from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run import collect
+from rollouthub.engine.stop import StopSignal
+from rollouthub.errors import first_error
+from rollouthub.models.credentials import Credentials
+from rollouthub.store import open_run
 
 PATIENCE_SECONDS = 120
 
@@ -38,7 +38,7 @@ def needs_ray() -> None:
 @pytest.fixture(scope="session")
 def cluster() -> Generator[Any]:
     """Ray, connected to a cluster of this process with four slots."""
-    from envhub.cluster.start import _import_ray, connect  # pyright: ignore[reportPrivateUsage]  # open all session
+    from rollouthub.cluster.start import _import_ray, connect  # pyright: ignore[reportPrivateUsage]  # open all session
 
     ray = _import_ray()
     connect(ray, RayOptions(), 4)

@@ -44,7 +44,7 @@ def main() -> None:
         orphan = subprocess.Popen(["sleep", "600"], start_new_session=True)
         (folder / "orphan").write_text(str(orphan.pid))
     if given.mock:
-        from envhub.cli.main import main as hub
+        from rollouthub.cli.main import main as hub
 
         sys.argv = ["hub", "mock-server", given.mock, "--host", given.host, "--port", str(given.port)]
         hub()

@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as some
 
-from envhub.cluster.allowances import Allowances
+from rollouthub.cluster.allowances import Allowances
 
 
 @given(seed=some.integers(0, 2**20), workers=some.integers(1, 9), call=some.floats(0.001, 0.2))

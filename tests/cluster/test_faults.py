@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from envhub import Outcome, UsageError
-from envhub.cluster.crew import Patience
+from rollouthub import Outcome, UsageError
+from rollouthub.cluster.crew import Patience
 
 from .conftest import Kept, PlayWith
 from .test_pool import alive
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.soak
 PARTICULAR = '''
 import sys
 from pathlib import Path
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task
 
 if "default_worker" in sys.argv[0]:
     try:

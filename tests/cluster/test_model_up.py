@@ -1,6 +1,7 @@
 """Real vLLM on the pool: two replicas, one killed in mid-run; and starts that fail.
 
-`ENVHUB_VLLM` names a vllm executable and `ENVHUB_VLLM_MODEL_DIR` a small model whose form of tool calls is Hermes's.
+`ROLLOUTHUB_VLLM` names a vllm executable and `ROLLOUTHUB_VLLM_MODEL_DIR` a small model whose form of tool calls is
+Hermes's.
 """
 
 import os
@@ -23,9 +24,9 @@ START_SECONDS = 400.0
 @pytest.fixture
 def vllm() -> tuple[str, str]:
     """The executable and the model; skipped aloud where there is none."""
-    program, model = os.environ.get("ENVHUB_VLLM"), os.environ.get("ENVHUB_VLLM_MODEL_DIR")
+    program, model = os.environ.get("ROLLOUTHUB_VLLM"), os.environ.get("ROLLOUTHUB_VLLM_MODEL_DIR")
     if not program or not model:
-        pytest.skip("ENVHUB_VLLM and ENVHUB_VLLM_MODEL_DIR name no vllm and model")
+        pytest.skip("ROLLOUTHUB_VLLM and ROLLOUTHUB_VLLM_MODEL_DIR name no vllm and model")
     return program, model
 
 

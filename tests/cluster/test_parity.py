@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from envhub import Limits, Outcome, Rollout, Stop
-from envhub.errors import ConfigError
+from rollouthub import Limits, Outcome, Rollout, Stop
+from rollouthub.errors import ConfigError
 from tests.agents.external_stage import OWN_AGENT
 
 from .conftest import Play, Watched

@@ -9,13 +9,13 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import Outcome, Rollout, UsageError
+from rollouthub import Outcome, Rollout, UsageError
 
 from .conftest import Play, Watched
 
 DEADLY = '''
 import os, signal
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task
 
 class Deadly(Environment[EnvironmentConfig]):
     """Task 7 ends the process that plays it."""

@@ -5,18 +5,18 @@ from dataclasses import replace
 
 import anyio
 
-from envhub import Rollout
-from envhub.cluster.allowances import Allowances
-from envhub.cluster.crew import PATIENCE, Member, Standing
-from envhub.cluster.post import Post, Shared
-from envhub.cluster.wire import Ended, Hello, Order, Report, WorkOrder
-from envhub.engine.feed import Feed
-from envhub.engine.in_flight import InFlight
-from envhub.engine.play import Attempt
-from envhub.engine.request import Retries
-from envhub.engine.schedule import Schedule
-from envhub.engine.stop import StopSignal
-from envhub_agents.null import Null
+from rollouthub import Rollout
+from rollouthub.cluster.allowances import Allowances
+from rollouthub.cluster.crew import PATIENCE, Member, Standing
+from rollouthub.cluster.post import Post, Shared
+from rollouthub.cluster.wire import Ended, Hello, Order, Report, WorkOrder
+from rollouthub.engine.feed import Feed
+from rollouthub.engine.in_flight import InFlight
+from rollouthub.engine.play import Attempt
+from rollouthub.engine.request import Retries
+from rollouthub.engine.schedule import Schedule
+from rollouthub.engine.stop import StopSignal
+from rollouthub_agents.null import Null
 from tests.engine.conftest import Player, attempt
 from tests.engine.test_pool import stream
 

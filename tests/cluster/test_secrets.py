@@ -9,19 +9,19 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub.engine.control import LiveRun
-from envhub.engine.plan import make_plan
-from envhub.engine.request import RunRequest
-from envhub.engine.run import collect
-from envhub.engine.stop import StopSignal
-from envhub.models.credentials import Credentials
+from rollouthub.engine.control import LiveRun
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run import collect
+from rollouthub.engine.stop import StopSignal
+from rollouthub.models.credentials import Credentials
 from tests.models.servers import mock_server
 
 from .conftest import Watched
 
 KEY, ANSWER = "sk-" + "k3y" * 8, "the-secret-answer-77"
 GUARDED = f'''
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task
 
 class Answer(Secret):
     answer: str

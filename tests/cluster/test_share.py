@@ -3,11 +3,11 @@
 import anyio
 import pytest
 
-from envhub.cluster.share import check_shares, most_sharing
-from envhub.engine.plan import make_plan
-from envhub.engine.request import RunRequest
-from envhub.errors import ConfigError
-from envhub.models.router.gate import Gate
+from rollouthub.cluster.share import check_shares, most_sharing
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.request import RunRequest
+from rollouthub.errors import ConfigError
+from rollouthub.models.router.gate import Gate
 
 
 def request(**settings: object) -> RunRequest:

@@ -7,14 +7,14 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import Outcome, Rollout
-from envhub.engine.control import LiveRun
-from envhub.engine.in_flight import InFlight
-from envhub.engine.plan import make_plan
-from envhub.engine.request import RunRequest
-from envhub.engine.run import collect
-from envhub.engine.stop import StopSignal
-from envhub.models.credentials import Credentials
+from rollouthub import Outcome, Rollout
+from rollouthub.engine.control import LiveRun
+from rollouthub.engine.in_flight import InFlight
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run import collect
+from rollouthub.engine.stop import StopSignal
+from rollouthub.models.credentials import Credentials
 
 from .conftest import PATIENCE_SECONDS, Watched
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from envhub import Outcome, Score
-from envhub.comparing.comparison import compare_runs
-from envhub.comparing.record import Compared, read_compared
-from envhub.errors import ConfigError
-from envhub.rollout import EnvironmentRef, Rollout, TaskRef, Told
+from rollouthub import Outcome, Score
+from rollouthub.comparing.comparison import compare_runs
+from rollouthub.comparing.record import Compared, read_compared
+from rollouthub.errors import ConfigError
+from rollouthub.rollout import EnvironmentRef, Rollout, TaskRef, Told
 from tests.store.records import record, write
 
 

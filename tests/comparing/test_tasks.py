@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from envhub import Outcome
-from envhub.comparing.tasks import chances, task_differences, with_chances
-from envhub.rollout import TaskRef
+from rollouthub import Outcome
+from rollouthub.comparing.tasks import chances, task_differences, with_chances
+from rollouthub.rollout import TaskRef
 from tests.comparing.test_comparison import played, run
 from tests.store.records import record
 

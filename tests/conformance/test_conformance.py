@@ -9,12 +9,12 @@ from typing import Any, Literal, get_args
 import anyio
 import pytest
 
-from envhub import Outcome
-from envhub.hosting.opening import open_served
-from envhub.protocols import EnvironmentHost, SeatAddress
-from envhub_registry.check.thorough.conformance import LEGACY, MODERN, PACKAGE, SCENARIOS, at, conformance_outcomes
-from envhub_registry.check.thorough.node import CONFORMANCE, NodeTools
-from envhub_servers.arithmetic import Arithmetic
+from rollouthub import Outcome
+from rollouthub.hosting.opening import open_served
+from rollouthub.protocols import EnvironmentHost, SeatAddress
+from rollouthub_registry.check.thorough.conformance import LEGACY, MODERN, PACKAGE, SCENARIOS, at, conformance_outcomes
+from rollouthub_registry.check.thorough.node import CONFORMANCE, NodeTools
+from rollouthub_servers.arithmetic import Arithmetic
 from tests.conformance import baseline, world
 from tests.conformance.installed import node_tools
 from tests.conformance.world import SuiteWorld

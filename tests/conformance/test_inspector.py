@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from envhub.hosting.control import OpenedEpisode
-from envhub.messages import Message
-from envhub_registry.check.thorough.inspector import ERAS, TOOL_ERROR, Era, Inspector, inspector_outcomes
-from envhub_registry.check.thorough.node import Ended
-from envhub_servers.arithmetic import Arithmetic
-from envhub_servers.customer_service import CustomerService
+from rollouthub.hosting.control import OpenedEpisode
+from rollouthub.messages import Message
+from rollouthub_registry.check.thorough.inspector import ERAS, TOOL_ERROR, Era, Inspector, inspector_outcomes
+from rollouthub_registry.check.thorough.node import Ended
+from rollouthub_servers.arithmetic import Arithmetic
+from rollouthub_servers.customer_service import CustomerService
 from tests.conformance.installed import node_tools
 from tests.conformance.world import SuiteWorld
 from tests.serving.desk import Desk, served

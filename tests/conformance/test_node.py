@@ -6,8 +6,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from envhub_registry.check.thorough import node
-from envhub_registry.check.thorough.node import CONFORMANCE, NodeTools, NoNodeTools, Unfinished, find_node_tools
+from rollouthub_registry.check.thorough import node
+from rollouthub_registry.check.thorough.node import CONFORMANCE, NodeTools, NoNodeTools, Unfinished, find_node_tools
 
 PACKAGE = "@modelcontextprotocol/conformance"
 
@@ -32,7 +32,7 @@ async def _tools(folder: Path, script: str) -> tuple[NodeTools, Path]:
 
 async def test_a_folder_given_wins_over_the_variable(tmp_path: Path) -> None:
     given, named = _install(tmp_path / "given"), _install(tmp_path / "named")
-    variables = {"PATH": "", "ENVHUB_NODE_TOOLS": str(named)}
+    variables = {"PATH": "", "ROLLOUTHUB_NODE_TOOLS": str(named)}
     assert (await find_node_tools(given, variables)).folder == given
     assert (await find_node_tools(None, variables)).folder == named
 
@@ -43,7 +43,7 @@ async def test_the_folder_at_hand_is_looked_into_last(tmp_path: Path, monkeypatc
 
 
 async def test_without_the_programs_it_says_how_to_get_them(tmp_path: Path) -> None:
-    with pytest.raises(NoNodeTools, match=r"npm install '@modelcontextprotocol/conformance@0.*ENVHUB_NODE_TOOLS"):
+    with pytest.raises(NoNodeTools, match=r"npm install '@modelcontextprotocol/conformance@0.*ROLLOUTHUB_NODE_TOOLS"):
         await find_node_tools(tmp_path, {"PATH": ""})
 
 

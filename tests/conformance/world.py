@@ -15,7 +15,7 @@ from mcp_types import (
 )
 from pydantic import Field
 
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, ToolError, tool
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, ToolError, tool
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 """A picture of one red pixel, PNG in base64."""

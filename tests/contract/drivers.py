@@ -17,7 +17,7 @@ import anyio
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from envhub.protocols import AgentPlane
+from rollouthub.protocols import AgentPlane
 
 HERE = Path(__file__).parent
 FOREIGN = Path(__file__).parents[2] / ".ci" / "foreign"
@@ -160,9 +160,9 @@ async def stdio(plane: AgentPlane, url: str) -> AsyncGenerator[Driver]:
     """The 2.x SDK over stdio, through the hub's bridge."""
     from mcp import Client, StdioServerParameters
 
-    code = "from envhub.cli.main import main; main()"
+    code = "from rollouthub.cli.main import main; main()"
     server = StdioServerParameters(
-        command=sys.executable, args=["-c", code, "stdio"], env={**os.environ, "ENVHUB_AGENT_URL": url}
+        command=sys.executable, args=["-c", code, "stdio"], env={**os.environ, "ROLLOUTHUB_AGENT_URL": url}
     )
     async with Client(server) as client:
         yield SdkDriver(client)

@@ -7,12 +7,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from envhub import BadRow, Deadlines, Submission
-from envhub.errors import ConfigError
-from envhub.hosting.opening import open_served
-from envhub.hosting.sandboxes import open_sandboxes
-from envhub.protocols import EnvironmentHost, TaskCard
-from envhub_servers.code import Code, CodeConfig
+from rollouthub import BadRow, Deadlines, Submission
+from rollouthub.errors import ConfigError
+from rollouthub.hosting.opening import open_served
+from rollouthub.hosting.sandboxes import open_sandboxes
+from rollouthub.protocols import EnvironmentHost, TaskCard
+from rollouthub_servers.code import Code, CodeConfig
 
 AT_ONCE = 4
 

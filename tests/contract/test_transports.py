@@ -8,17 +8,17 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import BadRow, Deadlines, Message, Outcome, Sampling, Submission
-from envhub.engine.item import Cast, Item
-from envhub.engine.play import Attempt
-from envhub.hosting.episode import BROKEN, CLOSED
-from envhub.hosting.opening import configured, open_in_process, open_served
-from envhub.limits import DEFAULT_LIMITS
-from envhub.messages import assistant
-from envhub.plugins import find_environment
-from envhub.protocols import AgentPlane, EnvironmentHost, Episode, TaskCard
-from envhub.rollout import AgentRef, EnvironmentRef, Rollout, TaskRef
-from envhub_agents.oracle import Oracle
+from rollouthub import BadRow, Deadlines, Message, Outcome, Sampling, Submission
+from rollouthub.engine.item import Cast, Item
+from rollouthub.engine.play import Attempt
+from rollouthub.hosting.episode import BROKEN, CLOSED
+from rollouthub.hosting.opening import configured, open_in_process, open_served
+from rollouthub.limits import DEFAULT_LIMITS
+from rollouthub.messages import assistant
+from rollouthub.plugins import find_environment
+from rollouthub.protocols import AgentPlane, EnvironmentHost, Episode, TaskCard
+from rollouthub.rollout import AgentRef, EnvironmentRef, Rollout, TaskRef
+from rollouthub_agents.oracle import Oracle
 from tests.contract.conftest import WORKBENCH, Subject
 from tests.contract.drivers import OTHERS, OURS, Driver, Opener, direct
 

@@ -7,8 +7,8 @@ import anyio
 from mcp_types import CallToolResult, ImageContent, TextContent, Tool
 from pydantic import Field
 
-from envhub import Environment, EnvironmentConfig, Message, Public, Score, Secret, Submission, Task, ToolError, tool
-from envhub.messages import assistant, user
+from rollouthub import Environment, EnvironmentConfig, Message, Public, Score, Secret, Submission, Task, ToolError, tool
+from rollouthub.messages import assistant, user
 
 CANARY = "canary-2b9d"
 PICTURE = ImageContent(data="aGk=", mime_type="image/png")

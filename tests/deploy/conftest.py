@@ -62,7 +62,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Generator[Images]:
     """Both images, built as the Dockerfile says."""
     if shutil.which("docker") is None or subprocess.run(["docker", "info"], capture_output=True).returncode:
         pytest.skip("no container engine answers")
-    tags = [f"envhub-test-{os.getpid()}-{name}" for name in ("base", "build", "hub", "environment")]
+    tags = [f"rollouthub-test-{os.getpid()}-{name}" for name in ("base", "build", "hub", "environment")]
     base, build, hub, environment = tags
     try:
         _build_base(base, tmp_path_factory.mktemp("base"))

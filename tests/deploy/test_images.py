@@ -45,9 +45,8 @@ def test_what_built_an_image_left_nothing_of_it(images: Images) -> None:
         assert SITE_CA not in docker("history", "--no-trunc", image)
         (described,) = json.loads(docker("image", "inspect", image))
         assert not any("PIP" in line for line in described["Config"]["Env"])
-        look = (
-            f"ls {SITE_CA} /source /requirements.txt /root/.cache /var/lib/apt/lists/* /opt/envhub/bin/pip* 2>/dev/null"
-        )
+        gone = f"{SITE_CA} /source /requirements.txt /root/.cache /var/lib/apt/lists/* /opt/rollouthub/bin/pip*"
+        look = f"ls {gone} 2>/dev/null"
         docker("run", "--rm", "--user", "0", "--entrypoint", "sh", image, "-c", look, code=2)
         assert described["Size"] < 700e6, "the base image here is 200 MB of it"
 
@@ -56,10 +55,10 @@ def test_a_secret_is_read_from_a_file_and_one_that_is_unreadable_is_named(images
     secret = tmp_path / "token"
     secret.write_text("the-token-of-this-test\n")
     secret.chmod(0o600)
-    arguments = ["--rm", "-v", f"{secret}:/token:ro", "-e", "ENVHUB_CONTROL_TOKEN_FILE=/token", images.environment]
+    arguments = ["--rm", "-v", f"{secret}:/token:ro", "-e", "ROLLOUTHUB_CONTROL_TOKEN_FILE=/token", images.environment]
     done = subprocess.run(["docker", "run", *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "ENVHUB_CONTROL_TOKEN is to be read from /token, which user 1000 cannot read" in done.stderr
+    assert "ROLLOUTHUB_CONTROL_TOKEN is to be read from /token, which user 1000 cannot read" in done.stderr
     os.chown(secret, 1000, 1000)
     done = subprocess.run(
         ["docker", "run", *arguments, "no-such-environment"], capture_output=True, text=True, check=False
@@ -79,7 +78,7 @@ def test_a_composed_hub_plays_two_servers_that_reach_nothing_else(images: Images
     token.chmod(0o600)
     os.chown(token, 1000, 1000)
     settings = {"HUB_IMAGE": images.hub, "ENVIRONMENT_IMAGE": images.environment, "LIMIT": "40"}
-    command = [compose, "-p", f"envhub-test-{os.getpid()}"]
+    command = [compose, "-p", f"rollouthub-test-{os.getpid()}"]
 
     def composed(*arguments: str) -> str:
         done = subprocess.run(
@@ -98,7 +97,7 @@ def test_a_composed_hub_plays_two_servers_that_reach_nothing_else(images: Images
             return composed("exec", "-T", service, "python", "-c", program, *arguments)
 
         counts = [inside(server, ASK_METRICS) for server in ("arithmetic-1", "arithmetic-2")]
-        opened = [int(float(re.findall(r"(?m)^envhub_episodes_opened_total (\S+)", text)[0])) for text in counts]
+        opened = [int(float(re.findall(r"(?m)^rollouthub_episodes_opened_total (\S+)", text)[0])) for text in counts]
         assert sum(opened) == 40
         assert min(opened) >= 10, opened
         assert inside("arithmetic-1", CONNECT, "arithmetic-2", "8700") == "connected\n"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from envhub.engine.request import request_from_file
-from envhub.hosting.launch import addresses
+from rollouthub.engine.request import request_from_file
+from rollouthub.hosting.launch import addresses
 
 from .conftest import DEPLOY, ROOT
 

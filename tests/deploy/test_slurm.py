@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from envhub.store import open_run
+from rollouthub.store import open_run
 
 from .conftest import DEPLOY
 
@@ -98,4 +98,4 @@ def test_a_job_told_that_its_time_is_over_goes_on_where_it_was_when_it_is_begun_
     assert len(rows) == len({row.rollout_id for row in rows}) == 60
     assert {row.outcome.value for row in rows} == {"scored"}
     assert running(port) == []
-    assert sorted(path.name for path in tmp_path.glob("envhub-*")) == []
+    assert sorted(path.name for path in tmp_path.glob("rollouthub-*")) == []

@@ -9,26 +9,26 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from envhub.drawing.curve import curve
-from envhub.drawing.endings import outcome_bar, outcome_legend, tally
-from envhub.drawing.environments import environment_table
-from envhub.drawing.figures import Figures, figure_table, headline
-from envhub.drawing.fitting import NARROWEST, cut, fact, flow
-from envhub.drawing.flight import flight_line
-from envhub.drawing.histogram import reward_histogram, reward_spark
-from envhub.drawing.machines import backend_table, sandbox_table, staff_table
-from envhub.drawing.outcomes import ENDINGS
-from envhub.drawing.progress import progress_line, share_bar, speed
-from envhub.drawing.stages import stage_line, stage_table
-from envhub.drawing.status import STANDINGS, status_text
-from envhub.drawing.timeline import timeline_chart
-from envhub.live.protocol import BackendView, SandboxesView, WorkerView
-from envhub.statistics import GroupCounts
-from envhub.store import LiveState
-from envhub.watching import Progress
-from envhub.watching.groups import Line
-from envhub.watching.histogram import RewardBins
-from envhub.watching.timeline import Point
+from rollouthub.drawing.curve import curve
+from rollouthub.drawing.endings import outcome_bar, outcome_legend, tally
+from rollouthub.drawing.environments import environment_table
+from rollouthub.drawing.figures import Figures, figure_table, headline
+from rollouthub.drawing.fitting import NARROWEST, cut, fact, flow
+from rollouthub.drawing.flight import flight_line
+from rollouthub.drawing.histogram import reward_histogram, reward_spark
+from rollouthub.drawing.machines import backend_table, sandbox_table, staff_table
+from rollouthub.drawing.outcomes import ENDINGS
+from rollouthub.drawing.progress import progress_line, share_bar, speed
+from rollouthub.drawing.stages import stage_line, stage_table
+from rollouthub.drawing.status import STANDINGS, status_text
+from rollouthub.drawing.timeline import timeline_chart
+from rollouthub.live.protocol import BackendView, SandboxesView, WorkerView
+from rollouthub.statistics import GroupCounts
+from rollouthub.store import LiveState
+from rollouthub.watching import Progress
+from rollouthub.watching.groups import Line
+from rollouthub.watching.histogram import RewardBins
+from rollouthub.watching.timeline import Point
 
 WIDTHS = (NARROWEST, 41, 57, 80, 120, 200)
 RUDE = "\x1b[31mrude\u202e[bold]\n👩\u200d👩\u200d👧🇩🇪❤\ufe0f👍🏽" + "名前" * 40
@@ -202,5 +202,5 @@ def test_speed_is_worded_by_the_minute_and_hour_where_it_is_slow() -> None:
 
 
 def test_drawings_load_no_screen() -> None:
-    code = "import sys, envhub.drawing.timeline, envhub.drawing.machines; assert 'textual' not in sys.modules"
+    code = "import sys, rollouthub.drawing.timeline, rollouthub.drawing.machines; assert 'textual' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from envhub import Outcome
-from envhub.drawing.figures import figures_in, figures_of
-from envhub.watching import RunFeed
+from rollouthub import Outcome
+from rollouthub.drawing.figures import figures_in, figures_of
+from rollouthub.watching import RunFeed
 from tests.store.records import record, write
 
 

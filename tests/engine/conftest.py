@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from envhub import (
+from rollouthub import (
     BadRow,
     Environment,
     EnvironmentConfig,
@@ -24,13 +24,13 @@ from envhub import (
     ToolRequest,
     tool,
 )
-from envhub.engine.item import Cast, Item
-from envhub.engine.play import Attempt
-from envhub.hosting import InProcessHost
-from envhub.limits import Deadlines
-from envhub.messages import assistant
-from envhub.protocols import Agent
-from envhub.rollout import AgentRef, EnvironmentRef, TaskRef, Usage
+from rollouthub.engine.item import Cast, Item
+from rollouthub.engine.play import Attempt
+from rollouthub.hosting import InProcessHost
+from rollouthub.limits import Deadlines
+from rollouthub.messages import assistant
+from rollouthub.protocols import Agent
+from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef, Usage
 
 
 class CounterConfig(EnvironmentConfig):

@@ -7,19 +7,19 @@ from typing import Any
 
 import anyio
 
-from envhub import Rollout
-from envhub.engine.plan import make_plan
-from envhub.engine.request import RunRequest, build_request
-from envhub.engine.run import collect
-from envhub.engine.stop import StopSignal
-from envhub.engine.summary import RunSummary, summarise
-from envhub.models.credentials import Credentials
-from envhub.store import open_run
+from rollouthub import Rollout
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.request import RunRequest, build_request
+from rollouthub.engine.run import collect
+from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.summary import RunSummary, summarise
+from rollouthub.models.credentials import Credentials
+from rollouthub.store import open_run
 
 HALF_BROKEN = '''
 from pathlib import Path
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
-from envhub.messages import assistant
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+from rollouthub.messages import assistant
 
 class HalfBroken(Environment[EnvironmentConfig]):
     """Odd tasks break while the file `broken` is there."""

@@ -7,13 +7,13 @@ import anyio
 import pytest
 from mcp_types import CallToolResult, ImageContent
 
-from envhub import Limits, Message, ModelError, Outcome, Score, Stop, Submission, tool
-from envhub.errors import ContextLimitError, EpisodeStop, SandboxOverrun
-from envhub.messages import assistant
-from envhub.protocols import Seat
-from envhub_agents.null import Null
-from envhub_agents.oracle import Oracle
-from envhub_agents.tool_loop import ToolLoop
+from rollouthub import Limits, Message, ModelError, Outcome, Score, Stop, Submission, tool
+from rollouthub.errors import ContextLimitError, EpisodeStop, SandboxOverrun
+from rollouthub.messages import assistant
+from rollouthub.protocols import Seat
+from rollouthub_agents.null import Null
+from rollouthub_agents.oracle import Oracle
+from rollouthub_agents.tool_loop import ToolLoop
 
 from .conftest import Counter, Player, TellModel, calls
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from pydantic import JsonValue
 
-from envhub.engine.changes import (
+from rollouthub.engine.changes import (
     ENVIRONMENT_HARMLESS,
     HARMFUL,
     HARMLESS,
@@ -19,19 +19,19 @@ from envhub.engine.changes import (
     all_changes,
     changed_settings,
 )
-from envhub.engine.open_plan import open_plan
-from envhub.engine.plan import make_plan
-from envhub.engine.request import RunRequest, build_request
-from envhub.errors import RunDirectoryError
-from envhub.models.config import ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.store import open_run
+from rollouthub.engine.open_plan import open_plan
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.request import RunRequest, build_request
+from rollouthub.errors import RunDirectoryError
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.store import open_run
 from tests.engine.resuming import asked, half_broken, play, stored, summed_up
 
 SUMS = '''
 import json
 from pathlib import Path
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task
 
 class SumsConfig(EnvironmentConfig):
     """Where the sums are."""

@@ -6,14 +6,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task
-from envhub.engine.plan import make_plan
-from envhub.engine.request import build_request
-from envhub.engine.run import collect
-from envhub.engine.stop import StopSignal
-from envhub.errors import ConfigError
-from envhub.models.credentials import Credentials
-from envhub.store import open_run
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.request import build_request
+from rollouthub.engine.run import collect
+from rollouthub.engine.stop import StopSignal
+from rollouthub.errors import ConfigError
+from rollouthub.models.credentials import Credentials
+from rollouthub.store import open_run
 from tests.engine.resuming import Watching, stored, summed_up
 from tests.serving.desk import TOKEN, served
 
@@ -45,7 +45,7 @@ async def _play(url: str, directory: Path, **more: Any) -> None:
         directory,
         given="",
         resume=False,
-        credentials=Credentials({"ENVHUB_CONTROL_TOKEN": TOKEN}),
+        credentials=Credentials({"ROLLOUTHUB_CONTROL_TOKEN": TOKEN}),
         observer=Watching(),
         stop=StopSignal(),
     )

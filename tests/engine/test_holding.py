@@ -6,16 +6,16 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from envhub import ModelError, Outcome, Seat, Stop
-from envhub.engine.feed import Feed
-from envhub.engine.item import Item
-from envhub.engine.pool import LocalPool
-from envhub.engine.request import Retries
-from envhub.engine.schedule import Schedule
-from envhub.engine.stop import StopSignal
-from envhub.messages import assistant
-from envhub_agents.null import Null
-from envhub_agents.tool_loop import ToolLoop
+from rollouthub import ModelError, Outcome, Seat, Stop
+from rollouthub.engine.feed import Feed
+from rollouthub.engine.item import Item
+from rollouthub.engine.pool import LocalPool
+from rollouthub.engine.request import Retries
+from rollouthub.engine.schedule import Schedule
+from rollouthub.engine.stop import StopSignal
+from rollouthub.messages import assistant
+from rollouthub_agents.null import Null
+from rollouthub_agents.tool_loop import ToolLoop
 
 from .conftest import Player, TellModel
 from .test_pool import Kept, stream

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from envhub.engine.locking import check_installed, held_lock
-from envhub.errors import ConfigError
-from envhub.installed import Installation
-from envhub.lock import Lock, LockedDependency, LockedEnvironment, write_lock
+from rollouthub.engine.locking import check_installed, held_lock
+from rollouthub.errors import ConfigError
+from rollouthub.installed import Installation
+from rollouthub.lock import Lock, LockedDependency, LockedEnvironment, write_lock
 
 LOCKED = LockedEnvironment(
     name="lab/sums",
@@ -30,7 +30,7 @@ def installed(**changes: object) -> Installation:
 def test_a_run_is_warned_of_a_lock_of_another_hub_and_refuses_another_contract(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file = tmp_path / "envhub.lock"
+    file = tmp_path / "hub.lock"
     write_lock(LOCK.model_copy(update={"hub_version": "0.0.1"}), file)
     assert held_lock(file).find("lab/sums") == LOCKED
     assert "was written by hub 0.0.1" in caplog.text

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from envhub.engine.changes import changed_settings
-from envhub.engine.item import Item
-from envhub.engine.open_plan import OpenPlan, open_plan
-from envhub.engine.plan import check_roles, make_plan
-from envhub.engine.request import RunRequest, build_request, request_from_file
-from envhub.errors import ConfigError, DataError
-from envhub.models.credentials import Credentials
+from rollouthub.engine.changes import changed_settings
+from rollouthub.engine.item import Item
+from rollouthub.engine.open_plan import OpenPlan, open_plan
+from rollouthub.engine.plan import check_roles, make_plan
+from rollouthub.engine.request import RunRequest, build_request, request_from_file
+from rollouthub.errors import ConfigError, DataError
+from rollouthub.models.credentials import Credentials
 
 
 @asynccontextmanager
@@ -166,7 +166,9 @@ def test_one_process_or_two_is_not_both() -> None:
 
 def test_a_setting_finds_the_environment_of_a_name_with_dots(tmp_path: Path) -> None:
     file = tmp_path / "my.sums.py"
-    file.write_text("from envhub_servers.arithmetic import Arithmetic as Shipped\nclass Sums(Shipped):\n    'Sums.'\n")
+    file.write_text(
+        "from rollouthub_servers.arithmetic import Arithmetic as Shipped\nclass Sums(Shipped):\n    'Sums.'\n"
+    )
     plan = make_plan(RunRequest(environments=(str(file), "arithmetic"), set={"my.sums.size": 7, "arithmetic.size": 9}))
     assert [planned.settings for planned in plan.environments] == [{"size": 7}, {"size": 9}]
 

@@ -4,17 +4,17 @@ import anyio
 import pytest
 from mcp_types import CallToolResult, ImageContent, TextContent
 
-from envhub import Limits, Media, ModelError, ModelReply, Outcome, Sampling, Stop, ToolRequest, tool
-from envhub.engine.play import Attempt
-from envhub.errors import ContextLimitError
-from envhub.limits import Deadlines
-from envhub.messages import assistant
-from envhub.packed import Float32s, Int32s
-from envhub.protocols import Seat
-from envhub_agents.null import Null
-from envhub_agents.oracle import Oracle
-from envhub_agents.single_turn import SingleTurn
-from envhub_agents.tool_loop import ToolLoop
+from rollouthub import Limits, Media, ModelError, ModelReply, Outcome, Sampling, Stop, ToolRequest, tool
+from rollouthub.engine.play import Attempt
+from rollouthub.errors import ContextLimitError
+from rollouthub.limits import Deadlines
+from rollouthub.messages import assistant
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.protocols import Seat
+from rollouthub_agents.null import Null
+from rollouthub_agents.oracle import Oracle
+from rollouthub_agents.single_turn import SingleTurn
+from rollouthub_agents.tool_loop import ToolLoop
 
 from .conftest import Counter, Player, TellModel, calls
 

@@ -5,16 +5,16 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 import anyio
 import pytest
 
-from envhub import ModelError, Outcome, Rollout
-from envhub.engine.in_flight import InFlight
-from envhub.engine.item import Item
-from envhub.engine.pool import LocalPool
-from envhub.engine.request import Retries
-from envhub.engine.stop import StopSignal
-from envhub.errors import BudgetError, VerifierError
-from envhub_agents.null import Null
-from envhub_agents.oracle import Oracle
-from envhub_agents.tool_loop import ToolLoop
+from rollouthub import ModelError, Outcome, Rollout
+from rollouthub.engine.in_flight import InFlight
+from rollouthub.engine.item import Item
+from rollouthub.engine.pool import LocalPool
+from rollouthub.engine.request import Retries
+from rollouthub.engine.stop import StopSignal
+from rollouthub.errors import BudgetError, VerifierError
+from rollouthub_agents.null import Null
+from rollouthub_agents.oracle import Oracle
+from rollouthub_agents.tool_loop import ToolLoop
 
 from .conftest import Counter, Player, TellModel, calls
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from envhub.engine.plan import make_plan
-from envhub.engine.request import build_request
-from envhub.errors import ConfigError
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.request import build_request
+from rollouthub.errors import ConfigError
 from tests.engine.resuming import play, summed_up
 
 DICE = '''
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
-from envhub.messages import assistant
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+from rollouthub.messages import assistant
 
 class DiceConfig(EnvironmentConfig):
     solved: int = 0
@@ -50,7 +50,7 @@ def own_reference(dice: Path) -> Path:
 def in_sandboxes(dice: Path) -> Path:
     """The same, played in sandboxes."""
     text = DICE.replace("Environment, EnvironmentConfig,", "Environment,")
-    imported = "from envhub.environment import SandboxedConfig as EnvironmentConfig"
+    imported = "from rollouthub.environment import SandboxedConfig as EnvironmentConfig"
     dice.write_text(text.replace("class DiceConfig", f"{imported}\n\nclass DiceConfig"))
     return dice
 

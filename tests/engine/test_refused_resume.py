@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from envhub.errors import HubError, RunDirectoryError
-from envhub.store import open_run
-from envhub.store.lock import take_lock
+from rollouthub.errors import HubError, RunDirectoryError
+from rollouthub.store import open_run
+from rollouthub.store.lock import take_lock
 from tests.engine.resuming import asked, half_broken, play
 
 HOLDER = "run.lock"

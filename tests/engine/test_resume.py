@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from envhub import Outcome
-from envhub.engine.request import build_request, request_from_file
-from envhub.errors import RunDirectoryError
-from envhub.store import RunReader, open_run
+from rollouthub import Outcome
+from rollouthub.engine.request import build_request, request_from_file
+from rollouthub.errors import RunDirectoryError
+from rollouthub.store import RunReader, open_run
 from tests.engine.resuming import asked, half_broken, play, stored, summed_up
 
 

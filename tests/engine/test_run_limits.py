@@ -9,20 +9,20 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import Outcome, Rollout
-from envhub.engine.plan import make_plan
-from envhub.engine.pool_options import RunLimits
-from envhub.engine.request import RunRequest, build_request
-from envhub.engine.resumption import used_so_far
-from envhub.engine.run import collect
-from envhub.engine.run_limits import RunBounds
-from envhub.engine.stop import StopSignal
-from envhub.errors import ConfigError
-from envhub.messages import assistant
-from envhub.models.credentials import Credentials
-from envhub.rollout import AgentRef, EnvironmentRef, Stop, TaskRef, Turn, Usage
-from envhub.score import ModelCall, Score
-from envhub.store import open_run
+from rollouthub import Outcome, Rollout
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.pool_options import RunLimits
+from rollouthub.engine.request import RunRequest, build_request
+from rollouthub.engine.resumption import used_so_far
+from rollouthub.engine.run import collect
+from rollouthub.engine.run_limits import RunBounds
+from rollouthub.engine.stop import StopSignal
+from rollouthub.errors import ConfigError
+from rollouthub.messages import assistant
+from rollouthub.models.credentials import Credentials
+from rollouthub.rollout import AgentRef, EnvironmentRef, Stop, TaskRef, Turn, Usage
+from rollouthub.score import ModelCall, Score
+from rollouthub.store import open_run
 
 
 def record(

@@ -5,10 +5,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from envhub import Outcome, Rollout
-from envhub.engine.request import Retries
-from envhub.engine.schedule import MOST_LOSSES, MOST_UNDECIDED, Schedule, Work
-from envhub.observe.schedule import BROKEN, SCORED, Simulation, simulated_items
+from rollouthub import Outcome, Rollout
+from rollouthub.engine.request import Retries
+from rollouthub.engine.schedule import MOST_LOSSES, MOST_UNDECIDED, Schedule, Work
+from rollouthub.observe.schedule import BROKEN, SCORED, Simulation, simulated_items
 from tests.store.records import record
 
 

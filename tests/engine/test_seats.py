@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import anyio
 
-from envhub import (
+from rollouthub import (
     Environment,
     EnvironmentConfig,
     Message,
@@ -19,7 +19,7 @@ from envhub import (
     ToolRequest,
     tool,
 )
-from envhub.protocols import Seat
+from rollouthub.protocols import Seat
 
 from .conftest import Counter, Player, TellModel
 

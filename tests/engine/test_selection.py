@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from envhub.engine.open_plan import open_plan
-from envhub.engine.plan import make_plan
-from envhub.engine.request import RunRequest, request_from_file
-from envhub.errors import ConfigError, UnknownNameError
-from envhub.models.credentials import Credentials
+from rollouthub.engine.open_plan import open_plan
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.request import RunRequest, request_from_file
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.models.credentials import Credentials
 
 SPLIT = [f"test/{index}" for index in range(100)]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import anyio
 import pytest
 
-from envhub import (
+from rollouthub import (
     Limits,
     Message,
     ModelError,
@@ -17,19 +17,19 @@ from envhub import (
     Stop,
     ToolRequest,
 )
-from envhub.engine.interjected import Interjections
-from envhub.engine.play import Attempt
-from envhub.messages import assistant, user
-from envhub.packed import Float32s, Int32s
-from envhub.protocols import SeatAddress
-from envhub.rollout import Usage
-from envhub.scoring.rescore import _with  # pyright: ignore[reportPrivateUsage]  # a verdict anew, without a run
-from envhub.segment import segments
-from envhub_agents.null import Null
-from envhub_agents.oracle import Oracle
-from envhub_agents.react import ReAct
-from envhub_agents.single_turn import SingleTurn
-from envhub_agents.tool_loop import ToolLoop
+from rollouthub.engine.interjected import Interjections
+from rollouthub.engine.play import Attempt
+from rollouthub.messages import assistant, user
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.protocols import SeatAddress
+from rollouthub.rollout import Usage
+from rollouthub.scoring.rescore import _with  # pyright: ignore[reportPrivateUsage]  # a verdict anew, without a run
+from rollouthub.segment import segments
+from rollouthub_agents.null import Null
+from rollouthub_agents.oracle import Oracle
+from rollouthub_agents.react import ReAct
+from rollouthub_agents.single_turn import SingleTurn
+from rollouthub_agents.tool_loop import ToolLoop
 
 from .conftest import Player, TellModel, calls
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from envhub.errors import ConfigError, SandboxError
-from envhub.hosting.sandboxes import open_provider
-from envhub.sandbox import SandboxSpec
-from envhub_sandboxes.supervisor.payload import payload_path
+from rollouthub.errors import ConfigError, SandboxError
+from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.sandbox import SandboxSpec
+from rollouthub_sandboxes.supervisor.payload import payload_path
 
 FOLDER = Path(__file__).parents[2] / "examples" / "remote_sandboxes"
 
@@ -22,11 +22,11 @@ FOLDER = Path(__file__).parents[2] / "examples" / "remote_sandboxes"
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Any]:
     """The example as an installed distribution; this machine stands in for the other one."""
     project = tomllib.loads((FOLDER / "pyproject.toml").read_text())["project"]
-    lines = [f"{name} = {target}" for name, target in project["entry-points"]["envhub.sandboxes"].items()]
+    lines = [f"{name} = {target}" for name, target in project["entry-points"]["rollouthub.sandboxes"].items()]
     info = tmp_path / "acme_remote_sandboxes-1.0.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    (info / "entry_points.txt").write_text("\n".join(["[envhub.sandboxes]", *lines]))
+    (info / "entry_points.txt").write_text("\n".join(["[rollouthub.sandboxes]", *lines]))
     monkeypatch.setattr(sys, "path", [str(tmp_path), str(FOLDER), *sys.path])
     module: Any = import_module("remote_sandboxes")
     monkeypatch.setattr(module, "COMMAND", [str(payload_path(platform.machine()))])

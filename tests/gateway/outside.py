@@ -8,14 +8,14 @@ from typing import Any
 import aiohttp
 import anyio
 
-from envhub import BadRow, Limits, Rollout, Sampling
-from envhub.engine.item import Cast, Item
-from envhub.engine.play import Attempt
-from envhub.gateway.gateway import Gateway, open_gateway
-from envhub.hosting import InProcessHost
-from envhub.limits import Deadlines
-from envhub.protocols import EnvironmentHost, Model, Seat, SeatAddress
-from envhub.rollout import AgentRef, EnvironmentRef, Stop, TaskRef
+from rollouthub import BadRow, Limits, Rollout, Sampling
+from rollouthub.engine.item import Cast, Item
+from rollouthub.engine.play import Attempt
+from rollouthub.gateway.gateway import Gateway, open_gateway
+from rollouthub.hosting import InProcessHost
+from rollouthub.limits import Deadlines
+from rollouthub.protocols import EnvironmentHost, Model, Seat, SeatAddress
+from rollouthub.rollout import AgentRef, EnvironmentRef, Stop, TaskRef
 from tests.engine.conftest import Counter, CounterConfig, Reply, TellModel
 
 Play = Callable[[SeatAddress], Awaitable[object]]

@@ -8,11 +8,11 @@ import anyio
 import pytest
 from mcp.client import Client
 
-from envhub import Limits, Outcome, Rollout, Stop, ToolRequest
-from envhub.hosting.episode import CLOSED
-from envhub.hosting.opening import open_served
-from envhub.messages import assistant
-from envhub.protocols import SeatAddress
+from rollouthub import Limits, Outcome, Rollout, Stop, ToolRequest
+from rollouthub.hosting.episode import CLOSED
+from rollouthub.hosting.opening import open_served
+from rollouthub.messages import assistant
+from rollouthub.protocols import SeatAddress
 from tests.gateway.outside import desk, words
 
 

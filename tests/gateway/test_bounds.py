@@ -6,17 +6,17 @@ import logging
 import anyio
 import pytest
 
-from envhub.gateway.gateway import open_gateway
-from envhub.gateway.rate import TokenBucket
-from envhub.protocols import SeatAddress
-from envhub.serving import listener
-from envhub.serving.redaction import RedactingFormatter, redact
+from rollouthub.gateway.gateway import open_gateway
+from rollouthub.gateway.rate import TokenBucket
+from rollouthub.protocols import SeatAddress
+from rollouthub.serving import listener
+from rollouthub.serving.redaction import RedactingFormatter, redact
 from tests.gateway.outside import Desk, desk
 
 
 def test_a_bucket_allows_a_burst_and_then_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("envhub.gateway.rate.time.monotonic", lambda: now)
+    monkeypatch.setattr("rollouthub.gateway.rate.time.monotonic", lambda: now)
     bucket = TokenBucket(2.0)
     assert [bucket.take() for _ in range(5)] == [0.0, 0.0, 0.0, 0.0, 0.5]
     now += 0.5

@@ -6,19 +6,19 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import BadRow, Limits, ModelReply, Outcome, Rollout, Stop, segments
-from envhub.engine.item import Cast, Item
-from envhub.engine.play import Attempt
-from envhub.errors import ContextLimitError, ModelError
-from envhub.hosting.opening import configured, open_in_process
-from envhub.limits import Deadlines
-from envhub.messages import assistant
-from envhub.models.config import ModelConfig
-from envhub.models.mock import MockModel
-from envhub.plugins import find_agent, find_environment
-from envhub.protocols import ModelRequest, Sampling, SeatAddress
-from envhub.rollout import BROKEN_OFF, AgentRef, EnvironmentRef, TaskRef, Usage
-from envhub.streaming import Delta
+from rollouthub import BadRow, Limits, ModelReply, Outcome, Rollout, Stop, segments
+from rollouthub.engine.item import Cast, Item
+from rollouthub.engine.play import Attempt
+from rollouthub.errors import ContextLimitError, ModelError
+from rollouthub.hosting.opening import configured, open_in_process
+from rollouthub.limits import Deadlines
+from rollouthub.messages import assistant
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.mock import MockModel
+from rollouthub.plugins import find_agent, find_environment
+from rollouthub.protocols import ModelRequest, Sampling, SeatAddress
+from rollouthub.rollout import BROKEN_OFF, AgentRef, EnvironmentRef, TaskRef, Usage
+from rollouthub.streaming import Delta
 from tests.gateway.outside import Desk, desk, words
 
 

@@ -15,27 +15,27 @@ import pytest
 from mcp import Client, StdioServerParameters
 from typer.testing import CliRunner
 
-from envhub import Outcome, Rollout, Stop
-from envhub.cli.main import app
-from envhub.cli.runs import user_store
-from envhub.engine.request import build_request
-from envhub.errors import UsageError
-from envhub.gateway.app_configs import App
-from envhub.gateway.connect import Connection, ConnectOrder
-from envhub.gateway.service.wire import EpisodeRequest
-from envhub.hosting.episode import CLOSED
-from envhub.models.credentials import load_credentials
-from envhub.serving.bridge import MAX_LINE_BYTES
-from envhub.serving.stdio_pipe import read_lines, write_line
-from envhub.store import find_runs, open_run
-from envhub.store.facts import RunInfo
+from rollouthub import Outcome, Rollout, Stop
+from rollouthub.cli.main import app
+from rollouthub.cli.runs import user_store
+from rollouthub.engine.request import build_request
+from rollouthub.errors import UsageError
+from rollouthub.gateway.app_configs import App
+from rollouthub.gateway.connect import Connection, ConnectOrder
+from rollouthub.gateway.service.wire import EpisodeRequest
+from rollouthub.hosting.episode import CLOSED
+from rollouthub.models.credentials import load_credentials
+from rollouthub.serving.bridge import MAX_LINE_BYTES
+from rollouthub.serving.stdio_pipe import read_lines, write_line
+from rollouthub.store import find_runs, open_run
+from rollouthub.store.facts import RunInfo
 from tests.serving.desk import LEGACY, META, said
 from tests.serving.processes import Started, started
 
 WORLD = '''
 import asyncio
 from collections.abc import Iterator
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, tool
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, tool
 
 
 class World(Environment[EnvironmentConfig]):
@@ -65,7 +65,7 @@ class World(Environment[EnvironmentConfig]):
 
 
 DICE = """
-from envhub import Environment, EnvironmentConfig
+from rollouthub import Environment, EnvironmentConfig
 
 class DiceConfig(EnvironmentConfig):
     size: int = 6
@@ -140,7 +140,7 @@ def test_every_app_is_told_to_start_the_same(tmp_path: Path, monkeypatch: pytest
     assert os.access(command[0], os.X_OK)
     assert command[-12:] == (
         *("connect", f"{tmp_path}/dice.py", "--set", "size=3", "--task", "a b"),
-        *("--seed", "7", "--max-turns", "9", "-o", "/data home/envhub/runs"),
+        *("--seed", "7", "--max-turns", "9", "-o", "/data home/rollouthub/runs"),
     )
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub.store import find_runs, open_run
-from envhub.store.facts import RunInfo
+from rollouthub.store import find_runs, open_run
+from rollouthub.store.facts import RunInfo
 
 pytestmark = pytest.mark.live
 

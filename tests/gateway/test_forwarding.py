@@ -3,9 +3,9 @@
 import anyio
 import pytest
 
-from envhub import Limits
-from envhub.hosting.opening import open_served
-from envhub.protocols import SeatAddress
+from rollouthub import Limits
+from rollouthub.hosting.opening import open_served
+from rollouthub.protocols import SeatAddress
 from tests.gateway.outside import Desk, desk
 
 _META = (

@@ -5,13 +5,13 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import Limits, ModelReply, Outcome, Rollout, Stop
-from envhub.messages import assistant
-from envhub.models.config import ModelConfig
-from envhub.models.mock import MockModel
-from envhub.protocols import ModelRequest, SeatAddress
-from envhub.rollout import BROKEN_OFF, Usage
-from envhub.streaming import Delta
+from rollouthub import Limits, ModelReply, Outcome, Rollout, Stop
+from rollouthub.messages import assistant
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.mock import MockModel
+from rollouthub.protocols import ModelRequest, SeatAddress
+from rollouthub.rollout import BROKEN_OFF, Usage
+from rollouthub.streaming import Delta
 from tests.gateway.outside import Desk, desk
 
 WORDS = 200

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from envhub import Outcome
-from envhub.protocols import SeatAddress
+from rollouthub import Outcome
+from rollouthub.protocols import SeatAddress
 from tests.gateway.outside import desk
 from tests.loop_holds import SECONDS, SIZE, shortest_hold
 from tests.models.servers import direct, raw_server

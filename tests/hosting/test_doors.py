@@ -8,15 +8,15 @@ import pytest
 from aiohttp import web
 from pydantic import ValidationError
 
-from envhub import BadRow, Deadlines, SandboxSpec, Score, Submission, tool
-from envhub.hosting.doors import Door, Doors, EnterableEpisode, WayIn, WaysIn, ways_into
-from envhub.hosting.remote.episode import RemoteEpisode
-from envhub.protocols import Episode
-from envhub.sandbox import Container
+from rollouthub import BadRow, Deadlines, SandboxSpec, Score, Submission, tool
+from rollouthub.hosting.doors import Door, Doors, EnterableEpisode, WayIn, WaysIn, ways_into
+from rollouthub.hosting.remote.episode import RemoteEpisode
+from rollouthub.protocols import Episode
+from rollouthub.sandbox import Container
 from tests.hosting.remote.stub import Stub, stub_server
 from tests.hosting.test_episode_sandbox import Yard, break_sandboxes, opened, say
 
-BOX = Container(engine="docker", name="envhub-1a2b-3")
+BOX = Container(engine="docker", name="rollouthub-1a2b-3")
 
 
 class Busy(Yard):
@@ -101,7 +101,7 @@ def test_a_container_from_elsewhere_can_be_nothing_but_a_name(wrong: dict[str, o
 
 
 def test_a_shell_names_the_engine_and_the_user_where_they_are_not_the_usual() -> None:
-    assert BOX.shell == ("docker", "exec", "-it", "envhub-1a2b-3", "sh")
+    assert BOX.shell == ("docker", "exec", "-it", "rollouthub-1a2b-3", "sh")
     far = Container(engine="docker", name="box", address="tcp://10.0.0.7:2375", user="1000:1000")
     assert " ".join(far.shell) == "docker --host tcp://10.0.0.7:2375 exec -it --user 1000:1000 box sh"
     other = Container(engine="podman", name="box", address="unix:///run/podman/podman.sock")

@@ -6,8 +6,8 @@ import anyio
 import pytest
 from mcp_types import TextContent
 
-from envhub import Deadlines
-from envhub.hosting.episode import BROKEN
+from rollouthub import Deadlines
+from rollouthub.hosting.episode import BROKEN
 from tests.hosting.postponed import Postponed
 from tests.hosting.worlds import CANARY, PICTURE, Market, Workshop, call, host_of, opened, text_of, world_of
 

@@ -3,11 +3,11 @@
 import anyio
 import pytest
 
-from envhub import BadRow, Deadlines, TaskError
-from envhub.environment import AnyEnvironment
-from envhub.errors import NotOffered
-from envhub.hosting import InProcessHost
-from envhub.protocols import TaskCard
+from rollouthub import BadRow, Deadlines, TaskError
+from rollouthub.environment import AnyEnvironment
+from rollouthub.errors import NotOffered
+from rollouthub.hosting import InProcessHost
+from rollouthub.protocols import TaskCard
 from tests.hosting.worlds import CANARY, Workshop, World, WorldConfig, call, opened, text_of, world_of
 
 

@@ -3,9 +3,9 @@
 import anyio
 import pytest
 
-from envhub import Deadlines, TaskError
-from envhub.hosting.episode import BROKEN, CLOSED
-from envhub.messages import assistant, user
+from rollouthub import Deadlines, TaskError
+from rollouthub.hosting.episode import BROKEN, CLOSED
+from rollouthub.messages import assistant, user
 from tests.hosting.worlds import CANARY, Interview, Workshop, call, opened, text_of, world_of
 
 

@@ -11,7 +11,7 @@ import anyio
 import psutil
 import pytest
 
-from envhub import (
+from rollouthub import (
     Deadlines,
     Environment,
     Public,
@@ -24,13 +24,13 @@ from envhub import (
     Task,
     tool,
 )
-from envhub.errors import ConfigError, UnknownNameError
-from envhub.hosting.episode import CLOSED, HostedEpisode
-from envhub.hosting.opening import configured, open_in_process
-from envhub.hosting.sandboxes import CountedSandboxes, open_provider
-from envhub.plugins import FoundEnvironment
-from envhub.sandbox import Build, Sandbox
-from envhub.task import BadRow
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.hosting.episode import CLOSED, HostedEpisode
+from rollouthub.hosting.opening import configured, open_in_process
+from rollouthub.hosting.sandboxes import CountedSandboxes, open_provider
+from rollouthub.plugins import FoundEnvironment
+from rollouthub.sandbox import Build, Sandbox
+from rollouthub.task import BadRow
 
 LIVES = "kill -0 $(cat pid) && echo alive || echo dead"
 

@@ -3,8 +3,8 @@
 import anyio
 import pytest
 
-from envhub import Deadlines, Submission
-from envhub.hosting.episode import CLOSED
+from rollouthub import Deadlines, Submission
+from rollouthub.hosting.episode import CLOSED
 from tests.hosting.worlds import CANARY, Market, Workshop, call, opened, text_of, world_of
 
 

@@ -5,7 +5,7 @@ import base64
 import anyio
 from pydantic import JsonValue
 
-from envhub import BadRow, Deadlines
+from rollouthub import BadRow, Deadlines
 from tests.hosting.worlds import Market, Workshop, call, host_of, opened, world_of
 
 

@@ -5,8 +5,8 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from envhub import Deadlines, Score, Submission, VerifierError
-from envhub.hosting.episode import CLOSED
+from rollouthub import Deadlines, Score, Submission, VerifierError
+from rollouthub.hosting.episode import CLOSED
 from tests.hosting.worlds import CANARY, Workshop, call, opened, text_of, world_of
 
 YES = Submission(answer="yes")

@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 
-from envhub import Deadlines, Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, tool
-from envhub.hosting import InProcessHost
-from envhub.hosting.episode import HostedEpisode
+from rollouthub import Deadlines, Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, tool
+from rollouthub.hosting import InProcessHost
+from rollouthub.hosting.episode import HostedEpisode
 
 
 class StageConfig(EnvironmentConfig):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from envhub.errors import ModelError, SandboxError, TaskError, VerifierError
-from envhub.hosting.faults import world_fault
+from rollouthub.errors import ModelError, SandboxError, TaskError, VerifierError
+from rollouthub.hosting.faults import world_fault
 
 
 @pytest.mark.parametrize(

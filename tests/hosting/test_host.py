@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from envhub import BadRow, EnvironmentConfig, Limits, Public, Secret, Task
-from envhub.errors import ConfigError, DataError, UnknownNameError
-from envhub.hosting import InProcessHost
-from envhub.hosting.host import source_digest
+from rollouthub import BadRow, EnvironmentConfig, Limits, Public, Secret, Task
+from rollouthub.errors import ConfigError, DataError, UnknownNameError
+from rollouthub.hosting import InProcessHost
+from rollouthub.hosting.host import source_digest
 from tests.hosting.postponed import Postponed
 from tests.hosting.worlds import CANARY, Market, Workshop, World, host_of
 

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.hosting.sandboxes import open_provider
+from rollouthub.errors import ConfigError
+from rollouthub.hosting.sandboxes import open_provider
 from tests.cli.conftest import Hub
 from tests.cli.conftest import hub as hub
 
 YARD = """
-from envhub import Environment, Public, Score, Secret, Task
-from envhub.environment import SandboxedConfig
-from envhub.sandbox import SandboxSpec
+from rollouthub import Environment, Public, Score, Secret, Task
+from rollouthub.environment import SandboxedConfig
+from rollouthub.sandbox import SandboxSpec
 
 class Yard(Environment[SandboxedConfig]):
     @classmethod
@@ -54,5 +54,5 @@ async def test_a_table_of_images_that_is_not_right_is_no_reason_for_weaker_walls
         pytest.skip(f"there are no containers here: {error}")
     (tmp_path / "yard.py").write_text(YARD)
     (tmp_path / "images.toml").write_text("[from")
-    refusal = hub("run", "yard.py", "-a", "null", ENVHUB_IMAGES="images.toml").refused()
+    refusal = hub("run", "yard.py", "-a", "null", ROLLOUTHUB_IMAGES="images.toml").refused()
     assert "images.toml cannot be read" in refusal

@@ -2,8 +2,8 @@
 
 import pytest
 
-from envhub import tool
-from envhub.hosting.toolbox import Toolbox
+from rollouthub import tool
+from rollouthub.hosting.toolbox import Toolbox
 from tests.hosting.worlds import Interview, Market, Workshop, World
 
 

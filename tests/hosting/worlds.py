@@ -8,7 +8,7 @@ import anyio
 from mcp_types import CallToolResult, ImageContent, TextContent
 from pydantic import JsonValue
 
-from envhub import (
+from rollouthub import (
     BadRow,
     Deadlines,
     Environment,
@@ -24,10 +24,10 @@ from envhub import (
     VerifierError,
     tool,
 )
-from envhub.environment import AnyEnvironment
-from envhub.hosting import InProcessHost
-from envhub.hosting.episode import HostedEpisode
-from envhub.messages import user
+from rollouthub.environment import AnyEnvironment
+from rollouthub.hosting import InProcessHost
+from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.messages import user
 
 CANARY = "canary-7f3a"
 """Stands for whatever an agent must not see."""

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from envhub import Environment, EnvironmentConfig, Public, Secret, Submission, Task
-from envhub.environment import ConfigT
-from envhub.errors import NotOffered
-from envhub.messages import Message, assistant, system, user
+from rollouthub import Environment, EnvironmentConfig, Public, Secret, Submission, Task
+from rollouthub.environment import ConfigT
+from rollouthub.errors import NotOffered
+from rollouthub.messages import Message, assistant, system, user
 
 
 class Config(EnvironmentConfig):

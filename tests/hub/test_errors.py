@@ -5,8 +5,8 @@ import inspect
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envhub import errors
-from envhub.errors import DataError, EpisodeStop, HubError, UnknownNameError
+from rollouthub import errors
+from rollouthub.errors import DataError, EpisodeStop, HubError, UnknownNameError
 
 
 def test_every_error_is_a_hub_error_and_in_the_drawing() -> None:

@@ -5,11 +5,11 @@ from contextlib import suppress
 
 import pytest
 
-from envhub import Public, Secret, Submission, Task, VerifierError
-from envhub.messages import assistant
-from envhub.protocols import ModelReply, ModelRequest
-from envhub.rewards import Criterion, Judge
-from envhub.users import Cue, ModelUser, ScriptedUser, Stage, UserScript, UserSheet
+from rollouthub import Public, Secret, Submission, Task, VerifierError
+from rollouthub.messages import assistant
+from rollouthub.protocols import ModelReply, ModelRequest
+from rollouthub.rewards import Criterion, Judge
+from rollouthub.users import Cue, ModelUser, ScriptedUser, Stage, UserScript, UserSheet
 from tests.loop_holds import SECONDS, SIZE, shortest_hold
 
 MARKS = (" ", "\n", "é", "[", "{", '{"right":', "<think>", "</think>", "```json\n", "###DONE###", "please confirm? ")

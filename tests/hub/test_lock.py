@@ -1,12 +1,12 @@
-"""`envhub.lock`: what is written is read again, and whatever does not hold is told."""
+"""`hub.lock`: what is written is read again, and whatever does not hold is told."""
 
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.lock import (
+from rollouthub.errors import ConfigError
+from rollouthub.lock import (
     Lock,
     LockedDependency,
     LockedEnvironment,
@@ -34,9 +34,9 @@ SUMS = LockedEnvironment(
 
 def test_a_lock_is_read_as_it_was_written(tmp_path: Path) -> None:
     lock = Lock(hub_version="0.1.0", environments=(SUMS, LockedEnvironment(name="arithmetic", version="0.1.0")))
-    write_lock(lock, tmp_path / "envhub.lock")
-    assert read_lock(tmp_path / "envhub.lock") == lock
-    assert [file.name for file in tmp_path.iterdir()] == ["envhub.lock"]
+    write_lock(lock, tmp_path / "hub.lock")
+    assert read_lock(tmp_path / "hub.lock") == lock
+    assert [file.name for file in tmp_path.iterdir()] == ["hub.lock"]
 
 
 def test_the_digest_of_dependencies_is_of_what_they_are_and_not_of_their_order() -> None:
@@ -55,7 +55,7 @@ def test_the_digest_of_dependencies_is_of_what_they_are_and_not_of_their_order()
 
 
 def test_the_hub_that_wrote_a_lock_is_told_where_it_is_another(tmp_path: Path) -> None:
-    file, here = tmp_path / "envhub.lock", version("envhub")
+    file, here = tmp_path / "hub.lock", version("rollouthub")
     file.write_text('hub_version = "0.0.1"\n')
     other = read_lock(file)
     check_contract(other, file)
@@ -65,7 +65,7 @@ def test_the_hub_that_wrote_a_lock_is_told_where_it_is_another(tmp_path: Path) -
 
 
 def test_a_lock_of_another_contract_is_not_held_to(tmp_path: Path) -> None:
-    file = tmp_path / "envhub.lock"
+    file = tmp_path / "hub.lock"
     file.write_text('hub_version = "9.0.0"\ncontract = 2\n')
     with pytest.raises(ConfigError, match=r"by hub 9\.0\.0 under contract 2, .* speaks contract 1"):
         check_contract(read_lock(file), file)
@@ -91,7 +91,7 @@ def test_an_environment_is_put_in_the_place_of_its_namesake() -> None:
     ],
 )
 def test_a_lock_that_does_not_hold_is_refused_by_name(text: str, said: str, tmp_path: Path) -> None:
-    file = tmp_path / "envhub.lock"
+    file = tmp_path / "hub.lock"
     file.write_text(text)
     with pytest.raises(ConfigError, match=said) as refused:
         read_lock(file)
@@ -100,22 +100,22 @@ def test_a_lock_that_does_not_hold_is_refused_by_name(text: str, said: str, tmp_
 
 def test_a_missing_lock_says_how_to_write_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="hub lock"):
-        read_lock(tmp_path / "envhub.lock")
+        read_lock(tmp_path / "hub.lock")
 
 
 def test_the_nearest_lock_is_the_projects_own(tmp_path: Path) -> None:
     below = tmp_path / "project" / "src"
     below.mkdir(parents=True)
-    (tmp_path / "project" / "envhub.lock").touch()
-    (tmp_path / "envhub.lock").touch()
-    assert nearest_lock(below) == tmp_path / "project" / "envhub.lock"
-    assert nearest_lock(tmp_path) == tmp_path / "envhub.lock"
+    (tmp_path / "project" / "hub.lock").touch()
+    (tmp_path / "hub.lock").touch()
+    assert nearest_lock(below) == tmp_path / "project" / "hub.lock"
+    assert nearest_lock(tmp_path) == tmp_path / "hub.lock"
 
 
 def test_a_lock_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
     (tmp_path / "a-file").touch()
     with pytest.raises(ConfigError, match="cannot be written"):
-        write_lock(Lock(hub_version="0.1.0"), tmp_path / "a-file" / "envhub.lock")
-    file = tmp_path / "gone" / "envhub.lock"
+        write_lock(Lock(hub_version="0.1.0"), tmp_path / "a-file" / "hub.lock")
+    file = tmp_path / "gone" / "hub.lock"
     with pytest.raises(ConfigError, match="cannot be written"):
         write_lock(Lock(hub_version="0.1.0"), file)

@@ -5,7 +5,7 @@ import weakref
 
 import anyio
 
-from envhub.loop import run_async
+from rollouthub.loop import run_async
 
 
 class Circle:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError, UnknownNameError
-from envhub.limits import Limits
-from envhub.manifest import ServerSection, VerifierSection, load_manifest
-from envhub.plugins import find_environment
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.limits import Limits
+from rollouthub.manifest import ServerSection, VerifierSection, load_manifest
+from rollouthub.plugins import find_environment
 
 WHOLE = """\
 name = "me/notes"

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from pydantic import BaseModel, ValidationError
 
-from envhub import Media, Message, Submission, Text
-from envhub.messages import assistant, system, user
+from rollouthub import Media, Message, Submission, Text
+from rollouthub.messages import assistant, system, user
 from tests.strategies import messages, submissions
 
 

@@ -11,30 +11,30 @@ from time import thread_time
 
 import pytest
 
-from envhub import Message, Submission, ToolRequest
-from envhub.engine.arguments import arguments_of
-from envhub.errors import HubError
-from envhub.gateway.seam.dialects import PATHS, dialect_of
-from envhub.messages import assistant
-from envhub.models.answer import BadAnswer, parse_answer
-from envhub.models.chunks import parse_chunk
-from envhub.models.events import EventReader
-from envhub.models.tokens.tool_text import TOOL_PARSERS
-from envhub.rewarding.http import response_of
-from envhub.rewards import Criterion
-from envhub.rewards.verdict import read_verdict
-from envhub.training.answer import without_end_marks
-from envhub.users import Cue, ScriptedUser, Stage, UserScript
-from envhub_agents.react import parse_action
-from envhub_servers.arithmetic.answer import find_integer
-from envhub_servers.arithmetic.calculator import calculate
-from envhub_servers.code.answer import find_program
-from envhub_servers.customer_service import requests as desk_requests
-from envhub_servers.customer_service.case import CLOSING
-from envhub_servers.customer_service.told import amounts_in
-from envhub_servers.math.answer import MAX_ANSWER, find_answer, last_boxed
-from envhub_servers.math.normal import normal, plain, words
-from envhub_servers.reasoning_gym import find_answer as find_tagged
+from rollouthub import Message, Submission, ToolRequest
+from rollouthub.engine.arguments import arguments_of
+from rollouthub.errors import HubError
+from rollouthub.gateway.seam.dialects import PATHS, dialect_of
+from rollouthub.messages import assistant
+from rollouthub.models.answer import BadAnswer, parse_answer
+from rollouthub.models.chunks import parse_chunk
+from rollouthub.models.events import EventReader
+from rollouthub.models.tokens.tool_text import TOOL_PARSERS
+from rollouthub.rewarding.http import response_of
+from rollouthub.rewards import Criterion
+from rollouthub.rewards.verdict import read_verdict
+from rollouthub.training.answer import without_end_marks
+from rollouthub.users import Cue, ScriptedUser, Stage, UserScript
+from rollouthub_agents.react import parse_action
+from rollouthub_servers.arithmetic.answer import find_integer
+from rollouthub_servers.arithmetic.calculator import calculate
+from rollouthub_servers.code.answer import find_program
+from rollouthub_servers.customer_service import requests as desk_requests
+from rollouthub_servers.customer_service.case import CLOSING
+from rollouthub_servers.customer_service.told import amounts_in
+from rollouthub_servers.math.answer import MAX_ANSWER, find_answer, last_boxed
+from rollouthub_servers.math.normal import normal, plain, words
+from rollouthub_servers.reasoning_gym import find_answer as find_tagged
 from tests.loop_holds import SECONDS, TRIES
 
 LENGTH = 1_000_000
@@ -120,34 +120,34 @@ PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
     **{f"seam.{path}": (spoken(path), ("{", "[", '{"messages":[', '{"messages":[{"content":"')) for path in PATHS},
 }
 FOLDERS = (
-    "agents/envhub_agents",
-    "hub/envhub/gateway/seam",
-    "hub/envhub/models/tokens",
-    "hub/envhub/rewards",
-    "hub/envhub/training",
-    "hub/envhub/users",
-    "mcp_servers/envhub_servers/arithmetic",
-    "mcp_servers/envhub_servers/code",
-    "mcp_servers/envhub_servers/customer_service",
-    "mcp_servers/envhub_servers/math",
-    "mcp_servers/envhub_servers/reasoning_gym",
+    "agents/rollouthub_agents",
+    "hub/rollouthub/gateway/seam",
+    "hub/rollouthub/models/tokens",
+    "hub/rollouthub/rewards",
+    "hub/rollouthub/training",
+    "hub/rollouthub/users",
+    "mcp_servers/rollouthub_servers/arithmetic",
+    "mcp_servers/rollouthub_servers/code",
+    "mcp_servers/rollouthub_servers/customer_service",
+    "mcp_servers/rollouthub_servers/math",
+    "mcp_servers/rollouthub_servers/reasoning_gym",
 )
 WITH_PATTERNS = {
-    "agents/envhub_agents/external/variables.py": "an author's settings",
-    "agents/envhub_agents/external/wording.py": "an author's template",
-    "agents/envhub_agents/react.py": "react.parse_action",
-    "hub/envhub/models/tokens/tool_text.py": "tool_text.*",
-    "hub/envhub/rewards/judge.py": "an author's template",
-    "hub/envhub/training/answer.py": "training.without_end_marks",
-    "hub/envhub/users/script.py": "users.ScriptedUser",
-    "mcp_servers/envhub_servers/arithmetic/answer.py": "arithmetic.find_integer",
-    "mcp_servers/envhub_servers/arithmetic/calculator.py": "arithmetic.calculate",
-    "mcp_servers/envhub_servers/code/answer.py": "code.find_program, in the sandbox",
-    "mcp_servers/envhub_servers/customer_service/__init__.py": "the scripted user's own words",
-    "mcp_servers/envhub_servers/customer_service/told.py": "customer_service.amounts_in",
-    "mcp_servers/envhub_servers/math/answer.py": "math.find_answer, math.last_boxed",
-    "mcp_servers/envhub_servers/math/normal.py": "math.normal, math.words, math.plain",
-    "mcp_servers/envhub_servers/reasoning_gym/guard.py": "an expression, in the worker",
+    "agents/rollouthub_agents/external/variables.py": "an author's settings",
+    "agents/rollouthub_agents/external/wording.py": "an author's template",
+    "agents/rollouthub_agents/react.py": "react.parse_action",
+    "hub/rollouthub/models/tokens/tool_text.py": "tool_text.*",
+    "hub/rollouthub/rewards/judge.py": "an author's template",
+    "hub/rollouthub/training/answer.py": "training.without_end_marks",
+    "hub/rollouthub/users/script.py": "users.ScriptedUser",
+    "mcp_servers/rollouthub_servers/arithmetic/answer.py": "arithmetic.find_integer",
+    "mcp_servers/rollouthub_servers/arithmetic/calculator.py": "arithmetic.calculate",
+    "mcp_servers/rollouthub_servers/code/answer.py": "code.find_program, in the sandbox",
+    "mcp_servers/rollouthub_servers/customer_service/__init__.py": "the scripted user's own words",
+    "mcp_servers/rollouthub_servers/customer_service/told.py": "customer_service.amounts_in",
+    "mcp_servers/rollouthub_servers/math/answer.py": "math.find_answer, math.last_boxed",
+    "mcp_servers/rollouthub_servers/math/normal.py": "math.normal, math.words, math.plain",
+    "mcp_servers/rollouthub_servers/reasoning_gym/guard.py": "an expression, in the worker",
 }
 """File → the parser that stands for it, or why there is none."""
 

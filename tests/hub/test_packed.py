@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from envhub.packed import Float32s, Int32s
+from rollouthub.packed import Float32s, Int32s
 
 int_lists = st.lists(st.integers(-(2**31), 2**31 - 1), max_size=20)
 float_lists = st.lists(st.floats(width=32, allow_nan=False), max_size=20)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envhub.statistics.permutation import DRAWS, adjusted, permutation_test
+from rollouthub.statistics.permutation import DRAWS, adjusted, permutation_test
 
 rewards = st.lists(st.sampled_from([0.0, 1.0, 0.25, 0.5]), min_size=1, max_size=5)
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError, UnknownNameError
-from envhub.plugins import AGENTS, ENVIRONMENTS, find_agent, find_environment, plugins
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.plugins import AGENTS, ENVIRONMENTS, find_agent, find_environment, plugins
 
 ENVIRONMENT = """
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task
 
 class Two(Environment[EnvironmentConfig]):
     \"\"\"Says two.\"\"\"
@@ -106,7 +106,7 @@ def test_a_file_that_does_not_fit_says_why(tmp_path: Path, code: str, suffix: st
 @pytest.fixture(autouse=True)
 def _forget() -> None:  # pyright: ignore[reportUnusedFunction]  # a fixture for every test
     """No module of one test serves another."""
-    for name in [name for name in sys.modules if name.endswith("_world") or name.startswith("envhub_file_")]:
+    for name in [name for name in sys.modules if name.endswith("_world") or name.startswith("rollouthub_file_")]:
         del sys.modules[name]
 
 
@@ -150,7 +150,7 @@ def test_a_manifest_that_leads_nowhere_says_so(
         find_environment(str(described(tmp_path, entry=entry)))
 
 
-SERVERS = Path(__file__).parents[2] / "mcp_servers" / "envhub_servers"
+SERVERS = Path(__file__).parents[2] / "mcp_servers" / "rollouthub_servers"
 
 
 @pytest.mark.parametrize("file", sorted(SERVERS.glob("*/env.toml")), ids=lambda file: file.parent.name)

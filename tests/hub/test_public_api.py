@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-import envhub
+import rollouthub
 
 PUBLIC = [
     "Agent",
@@ -63,26 +63,28 @@ PUBLIC = [
 
 
 def test_the_public_names_are_these() -> None:
-    assert envhub.__all__ == PUBLIC
+    assert rollouthub.__all__ == PUBLIC
 
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_a_public_name_is_there_and_keeps_its_identity(name: str) -> None:
-    found = getattr(envhub, name)
+    found = getattr(rollouthub, name)
     assert found.__name__ == name
     assert getattr(sys.modules[found.__module__], name) is found
 
 
 def test_dir_lists_the_public_names() -> None:
-    assert dir(envhub) == sorted(PUBLIC)
+    assert dir(rollouthub) == sorted(PUBLIC)
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Enviroment'"):
-        _ = envhub.Enviroment  # type: ignore[attr-defined]
+        _ = rollouthub.Enviroment  # type: ignore[attr-defined]
 
 
 def test_importing_the_package_loads_next_to_nothing() -> None:
-    code = "import sys, envhub; print(*(name for name in ('pydantic', 'mcp_types', 'anyio') if name in sys.modules))"
+    code = (
+        "import sys, rollouthub; print(*(name for name in ('pydantic', 'mcp_types', 'anyio') if name in sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

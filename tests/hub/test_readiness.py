@@ -3,10 +3,10 @@
 import anyio
 import pytest
 
-from envhub import readiness
-from envhub.errors import SandboxError
-from envhub.readiness import Readiness, told_to
-from envhub.sandbox import SandboxSpec
+from rollouthub import readiness
+from rollouthub.errors import SandboxError
+from rollouthub.readiness import Readiness, told_to
+from rollouthub.sandbox import SandboxSpec
 
 
 async def test_a_slow_image_is_told_of_and_a_quick_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

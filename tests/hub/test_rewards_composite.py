@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envhub.messages import assistant
-from envhub.rewards import WeightedReward, binary, composite, product
-from envhub.score import ModelCall, Score
-from envhub.submission import Submission
-from envhub.task import Public, Secret, Task
+from rollouthub.messages import assistant
+from rollouthub.rewards import WeightedReward, binary, composite, product
+from rollouthub.score import ModelCall, Score
+from rollouthub.submission import Submission
+from rollouthub.task import Public, Secret, Task
 
 FINITE = st.floats(-1e6, 1e6)
 TASK = Task(Public(id="t", prompt="2+2?"), Secret(answer="4"))

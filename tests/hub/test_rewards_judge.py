@@ -10,7 +10,7 @@ import anyio
 import pytest
 from pydantic import ValidationError
 
-from envhub import (
+from rollouthub import (
     BadRow,
     Deadlines,
     Environment,
@@ -23,14 +23,14 @@ from envhub import (
     Task,
     VerifierError,
 )
-from envhub.hosting import InProcessHost
-from envhub.messages import assistant, user
-from envhub.models.config import ModelConfig
-from envhub.models.mock import MockModel
-from envhub.protocols import Episode, Model, ModelReply, ModelRequest, Sampling
-from envhub.rewards import Criterion, Judge, WeightedReward
-from envhub.rewards.judge import conversation_text
-from envhub.rewards.verdict import read_verdict
+from rollouthub.hosting import InProcessHost
+from rollouthub.messages import assistant, user
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.mock import MockModel
+from rollouthub.protocols import Episode, Model, ModelReply, ModelRequest, Sampling
+from rollouthub.rewards import Criterion, Judge, WeightedReward
+from rollouthub.rewards.judge import conversation_text
+from rollouthub.rewards.verdict import read_verdict
 
 RIGHT = Criterion(name="right", question="Is the answer right?")
 STYLE = Criterion(name="style", question="How well is it written?", lowest=1, highest=5, weight=0.5)

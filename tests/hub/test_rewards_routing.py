@@ -2,10 +2,10 @@
 
 import pytest
 
-from envhub.errors import ConfigError, UnknownNameError
-from envhub.rewards import RewardBySource, WeightedReward
-from envhub.submission import Submission
-from envhub.task import Public, Secret, Task
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.rewards import RewardBySource, WeightedReward
+from rollouthub.submission import Submission
+from rollouthub.task import Public, Secret, Task
 
 
 def task(source: str | None) -> Task[Public, Secret]:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pydantic import ValidationError
 
-from envhub import Message, Outcome, Rollout, Score, Stop, ToolCall, Turn
-from envhub.rollout import AgentRef, EnvironmentRef, OutcomeKind, TaskRef
+from rollouthub import Message, Outcome, Rollout, Score, Stop, ToolCall, Turn
+from rollouthub.rollout import AgentRef, EnvironmentRef, OutcomeKind, TaskRef
 from tests.hub.test_messages import reads_back
 from tests.strategies import rollouts, tool_calls, turns
 
@@ -111,9 +111,9 @@ def test_a_record_with_a_field_from_elsewhere_is_refused() -> None:
 
 READER = """
 import sys
-for sibling in ("envhub_servers", "envhub_agents", "envhub_sandboxes", "envhub_registry", "envhub_tui"):
-    sys.modules[sibling] = None  # an import of it now fails
-from envhub import Rollout
+for sibling in ("servers", "agents", "sandboxes", "registry", "tui"):
+    sys.modules[f"rollouthub_{sibling}"] = None  # an import of it now fails
+from rollouthub import Rollout
 record = Rollout.model_validate_json(sys.stdin.read())
 assert record.reward == 0.5 and record.turns[0].response.text == "42" and record.turns[0].reward == 0.25
 print(record.environment.name)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from envhub import BadRow
-from envhub.errors import ConfigError, DataError, UnknownNameError
-from envhub.rows import Row, RowSource
+from rollouthub import BadRow
+from rollouthub.errors import ConfigError, DataError, UnknownNameError
+from rollouthub.rows import Row, RowSource
 
 ROWS = [{"problem": "1+1", "answer": "2"}, {"problem": "2+2", "answer": "4"}]
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from envhub import Component, ModelCall, Score
-from envhub.messages import assistant
+from rollouthub import Component, ModelCall, Score
+from rollouthub.messages import assistant
 from tests.hub.test_messages import reads_back
 from tests.strategies import scores
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envhub import Message, Rollout, Segment, Turn, segments
-from envhub.packed import Float32s, Int32s
-from envhub.segment import Fork, sampled_ids
+from rollouthub import Message, Rollout, Segment, Turn, segments
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.segment import Fork, sampled_ids
 from tests.hub.test_rollout import rollout
 
 vocabulary = st.integers(0, 5)

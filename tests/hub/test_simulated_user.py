@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import (
+from rollouthub import (
     BadRow,
     Deadlines,
     Environment,
@@ -24,13 +24,13 @@ from envhub import (
     Task,
     ToolRequest,
 )
-from envhub.hosting import InProcessHost
-from envhub.hosting.episode import BROKEN
-from envhub.messages import assistant, system, user
-from envhub.models.config import ModelConfig
-from envhub.models.mock import MockModel
-from envhub.protocols import Episode, Model, ModelReply, ModelRequest
-from envhub.users import Cue, ModelUser, ScriptedUser, SimulatedUser, Stage, UserScript, UserSheet
+from rollouthub.hosting import InProcessHost
+from rollouthub.hosting.episode import BROKEN
+from rollouthub.messages import assistant, system, user
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.mock import MockModel
+from rollouthub.protocols import Episode, Model, ModelReply, ModelRequest
+from rollouthub.users import Cue, ModelUser, ScriptedUser, SimulatedUser, Stage, UserScript, UserSheet
 
 SCRIPT = UserScript(
     stages=(

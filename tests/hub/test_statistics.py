@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envhub.rollout import Outcome
-from envhub.statistics import (
+from rollouthub.rollout import Outcome
+from rollouthub.statistics import (
     Estimate,
     GroupCounts,
     RunningMeans,
@@ -20,7 +20,7 @@ from envhub.statistics import (
     summarise_groups,
     wilson_interval,
 )
-from envhub.statistics.intervals import t_quantile
+from rollouthub.statistics.intervals import t_quantile
 
 UNSCORED = [outcome for outcome in Outcome if outcome is not Outcome.SCORED]
 VERDICTS = st.tuples(st.just(Outcome.SCORED), st.floats(-10, 10), st.none() | st.booleans())

@@ -11,9 +11,9 @@ from pydantic_core import to_json, to_jsonable_python
 from rich.console import Console
 from rich.pretty import Pretty
 
-from envhub import Public, Secret, Task
-from envhub.messages import assistant
-from envhub.task import PRIVILEGED
+from rollouthub import Public, Secret, Task
+from rollouthub.messages import assistant
+from rollouthub.task import PRIVILEGED
 
 CANARY = "the answer is seventeen"
 

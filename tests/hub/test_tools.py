@@ -11,8 +11,8 @@ from hypothesis import given
 from mcp_types import AudioContent, CallToolResult, ImageContent, TextContent
 from pydantic import BaseModel, Field
 
-from envhub import ToolError, tool
-from envhub.tools import ToolSpec, as_result, tool_specs
+from rollouthub import ToolError, tool
+from rollouthub.tools import ToolSpec, as_result, tool_specs
 from tests.hosting.postponed import Point, Postponed, Size
 from tests.strategies import json_values
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, tool
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, tool
 
 
 class Adding(Environment[EnvironmentConfig]):

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from envhub import Environment, EnvironmentConfig, Message, Public, Score, Secret, Submission, Task, tool
-from envhub.messages import user
+from rollouthub import Environment, EnvironmentConfig, Message, Public, Score, Secret, Submission, Task, tool
+from rollouthub.messages import user
 
 TURNS = 4
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub.segment import sampled_ids, segments
-from envhub.store import open_run
+from rollouthub.segment import sampled_ids, segments
+from rollouthub.store import open_run
 from tests.cli.conftest import Hub, hub
 
 __all__ = ["hub"]
@@ -19,15 +19,15 @@ EPISODES = 64
 @pytest.fixture
 def url() -> str:
     """The server's base URL; skipped aloud where there is none."""
-    found = os.environ.get("ENVHUB_VLLM_URL")
+    found = os.environ.get("ROLLOUTHUB_VLLM_URL")
     if not found:
-        pytest.skip("ENVHUB_VLLM_URL names no vLLM server")
+        pytest.skip("ROLLOUTHUB_VLLM_URL names no vLLM server")
     return found
 
 
 @pytest.mark.parametrize("environment", ["arithmetic", str(Path(__file__).parent / "adding.py")])
 def test_vllm_episodes_are_token_exact(hub: Hub, url: str, tmp_path: Path, environment: str) -> None:
-    model = os.environ.get("ENVHUB_VLLM_MODEL", "tiny")
+    model = os.environ.get("ROLLOUTHUB_VLLM_MODEL", "tiny")
     # The engine's grammar makes even an untrained model call a tool at every turn.
     forced = "" if environment == "arithmetic" else '[sampling.extra]\ntool_choice = "required"\n'
     (tmp_path / "run.toml").write_text(forced)

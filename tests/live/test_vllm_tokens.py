@@ -12,17 +12,17 @@ import msgspec
 import pytest
 from mcp_types import Tool
 
-from envhub import Message, ModelReply, Sampling
-from envhub.errors import ConfigError, ContextLimitError
-from envhub.messages import user
-from envhub.models.config import Lane, ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.models.preflight import preflight
-from envhub.models.resolve import open_model
-from envhub.packed import Int32s
-from envhub.protocols import Model
-from envhub.segment import segments
-from envhub.store import open_run
+from rollouthub import Message, ModelReply, Sampling
+from rollouthub.errors import ConfigError, ContextLimitError
+from rollouthub.messages import user
+from rollouthub.models.config import Lane, ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.preflight import preflight
+from rollouthub.models.resolve import open_model
+from rollouthub.packed import Int32s
+from rollouthub.protocols import Model
+from rollouthub.segment import segments
+from rollouthub.store import open_run
 from tests.cli.conftest import Hub, hub
 from tests.live.talking import TURNS
 from tests.models.servers import ask
@@ -32,7 +32,7 @@ __all__ = ["hub"]
 pytestmark = pytest.mark.live
 
 EPISODES = 32
-NAME = os.environ.get("ENVHUB_VLLM_MODEL", "tiny")
+NAME = os.environ.get("ROLLOUTHUB_VLLM_MODEL", "tiny")
 ADD = Tool(
     name="add",
     description="Add two numbers.",
@@ -43,9 +43,9 @@ ADD = Tool(
 @pytest.fixture
 def url() -> str:
     """The server's base URL; skipped aloud where there is none."""
-    found = os.environ.get("ENVHUB_VLLM_URL")
+    found = os.environ.get("ROLLOUTHUB_VLLM_URL")
     if not found:
-        pytest.skip("ENVHUB_VLLM_URL names no vLLM server")
+        pytest.skip("ROLLOUTHUB_VLLM_URL names no vLLM server")
     return found
 
 
@@ -58,7 +58,7 @@ async def live(url: str, lane: Lane) -> AsyncGenerator[Model]:
             await preflight(model)
         except ConfigError as error:
             if "--enable-scale-out" in str(error):
-                pytest.skip("the vLLM of ENVHUB_VLLM_URL was started without --enable-scale-out")
+                pytest.skip("the vLLM of ROLLOUTHUB_VLLM_URL was started without --enable-scale-out")
             raise
         yield model
 

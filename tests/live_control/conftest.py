@@ -12,18 +12,18 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
-from envhub import Message, Rollout, Seat, Stop, ToolRequest
-from envhub.engine.control import LiveRun
-from envhub.engine.plan import make_plan
-from envhub.engine.request import RunRequest
-from envhub.engine.run import collect
-from envhub.engine.stop import StopSignal
-from envhub.live.client import LiveClient, knock
-from envhub.live.door import live_door
-from envhub.live.folder import find_sockets, socket_folders
-from envhub.messages import assistant
-from envhub.models.credentials import Credentials
-from envhub.store import open_run
+from rollouthub import Message, Rollout, Seat, Stop, ToolRequest
+from rollouthub.engine.control import LiveRun
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run import collect
+from rollouthub.engine.stop import StopSignal
+from rollouthub.live.client import LiveClient, knock
+from rollouthub.live.door import live_door
+from rollouthub.live.folder import find_sockets, socket_folders
+from rollouthub.messages import assistant
+from rollouthub.models.credentials import Credentials
+from rollouthub.store import open_run
 
 HALL = Path(__file__).parent / "hall.py"
 PATIENCE_SECONDS = 60.0

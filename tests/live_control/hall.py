@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, tool
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, tool
 
 RED = "\x1b[31m"
 TITLE = "\x1b]0;owned\x07"

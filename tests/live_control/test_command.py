@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from envhub import Outcome, Stop
-from envhub.cli.main import app
-from envhub.errors import UsageError
-from envhub.live import client
-from envhub.live.folder import find_sockets
-from envhub.store import open_run
+from rollouthub import Outcome, Stop
+from rollouthub.cli.main import app
+from rollouthub.errors import UsageError
+from rollouthub.live import client
+from rollouthub.live.folder import find_sockets
+from rollouthub.store import open_run
 from tests.cli.conftest import HUB, environment, started
 
 BETWEEN_LOOKS = 0.01
@@ -30,7 +30,7 @@ def live(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
 
     def only(environ: Mapping[str, str]) -> tuple[Path, ...]:
-        return (runtime / "envhub",)  # and not where other tests' hubs may be
+        return (runtime / "rollouthub",)  # and not where other tests' hubs may be
 
     monkeypatch.setattr(client, "socket_folders", only)
     monkeypatch.setenv("COLUMNS", "200")
@@ -49,7 +49,7 @@ def slow(tmp_path: Path, runtime: Path) -> Generator[Process]:
     """A run whose model takes its time."""
     arguments = ("run", "arithmetic", "-m", "mock/solver?latency=100", "--limit", "6", "-c", "3", "-o", "run", "--json")
     with started(tmp_path, *arguments, XDG_RUNTIME_DIR=str(runtime)) as process:
-        while not find_sockets((runtime / "envhub",)):
+        while not find_sockets((runtime / "rollouthub",)):
             assert process.poll() is None
             time.sleep(BETWEEN_LOOKS)
         yield process
@@ -135,10 +135,10 @@ def test_a_killed_hub_is_gone_at_once_and_its_socket_with_it(live: Live, slow: P
     assert len(listed(live)) == 1
     slow.send_signal(signal.SIGKILL)
     slow.wait(10)
-    assert len(list((runtime / "envhub").iterdir())) == 1
+    assert len(list((runtime / "rollouthub").iterdir())) == 1
     assert listed(live) == []
     assert "No hub of yours plays here" in live().stdout
-    assert list((runtime / "envhub").iterdir()) == []
+    assert list((runtime / "rollouthub").iterdir()) == []
 
 
 def check_suggestions(live: Live, one: str) -> None:

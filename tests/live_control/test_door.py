@@ -15,10 +15,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from envhub.live import broadcast, connection, door
-from envhub.live.door import MOST_CLIENTS
-from envhub.live.folder import LONGEST_PATH, choose_path, find_sockets, is_alive, socket_folders, why_unsafe
-from envhub.live.protocol import LONGEST_REQUEST
+from rollouthub.live import broadcast, connection, door
+from rollouthub.live.door import MOST_CLIENTS
+from rollouthub.live.folder import LONGEST_PATH, choose_path, find_sockets, is_alive, socket_folders, why_unsafe
+from rollouthub.live.protocol import LONGEST_REQUEST
 
 from .conftest import IS_ROOT, PATIENCE_SECONDS, Guest, Watch, until
 
@@ -62,7 +62,7 @@ LIST = b'{"id":1,"method":"list"}'
 async def test_socket_and_folder_are_the_users_alone_and_gone_with_the_run(watch: Watch, runtime: Path) -> None:
     async with watch(Guest()) as run:
         (path,) = run.sockets
-        assert path.parent == runtime / "envhub"
+        assert path.parent == runtime / "rollouthub"
         assert run.live.facts is not None
         assert path.stem == run.live.facts.run_id
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -312,7 +312,7 @@ def environ(runtime: Path) -> dict[str, str]:
 
 def test_without_a_runtime_folder_the_temporary_one_serves() -> None:
     (folder,) = socket_folders({})
-    assert folder.name == f"envhub-{os.geteuid()}"
+    assert folder.name == f"rollouthub-{os.geteuid()}"
     assert socket_folders({"XDG_RUNTIME_DIR": "not/absolute"}) == (folder,)
 
 
@@ -326,7 +326,7 @@ def test_a_name_too_long_is_shortened_and_two_stay_two(runtime: Path) -> None:
 
 @pytest.mark.parametrize("run_id", ["../../escape", "a/b", "", "x" * 300, "nul\0byte", "ünï"])
 def test_a_run_id_never_leads_out_of_the_folder(runtime: Path, run_id: str) -> None:
-    folder = runtime / "envhub"
+    folder = runtime / "rollouthub"
     assert choose_path((folder,), run_id).parent == folder
 
 
@@ -335,7 +335,7 @@ async def test_a_folder_too_deep_leaves_the_run_without_a_door_and_with_a_warnin
 ) -> None:
     deep = runtime / ("d" * 100)
     deep.mkdir()
-    use(monkeypatch, deep / "envhub")
+    use(monkeypatch, deep / "rollouthub")
     async with watch(Guest(is_open=True)) as run:
         await run.over.wait()
         assert "too long" in run.warnings[0]
@@ -373,7 +373,7 @@ def spoil(folder: Path, how: str) -> None:
 async def test_a_folder_that_is_not_the_users_alone_is_not_used(
     watch: Watch, runtime: Path, monkeypatch: pytest.MonkeyPatch, how: str, says: str
 ) -> None:
-    folder = runtime / "envhub"
+    folder = runtime / "rollouthub"
     spoil(folder, how)
     assert says in (why_unsafe(folder) or "")
     assert find_sockets((folder,)) == []
@@ -386,7 +386,7 @@ async def test_a_folder_that_is_not_the_users_alone_is_not_used(
 
 
 def test_what_killed_hubs_left_behind_is_removed_and_what_listens_stays(runtime: Path) -> None:
-    folder = runtime / "envhub"
+    folder = runtime / "rollouthub"
     folder.mkdir(mode=0o700)
     left, unfinished, fresh, note = (folder / name for name in ("left.sock", "old.new", "fresh.new", "note.sock"))
     with socket.socket(socket.AF_UNIX) as alive:
@@ -404,7 +404,7 @@ def test_what_killed_hubs_left_behind_is_removed_and_what_listens_stays(runtime:
 async def test_a_copy_of_a_run_in_flight_gets_a_door_of_its_own(watch: Watch, runtime: Path) -> None:
     async with watch(Guest()) as run:
         assert run.live.facts is not None
-        other = choose_path((runtime / "envhub",), run.live.facts.run_id)
+        other = choose_path((runtime / "rollouthub",), run.live.facts.run_id)
         assert other != run.sockets[0]
         assert is_alive(run.sockets[0])
 
@@ -429,7 +429,7 @@ with socket.socket(socket.AF_UNIX) as listener:
 
 
 def test_a_killed_hub_is_not_listed(runtime: Path) -> None:
-    folder = runtime / "envhub"
+    folder = runtime / "rollouthub"
     folder.mkdir(mode=0o700)
     with subprocess.Popen([sys.executable, "-c", LISTEN, str(folder / "x.sock")], stdout=subprocess.PIPE) as hub:
         assert hub.stdout is not None

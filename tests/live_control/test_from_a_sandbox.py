@@ -4,8 +4,8 @@ from typing import Literal
 
 import pytest
 
-from envhub.sandbox import SandboxSpec
-from envhub_sandboxes.process import process_provider
+from rollouthub.sandbox import SandboxSpec
+from rollouthub_sandboxes.process import process_provider
 
 from .conftest import IS_ROOT, Guest, Watch, until
 

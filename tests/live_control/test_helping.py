@@ -5,10 +5,10 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from envhub import AgentError, Message, ModelError, Outcome, Seat, Stop
-from envhub.errors import DoorError, UnknownNameError, UsageError
-from envhub.live.protocol import LONGEST_REQUEST
-from envhub.store import open_run
+from rollouthub import AgentError, Message, ModelError, Outcome, Seat, Stop
+from rollouthub.errors import DoorError, UnknownNameError, UsageError
+from rollouthub.live.protocol import LONGEST_REQUEST
+from rollouthub.store import open_run
 
 from .conftest import Guest, Watch, until
 

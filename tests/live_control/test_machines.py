@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import pytest
 from msgspec.structs import replace
 
-from envhub.cli.live_machines import machine_lines
-from envhub.engine.control import LiveRun
-from envhub.engine.stop import StopSignal
-from envhub.live.machines import machines, public
-from envhub.live.protocol import BackendView, RunView, SandboxesView, WorkerView
-from envhub.monitor.figures import Backend, SandboxLoad, Snapshot
-from envhub.monitor.usage import usage
+from rollouthub.cli.live_machines import machine_lines
+from rollouthub.engine.control import LiveRun
+from rollouthub.engine.stop import StopSignal
+from rollouthub.live.machines import machines, public
+from rollouthub.live.protocol import BackendView, RunView, SandboxesView, WorkerView
+from rollouthub.monitor.figures import Backend, SandboxLoad, Snapshot
+from rollouthub.monitor.usage import usage
 from tests.models.servers import mock_server
 
 from .conftest import Guest, Watch, until

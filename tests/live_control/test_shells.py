@@ -9,11 +9,11 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from envhub.cli.live_machines import shell_line
-from envhub.errors import HubError
-from envhub.live.client import LiveClient
-from envhub.live.protocol import ShownRollout
-from envhub_sandboxes.docker.engine import connect_engine
+from rollouthub.cli.live_machines import shell_line
+from rollouthub.errors import HubError
+from rollouthub.live.client import LiveClient
+from rollouthub.live.protocol import ShownRollout
+from rollouthub_sandboxes.docker.engine import connect_engine
 from tests.sandboxes.terminal import type_into
 
 from .conftest import Guest, Watch, Watched, until

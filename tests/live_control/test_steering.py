@@ -7,10 +7,10 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from envhub import Outcome, Rollout, Stop
-from envhub.engine.in_flight import InFlight
-from envhub.engine.play import Attempt
-from envhub.errors import DoorError, UnknownNameError, UsageError
+from rollouthub import Outcome, Rollout, Stop
+from rollouthub.engine.in_flight import InFlight
+from rollouthub.engine.play import Attempt
+from rollouthub.errors import DoorError, UnknownNameError, UsageError
 
 from .conftest import Guest, Watch, until
 

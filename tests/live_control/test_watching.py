@@ -8,12 +8,12 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub.live import client as live_client
-from envhub.live.broadcast import MOST_WAITING, Follower
-from envhub.live.client import LiveClient, choose_run, find_running
-from envhub.live.folder import socket_folders
-from envhub.live.protocol import Event
-from envhub.rollout import Rollout
+from rollouthub.live import client as live_client
+from rollouthub.live.broadcast import MOST_WAITING, Follower
+from rollouthub.live.client import LiveClient, choose_run, find_running
+from rollouthub.live.folder import socket_folders
+from rollouthub.live.protocol import Event
+from rollouthub.rollout import Rollout
 
 from .conftest import Guest, Watch, until
 from .hall import ANSWER, SECRET_WORD

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from envhub import Environment, Public, SandboxedConfig, SandboxSpec, Score, Secret, Submission, Task, tool
-from envhub.sandbox import MIB, Resources
+from rollouthub import Environment, Public, SandboxedConfig, SandboxSpec, Score, Secret, Submission, Task, tool
+from rollouthub.sandbox import MIB, Resources
 
 SPEC = SandboxSpec(resources=Resources(memory_bytes=128 * MIB, pids=64, disk_bytes=32 * MIB))
 

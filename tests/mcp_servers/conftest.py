@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from envhub import BadRow, Deadlines
-from envhub.environment import AnyEnvironment, EnvironmentConfig
-from envhub.hosting import InProcessHost
-from envhub.hosting.episode import HostedEpisode
-from envhub.hosting.sandboxes import open_provider
+from rollouthub import BadRow, Deadlines
+from rollouthub.environment import AnyEnvironment, EnvironmentConfig
+from rollouthub.hosting import InProcessHost
+from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.hosting.sandboxes import open_provider
 from tests.mcp_servers.containers import STAND_INS, Open, Player
 
 # The tests inside of tasks are for containers, not for this run.
 collect_ignore = ["harbor_tasks", "stand_ins"]
 
-PYTHON, DEBIAN = "envhub-test/python:3", "debian:bookworm-slim"
-PUBLISHED = "envhub-test/published:1"
+PYTHON, DEBIAN = "rollouthub-test/python:3", "debian:bookworm-slim"
+PUBLISHED = "rollouthub-test/published:1"
 IMAGES = (
     f'[from]\n"python:3*" = "{PYTHON}"\n"ubuntu:*" = "{DEBIAN}"\n'
     f'"swebench/*" = "{PUBLISHED}"\n"xingyaoww/*" = "{PUBLISHED}"\n'
@@ -33,7 +33,7 @@ IMAGES = (
 @contextmanager
 def one_at_a_time(what: str) -> Generator[None]:
     """Wait for who does the same in another process of the tests: an image that two build at once is made twice."""
-    with Path(tempfile.gettempdir(), f"envhub-test-{os.getuid()}-{what}.lock").open("a") as file:
+    with Path(tempfile.gettempdir(), f"rollouthub-test-{os.getuid()}-{what}.lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -66,7 +66,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 async def play(images: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Open]:
     """Opens an episode of a task of an environment, in containers."""
-    monkeypatch.setenv("ENVHUB_IMAGES", images)
+    monkeypatch.setenv("ROLLOUTHUB_IMAGES", images)
     async with open_provider("docker") as provider:
 
         @asynccontextmanager

@@ -9,9 +9,9 @@ from typing import Any
 
 from mcp_types import TextContent
 
-from envhub import Submission
-from envhub.hosting.episode import HostedEpisode
-from envhub.score import Score
+from rollouthub import Submission
+from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.score import Score
 
 TASKS = Path(__file__).parent / "harbor_tasks"
 STAND_INS = Path(__file__).parent / "stand_ins"

@@ -11,11 +11,11 @@ from typing import Any
 import tomli_w
 from mcp_types import CallToolResult, TextContent
 
-from envhub import Deadlines
-from envhub.hosting.episode import HostedEpisode
-from envhub.hosting.opening import configured, open_in_process
-from envhub.plugins import find_environment
-from envhub.protocols import EnvironmentHost
+from rollouthub import Deadlines
+from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.hosting.opening import configured, open_in_process
+from rollouthub.plugins import find_environment
+from rollouthub.protocols import EnvironmentHost
 
 SERVER = Path(__file__).with_name("foreign_server.py")
 CANARY = "canary-5d21"

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from mcp_types import CallToolResult, TextContent
 
-from envhub import Deadlines, Submission, ToolError
-from envhub.hosting import InProcessHost
-from envhub.hosting.episode import HostedEpisode
-from envhub.messages import assistant
-from envhub.protocols import TaskCard
-from envhub.task import BadRow
-from envhub_servers.arithmetic import Arithmetic, ArithmeticConfig
-from envhub_servers.arithmetic.answer import find_integer
-from envhub_servers.arithmetic.calculator import calculate
+from rollouthub import Deadlines, Submission, ToolError
+from rollouthub.hosting import InProcessHost
+from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.messages import assistant
+from rollouthub.protocols import TaskCard
+from rollouthub.task import BadRow
+from rollouthub_servers.arithmetic import Arithmetic, ArithmeticConfig
+from rollouthub_servers.arithmetic.answer import find_integer
+from rollouthub_servers.arithmetic.calculator import calculate
 
 
 def host(**settings: Any) -> InProcessHost:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from envhub.errors import HubError
-from envhub.hosting.sandboxes import open_provider
+from rollouthub.errors import HubError
+from rollouthub.hosting.sandboxes import open_provider
 from tests.mcp_servers.breaking import PROGRAMS, REPOSITORY_SCRIPTS, SCRIPTS
 from tests.mcp_servers.containers import STAND_INS
 from tests.mcp_servers.swe.test_swe import HIDDEN
@@ -33,7 +33,7 @@ def _figures(twin: str, plan: Mapping[str, Calls], folder: Path, words: Sequence
     files = [str(file) for file in (HERE / "biased_twin.py", place / "plan.json", agent)]
     settings = ["command=python3 biased_twin.py", f"files={json.dumps(files)}", "sandbox=none"]
     words = ["run", *words, "-a", "external", *(word for each in settings for word in ("--agent-set", each))]
-    code = "from envhub.cli.main import main; main()"
+    code = "from rollouthub.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-P", "-c", code, *words, "-o", str(place / "run"), "--json", "--quiet"],
         capture_output=True,
@@ -154,7 +154,7 @@ def test_none_of_many_ways_to_break_a_container_gains_anything(images: str, tmp_
 def test_who_breaks_the_container_of_a_repository_it_does_not_know_gains_nothing(
     images: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ENVHUB_IMAGES", images)
+    monkeypatch.setenv("ROLLOUTHUB_IMAGES", images)
     shutil.copytree(STAND_INS / "repository", tmp_path / "repository")
     ways = (*REPOSITORY_SCRIPTS, *SCRIPTS)
     rows: list[dict[str, Any]] = []

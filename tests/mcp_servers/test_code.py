@@ -9,16 +9,16 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import BadRow, Deadlines, Public, SandboxProvider, Secret, Submission, Task, VerifierError
-from envhub.errors import ConfigError
-from envhub.hosting import InProcessHost
-from envhub.hosting.host import source_digest
-from envhub.hosting.opening import open_in_process
-from envhub.hosting.sandboxes import open_provider
-from envhub.messages import assistant
-from envhub_servers import table
-from envhub_servers.code import Code, CodeConfig, CodeSecret, humaneval
-from envhub_servers.code.programs import CANDIDATE, EXAMINER, command
+from rollouthub import BadRow, Deadlines, Public, SandboxProvider, Secret, Submission, Task, VerifierError
+from rollouthub.errors import ConfigError
+from rollouthub.hosting import InProcessHost
+from rollouthub.hosting.host import source_digest
+from rollouthub.hosting.opening import open_in_process
+from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.messages import assistant
+from rollouthub_servers import table
+from rollouthub_servers.code import Code, CodeConfig, CodeSecret, humaneval
+from rollouthub_servers.code.programs import CANDIDATE, EXAMINER, command
 
 ROW = {
     "task_id": "T/0",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from envhub_servers.code.answer import find_program
+from rollouthub_servers.code.answer import find_program
 
 PROMPT = 'from math import pi\n\n\ndef area(r):\n    """Of a circle."""\n'
 WHOLE = "def area(r):\n    return pi * r ** 2\n"

@@ -8,13 +8,23 @@ from typing import Any, cast
 
 import pytest
 
-from envhub import Public, Sandbox, SandboxError, SandboxProvider, SandboxSpec, Secret, Submission, Task, VerifierError
-from envhub.errors import ConfigError, SandboxOverrun
-from envhub.hosting.sandboxes import open_sandboxes
-from envhub.sandbox import Program
-from envhub_servers.code import Code, CodeConfig, CodeSecret
-from envhub_servers.code.examination import Verdict, examine
-from envhub_servers.code.programs import SPEC
+from rollouthub import (
+    Public,
+    Sandbox,
+    SandboxError,
+    SandboxProvider,
+    SandboxSpec,
+    Secret,
+    Submission,
+    Task,
+    VerifierError,
+)
+from rollouthub.errors import ConfigError, SandboxOverrun
+from rollouthub.hosting.sandboxes import open_sandboxes
+from rollouthub.sandbox import Program
+from rollouthub_servers.code import Code, CodeConfig, CodeSecret
+from rollouthub_servers.code.examination import Verdict, examine
+from rollouthub_servers.code.programs import SPEC
 
 SECRET = 31415926
 TEST = f"""

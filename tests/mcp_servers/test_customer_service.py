@@ -15,18 +15,18 @@ import pytest
 from mcp_types import CallToolResult, TextContent
 from pydantic import JsonValue
 
-from envhub import BadRow, Deadlines, ModelError, Score, Submission, Task, ToolRequest
-from envhub.errors import ConfigError
-from envhub.hosting import InProcessHost
-from envhub.hosting.episode import HostedEpisode
-from envhub.messages import Message, assistant
-from envhub.models.config import ModelConfig
-from envhub.models.mock import MockModel
-from envhub.protocols import TaskCard
-from envhub_servers.customer_service import CustomerService, CustomerServiceConfig
-from envhub_servers.customer_service.case import KINDS, CaseSecret, make_case
-from envhub_servers.customer_service.database import REMOVED, changes
-from envhub_servers.customer_service.told import amounts_in, told_share
+from rollouthub import BadRow, Deadlines, ModelError, Score, Submission, Task, ToolRequest
+from rollouthub.errors import ConfigError
+from rollouthub.hosting import InProcessHost
+from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.messages import Message, assistant
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.mock import MockModel
+from rollouthub.protocols import TaskCard
+from rollouthub_servers.customer_service import CustomerService, CustomerServiceConfig
+from rollouthub_servers.customer_service.case import KINDS, CaseSecret, make_case
+from rollouthub_servers.customer_service.database import REMOVED, changes
+from rollouthub_servers.customer_service.told import amounts_in, told_share
 
 CANARY = "canary-51d0"
 
@@ -545,7 +545,7 @@ async def test_a_failed_user_model_is_the_models_fault() -> None:
 
 def test_a_run_whose_user_model_fails_is_unscored_after_its_retries(tmp_path: Path) -> None:
     arguments = ["run", "customer_service", "--limit", "2", "--set", "user=model", "--role", "user=mock/say?fail=1"]
-    command = [sys.executable, "-c", "from envhub.cli.main import main; main()", *arguments, "--json", "-o", "out"]
+    command = [sys.executable, "-c", "from rollouthub.cli.main import main; main()", *arguments, "--json", "-o", "out"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1, done.stderr
     summary = json.loads(done.stdout)

@@ -16,22 +16,22 @@ import pytest
 from mcp_types import CallToolResult
 from pydantic_core import PydanticSerializationError
 
-from envhub import BadRow, Deadlines, SandboxedConfig, Submission, Task
-from envhub.environment import AnyEnvironment
-from envhub.hosting import InProcessHost
-from envhub.hosting.episode import CLOSED, HostedEpisode
-from envhub.hosting.sandboxes import open_provider
-from envhub.messages import assistant
-from envhub.plugins import ENVIRONMENTS, find_environment, plugins
-from envhub.protocols import TaskCard
-from envhub_servers.arithmetic import Arithmetic, ArithmeticConfig
-from envhub_servers.code import Code, CodeConfig
-from envhub_servers.customer_service import CustomerService, CustomerServiceConfig
-from envhub_servers.math import MathConfig, MathProblems
-from envhub_servers.math.checker import close_workers
-from envhub_servers.reasoning_gym import ReasoningGym, ReasoningGymConfig, library
-from envhub_servers.swe import Swe, SweConfig
-from envhub_servers.terminal import Terminal, TerminalConfig
+from rollouthub import BadRow, Deadlines, SandboxedConfig, Submission, Task
+from rollouthub.environment import AnyEnvironment
+from rollouthub.hosting import InProcessHost
+from rollouthub.hosting.episode import CLOSED, HostedEpisode
+from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.messages import assistant
+from rollouthub.plugins import ENVIRONMENTS, find_environment, plugins
+from rollouthub.protocols import TaskCard
+from rollouthub_servers.arithmetic import Arithmetic, ArithmeticConfig
+from rollouthub_servers.code import Code, CodeConfig
+from rollouthub_servers.customer_service import CustomerService, CustomerServiceConfig
+from rollouthub_servers.math import MathConfig, MathProblems
+from rollouthub_servers.math.checker import close_workers
+from rollouthub_servers.reasoning_gym import ReasoningGym, ReasoningGymConfig, library
+from rollouthub_servers.swe import Swe, SweConfig
+from rollouthub_servers.terminal import Terminal, TerminalConfig
 from tests.mcp_servers.containers import STAND_INS, TASKS
 
 CANARY = "314159265358"
@@ -176,7 +176,7 @@ CONTAINED = (terminal, swe)
 @pytest.fixture(params=[*PLACES, terminal, pytest.param(swe, marks=pytest.mark.soak)], ids=lambda make: make.__name__)
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     if request.param in CONTAINED:
-        monkeypatch.setenv("ENVHUB_IMAGES", request.getfixturevalue("images"))
+        monkeypatch.setenv("ROLLOUTHUB_IMAGES", request.getfixturevalue("images"))
     return request.param(tmp_path)
 
 
@@ -227,7 +227,7 @@ MALFORMED: list[tuple[str, dict[str, Any]]] = [
         "bash",
         {"command": "env; cat /tests/* /solution/* /proc/*/environ; find / -xdev -name '*test*.sh' -o -name solve.sh"},
     ),
-    ("bash", {"command": "grep -rl hidden /testbed /tmp /.envhub; git -C /testbed log --all --oneline"}),
+    ("bash", {"command": "grep -rl hidden /testbed /tmp /.rollouthub; git -C /testbed log --all --oneline"}),
     ("read_file", {"path": "/tests/test.sh"}),
     ("list_files", {"path": "/solution", "recursive": True}),
     ("reveal", {}),

@@ -6,12 +6,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from envhub import Outcome
-from envhub.errors import ModelError
-from envhub.hosting import InProcessHost
-from envhub.hosting.sandboxes import open_provider
-from envhub.limits import Deadlines
-from envhub.protocols import EnvironmentHost, SeatAddress
+from rollouthub import Outcome
+from rollouthub.errors import ModelError
+from rollouthub.hosting import InProcessHost
+from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.limits import Deadlines
+from rollouthub.protocols import EnvironmentHost, SeatAddress
 from tests.gateway.outside import Desk, desk
 from tests.mcp_servers.test_leaks import (
     MALFORMED,

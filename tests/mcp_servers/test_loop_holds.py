@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from envhub import BadRow, Limits, Outcome, Sampling, Seat, Stop, ToolRequest
-from envhub.engine.item import Cast, Item
-from envhub.engine.play import Attempt
-from envhub.hosting.opening import configured, open_in_process
-from envhub.limits import Deadlines
-from envhub.messages import Message, assistant
-from envhub.plugins import find_environment
-from envhub.protocols import SeatAddress, TaskCard
-from envhub.rollout import AgentRef, EnvironmentRef, TaskRef
+from rollouthub import BadRow, Limits, Outcome, Sampling, Seat, Stop, ToolRequest
+from rollouthub.engine.item import Cast, Item
+from rollouthub.engine.play import Attempt
+from rollouthub.hosting.opening import configured, open_in_process
+from rollouthub.limits import Deadlines
+from rollouthub.messages import Message, assistant
+from rollouthub.plugins import find_environment
+from rollouthub.protocols import SeatAddress, TaskCard
+from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
 from tests.gateway.outside import desk
 from tests.loop_holds import SECONDS, SIZE, shortest_hold
 from tests.mcp_servers.foreign import hosted, make

@@ -9,14 +9,14 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import BadRow, Deadlines, Limits, Public, Secret, Submission, Task
-from envhub.errors import ConfigError, UnknownNameError
-from envhub.hosting import InProcessHost
-from envhub.messages import assistant
-from envhub.preset import Preset
-from envhub_servers import math as presets
-from envhub_servers.math import MathConfig, MathProblems
-from envhub_servers.math.checker import check, close_workers
+from rollouthub import BadRow, Deadlines, Limits, Public, Secret, Submission, Task
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.hosting import InProcessHost
+from rollouthub.messages import assistant
+from rollouthub.preset import Preset
+from rollouthub_servers import math as presets
+from rollouthub_servers.math import MathConfig, MathProblems
+from rollouthub_servers.math.checker import check, close_workers
 
 
 @pytest.fixture(scope="module", autouse=True)

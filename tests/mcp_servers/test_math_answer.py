@@ -1,8 +1,8 @@
 import pytest
 
-from envhub_servers.math.answer import MAX_ANSWER, find_answer
-from envhub_servers.math.normal import normal, plain, words
-from envhub_servers.math.reference import reference_answers
+from rollouthub_servers.math.answer import MAX_ANSWER, find_answer
+from rollouthub_servers.math.normal import normal, plain, words
+from rollouthub_servers.math.reference import reference_answers
 
 
 @pytest.mark.parametrize(

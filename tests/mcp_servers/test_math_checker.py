@@ -9,8 +9,8 @@ import anyio
 import psutil
 import pytest
 
-from envhub import VerifierError
-from envhub_servers.math.checker import MAX_WORKERS, Verdict, check, close_workers
+from rollouthub import VerifierError
+from rollouthub_servers.math.checker import MAX_WORKERS, Verdict, check, close_workers
 
 TOWER = "9^{9^{9}}"
 NEST = "{" * 1000 + "42" + "}" * 1000
@@ -36,7 +36,7 @@ def busy_child() -> psutil.Process | None:
 
 def is_checker(process: psutil.Process) -> bool:
     try:
-        return "envhub_servers.math.worker" in process.cmdline()
+        return "rollouthub_servers.math.worker" in process.cmdline()
     except psutil.Error:  # it has just ended
         return False
 
@@ -201,7 +201,7 @@ def test_checkers_do_not_outlive_a_killed_hub(tmp_path: Path) -> None:
     # Unguarded on purpose: a checker must not run the caller's script again.
     script.write_text(
         "import anyio, os\n"
-        "from envhub_servers.math.checker import check\n"
+        "from rollouthub_servers.math.checker import check\n"
         "anyio.run(lambda: check(['1'], '1'))\n"
         "print(os.getpid(), flush=True)\n"
         "input()\n"
@@ -222,5 +222,6 @@ def test_checkers_do_not_outlive_a_killed_hub(tmp_path: Path) -> None:
 def test_the_environment_is_light_to_import() -> None:
     heavy = "{'sympy', 'math_verify', 'pyarrow', 'datasets'}"
     subprocess.run(
-        [sys.executable, "-c", f"import sys, envhub_servers.math; assert not {heavy} & set(sys.modules)"], check=True
+        [sys.executable, "-c", f"import sys, rollouthub_servers.math; assert not {heavy} & set(sys.modules)"],
+        check=True,
     )

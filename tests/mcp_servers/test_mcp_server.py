@@ -11,14 +11,14 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import BadRow, Deadlines, Submission, TaskError
-from envhub.errors import ConfigError
-from envhub.hosting.opening import open_in_process
-from envhub.messages import assistant
-from envhub.plugins import find_environment
+from rollouthub import BadRow, Deadlines, Submission, TaskError
+from rollouthub.errors import ConfigError
+from rollouthub.hosting.opening import open_in_process
+from rollouthub.messages import assistant
+from rollouthub.plugins import find_environment
 from tests.mcp_servers.foreign import CANARY, SERVER, TASK, VERIFY, call, hosted, is_alive, make, opened, playing, text
 
-HUB = [sys.executable, "-c", "from envhub.cli.main import main; main()"]
+HUB = [sys.executable, "-c", "from rollouthub.cli.main import main; main()"]
 
 
 def run(folder: Path, *arguments: str) -> Any:
@@ -54,7 +54,15 @@ async def test_a_server_is_told_nothing_of_the_hub_or_the_answers(
     async with playing(file, seed=7) as episode:
         seen = json.loads(text(await call(episode, "look")))
     assert seen["env"]["MODE"] == "birds-7-one"
-    known = {"PATH", "LANG", "HOME", "TMPDIR", "MODE", "ENVHUB_EPISODE", "LC_CTYPE"}  # the last is Python's own doing
+    known = {
+        "PATH",
+        "LANG",
+        "HOME",
+        "TMPDIR",
+        "MODE",
+        "ROLLOUTHUB_EPISODE",
+        "LC_CTYPE",
+    }  # the last is Python's own doing
     assert set(seen["env"]) <= known
     assert seen["env"]["HOME"] != os.environ["HOME"]
     assert CANARY not in json.dumps(seen)
@@ -253,8 +261,8 @@ async def test_a_server_of_the_newer_protocol_is_spoken_to_in_it(tmp_path: Path)
 
 @pytest.fixture
 def image() -> str:
-    """A container image with `python3`, named by ENVHUB_TEST_IMAGE; skipped aloud where no engine has it."""
-    name = os.environ.get("ENVHUB_TEST_IMAGE", "python:3.11-slim")
+    """A container image with `python3`, named by ROLLOUTHUB_TEST_IMAGE; skipped aloud where no engine has it."""
+    name = os.environ.get("ROLLOUTHUB_TEST_IMAGE", "python:3.11-slim")
     try:
         asked = subprocess.run(["docker", "image", "inspect", name], capture_output=True, text=True, check=False)
     except OSError as error:
@@ -275,7 +283,7 @@ async def test_a_server_in_a_container_sees_its_scratch_folder_alone(tmp_path: P
         assert not (await call(episode, "notes_write", path="note.txt", text=CANARY)).is_error
         assert (await episode.verify(Submission())).reward == 1.0
     assert episode.faults == []
-    left = await anyio.run_process(["docker", "ps", "--all", "--quiet", "--filter", "label=envhub.episode"])
+    left = await anyio.run_process(["docker", "ps", "--all", "--quiet", "--filter", "label=rollouthub.episode"])
     assert left.stdout == b""
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import Submission
-from envhub.hosting.episode import BROKEN, CLOSED
+from rollouthub import Submission
+from rollouthub.hosting.episode import BROKEN, CLOSED
 from tests.mcp_servers.foreign import CANARY, call, hosted, make, opened, text
 
 QUICK: dict[str, Any] = {"call_seconds": 2, "stop_seconds": 0}

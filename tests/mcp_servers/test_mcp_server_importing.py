@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.importers import Identity
-from envhub.manifest import load_manifest
-from envhub_registry.bundle.bundle import build_bundle
-from envhub_registry.manifest import check_publishable
-from envhub_servers.mcp_server.importing.asked import Asked, said
-from envhub_servers.mcp_server.importing.folder import import_server
+from rollouthub.errors import ConfigError
+from rollouthub.importers import Identity
+from rollouthub.manifest import load_manifest
+from rollouthub_registry.bundle.bundle import build_bundle
+from rollouthub_registry.manifest import check_publishable
+from rollouthub_servers.mcp_server.importing.asked import Asked, said
+from rollouthub_servers.mcp_server.importing.folder import import_server
 from tests.cli.conftest import (
     Hub,
     hub,  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a fixture

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from envhub import Submission
+from rollouthub import Submission
 from tests.mcp_servers.foreign import call, hosted, make, opened, text
 
 pytestmark = pytest.mark.live
 
-FOREIGN = Path(os.environ.get("ENVHUB_FOREIGN", Path(__file__).parents[2] / ".ci" / "foreign"))
-HUB = [sys.executable, "-c", "from envhub.cli.main import main; main()"]
+FOREIGN = Path(os.environ.get("ROLLOUTHUB_FOREIGN", Path(__file__).parents[2] / ".ci" / "foreign"))
+HUB = [sys.executable, "-c", "from rollouthub.cli.main import main; main()"]
 
 LIBRARY = """
 import json, sqlite3, sys

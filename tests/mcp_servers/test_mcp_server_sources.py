@@ -13,8 +13,8 @@ import pytest
 import tomli_w
 from aiohttp import web
 
-from envhub import BadRow
-from envhub.errors import ConfigError
+from rollouthub import BadRow
+from rollouthub.errors import ConfigError
 from tests.mcp_servers.foreign import TASK, hosted, make
 
 ROWS = json.dumps(TASK | {"id": "far"}).encode() + b"\n"
@@ -25,7 +25,7 @@ DIGEST = hashlib.sha256(ROWS).hexdigest()
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where fetched files are kept, empty at first."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "envhub" / "tasks"
+    return tmp_path / "cache" / "rollouthub" / "tasks"
 
 
 class Elsewhere:

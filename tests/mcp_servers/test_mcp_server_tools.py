@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from mcp_types import CallToolResult, Icon, ImageContent, TextContent, Tool
 
-from envhub.errors import ConfigError, TaskError, ToolError
-from envhub.manifest import ServerSection
-from envhub_servers.mcp_server.results import bounded
-from envhub_servers.mcp_server.tool_list import pin
+from rollouthub.errors import ConfigError, TaskError, ToolError
+from rollouthub.manifest import ServerSection
+from rollouthub_servers.mcp_server.results import bounded
+from rollouthub_servers.mcp_server.tool_list import pin
 
 SERVER = ServerSection(command=("server",))
 

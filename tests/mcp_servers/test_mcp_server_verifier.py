@@ -8,10 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import Submission, VerifierError
-from envhub.hosting.episode import HostedEpisode
-from envhub.messages import assistant
-from envhub_servers.mcp_server.scratch import MAX_BYTES, snapshot
+from rollouthub import Submission, VerifierError
+from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.messages import assistant
+from rollouthub_servers.mcp_server.scratch import MAX_BYTES, snapshot
 from tests.mcp_servers.foreign import CANARY, TASK, call, is_alive, make, playing
 
 TELL = """

@@ -8,11 +8,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from envhub import Submission
-from envhub.errors import VerifierError
-from envhub_sandboxes.docker.engine import connect_engine
-from envhub_servers.swe import Swe
-from envhub_servers.terminal import Terminal, TerminalConfig
+from rollouthub import Submission
+from rollouthub.errors import VerifierError
+from rollouthub_sandboxes.docker.engine import connect_engine
+from rollouthub_servers.swe import Swe
+from rollouthub_servers.terminal import Terminal, TerminalConfig
 from tests.mcp_servers.containers import USES_UP_MEMORY, Open, Player
 from tests.mcp_servers.swe.test_swe import HIDDEN, rows
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from envhub import BadRow, Deadlines, Public, Secret, Submission, Task, VerifierError
-from envhub.errors import ConfigError
-from envhub.hosting import InProcessHost
-from envhub.messages import assistant
-from envhub_servers.reasoning_gym import Puzzle, ReasoningGym, ReasoningGymConfig, find_answer
-from envhub_servers.reasoning_gym.guard import is_plain_mathematics
-from envhub_servers.reasoning_gym.library import close_workers
+from rollouthub import BadRow, Deadlines, Public, Secret, Submission, Task, VerifierError
+from rollouthub.errors import ConfigError
+from rollouthub.hosting import InProcessHost
+from rollouthub.messages import assistant
+from rollouthub_servers.reasoning_gym import Puzzle, ReasoningGym, ReasoningGymConfig, find_answer
+from rollouthub_servers.reasoning_gym.guard import is_plain_mathematics
+from rollouthub_servers.reasoning_gym.library import close_workers
 
 if find_spec("reasoning_gym") is None:
     pytest.skip("the extra reasoning-gym is not installed", allow_module_level=True)
@@ -93,7 +93,7 @@ DRAWN = (*HASHED, "list_functions", "pool_matrix")
 
 def test_another_process_makes_the_same_tasks() -> None:
     code = (
-        "from envhub_servers.reasoning_gym import ReasoningGym, ReasoningGymConfig\n"
+        "from rollouthub_servers.reasoning_gym import ReasoningGym, ReasoningGymConfig\n"
         f"for split in {DRAWN}:\n"
         "    print(*(task.digest for task in ReasoningGym.tasks(ReasoningGymConfig(size=3), split, 7)))\n"
     )
@@ -259,7 +259,7 @@ async def test_a_hosted_episode_is_answered_through_submit() -> None:
 
 def test_the_library_stays_out_of_this_process() -> None:
     code = (
-        "import sys\nfrom envhub_servers.reasoning_gym import ReasoningGym, ReasoningGymConfig\n"
+        "import sys\nfrom rollouthub_servers.reasoning_gym import ReasoningGym, ReasoningGymConfig\n"
         "list(ReasoningGym.tasks(ReasoningGymConfig(size=1), 'chain_sum', 0))\n"
         "print([name for name in ('reasoning_gym', 'numpy', 'sympy') if name in sys.modules])"
     )

@@ -2,10 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 
-from envhub import Message, ModelReply
-from envhub.messages import ToolRequest
-from envhub.protocols import Model, ModelRequest
-from envhub.streaming import Delta, ReplyStream
+from rollouthub import Message, ModelReply
+from rollouthub.messages import ToolRequest
+from rollouthub.protocols import Model, ModelRequest
+from rollouthub.streaming import Delta, ReplyStream
 
 
 class Listener:

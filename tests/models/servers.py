@@ -9,13 +9,13 @@ import anyio
 import anyio.abc
 from aiohttp import web
 
-from envhub import Message, ModelRequest
-from envhub.messages import user
-from envhub.models.config import ModelConfig
-from envhub.models.direct import DirectModel, Endpoint, open_direct
-from envhub.models.mock import MockModel
-from envhub.models.mock_server import ModelServer
-from envhub.models.retry import Backoff
+from rollouthub import Message, ModelRequest
+from rollouthub.messages import user
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.direct import DirectModel, Endpoint, open_direct
+from rollouthub.models.mock import MockModel
+from rollouthub.models.mock_server import ModelServer
+from rollouthub.models.retry import Backoff
 
 AT_ONCE = Backoff(base_seconds=0.0)
 """Retries without waiting."""

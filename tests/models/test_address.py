@@ -2,8 +2,8 @@
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.models.address import is_loopback, normal_base_url
+from rollouthub.errors import ConfigError
+from rollouthub.models.address import is_loopback, normal_base_url
 
 
 @pytest.mark.parametrize(

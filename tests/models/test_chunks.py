@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from envhub import ModelReply
-from envhub.messages import ToolRequest
-from envhub.models.answer import BadAnswer, as_reply
-from envhub.models.chunks import Assembly, parse_chunk
+from rollouthub import ModelReply
+from rollouthub.messages import ToolRequest
+from rollouthub.models.answer import BadAnswer, as_reply
+from rollouthub.models.chunks import Assembly, parse_chunk
 from tests.models.listening import Listener
 from tests.models.servers import chunk
 

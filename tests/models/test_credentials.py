@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import CredentialError
-from envhub.models.credentials import Credentials, load_credentials
+from rollouthub.errors import CredentialError
+from rollouthub.models.credentials import Credentials, load_credentials
 
 KEY = "hush-hush-hush"
 

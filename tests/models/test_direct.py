@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from mcp_types import Tool
 
-from envhub import Media, Message, ModelError, Sampling
-from envhub.errors import ContextLimitError
-from envhub.messages import assistant, user
-from envhub.packed import Float32s, Int32s
-from envhub.rollout import Usage
+from rollouthub import Media, Message, ModelError, Sampling
+from rollouthub.errors import ContextLimitError
+from rollouthub.messages import assistant, user
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.rollout import Usage
 from tests.models.servers import Script, ask, body, direct, mock_server, raw_server, say, text
 
 CALCULATE = Tool(

@@ -6,9 +6,9 @@ import anyio
 import pytest
 from aiohttp import web
 
-from envhub import ModelError
-from envhub.messages import assistant, user
-from envhub.models.retry import Backoff
+from rollouthub import ModelError
+from rollouthub.messages import assistant, user
+from rollouthub.models.retry import Backoff
 from tests.models.servers import Script, ask, body, direct, mock_server, raw_server, say
 
 GOOD = b'{"choices":[{"message":{"content":"hi"}}]}'

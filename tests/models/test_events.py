@@ -2,7 +2,7 @@
 
 import pytest
 
-from envhub.models.events import EventReader
+from rollouthub.models.events import EventReader
 
 STREAM = (
     ": keep-alive\n\n"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import anyio
 
-from envhub.models.config import ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.models.registered import Registration, ServerRow, prepare_folder, registry_folder, write_registration
-from envhub.models.resolve import open_model
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.registered import Registration, ServerRow, prepare_folder, registry_folder, write_registration
+from rollouthub.models.resolve import open_model
 from tests.models.servers import ask, mock_server
 
 MODEL = ModelConfig(name="hosted_vllm/served")

@@ -6,12 +6,12 @@ from tempfile import mkdtemp
 
 import pytest
 
-from envhub.engine.plan import make_plan
-from envhub.engine.request import RunRequest
-from envhub.engine.run import collect
-from envhub.engine.stop import StopSignal
-from envhub.models.credentials import Credentials
-from envhub.observe.overhead_cell import Count
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run import collect
+from rollouthub.engine.stop import StopSignal
+from rollouthub.models.credentials import Credentials
+from rollouthub.observe.overhead_cell import Count
 from tests.loop_holds import SECONDS, SIZE, shortest_hold
 
 from .servers import raw_server

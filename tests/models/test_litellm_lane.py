@@ -11,18 +11,18 @@ import pytest
 from aiohttp import web
 from mcp_types import Tool
 
-from envhub import Message, ModelError, Sampling
-from envhub.errors import ConfigError, ContextLimitError, CredentialError, UsageError
-from envhub.messages import user
-from envhub.models.config import ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.models.litellm_lane import LitellmModel
-from envhub.models.litellm_package import load_litellm
-from envhub.models.preflight import preflight
-from envhub.models.resolve import open_lane
-from envhub.protocols import ModelReply
-from envhub.rollout import Usage
-from envhub.tracing import TRACEPARENT
+from rollouthub import Message, ModelError, Sampling
+from rollouthub.errors import ConfigError, ContextLimitError, CredentialError, UsageError
+from rollouthub.messages import user
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.litellm_lane import LitellmModel
+from rollouthub.models.litellm_package import load_litellm
+from rollouthub.models.preflight import preflight
+from rollouthub.models.resolve import open_lane
+from rollouthub.protocols import ModelReply
+from rollouthub.rollout import Usage
+from rollouthub.tracing import TRACEPARENT
 from tests.models.listening import hear
 from tests.models.servers import Handler, Script, ask, body, chunk, mock_server, say, serving, streaming
 

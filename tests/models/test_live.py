@@ -1,4 +1,4 @@
-"""Both lanes against a real vLLM, where ENVHUB_VLLM_URL names one."""
+"""Both lanes against a real vLLM, where ROLLOUTHUB_VLLM_URL names one."""
 
 import os
 from collections.abc import AsyncGenerator
@@ -8,15 +8,15 @@ import msgspec
 import pytest
 from mcp_types import Tool
 
-from envhub import Message, ModelReply, Sampling
-from envhub.errors import ContextLimitError
-from envhub.messages import user
-from envhub.models.config import Lane, ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.models.direct import DirectModel
-from envhub.models.preflight import preflight
-from envhub.models.resolve import open_lane, open_model
-from envhub.protocols import Model
+from rollouthub import Message, ModelReply, Sampling
+from rollouthub.errors import ContextLimitError
+from rollouthub.messages import user
+from rollouthub.models.config import Lane, ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.direct import DirectModel
+from rollouthub.models.preflight import preflight
+from rollouthub.models.resolve import open_lane, open_model
+from rollouthub.protocols import Model
 from tests.models.listening import hear
 from tests.models.servers import ask
 
@@ -41,9 +41,9 @@ ADD = Tool(
 @asynccontextmanager
 async def live(lane: Lane) -> AsyncGenerator[Model]:
     """The first model the server lists."""
-    url = os.environ.get("ENVHUB_VLLM_URL")
+    url = os.environ.get("ROLLOUTHUB_VLLM_URL")
     if not url:
-        pytest.skip("ENVHUB_VLLM_URL names no vLLM server")
+        pytest.skip("ROLLOUTHUB_VLLM_URL names no vLLM server")
     credentials = Credentials(os.environ)
     sampling = Sampling(max_tokens=64, temperature=0.0)
     config = ModelConfig(name="hosted_vllm/any", base_url=url, sampling=sampling)

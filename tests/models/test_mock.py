@@ -7,12 +7,12 @@ import anyio
 import pytest
 from mcp_types import Tool
 
-from envhub import Message, ModelError, Sampling
-from envhub.errors import ConfigError, ContextLimitError
-from envhub.messages import assistant, user
-from envhub.models.config import ModelConfig
-from envhub.models.mock import MockModel
-from envhub.models.mock_minds import expression, fill_arguments
+from rollouthub import Message, ModelError, Sampling
+from rollouthub.errors import ConfigError, ContextLimitError
+from rollouthub.messages import assistant, user
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.mock import MockModel
+from rollouthub.models.mock_minds import expression, fill_arguments
 from tests.models.servers import ask
 
 SUBMIT = Tool(name="submit", input_schema={"type": "object", "properties": {"answer": {"type": "string"}}})

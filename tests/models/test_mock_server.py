@@ -9,11 +9,11 @@ import anyio
 import pytest
 from mcp_types import Tool
 
-from envhub import Message, Model, ModelReply, Sampling
-from envhub.messages import system, user
-from envhub.models.config import ModelConfig
-from envhub.models.mock import MockModel
-from envhub.models.mock_server import serve_mock
+from rollouthub import Message, Model, ModelReply, Sampling
+from rollouthub.messages import system, user
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.mock import MockModel
+from rollouthub.models.mock_server import serve_mock
 from tests.models.servers import ask, direct, mock_server
 
 CALCULATE: dict[str, Any] = {

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from envhub.errors import ConfigError, CredentialError
-from envhub.models.config import ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.models.litellm_package import load_litellm
-from envhub.models.naming import WIRE, identify, split_name
-from envhub.models.resolve import open_model
+from rollouthub.errors import ConfigError, CredentialError
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.litellm_package import load_litellm
+from rollouthub.models.naming import WIRE, identify, split_name
+from rollouthub.models.resolve import open_model
 
 NONE = Credentials()
 
@@ -47,9 +47,9 @@ async def test_our_table_has_litellms_variables(litellm: Any, monkeypatch: pytes
 def test_the_direct_lane_needs_no_litellm() -> None:
     code = """
 import sys, anyio
-from envhub.models.config import ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.models.resolve import open_model
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.resolve import open_model
 async def main():
     for name in ("hosted_vllm/x", "openai/gpt-4o-mini", "mock/echo"):
         url = None if name == "mock/echo" else "http://127.0.0.1:9"
@@ -133,10 +133,10 @@ async def test_missing_credentials_are_named_before_the_run(name: str, named: st
 def test_what_is_known_at_a_glance_is_said_without_importing_litellm(name: str, said: str) -> None:
     code = f"""
 import sys, anyio
-from envhub.errors import UsageError
-from envhub.models.config import ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.models.resolve import open_model
+from rollouthub.errors import UsageError
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.resolve import open_model
 
 async def main():
     try:
@@ -173,7 +173,7 @@ async def test_credentials_of_the_cloud_keep_their_names() -> None:
 @pytest.mark.parametrize("name", ["anthropic/claude-sonnet-4-5", "openai/gpt-4o-mini", "gpt-4o-mini"])
 async def test_without_litellm_its_models_say_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "litellm", None)
-    with pytest.raises(ConfigError, match=r"pip install 'envhub\[litellm\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'rollouthub\[litellm\]'"):
         async with open_model(ModelConfig(name=name), Credentials({"OPENAI_API_KEY": "k" * 8})):
             pass
 

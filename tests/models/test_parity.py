@@ -10,14 +10,14 @@ from aiohttp import web
 from mcp_types import Tool
 from multidict import CIMultiDict
 
-from envhub import Media, Message, ModelError, ModelReply, ModelRequest, Sampling
-from envhub.errors import ContextLimitError
-from envhub.messages import user
-from envhub.models.config import Lane, ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.models.resolve import open_lane
-from envhub.packed import Float32s, Int32s
-from envhub.protocols import Model
+from rollouthub import Media, Message, ModelError, ModelReply, ModelRequest, Sampling
+from rollouthub.errors import ContextLimitError
+from rollouthub.messages import user
+from rollouthub.models.config import Lane, ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.resolve import open_lane
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.protocols import Model
 from tests.models.servers import Script, ask, body, mock_server, raw_server, say, text
 
 LANES: tuple[Lane, ...] = ("direct", "litellm")

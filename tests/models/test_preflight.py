@@ -7,13 +7,13 @@ import anyio
 import pytest
 from aiohttp import web
 
-from envhub import Sampling
-from envhub.errors import ConfigError, CredentialError, UsageError
-from envhub.models.config import ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.models.mock import MockModel
-from envhub.models.preflight import ParticularModel, preflight
-from envhub.models.resolve import open_lane, open_model
+from rollouthub import Sampling
+from rollouthub.errors import ConfigError, CredentialError, UsageError
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.mock import MockModel
+from rollouthub.models.preflight import ParticularModel, preflight
+from rollouthub.models.resolve import open_lane, open_model
 from tests.models.servers import direct, mock_server, raw_server, serving
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from envhub.models.config import ModelConfig
-from envhub.models.litellm_package import load_litellm
-from envhub.models.prices import Price, find_price
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.litellm_package import load_litellm
+from rollouthub.models.prices import Price, find_price
 
 OPENAI = "https://api.openai.com/v1"
 

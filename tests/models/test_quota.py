@@ -2,7 +2,7 @@
 
 import pytest
 
-from envhub.models.quota import Allowance, Quota, parse_quota
+from rollouthub.models.quota import Allowance, Quota, parse_quota
 
 
 def test_headers_of_the_openai_wire_are_read() -> None:

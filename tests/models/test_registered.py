@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.models.config import ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.models.registered import (
+from rollouthub.errors import ConfigError
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.registered import (
     Registration,
     ServerRow,
     found_servers,
@@ -20,7 +20,7 @@ from envhub.models.registered import (
     remove_registration,
     write_registration,
 )
-from envhub.models.resolve import addressed
+from rollouthub.models.resolve import addressed
 
 MODEL = ModelConfig(name="hosted_vllm/org/small")
 

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from envhub import Sampling
-from envhub.errors import ConfigError, CredentialError, UnknownNameError
-from envhub.messages import assistant
-from envhub.models.config import Lane, ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.models.endpoint import Endpoint
-from envhub.models.resolve import addressed, choose_lane, find_endpoint, needs_router, open_lane, open_model
+from rollouthub import Sampling
+from rollouthub.errors import ConfigError, CredentialError, UnknownNameError
+from rollouthub.messages import assistant
+from rollouthub.models.config import Lane, ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.endpoint import Endpoint
+from rollouthub.models.resolve import addressed, choose_lane, find_endpoint, needs_router, open_lane, open_model
 from tests.models.servers import ask, mock_server
 
 NONE = Credentials()

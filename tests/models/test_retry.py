@@ -1,7 +1,7 @@
 """Back-off and `Retry-After`."""
 
-from envhub.errors import ContextLimitError
-from envhub.models.retry import Backoff, TryFailed, parse_retry_after, trimmed
+from rollouthub.errors import ContextLimitError
+from rollouthub.models.retry import Backoff, TryFailed, parse_retry_after, trimmed
 
 
 def test_waits_double_up_to_the_cap() -> None:

@@ -6,15 +6,15 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from envhub import Message, Model, ModelReply, ModelRequest, Sampling
-from envhub.errors import BudgetError, ContextLimitError, ModelError
-from envhub.messages import Media, Text, user
-from envhub.models.config import ModelConfig
-from envhub.models.direct import Endpoint, open_direct
-from envhub.models.retry import StreamCut
-from envhub.models.serving import serve_roles
-from envhub.rollout import Usage
-from envhub.streaming import Delta
+from rollouthub import Message, Model, ModelReply, ModelRequest, Sampling
+from rollouthub.errors import BudgetError, ContextLimitError, ModelError
+from rollouthub.messages import Media, Text, user
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.direct import Endpoint, open_direct
+from rollouthub.models.retry import StreamCut
+from rollouthub.models.serving import serve_roles
+from rollouthub.rollout import Usage
+from rollouthub.streaming import Delta
 from tests.models.listening import Listener, hear
 
 

@@ -11,16 +11,16 @@ import pytest
 from aiohttp import web
 from mcp_types import Tool
 
-from envhub import Message, ModelError, Sampling
-from envhub.errors import ContextLimitError
-from envhub.messages import assistant, user
-from envhub.models import direct as lane
-from envhub.models.config import ModelConfig
-from envhub.models.mock import MockModel
-from envhub.models.retry import StreamCut
-from envhub.packed import Float32s, Int32s
-from envhub.rollout import Usage
-from envhub.streaming import Delta
+from rollouthub import Message, ModelError, Sampling
+from rollouthub.errors import ContextLimitError
+from rollouthub.messages import assistant, user
+from rollouthub.models import direct as lane
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.mock import MockModel
+from rollouthub.models.retry import StreamCut
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.rollout import Usage
+from rollouthub.streaming import Delta
 from tests.models.listening import Listener, hear, streamed
 from tests.models.servers import (
     DONE,

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from mcp_types import Tool
 
-from envhub import Media, Message, ModelError, Text, ToolRequest
-from envhub.messages import assistant, system, user
-from envhub.models.wire import ToolSchemas, WireMessage, WireTool, decode_tools, encode_tools, from_wire, to_wire
+from rollouthub import Media, Message, ModelError, Text, ToolRequest
+from rollouthub.messages import assistant, system, user
+from rollouthub.models.wire import ToolSchemas, WireMessage, WireTool, decode_tools, encode_tools, from_wire, to_wire
 
 PICTURE = Media(digest="sha256:" + "0" * 64, mime_type="image/png")
 

@@ -14,13 +14,13 @@ from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from envhub import Agent, Rollout
-from envhub.engine.control import LiveRun
-from envhub.engine.plan import make_plan
-from envhub.engine.request import RunRequest
-from envhub.engine.run import Observer, collect
-from envhub.engine.stop import StopSignal
-from envhub.models.credentials import Credentials
+from rollouthub import Agent, Rollout
+from rollouthub.engine.control import LiveRun
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run import Observer, collect
+from rollouthub.engine.stop import StopSignal
+from rollouthub.models.credentials import Credentials
 from tests.models.servers import serving
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from envhub.monitor.exposition import RunFigures
-from envhub.monitor.figures import (
+from rollouthub.monitor.exposition import RunFigures
+from rollouthub.monitor.figures import (
     Backend,
     Gpu,
     ModelLoad,
@@ -16,7 +16,7 @@ from envhub.monitor.figures import (
     decode,
     encode,
 )
-from envhub.rollout import Outcome
+from rollouthub.rollout import Outcome
 from tests.monitor.records import record
 
 

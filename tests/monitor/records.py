@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from envhub import Rollout
-from envhub.messages import assistant
-from envhub.rollout import AgentRef, EnvironmentRef, Fault, Outcome, Stop, TaskRef, Timings, Turn, Usage
-from envhub.score import Score
+from rollouthub import Rollout
+from rollouthub.messages import assistant
+from rollouthub.rollout import AgentRef, EnvironmentRef, Fault, Outcome, Stop, TaskRef, Timings, Turn, Usage
+from rollouthub.score import Score
 
 _BOUNDARY = {
     Outcome.AGENT_FAILED: "agent",

@@ -8,11 +8,11 @@ import aiohttp
 import anyio
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.models.credentials import Credentials
-from envhub.monitor.collector import FAREWELL_SECONDS, MOST_WAITING, Delivery, traces_headers, traces_url
-from envhub.monitor.spans import Span
-from envhub.monitor.tracer import open_tracer
+from rollouthub.errors import ConfigError
+from rollouthub.models.credentials import Credentials
+from rollouthub.monitor.collector import FAREWELL_SECONDS, MOST_WAITING, Delivery, traces_headers, traces_url
+from rollouthub.monitor.spans import Span
+from rollouthub.monitor.tracer import open_tracer
 from tests.monitor.collectors import Collector, hanging, play, until
 
 CLOSED = "http://127.0.0.1:9"

@@ -7,10 +7,10 @@ import aiohttp
 import anyio
 import pytest
 
-from envhub.engine.request import RunRequest
-from envhub.gateway.service.opening import visitors_plan
-from envhub.gateway.service.serving import HubOrder, HubReady, serve_hub
-from envhub.models.credentials import Credentials
+from rollouthub.engine.request import RunRequest
+from rollouthub.gateway.service.opening import visitors_plan
+from rollouthub.gateway.service.serving import HubOrder, HubReady, serve_hub
+from rollouthub.models.credentials import Credentials
 from tests.cli.conftest import Hub
 from tests.cli.conftest import hub as hub
 from tests.monitor.collectors import until
@@ -61,11 +61,11 @@ async def test_a_hub_that_serves_says_where_its_metrics_are_and_counts_visits(tm
             async with session.post("http://hub/v1/episodes", json={"environment": "arithmetic"}) as response:
                 opened = await response.json()
                 assert response.status == 200, opened
-            assert 'envhub_episodes_in_flight{state="setup"}' in await metrics()
+            assert 'rollouthub_episodes_in_flight{state="setup"}' in await metrics()
             async with session.post(f"http://hub/v1/episodes/{opened['id']}/verify", json={}) as response:
                 assert response.status == 200, await response.text()
         after = await metrics()
         leave.set()
-    assert 'envhub_rollouts_total{environment="arithmetic",kind="scored",outcome="scored"} 1.0' in after
-    assert "envhub_run_planned" not in after
+    assert 'rollouthub_rollouts_total{environment="arithmetic",kind="scored",outcome="scored"} 1.0' in after
+    assert "rollouthub_run_planned" not in after
     await until(lambda: not Path(f"{tmp_path}/c.sock").exists())

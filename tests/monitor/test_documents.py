@@ -12,8 +12,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from envhub.monitor.catalogue import METRICS, table
-from envhub.monitor.exposition import expose
+from rollouthub.monitor.catalogue import METRICS, table
+from rollouthub.monitor.exposition import expose
 from tests.monitor.full import full
 from tests.monitor.promql import parse
 
@@ -72,7 +72,7 @@ def test_an_expression_speaks_of_metrics_and_labels_there_are(expression: str) -
 def test_every_metric_is_on_the_dashboard() -> None:
     said = json.dumps(dashboard())
     missing = [metric.name for metric in METRICS if metric.name not in said]
-    assert missing == ["envhub_run_bad_rows"]
+    assert missing == ["rollouthub_run_bad_rows"]
 
 
 def test_the_dashboard_can_be_imported_and_nothing_overlaps() -> None:
@@ -103,7 +103,7 @@ def test_alerts_say_how_bad_it_is_and_what_it_is() -> None:
 
 
 def test_the_pages_table_is_that_of_the_metrics() -> None:
-    assert table() in (DOCS / "monitoring.md").read_text(), "put envhub.monitor.catalogue.table() into the page"
+    assert table() in (DOCS / "monitoring.md").read_text(), "put rollouthub.monitor.catalogue.table() into the page"
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import aiohttp
 import anyio
 import pytest
 
-from envhub.engine.control import LiveRun
-from envhub.engine.stop import StopSignal
-from envhub.errors import ConfigError
-from envhub.monitor.endpoint import metrics_address, monitored
-from envhub.monitor.run_monitor import RunMonitor
+from rollouthub.engine.control import LiveRun
+from rollouthub.engine.stop import StopSignal
+from rollouthub.errors import ConfigError
+from rollouthub.monitor.endpoint import metrics_address, monitored
+from rollouthub.monitor.run_monitor import RunMonitor
 from tests.models.servers import mock_server
 from tests.monitor.collectors import Silent, play, until
 
@@ -46,14 +46,14 @@ async def test_a_run_is_seen_while_it_plays_and_gone_when_it_is_over(tmp_path: P
             await play(tmp_path / "run", observer=monitor, live=live, **asked)
         seen.append((await get(monitor.url))[1])
     during, after = seen
-    assert 'envhub_episodes_in_flight{state="model"} 4.0' in during
-    assert f'envhub_backend_in_flight{{backend="{base}",model="hosted_vllm/served"}} 4.0' in during
-    assert "envhub_pool_concurrency 4.0" in during
-    assert "envhub_queue_length 4.0" in during
-    assert "envhub_run_planned 8.0" in during
-    assert 'envhub_rollouts_total{environment="arithmetic",kind="scored",outcome="scored"} 8.0' in after
-    assert "envhub_store_records_total 8.0" in after
-    assert 'envhub_pass_rate{environment="arithmetic"} 1.0' in after
+    assert 'rollouthub_episodes_in_flight{state="model"} 4.0' in during
+    assert f'rollouthub_backend_in_flight{{backend="{base}",model="hosted_vllm/served"}} 4.0' in during
+    assert "rollouthub_pool_concurrency 4.0" in during
+    assert "rollouthub_queue_length 4.0" in during
+    assert "rollouthub_run_planned 8.0" in during
+    assert 'rollouthub_rollouts_total{environment="arithmetic",kind="scored",outcome="scored"} 8.0' in after
+    assert "rollouthub_store_records_total 8.0" in after
+    assert 'rollouthub_pass_rate{environment="arithmetic"} 1.0' in after
     with pytest.raises(aiohttp.ClientConnectorError):
         await get(monitor.url)
 

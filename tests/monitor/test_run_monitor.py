@@ -3,15 +3,15 @@
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from envhub.engine.control import LiveRun, RunFacts, RunParts
-from envhub.engine.feed import Retrying
-from envhub.engine.item import Item
-from envhub.engine.pool import Sink
-from envhub.engine.stop import StopSignal
-from envhub.monitor.figures import Snapshot, decode, encode
-from envhub.monitor.run_monitor import RunMonitor
-from envhub.monitor.snapshot import take_snapshot
-from envhub.store import open_writer
+from rollouthub.engine.control import LiveRun, RunFacts, RunParts
+from rollouthub.engine.feed import Retrying
+from rollouthub.engine.item import Item
+from rollouthub.engine.pool import Sink
+from rollouthub.engine.stop import StopSignal
+from rollouthub.monitor.figures import Snapshot, decode, encode
+from rollouthub.monitor.run_monitor import RunMonitor
+from rollouthub.monitor.snapshot import take_snapshot
+from rollouthub.store import open_writer
 from tests.monitor.collectors import Silent
 from tests.monitor.records import record
 

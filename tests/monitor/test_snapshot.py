@@ -7,23 +7,23 @@ from pathlib import Path
 import anyio
 import pytest
 
-from envhub import SandboxedConfig, SandboxError, SandboxSpec
-from envhub.errors import ConfigError
-from envhub.hosting import InProcessHost
-from envhub.hosting.opening import open_in_process
-from envhub.hosting.sandboxes import CountedSandboxes
-from envhub.messages import user
-from envhub.models.config import ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.models.resolve import open_model
-from envhub.monitor.figures import SandboxLoad, decode, encode
-from envhub.monitor.gpu import Gpus
-from envhub.monitor.lag import PERIOD_SECONDS, LoopLag
-from envhub.monitor.snapshot import take_snapshot
-from envhub.monitor.usage import usage
-from envhub.protocols import ModelRequest
-from envhub.sandbox import Sandbox
-from envhub.sandbox import Snapshot as Files
+from rollouthub import SandboxedConfig, SandboxError, SandboxSpec
+from rollouthub.errors import ConfigError
+from rollouthub.hosting import InProcessHost
+from rollouthub.hosting.opening import open_in_process
+from rollouthub.hosting.sandboxes import CountedSandboxes
+from rollouthub.messages import user
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.resolve import open_model
+from rollouthub.monitor.figures import SandboxLoad, decode, encode
+from rollouthub.monitor.gpu import Gpus
+from rollouthub.monitor.lag import PERIOD_SECONDS, LoopLag
+from rollouthub.monitor.snapshot import take_snapshot
+from rollouthub.monitor.usage import usage
+from rollouthub.protocols import ModelRequest
+from rollouthub.sandbox import Sandbox
+from rollouthub.sandbox import Snapshot as Files
 from tests.hosting.test_episode_sandbox import Yard, break_sandboxes
 from tests.hosting.worlds import World
 from tests.models.servers import mock_server

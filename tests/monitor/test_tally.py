@@ -5,10 +5,10 @@ import random
 import msgspec
 import pytest
 
-from envhub.monitor.histogram import STAGE_BOUNDS, empty
-from envhub.monitor.tally import MOST_ENVIRONMENTS, MOST_ROLES, OTHER, WINDOW, Tally
-from envhub.rollout import Outcome
-from envhub.score import ModelCall
+from rollouthub.monitor.histogram import STAGE_BOUNDS, empty
+from rollouthub.monitor.tally import MOST_ENVIRONMENTS, MOST_ROLES, OTHER, WINDOW, Tally
+from rollouthub.rollout import Outcome
+from rollouthub.score import ModelCall
 from tests.monitor.records import record
 
 

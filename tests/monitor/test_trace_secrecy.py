@@ -12,14 +12,26 @@ from aiohttp import web
 from opentelemetry import trace
 from pydantic import JsonValue
 
-from envhub import Environment, EnvironmentConfig, Message, Public, Score, Seat, Secret, Stop, Submission, Task, tool
-from envhub.errors import VerifierError
-from envhub.hosting import InProcessHost
-from envhub.hosting.launch import TOKEN_VARIABLE
-from envhub.messages import ToolRequest, assistant
-from envhub.protocols import SeatAddress
-from envhub.serving.serve import Service, serving_host
-from envhub.tracing import TRACEPARENT
+from rollouthub import (
+    Environment,
+    EnvironmentConfig,
+    Message,
+    Public,
+    Score,
+    Seat,
+    Secret,
+    Stop,
+    Submission,
+    Task,
+    tool,
+)
+from rollouthub.errors import VerifierError
+from rollouthub.hosting import InProcessHost
+from rollouthub.hosting.launch import TOKEN_VARIABLE
+from rollouthub.messages import ToolRequest, assistant
+from rollouthub.protocols import SeatAddress
+from rollouthub.serving.serve import Service, serving_host
+from rollouthub.tracing import TRACEPARENT
 from tests.models.servers import Script, say, serving
 from tests.monitor.collectors import Collector, play
 from tests.ports import free_port

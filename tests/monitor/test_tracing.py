@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from envhub.hosting.launch import TOKEN_VARIABLE
-from envhub.hosting.opening import open_in_process
-from envhub.plugins import find_environment
-from envhub.serving.serve import Service, serving_host
+from rollouthub.hosting.launch import TOKEN_VARIABLE
+from rollouthub.hosting.opening import open_in_process
+from rollouthub.plugins import find_environment
+from rollouthub.serving.serve import Service, serving_host
 from tests.models.servers import Script, say
 from tests.monitor.collectors import Collector, attributes, play, trace_of
 
@@ -30,8 +30,8 @@ async def test_a_rollout_is_a_tree_of_its_stages_and_calls(tmp_path: Path) -> No
         "execute_tool calculate",
     ]
     said = attributes(root)
-    assert said["envhub.rollout.id"] == rollout.rollout_id
-    assert (said["envhub.outcome"], said["envhub.reward"], said["envhub.passed"]) == ("scored", 1.0, True)
+    assert said["rollouthub.rollout.id"] == rollout.rollout_id
+    assert (said["rollouthub.outcome"], said["rollouthub.reward"], said["rollouthub.passed"]) == ("scored", 1.0, True)
     assert root.end_time_unix_nano - root.start_time_unix_nano == pytest.approx(rollout.timings.total * 1e9, rel=0.01)
 
 
@@ -76,8 +76,8 @@ async def test_a_failed_call_is_a_span_that_says_the_kind_of_error_alone(tmp_pat
         await play(tmp_path / "run", model="mock/solver?fail=1", traces=url, retries={"infrastructure": 0})
     (root,), (chat,) = collector.named("rollout arithmetic"), collector.named("chat mock/solver?fail=1")
     assert attributes(chat)["error.type"] == attributes(root)["error.type"] == "ModelError"
-    assert attributes(root)["envhub.outcome"] == "model_failed"
-    assert "envhub.reward" not in attributes(root)
+    assert attributes(root)["rollouthub.outcome"] == "model_failed"
+    assert "rollouthub.reward" not in attributes(root)
     assert chat.status.message == root.status.message == ""
 
 
@@ -91,7 +91,7 @@ async def test_a_served_environment_joins_the_trace(tmp_path: Path) -> None:
             address, key = serving.ready.control_url, {TOKEN_VARIABLE: "key"}
             await play(tmp_path / "run", model="mock/solver", traces=url, environments=(address,), environ=key, limit=2)
     roots = {root.trace_id: root.span_id for root in collector.named("rollout arithmetic")}
-    served = collector.services["envhub-arithmetic"]
+    served = collector.services["rollouthub-arithmetic"]
     assert {span.trace_id: span.parent_span_id for span in served} == roots
     assert sorted(span.name for span in served) == sorted(2 * ["setup", "execute_tool calculate", "verify", "close"])
 
@@ -101,4 +101,4 @@ async def test_servers_that_a_run_starts_are_told_where_to_send_their_spans(tmp_
     collector = Collector()
     async with collector.serve() as url:
         await play(tmp_path / "run", model="mock/solver", traces=url, served=True, servers=2, limit=4)
-    assert len(collector.services["envhub-arithmetic"]) == 16
+    assert len(collector.services["rollouthub-arithmetic"]) == 16

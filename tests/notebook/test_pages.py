@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import envhub
-from envhub import Message, Outcome, Score, ToolRequest, Turn
-from envhub.notebook import html
-from envhub.notebook.shown import shown
-from envhub.rollout import AgentRef, EnvironmentRef, TaskRef
+import rollouthub
+from rollouthub import Message, Outcome, Score, ToolRequest, Turn
+from rollouthub.notebook import html
+from rollouthub.notebook.shown import shown
+from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
 from tests.store.records import conversation, record, write
 from tests.strategies import rollouts
 
@@ -75,7 +75,7 @@ async def test_hostile_text_is_text_on_every_page(tmp_path: Path) -> None:
         answer=HOSTILE,
     )
     await write(tmp_path / "run", [made, record("b-0", 0, Outcome.AGENT_FAILED)])
-    with envhub.open_run(tmp_path / "run") as run:
+    with rollouthub.open_run(tmp_path / "run") as run:
         for shown_thing in (run, run.rollout("a-0"), run.rollouts(), run.turns(), run.tool_calls()):
             page = Checker(shown_thing._repr_html_())  # pyright: ignore[reportPrivateUsage]  # the notebook's name for it
             assert "alert(1)" in "".join(page.said)
@@ -83,7 +83,7 @@ async def test_hostile_text_is_text_on_every_page(tmp_path: Path) -> None:
 
 @settings(max_examples=30)
 @given(rollouts())
-def test_any_record_makes_a_page(rollout: envhub.Rollout) -> None:
+def test_any_record_makes_a_page(rollout: rollouthub.Rollout) -> None:
     page = shown(rollout)._repr_html_()  # pyright: ignore[reportPrivateUsage]  # the notebook's name for it
     Checker(page)
 

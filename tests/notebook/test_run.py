@@ -1,4 +1,4 @@
-"""`envhub.open_run`: tables of a run, finished or live."""
+"""`rollouthub.open_run`: tables of a run, finished or live."""
 
 import sys
 from pathlib import Path
@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-import envhub
-from envhub import Outcome, Score, segments
-from envhub.errors import ConfigError, RunDirectoryError, UnknownNameError
-from envhub.notebook import Run
-from envhub.store import open_run as open_reader
-from envhub.store import open_writer
-from envhub.store.schema import SUMMARY_COLUMNS
-from envhub.watching import FilterError
+import rollouthub
+from rollouthub import Outcome, Score, segments
+from rollouthub.errors import ConfigError, RunDirectoryError, UnknownNameError
+from rollouthub.notebook import Run
+from rollouthub.store import open_run as open_reader
+from rollouthub.store import open_writer
+from rollouthub.store.schema import SUMMARY_COLUMNS
+from rollouthub.watching import FilterError
 from tests.store.records import RESOLVED, names_in, record, write
 
 pyarrow: Any = pytest.importorskip("pyarrow")
@@ -28,7 +28,7 @@ async def run(tmp_path: Path) -> Run:
         record("c-0", score=Score(reward=0.25)),
     ]
     await write(tmp_path / "run", kept)
-    return envhub.open_run(str(tmp_path / "run"))
+    return rollouthub.open_run(str(tmp_path / "run"))
 
 
 async def test_a_rollout_is_a_row_with_every_column_of_its_summary(run: Run) -> None:
@@ -83,7 +83,7 @@ async def test_a_record_is_had_in_full(run: Run) -> None:
         for attempt in (0, 1):
             expected = reader.rollout("b-0", attempt)
             assert run.rollout("b-0", attempt).model_dump() == expected.model_dump()
-    assert isinstance(run.rollout("a"), envhub.Rollout)
+    assert isinstance(run.rollout("a"), rollouthub.Rollout)
     with pytest.raises(UnknownNameError, match="no rollout"):
         run.rollout("z-9")
 
@@ -95,7 +95,7 @@ async def test_a_summary_says_what_the_run_comes_to(run: Run) -> None:
 
 async def test_a_live_run_is_taken_in_on_refresh(tmp_path: Path) -> None:
     async with open_writer(tmp_path / "run", resolved=RESOLVED, given="", resume=False) as writer:
-        with envhub.open_run(tmp_path / "run") as run:
+        with rollouthub.open_run(tmp_path / "run") as run:
             assert len(run.rollouts()) == len(run.turns()) == 0
             await writer.add(record("a-0"))
             await writer.flush()
@@ -128,7 +128,7 @@ async def test_a_package_that_is_missing_is_named(
 async def test_without_arrow_all_but_tables_works(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.compute", None)
-    with pytest.raises(ConfigError, match=r"envhub\[data\]"):
+    with pytest.raises(ConfigError, match=r"rollouthub\[data\]"):
         run.rollouts()
     assert run.rollout("a-0").reward == 0.75
     assert run.summary.scored == 2
@@ -143,4 +143,4 @@ async def test_nothing_is_written_beside_the_run(run: Run) -> None:
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match="holds no run"):
-        envhub.open_run(tmp_path)
+        rollouthub.open_run(tmp_path)

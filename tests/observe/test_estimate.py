@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from envhub.engine.request import RunRequest
-from envhub.observe.estimate import Planned, RunEstimate, estimate_run
-from envhub.observe.sample import QUANTITIES, EnvironmentSample, longest_of
-from envhub.store import RoleUsage
+from rollouthub.engine.request import RunRequest
+from rollouthub.observe.estimate import Planned, RunEstimate, estimate_run
+from rollouthub.observe.sample import QUANTITIES, EnvironmentSample, longest_of
+from rollouthub.store import RoleUsage
 
 
 def sample(*tasks: float, roles: dict[str, RoleUsage] | None = None) -> EnvironmentSample:

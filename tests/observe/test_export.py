@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from envhub.observe.export_cell import FILES, TRAINERS, measure
-from envhub.observe.export_run import TURNS, synthetic_run
-from envhub.store import open_run
+from rollouthub.observe.export_cell import FILES, TRAINERS, measure
+from rollouthub.observe.export_run import TURNS, synthetic_run
+from rollouthub.store import open_run
 
 
 def test_a_run_of_any_size_is_made_once_and_can_be_learnt_from(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from envhub.observe.gateway import measure_gateway
+from rollouthub.observe.gateway import measure_gateway
 
 
 @pytest.mark.soak

@@ -2,7 +2,7 @@
 
 import pytest
 
-from envhub.observe.latency import FEWEST_ROUNDS, measure_latency
+from rollouthub.observe.latency import FEWEST_ROUNDS, measure_latency
 
 
 @pytest.mark.soak

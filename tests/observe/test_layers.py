@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from envhub.engine.request import RunRequest
-from envhub.errors import ConfigError, HubError
-from envhub.models.credentials import Credentials
-from envhub.observe.bottleneck import RunFacts, Verdict, judge
-from envhub.observe.layer import Alone, Reach, Setup
-from envhub.observe.layers import measure_layers
-from envhub.observe.layers_cell import alone
-from envhub.observe.layers_run import play
-from envhub.observe.overhead import mock_server
+from rollouthub.engine.request import RunRequest
+from rollouthub.errors import ConfigError, HubError
+from rollouthub.models.credentials import Credentials
+from rollouthub.observe.bottleneck import RunFacts, Verdict, judge
+from rollouthub.observe.layer import Alone, Reach, Setup
+from rollouthub.observe.layers import measure_layers
+from rollouthub.observe.layers_cell import alone
+from rollouthub.observe.layers_run import play
+from rollouthub.observe.overhead import mock_server
 
 LEVER = """
 import time
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 import anyio
 
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, tool
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, tool
 
 
 class LeverConfig(EnvironmentConfig):

@@ -9,9 +9,9 @@ import anyio
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from envhub.models.config import ModelConfig
-from envhub.models.mock import MockModel
-from envhub.models.mock_server import ModelServer
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.mock import MockModel
+from rollouthub.models.mock_server import ModelServer
 
 Mood = Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]
 

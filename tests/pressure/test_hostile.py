@@ -4,9 +4,9 @@ outcomes, and the number of calls in flight follows."""
 import anyio
 import pytest
 
-from envhub.engine.request import Retries
-from envhub.limits import Deadlines
-from envhub.rollout import Outcome
+from rollouthub.engine.request import Retries
+from rollouthub.limits import Deadlines
+from rollouthub.rollout import Outcome
 from tests.pressure.conftest import Play, Played
 from tests.pressure.hostile import fails, hangs, hostile_server, refuses, slow, well
 

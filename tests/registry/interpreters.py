@@ -5,8 +5,8 @@ import sysconfig
 import venv
 from pathlib import Path
 
-from envhub.installed import Installation
-from envhub.lock import LockedEnvironment
+from rollouthub.installed import Installation
+from rollouthub.lock import LockedEnvironment
 
 MANIFEST = """\
 name = "lab/apart"
@@ -21,7 +21,7 @@ distribution = "apart"
 """
 SOURCE = """\
 import os, random, subprocess, sys, time
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task
 {imports}
 
 class Apart(Environment[EnvironmentConfig]):

@@ -9,15 +9,15 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import EnvironmentConfig, Score, Submission
-from envhub.environment import AnyEnvironment
-from envhub.hosting import InProcessHost
-from envhub_registry.check.checks import CHECKS
-from envhub_registry.check.finding import Broken, Finding
-from envhub_registry.check.patience import Spent, in_time
-from envhub_registry.check.running import run_checks
-from envhub_registry.check.samples import ill_formed, well_formed
-from envhub_registry.check.subject import Subject
+from rollouthub import EnvironmentConfig, Score, Submission
+from rollouthub.environment import AnyEnvironment
+from rollouthub.hosting import InProcessHost
+from rollouthub_registry.check.checks import CHECKS
+from rollouthub_registry.check.finding import Broken, Finding
+from rollouthub_registry.check.patience import Spent, in_time
+from rollouthub_registry.check.running import run_checks
+from rollouthub_registry.check.samples import ill_formed, well_formed
+from rollouthub_registry.check.subject import Subject
 from tests.cli.conftest import (
     Hub,
     hub,  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a fixture
@@ -117,7 +117,7 @@ def test_math_passes_with_its_data(hub: Hub, real_data: Path) -> None:  # noqa: 
 
 
 LEAKY = '''
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task
 
 
 class Leaky(Environment[EnvironmentConfig]):
@@ -129,7 +129,7 @@ class Leaky(Environment[EnvironmentConfig]):
             yield Task(Public(id=str(index), prompt="?"), Secret(answer=f"the word {index}"))
 
     def messages(self, seat):
-        from envhub.messages import user
+        from rollouthub.messages import user
 
         return [user(f"Do not say {self.task.secret.answer}!")]
 
@@ -195,7 +195,7 @@ def test_time_in_the_queue_for_a_processor_is_not_the_environments() -> None:
 
 
 async def test_a_check_that_only_waits_is_ended_and_told_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envhub_registry.check.patience.CHECK_SECONDS", 0.2)
+    monkeypatch.setattr("rollouthub_registry.check.patience.CHECK_SECONDS", 0.2)
     with pytest.raises(Spent) as spent:
         await in_time(anyio.sleep_forever)
     assert "wait without a bound" in spent.value.fix

@@ -8,15 +8,15 @@ from pathlib import Path
 import anyio
 import pytest
 
-from envhub.errors import UsageError
-from envhub.installed import Installation
-from envhub.lock import LockedEnvironment
-from envhub_registry.bundle.bundle import build_bundle
-from envhub_registry.check.asked import Asked
-from envhub_registry.check.installed import CheckRefused, check_installed
-from envhub_registry.check.running import check_environment
-from envhub_registry.install.home import InstallHome
-from envhub_registry.install.installing import Origin, install
+from rollouthub.errors import UsageError
+from rollouthub.installed import Installation
+from rollouthub.lock import LockedEnvironment
+from rollouthub_registry.bundle.bundle import build_bundle
+from rollouthub_registry.check.asked import Asked
+from rollouthub_registry.check.installed import CheckRefused, check_installed
+from rollouthub_registry.check.running import check_environment
+from rollouthub_registry.install.home import InstallHome
+from rollouthub_registry.install.installing import Origin, install
 from tests.registry.interpreters import install_class
 from tests.registry.publish.environments import write_environment
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from envhub_registry.names import NameRefused, PackageName, Release, Version
+from rollouthub_registry.names import NameRefused, PackageName, Release, Version
 
 
 def test_a_release_reads_back_as_it_was_written() -> None:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub_registry.publish.publishing import Order, publish
-from envhub_registry.publish.showing import Silent
-from envhub_registry.publish.steps import Steps
-from envhub_registry.scaffold.package import make_package
+from rollouthub.errors import ConfigError
+from rollouthub_registry.publish.publishing import Order, publish
+from rollouthub_registry.publish.showing import Silent
+from rollouthub_registry.publish.steps import Steps
+from rollouthub_registry.scaffold.package import make_package
 from tests.cli.conftest import Hub, hub  # pyright: ignore[reportUnusedImport]  # noqa: F401
 
 
@@ -36,7 +36,7 @@ def test_its_own_source_wins_and_nothing_else_of_the_folder_is_imported(hub: Hub
 def test_missing_dependencies_are_named_with_the_command(hub: Hub, tmp_path: Path) -> None:  # noqa: F811
     make_package("acme/bills", tmp_path / "bills")
     file = tmp_path / "bills" / "pyproject.toml"
-    file.write_text(file.read_text().replace('["envhub"]', '["envhub", "no-such-package>=2", "pydantic<1"]'))
+    file.write_text(file.read_text().replace('["rollouthub"]', '["rollouthub", "no-such-package>=2", "pydantic<1"]'))
     said = hub("run", "./bills").refused()
     assert "'no-such-package>=2' (here is none), 'pydantic<1' (here is 2." in said
     assert "pip install 'no-such-package>=2' 'pydantic<1'" in said

@@ -25,7 +25,7 @@ def people(tmp_path: Path) -> People:
 
     def run(who: str, *arguments: str | Path) -> str:
         own = environment(XDG_CONFIG_HOME=str(tmp_path / who / "config"), XDG_DATA_HOME=str(tmp_path / who / "data"))
-        own |= {"ENVHUB_REGISTRY": f"file://{tmp_path}/registry"}
+        own |= {"ROLLOUTHUB_REGISTRY": f"file://{tmp_path}/registry"}
         command = [*HUB, *map(str, arguments)]
         done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
@@ -46,7 +46,7 @@ def exchanged(people: People, folder: str, name: str) -> float:
 
 @pytest.mark.parametrize("name", ["arithmetic", "customer_service"])
 def test_one_of_the_hubs_own(name: str, people: People) -> None:
-    assert exchanged(people, name, f"envhub/{name}") == 1.0
+    assert exchanged(people, name, f"rollouthub/{name}") == 1.0
 
 
 def test_a_preset_with_the_data_it_is_checked_with(people: People, tmp_path: Path) -> None:
@@ -54,8 +54,8 @@ def test_a_preset_with_the_data_it_is_checked_with(people: People, tmp_path: Pat
     row = {"question": "What is 2 + 2?", "answer": "Two and two are 4.\n#### 4"}
     (tmp_path / "data" / "test.jsonl").write_text(json.dumps(row) + "\n")
     people("one", "publish", "gsm8k", "-q", "--check-set", f"data={tmp_path}/data")
-    people("other", "install", "envhub/gsm8k")
-    ran = people("other", "run", "envhub/gsm8k", "--set", f"data={tmp_path}/data", "--json", "-q")
+    people("other", "install", "rollouthub/gsm8k")
+    ran = people("other", "run", "rollouthub/gsm8k", "--set", f"data={tmp_path}/data", "--json", "-q")
     assert json.loads(ran)["mean_reward"] == 1.0
 
 
@@ -76,7 +76,7 @@ def test_a_server_of_somebody_elses_once_its_tasks_are_written(people: People, t
 
 def test_imported_tasks_find_themselves_where_they_are_installed(people: People, tmp_path: Path) -> None:
     """Without the gate, which needs a container engine: the bundle alone is installed, and lists its tasks."""
-    from envhub_registry.bundle.bundle import build_bundle
+    from rollouthub_registry.bundle.bundle import build_bundle
 
     people("one", "import", "harbor", TASKS, "--out", "new", "--name", "lab/set", "--set", "network=none")
     bundle = build_bundle(tmp_path / "new", tmp_path)

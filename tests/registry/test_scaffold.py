@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.manifest import load_manifest
-from envhub_registry.bundle.bundle import build_bundle
-from envhub_registry.manifest import check_publishable
-from envhub_registry.scaffold.names import names_of
-from envhub_registry.scaffold.package import NewPackage, make_package
+from rollouthub.errors import ConfigError
+from rollouthub.manifest import load_manifest
+from rollouthub_registry.bundle.bundle import build_bundle
+from rollouthub_registry.manifest import check_publishable
+from rollouthub_registry.scaffold.names import names_of
+from rollouthub_registry.scaffold.package import NewPackage, make_package
 from tests.cli.conftest import (
     HUB,
     Hub,
@@ -113,7 +113,7 @@ def test_nothing_is_overwritten(hub: Hub, tmp_path: Path) -> None:  # noqa: F811
         "a/b/c",
         "import",
         "json",
-        "envhub",
+        "rollouthub",
         "../x",
         "my_lab/x",
         "a--b",

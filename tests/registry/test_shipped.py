@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from envhub.manifest import load_manifest
-from envhub.plugins import find_environment
-from envhub_registry.bundle.bundle import build_bundle, extract
-from envhub_registry.install.hub_wheel import hub_wheel
-from envhub_registry.install.wanted import wanted
-from envhub_registry.manifest import check_publishable
-from envhub_registry.shipped import shipped_folder, shipped_names
+from rollouthub.manifest import load_manifest
+from rollouthub.plugins import find_environment
+from rollouthub_registry.bundle.bundle import build_bundle, extract
+from rollouthub_registry.install.hub_wheel import hub_wheel
+from rollouthub_registry.install.wanted import wanted
+from rollouthub_registry.manifest import check_publishable
+from rollouthub_registry.shipped import shipped_folder, shipped_names
 
 
 def folder_of(name: str) -> Path:
@@ -26,7 +26,7 @@ def test_every_name_of_the_hubs_own_can_be_published(name: str) -> None:
     file = folder_of(name) / "env.toml"
     manifest = load_manifest(file)
     assert check_publishable(manifest, file) == []
-    assert (manifest.name, manifest.license, manifest.contract) == (f"envhub/{name}", "Apache-2.0", 1)
+    assert (manifest.name, manifest.license, manifest.contract) == (f"rollouthub/{name}", "Apache-2.0", 1)
     described, registered = find_environment(str(file)), find_environment(name)
     assert described.environment is registered.environment
     assert described.defaults == registered.defaults
@@ -51,7 +51,7 @@ def test_a_bundle_of_the_hubs_own_is_twice_the_same_and_names_the_hubs_bytes(
     one, other = (build_bundle(folder_of(name), tmp_path / str(number)) for number in range(2))
     assert one.digest == other.digest
     assert one.wheel is not None
-    assert {file for file in one.files if file not in (".envhubignore", one.wheel)} == {"env.toml"}
+    assert {file for file in one.files if file not in (".hubignore", one.wheel)} == {"env.toml"}
     extract(one, tmp_path / "there")
     made, running = tmp_path / "there" / one.wheel, hub_wheel({"XDG_CACHE_HOME": str(tmp_path / "cache")})
     with zipfile.ZipFile(made) as wheel, zipfile.ZipFile(running) as hub:
@@ -68,7 +68,7 @@ def test_one_of_the_hubs_own_brings_the_hub_once_with_the_extras_it_needs(
     extract(bundle, tmp_path / "there")
     (tmp_path / "cache").rename(tmp_path / "gone")  # what is installed is in the bundle, and made by no other hub
     (wheel,) = wanted(bundle, tmp_path / "there", {"XDG_CACHE_HOME": str(tmp_path / "cache")}).wheels
-    assert (wheel.name, wheel.extras) == ("envhub", ("data", "docker"))
+    assert (wheel.name, wheel.extras) == ("rollouthub", ("data", "docker"))
     assert wheel.file == tmp_path / "there" / str(bundle.wheel)
     assert not (tmp_path / "cache").exists()
 

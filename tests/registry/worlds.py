@@ -9,7 +9,7 @@ from typing import Any
 from mcp_types import CallToolResult
 from pydantic import JsonValue
 
-from envhub import (
+from rollouthub import (
     Environment,
     EnvironmentConfig,
     Message,
@@ -22,13 +22,13 @@ from envhub import (
     ToolRequest,
     tool,
 )
-from envhub.environment import AnyEnvironment
-from envhub.hosting import InProcessHost
-from envhub.hosting.episode import HostedEpisode
-from envhub.limits import Deadlines
-from envhub.messages import assistant
-from envhub.protocols import TaskCard
-from envhub.tools import text_result
+from rollouthub.environment import AnyEnvironment
+from rollouthub.hosting import InProcessHost
+from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.limits import Deadlines
+from rollouthub.messages import assistant
+from rollouthub.protocols import TaskCard
+from rollouthub.tools import text_result
 
 
 class Whole(Environment[EnvironmentConfig]):

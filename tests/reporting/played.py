@@ -5,14 +5,14 @@ from typing import Any
 
 from mcp_types import CallToolResult, ImageContent, TextContent
 
-from envhub import Message, Outcome, Rollout, Score, ToolCall, Turn
-from envhub.messages import Media, Text
-from envhub.reporting.facts import Report
-from envhub.reporting.gather import Wanted, gather
-from envhub.reporting.plainness import Plainness
-from envhub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef, Usage
-from envhub.score import Component, VerifierRef
-from envhub.store import open_writer
+from rollouthub import Message, Outcome, Rollout, Score, ToolCall, Turn
+from rollouthub.messages import Media, Text
+from rollouthub.reporting.facts import Report
+from rollouthub.reporting.gather import Wanted, gather
+from rollouthub.reporting.plainness import Plainness
+from rollouthub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef, Usage
+from rollouthub.score import Component, VerifierRef
+from rollouthub.store import open_writer
 from tests.store.records import record
 
 HOSTILE = (

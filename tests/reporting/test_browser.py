@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 
-from envhub import Outcome
-from envhub.reporting.write import write_report
+from rollouthub import Outcome
+from rollouthub.reporting.write import write_report
 from tests.reporting.played import broken, hostile, make_run, played, report_of
 
 pytestmark = pytest.mark.live
@@ -68,5 +68,5 @@ async def test_a_report_opens_without_a_word_and_runs_nothing(tmp_path: Path, of
     assert (told["said"], told["asked"], told["dialogs"], told["elements"]) == ([], [], 0, 0)
     assert told["wide"] == []
     assert told["styled"] not in ("", "0px")
-    assert told["title"].endswith("envhub")
+    assert told["title"].endswith("rollouthub")
     assert "arithmetic" in told["heading"]

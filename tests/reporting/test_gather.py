@@ -10,12 +10,12 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import Message, Outcome, Turn
-from envhub.errors import HubError, RunDirectoryError
-from envhub.messages import Media
-from envhub.reporting.figures import MOST_GROUPS
-from envhub.rollout import Told
-from envhub.store import open_writer
+from rollouthub import Message, Outcome, Turn
+from rollouthub.errors import HubError, RunDirectoryError
+from rollouthub.messages import Media
+from rollouthub.reporting.figures import MOST_GROUPS
+from rollouthub.rollout import Told
+from rollouthub.store import open_writer
 from tests.reporting.played import RESOLVED, broken, hostile, make_run, played, report_of
 from tests.store.records import conversation
 
@@ -161,7 +161,7 @@ async def test_a_run_with_rows_that_nobody_wrote_is_refused_in_words(tmp_path: P
     with closing(sqlite3.connect(tmp_path / "run" / "run.db")) as connection:
         connection.execute(damage)
         connection.commit()
-    words = r"run in .* cannot be reported|could not read the run in|what this version of envhub does not write"
+    words = r"run in .* cannot be reported|could not read the run in|what this version of rollouthub does not write"
     with pytest.raises(HubError, match=words):
         report_of(tmp_path / "run")
 

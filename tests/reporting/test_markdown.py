@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envhub import Outcome
-from envhub.reporting.markdown import code, markdown_report
+from rollouthub import Outcome
+from rollouthub.reporting.markdown import code, markdown_report
 from tests.reporting.played import broken, hostile, make_run, played, report_of
 
 

@@ -11,15 +11,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envhub import Outcome
-from envhub.comparing.comparison import compare_runs
-from envhub.comparing.record import read_compared
-from envhub.reporting.facts import Report
-from envhub.reporting.gather import Wanted, gather
-from envhub.reporting.markdown import markdown_report
-from envhub.reporting.page import html_report
-from envhub.reporting.plainness import Plainness
-from envhub.reporting.style import STYLE
+from rollouthub import Outcome
+from rollouthub.comparing.comparison import compare_runs
+from rollouthub.comparing.record import read_compared
+from rollouthub.reporting.facts import Report
+from rollouthub.reporting.gather import Wanted, gather
+from rollouthub.reporting.markdown import markdown_report
+from rollouthub.reporting.page import html_report
+from rollouthub.reporting.plainness import Plainness
+from rollouthub.reporting.style import STYLE
 from tests.reporting.played import HOSTILE, broken, hostile, make_run, played, report_of
 
 KEPT = {"status", "chosen", "kind", "outcomes", "stops", "kinds", "outcome", "stop", "mime_type", "base64", "stages"}

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envhub.reporting.plainness import Plainness, shortened
+from rollouthub.reporting.plainness import Plainness, shortened
 
 PLAINNESS = Plainness(lambda text: text.replace("opensesame", "[redacted]"))
 

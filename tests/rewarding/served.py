@@ -14,16 +14,16 @@ import anyio
 from anyio.abc import ByteStream
 from pydantic_core import to_json
 
-from envhub.engine.request import RunRequest
-from envhub.errors import first_error
-from envhub.models.credentials import Credentials
-from envhub.rewarding.arrivals import Arrivals
-from envhub.rewarding.http import RewardHttp
-from envhub.rewarding.image_scorer import open_image_scorer
-from envhub.rewarding.server import RewardOrder, RewardReady, serve_rewards
-from envhub.serving.http import Guard
-from envhub.serving.listener import bind_tcp, listening
-from envhub.training.scorer import open_scorer
+from rollouthub.engine.request import RunRequest
+from rollouthub.errors import first_error
+from rollouthub.models.credentials import Credentials
+from rollouthub.rewarding.arrivals import Arrivals
+from rollouthub.rewarding.http import RewardHttp
+from rollouthub.rewarding.image_scorer import open_image_scorer
+from rollouthub.rewarding.server import RewardOrder, RewardReady, serve_rewards
+from rollouthub.serving.http import Guard
+from rollouthub.serving.listener import bind_tcp, listening
+from rollouthub.training.scorer import open_scorer
 
 ECHO = str(Path(__file__).parents[1] / "scoring" / "lines.py") + ":Echo"
 TOKEN = "a token of the tests"
@@ -36,7 +36,7 @@ def score(images, prompts, metadata):
         raise TimeoutError
     return [1.0] * len(images)
 """
-PLAIN = "envhub.rewarding.plain_look:plain_look"
+PLAIN = "rollouthub.rewarding.plain_look:plain_look"
 
 
 class Asking:
@@ -169,7 +169,7 @@ async def wires(port: int, count: int) -> AsyncGenerator[list[Wire]]:
 
 
 def gate(folder: Path) -> str:
-    """A scorer that sets `began` of its module `envhub_scorer_gate`, and waits for its `go`."""
+    """A scorer that sets `began` of its module `rollouthub_scorer_gate`, and waits for its `go`."""
     (folder / "gate.py").write_text(GATE)
     return f"{folder / 'gate.py'}:score"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.rewarding.http import response_of
-from envhub.rewarding.wire import MOST_ANSWERS
+from rollouthub.errors import ConfigError
+from rollouthub.rewarding.http import response_of
+from rollouthub.rewarding.wire import MOST_ANSWERS
 from tests.rewarding.served import ECHO, PLAIN, TOKEN, reward_server, rewards, task
 
 

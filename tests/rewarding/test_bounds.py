@@ -12,9 +12,9 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from envhub.rewarding import places
-from envhub.rewarding.arrivals import Arrivals
-from envhub.rewarding.places import MOST_MARKS
+from rollouthub.rewarding import places
+from rollouthub.rewarding.arrivals import Arrivals
+from rollouthub.rewarding.places import MOST_MARKS
 from tests.rewarding.served import (
     ECHO,
     PLAIN,
@@ -38,7 +38,7 @@ SLOW = 80
 
 async def began() -> Any:
     """The module of the scorer behind the gate, once it is in it."""
-    module = sys.modules["envhub_scorer_gate"]
+    module = sys.modules["rollouthub_scorer_gate"]
     assert await anyio.to_thread.run_sync(module.began.wait, 20)
     return module
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError, VerifierError
-from envhub.rewarding.client import RewardClient
-from envhub.trainers.dance_grpo import image_rewards
+from rollouthub.errors import ConfigError, VerifierError
+from rollouthub.rewarding.client import RewardClient
+from rollouthub.trainers.dance_grpo import image_rewards
 from tests.rewarding.served import PLAIN, png
 
-HUB = [sys.executable, "-c", "from envhub.cli.main import main; main()"]
+HUB = [sys.executable, "-c", "from rollouthub.cli.main import main; main()"]
 
 
 @pytest.mark.live

@@ -13,12 +13,12 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from envhub.errors import ConfigError, CredentialError, VerifierError
-from envhub.rewarding.client import RewardClient
-from envhub.rewarding.image_scorer import find_scorer
-from envhub.rewarding.plain_look import plain_look
-from envhub.task import Public
-from envhub.trainers.dance_grpo import image_advantages, image_rewards, judge_images, write_captions
+from rollouthub.errors import ConfigError, CredentialError, VerifierError
+from rollouthub.rewarding.client import RewardClient
+from rollouthub.rewarding.image_scorer import find_scorer
+from rollouthub.rewarding.plain_look import plain_look
+from rollouthub.task import Public
+from rollouthub.trainers.dance_grpo import image_advantages, image_rewards, judge_images, write_captions
 from tests.rewarding.served import PLAIN, TOKEN, bomb, encoded, png, reward_server, rewards
 
 SCORERS = """
@@ -263,8 +263,8 @@ async def test_the_call_in_danceGRPOs_script_gets_a_reward_for_each_picture(tmp_
 def test_a_client_without_a_server_or_with_a_token_for_the_open_network_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delenv("ENVHUB_REWARD_URL", raising=False)
-    with pytest.raises(ConfigError, match="ENVHUB_REWARD_URL"):
+    monkeypatch.delenv("ROLLOUTHUB_REWARD_URL", raising=False)
+    with pytest.raises(ConfigError, match="ROLLOUTHUB_REWARD_URL"):
         image_rewards([b"x"], ["red"])
     with pytest.raises(CredentialError, match="in the clear"):
         image_rewards([b"x"], ["red"], url="http://rewards.example", token=TOKEN)
@@ -294,7 +294,7 @@ def test_captions_are_a_line_each_and_what_the_script_would_drop_is_counted(tmp_
     [
         ("plain", "'plain' names no scorer"),
         ("no_such_module:score", "'no_such_module:score' could not be imported"),
-        ("envhub.rewarding.plain_look:none", "no function 'none'"),
+        ("rollouthub.rewarding.plain_look:none", "no function 'none'"),
         ("gone.py:score", "^there is no file 'gone.py'"),
     ],
 )

@@ -33,7 +33,7 @@ def podman_service() -> Generator[str]:
         raise NoPodman("podman is not installed (apt-get install podman)")
     if os.geteuid() != 0:
         raise NoPodman("podman's service is tested as root alone: without, it may not limit what containers use")
-    folder = Path(tempfile.mkdtemp(prefix="envhub-podman-"))
+    folder = Path(tempfile.mkdtemp(prefix="rollouthub-podman-"))
     podman = ["podman", "--root", str(folder / "root"), "--runroot", str(folder / "run")]
     try:
         _copy_images(podman)
@@ -82,7 +82,7 @@ def _copy_images(podman: list[str]) -> None:
         )
     except FileNotFoundError as error:
         raise NoPodman("docker is not installed, from which podman is to get its images") from error
-    wanted = [name for name in listed.stdout.split() if name == IMAGE or name.startswith("envhub/base:")]
+    wanted = [name for name in listed.stdout.split() if name == IMAGE or name.startswith("rollouthub/base:")]
     if IMAGE not in wanted:
         raise NoPodman(f"docker has no image {IMAGE!r} to give to podman")
     with subprocess.Popen(["docker", "save", *wanted], stdout=subprocess.PIPE) as saving:

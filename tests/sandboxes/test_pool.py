@@ -9,8 +9,8 @@ import anyio.abc
 import anyio.lowlevel
 import pytest
 
-from envhub.errors import SandboxError
-from envhub_sandboxes.pool import WarmPool
+from rollouthub.errors import SandboxError
+from rollouthub_sandboxes.pool import WarmPool
 
 
 class Lamp:

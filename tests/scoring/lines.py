@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from envhub import BadRow, Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, VerifierError
-from envhub.hosting import InProcessHost
-from envhub.rollout import Outcome
-from envhub.scoring.batch import BatchScorer, BatchSettings
-from envhub.scoring.entry import EntryReader
-from envhub.scoring.files import LineWriter, input_lines, output_file
-from envhub.scoring.resume import take_up
-from envhub.scoring.source import LineSource
-from envhub.scoring.tally import Tally
+from rollouthub import BadRow, Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, VerifierError
+from rollouthub.hosting import InProcessHost
+from rollouthub.rollout import Outcome
+from rollouthub.scoring.batch import BatchScorer, BatchSettings
+from rollouthub.scoring.entry import EntryReader
+from rollouthub.scoring.files import LineWriter, input_lines, output_file
+from rollouthub.scoring.resume import take_up
+from rollouthub.scoring.source import LineSource
+from rollouthub.scoring.tally import Tally
 
 
 class EchoConfig(EnvironmentConfig):

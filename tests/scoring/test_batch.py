@@ -9,10 +9,10 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import BadRow, Environment, Outcome, Public, Score, Secret, Submission, Task
-from envhub.errors import DataError, first_error
-from envhub.hosting import InProcessHost
-from envhub.scoring.seeds import episode_seed
+from rollouthub import BadRow, Environment, Outcome, Public, Score, Secret, Submission, Task
+from rollouthub.errors import DataError, first_error
+from rollouthub.hosting import InProcessHost
+from rollouthub.scoring.seeds import episode_seed
 from tests.scoring.lines import Echo, EchoConfig, read_lines, score_lines, write_lines
 
 

@@ -12,10 +12,10 @@ import anyio
 from mcp import Client
 from mcp_types import TextContent
 
-from envhub.environment import AnyEnvironment
-from envhub.hosting.control import OpenedEpisode, OpenedSeat
-from envhub.hosting.episode import HostedEpisode
-from envhub.serving.serve import Service, Serving, serving_host
+from rollouthub.environment import AnyEnvironment
+from rollouthub.hosting.control import OpenedEpisode, OpenedSeat
+from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.serving.serve import Service, Serving, serving_host
 from tests.hosting.worlds import host_of
 
 TOKEN = "control-canary-51d0c7e2"

@@ -14,9 +14,9 @@ import anyio
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from envhub.hosting.launch import ServeOrder, ServerReady
+from rollouthub.hosting.launch import ServeOrder, ServerReady
 
-HUB = [sys.executable, "-c", "from envhub.cli.main import main; main()"]
+HUB = [sys.executable, "-c", "from rollouthub.cli.main import main; main()"]
 WORLDS = Path(__file__).parents[1] / "hosting" / "worlds.py"
 ROOT = Path(__file__).parents[2]
 
@@ -66,7 +66,7 @@ async def started(
     It may have so many `files` open and not allow itself more.
     """
     limited = [] if files is None else ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"]
-    variables = {key: value for key, value in os.environ.items() if not key.startswith(("ENVHUB_", "OPENAI_"))}
+    variables = {key: value for key, value in os.environ.items() if not key.startswith(("ROLLOUTHUB_", "OPENAI_"))}
     variables |= {"PYTHONPATH": str(ROOT), **environ}
     errors = subprocess.DEVNULL if log is None else log.open("wb")
     with anyio.fail_after(180):

@@ -11,8 +11,8 @@ import anyio.abc
 import pytest
 from mcp import Client, StdioServerParameters
 
-from envhub.hosting.episode import CLOSED
-from envhub.serving.bridge import MAX_LINE_BYTES
+from rollouthub.hosting.episode import CLOSED
+from rollouthub.serving.bridge import MAX_LINE_BYTES
 from tests.hosting.worlds import Workshop, world_of
 from tests.serving.desk import LEGACY, META, said, served
 from tests.serving.processes import HUB, Started, started
@@ -21,7 +21,7 @@ from tests.serving.processes import HUB, Started, started
 @asynccontextmanager
 async def bridged(url: str) -> AsyncGenerator[Started]:
     """The bridge to a seat, its token not on the command line."""
-    async with started("stdio", ENVHUB_AGENT_URL=url) as bridge:
+    async with started("stdio", ROLLOUTHUB_AGENT_URL=url) as bridge:
         yield bridge
 
 
@@ -49,7 +49,7 @@ async def test_a_stdio_client_finishes_an_episode(era: str) -> None:
     async with served(Workshop) as desk:
         seat = await desk.seat()
         command = StdioServerParameters(
-            command=HUB[0], args=[*HUB[1:], "stdio"], env={**os.environ, "ENVHUB_AGENT_URL": seat.url}
+            command=HUB[0], args=[*HUB[1:], "stdio"], env={**os.environ, "ROLLOUTHUB_AGENT_URL": seat.url}
         )
         mode = "legacy" if era == "legacy" else "auto"
         async with Client(command, mode=mode) as agent:

@@ -10,9 +10,9 @@ import pytest
 from anyio.abc import TaskGroup
 from mcp import MCPError
 
-from envhub.hosting.control import OpenedEpisode
-from envhub.hosting.episode import CLOSED
-from envhub.serving.episode import MOST_CALLS, TOO_MANY
+from rollouthub.hosting.control import OpenedEpisode
+from rollouthub.hosting.episode import CLOSED
+from rollouthub.serving.episode import MOST_CALLS, TOO_MANY
 from tests.hosting.worlds import Workshop, world_of
 from tests.serving.desk import ACCEPT, META, MODERN, Desk, Session, client, said, served
 

@@ -11,8 +11,8 @@ import aiohttp
 import anyio
 import pytest
 
-from envhub.hosting.launch import RoleEndpoint, ServeOrder
-from envhub.models.mock_server import serve_mock
+from rollouthub.hosting.launch import RoleEndpoint, ServeOrder
+from rollouthub.models.mock_server import serve_mock
 from tests.hosting.worlds import CANARY
 from tests.serving.desk import MODERN, TOKEN, Answer
 from tests.serving.processes import WORLDS, Started, ordered, started
@@ -126,9 +126,9 @@ async def test_what_an_environment_prints_is_not_taken_for_the_greeting(tmp_path
 
 
 JUDGED = """
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
-from envhub.messages import user
-from envhub.protocols import ModelRequest
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+from rollouthub.messages import user
+from rollouthub.protocols import ModelRequest
 
 
 class Judged(Environment[EnvironmentConfig]):
@@ -180,13 +180,13 @@ async def test_a_role_is_played_by_the_model_that_the_order_names(tmp_path: Path
 async def test_a_role_is_played_by_a_model_of_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "judged.py").write_text(JUDGED)
     arguments = ("serve-env", str(tmp_path / "judged.py"), "--role", "judge=mock/echo", "--json")
-    async with started(*arguments, ENVHUB_CONTROL_TOKEN=TOKEN) as server:
+    async with started(*arguments, ROLLOUTHUB_CONTROL_TOKEN=TOKEN) as server:
         assert (await verdict((await server.json())["control_url"]))["reward"] == 1.0
 
 
 JOURNALLING = """
 from pathlib import Path
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task
 
 JOURNAL = Path(__file__).with_name("journal")
 
@@ -240,7 +240,7 @@ async def test_a_credential_given_in_the_environment_is_used_and_not_passed_on(t
     )
     control = f"unix:{tmp_path}/c.sock"
     arguments = ("serve-env", str(tmp_path / "prying.py"), "--control", control, "--json")
-    async with started(*arguments, ENVHUB_CONTROL_TOKEN=TOKEN) as server:
+    async with started(*arguments, ROLLOUTHUB_CONTROL_TOKEN=TOKEN) as server:
         ready = await server.json()
         assert ready["control_url"] == control
         await open_and_call(ready["control_url"])

@@ -4,10 +4,10 @@ from urllib.parse import quote
 
 import pytest
 
-from envhub.hosting.control import BatchAnswer, Card, EpisodeStatus, OpenedEpisode, Verified
-from envhub.hosting.doors import Doors
-from envhub.protocols import EnvironmentInfo
-from envhub.serving import control_http
+from rollouthub.hosting.control import BatchAnswer, Card, EpisodeStatus, OpenedEpisode, Verified
+from rollouthub.hosting.doors import Doors
+from rollouthub.protocols import EnvironmentInfo
+from rollouthub.serving import control_http
 from tests.hosting.worlds import CANARY, Interview, Market, Workshop, World, host_of
 from tests.serving.desk import TOKEN, served
 from tests.serving.worlds import ODD_IDS, Shelf
@@ -339,12 +339,12 @@ async def test_metrics_count_what_happened() -> None:
         await desk.control("POST", f"/v1/episodes/{opened.id}/verify")
         text = (await desk.control("GET", "/metrics")).body.decode()
         for line in (
-            "envhub_episodes_open 1",
-            "envhub_episodes_opened_total 1",
-            'envhub_tool_calls_total{outcome="ok"} 1',
-            'envhub_tool_calls_total{outcome="error"} 1',
-            'envhub_verifications_total{outcome="scored"} 1',
-            "envhub_tool_call_seconds_count 2",
+            "rollouthub_episodes_open 1",
+            "rollouthub_episodes_opened_total 1",
+            'rollouthub_tool_calls_total{outcome="ok"} 1',
+            'rollouthub_tool_calls_total{outcome="error"} 1',
+            'rollouthub_verifications_total{outcome="scored"} 1',
+            "rollouthub_tool_call_seconds_count 2",
         ):
             assert f"{line}\n" in text
 

@@ -7,17 +7,17 @@ from typing import Any
 import aiohttp
 import anyio
 
-from envhub import Environment, Public, SandboxedConfig, SandboxSpec, Score, Secret, Submission, Task, tool
-from envhub.hosting import InProcessHost
-from envhub.hosting.doors import Doors
-from envhub.hosting.sandboxes import CountedSandboxes
-from envhub.sandbox import Container, Sandbox, Snapshot
-from envhub.serving.serve import Service, serving_host
-from envhub_sandboxes.process import process_provider
-from envhub_sandboxes.process.provider import ProcessProvider
+from rollouthub import Environment, Public, SandboxedConfig, SandboxSpec, Score, Secret, Submission, Task, tool
+from rollouthub.hosting import InProcessHost
+from rollouthub.hosting.doors import Doors
+from rollouthub.hosting.sandboxes import CountedSandboxes
+from rollouthub.sandbox import Container, Sandbox, Snapshot
+from rollouthub.serving.serve import Service, serving_host
+from rollouthub_sandboxes.process import process_provider
+from rollouthub_sandboxes.process.provider import ProcessProvider
 from tests.serving.desk import TOKEN, Desk
 
-BOX = "envhub-canary-7"
+BOX = "rollouthub-canary-7"
 
 
 class Yard(Environment[SandboxedConfig]):

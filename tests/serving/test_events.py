@@ -5,8 +5,8 @@ import json
 import anyio
 import pytest
 
-from envhub.serving import control_http, events
-from envhub.serving.events import EventLog
+from rollouthub.serving import control_http, events
+from rollouthub.serving.events import EventLog
 from tests.hosting.worlds import CANARY, Workshop
 from tests.serving.desk import TOKEN, Desk, served
 

@@ -22,12 +22,12 @@ from mcp_types import (
 from pydantic import Field, ValidationError
 from starlette.requests import ClientDisconnect
 
-from envhub import tool
-from envhub.hosting.episode import CLOSED
-from envhub.serving.agent_plane import AgentPlane, new_user
-from envhub.serving.episode import ServedEpisode, ServedSeat
-from envhub.serving.http import Guard, Headers
-from envhub.serving.metrics import Metrics
+from rollouthub import tool
+from rollouthub.hosting.episode import CLOSED
+from rollouthub.serving.agent_plane import AgentPlane, new_user
+from rollouthub.serving.episode import ServedEpisode, ServedSeat
+from rollouthub.serving.http import Guard, Headers
+from rollouthub.serving.metrics import Metrics
 from tests.hosting.worlds import CANARY, World, host_of, opened
 from tests.serving.asked import OTHERS, PLAIN, PREFIX, WORD, Asked, more_meta
 

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import tool
+from rollouthub import tool
 from tests.hosting.worlds import World
 from tests.serving.desk import ACCEPT, LEGACY, META, MODERN, Desk, client, said, served
 

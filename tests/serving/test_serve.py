@@ -2,8 +2,8 @@
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.serving.serve import Service, serve
+from rollouthub.errors import ConfigError
+from rollouthub.serving.serve import Service, serve
 
 
 async def test_tools_that_changed_since_they_were_seen_are_not_served() -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from envhub import BadRow, Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task
-from envhub.errors import DataError
-from envhub.messages import assistant
+from rollouthub import BadRow, Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task
+from rollouthub.errors import DataError
+from rollouthub.messages import assistant
 
 ODD_IDS = ("plain", "a/b", "a/reference", "ä ?&#%2F", "reference", " ")
 

@@ -12,7 +12,7 @@ import pytest
 @pytest.fixture
 def shared_path() -> Iterator[Path]:
     """A folder whose parents every user can enter, as `tmp_path`'s cannot be."""
-    folder = Path(tempfile.mkdtemp(prefix="envhub-test-"))
+    folder = Path(tempfile.mkdtemp(prefix="rollouthub-test-"))
     folder.chmod(0o755)
     yield folder
     for below in (path for path in folder.rglob("*") if path.is_dir()):

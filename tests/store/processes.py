@@ -12,7 +12,7 @@ from pathlib import Path
 
 import anyio
 
-from envhub.store import LiveState, open_writer
+from rollouthub.store import LiveState, open_writer
 from tests.store.records import RESOLVED, record
 
 directory, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
@@ -43,8 +43,8 @@ READER = """
 import os, sys
 from pathlib import Path
 
-from envhub import HubError
-from envhub.store import open_run
+from rollouthub import HubError
+from rollouthub.store import open_run
 
 if os.geteuid() == 0:
     os.setgid(65534)
@@ -63,10 +63,10 @@ STRIPPED = """
 import sys
 from pathlib import Path
 
-for name in ("envhub_servers", "envhub_agents", "mcp"):
+for name in ("rollouthub_servers", "rollouthub_agents", "mcp"):
     sys.modules[name] = None
 
-from envhub.store import open_run
+from rollouthub.store import open_run
 
 with open_run(Path(sys.argv[1])) as run:
     print(run.rollout(sys.argv[2]).turns[1].output_token_ids.tolist())

@@ -6,10 +6,10 @@ from typing import Any
 
 from mcp_types import CallToolResult, TextContent
 
-from envhub import Message, Outcome, Rollout, Score, Stop, ToolCall, ToolRequest, Turn
-from envhub.packed import Float32s, Int32s
-from envhub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef, Timings, Usage
-from envhub.store import open_writer
+from rollouthub import Message, Outcome, Rollout, Score, Stop, ToolCall, ToolRequest, Turn
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef, Timings, Usage
+from rollouthub.store import open_writer
 
 RESOLVED: dict[str, Any] = {"request": {"environments": ["arithmetic"], "repeats": 2}}
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from envhub.errors import HubError, RunDirectoryError, StoreError
-from envhub.store import open_run, open_writer
+from rollouthub.errors import HubError, RunDirectoryError, StoreError
+from rollouthub.store import open_run, open_writer
 from tests.store.records import RESOLVED, conversation, record, write
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from envhub import Outcome, Rollout
-from envhub.errors import ConfigError, StoreError
-from envhub.store import export_jsonl, open_run
+from rollouthub import Outcome, Rollout
+from rollouthub.errors import ConfigError, StoreError
+from rollouthub.store import export_jsonl, open_run
 from tests.store.records import names_in, record, write
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.store.files import check_output, complete_file
+from rollouthub.errors import ConfigError
+from rollouthub.store.files import check_output, complete_file
 from tests.store.records import names_in
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from envhub.store import BrokenRun, RunInfo, find_runs
+from rollouthub.store import BrokenRun, RunInfo, find_runs
 from tests.store.records import record, write
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError, UnknownNameError
-from envhub.store.endings import FileFormat, file_format
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.store.endings import FileFormat, file_format
 
 ALL: tuple[FileFormat, ...] = ("jsonl", "parquet", "csv")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import RunDirectoryError
-from envhub.store import open_run
-from envhub.store.find import find_runs
+from rollouthub.errors import RunDirectoryError
+from rollouthub.store import open_run
+from rollouthub.store.find import find_runs
 from tests.store.records import record, write
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"

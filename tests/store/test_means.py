@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from envhub import Outcome, Score
-from envhub.errors import RunDirectoryError
-from envhub.statistics import RunningMeans
-from envhub.store import open_run, open_writer
-from envhub.store.means import StoredMeans
+from rollouthub import Outcome, Score
+from rollouthub.errors import RunDirectoryError
+from rollouthub.statistics import RunningMeans
+from rollouthub.store import open_run, open_writer
+from rollouthub.store.means import StoredMeans
 from tests.store.records import RESOLVED, record, write
 
 

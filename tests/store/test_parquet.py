@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from envhub import Message, Outcome, ToolRequest
-from envhub.errors import ConfigError
-from envhub.rollout import EnvironmentRef
-from envhub.score import Component, Score, VerifierRef
-from envhub.store import open_run
-from envhub.store import parquet as exporting
-from envhub.store.parquet import Table, export_parquet
+from rollouthub import Message, Outcome, ToolRequest
+from rollouthub.errors import ConfigError
+from rollouthub.rollout import EnvironmentRef
+from rollouthub.score import Component, Score, VerifierRef
+from rollouthub.store import open_run
+from rollouthub.store import parquet as exporting
+from rollouthub.store.parquet import Table, export_parquet
 from tests.store.records import conversation, names_in, record, write
 
 datasets: Any = pytest.importorskip("datasets")
@@ -143,6 +143,6 @@ async def test_a_failed_export_leaves_no_file(tmp_path: Path, monkeypatch: pytes
         with pytest.raises(ConfigError, match="there is no folder"):
             export_parquet(run, tmp_path / "missing" / "out.parquet")
         monkeypatch.setitem(sys.modules, "pyarrow", None)
-        with pytest.raises(ConfigError, match=r"envhub\[data\]"):
+        with pytest.raises(ConfigError, match=r"rollouthub\[data\]"):
             export_parquet(run, tmp_path / "out.parquet")
     assert names_in(tmp_path) == ["run"]

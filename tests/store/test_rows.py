@@ -8,10 +8,10 @@ import anyio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envhub import Rollout, Turn
-from envhub.packed import Float32s, Int32s
-from envhub.rollout import Usage
-from envhub.store import open_run
+from rollouthub import Rollout, Turn
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.rollout import Usage
+from rollouthub.store import open_run
 from tests.store.records import conversation, record, write
 from tests.strategies import json_values, rollouts, tool_calls, turns
 

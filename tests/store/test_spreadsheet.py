@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from envhub import Outcome
-from envhub.score import Component, Score
-from envhub.store import open_run
-from envhub.store.columns import typed_columns
-from envhub.store.spreadsheet import COLUMNS, export_csv
+from rollouthub import Outcome
+from rollouthub.score import Component, Score
+from rollouthub.store import open_run
+from rollouthub.store.columns import typed_columns
+from rollouthub.store.spreadsheet import COLUMNS, export_csv
 from tests.store.records import record, write
 
 SCORE = Score(

@@ -11,9 +11,9 @@ import anyio.to_thread
 import pytest
 from mcp_types import Tool
 
-from envhub import Outcome, Rollout
-from envhub.store import LiveState, RunWriter, open_run, open_writer
-from envhub.store.facts import Status
+from rollouthub import Outcome, Rollout
+from rollouthub.store import LiveState, RunWriter, open_run, open_writer
+from rollouthub.store.facts import Status
 from tests.store.records import RESOLVED, names_in, record, write
 
 DIGEST = "sha256:" + "a" * 64

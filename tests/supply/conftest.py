@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 
-import envhub
-from envhub import RolloutGroup, Supply
-from envhub.models.credentials import Credentials
+import rollouthub
+from rollouthub import RolloutGroup, Supply
+from rollouthub.models.credentials import Credentials
 
 WORLD = Path(__file__).with_name("world.py")
 
@@ -35,7 +35,7 @@ def settings(folder: Path, **more: Any) -> dict[str, Any]:
 async def supplied(folder: Path, **more: Any) -> AsyncGenerator[Supply[RolloutGroup]]:
     """A supply of groups, for a minute at most."""
     with anyio.fail_after(60):
-        async with envhub.collect(groups=True, **settings(folder, **more)) as supply:
+        async with rollouthub.collect(groups=True, **settings(folder, **more)) as supply:
             yield supply
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-import envhub
-from envhub import Outcome, RolloutGroup, SupplyError, UsageError
-from envhub.engine.request import RunRequest
-from envhub.store import open_run
-from envhub.supply import RewardBand, RewardSpread
-from envhub.supply.rules import SupplyRules, bounds_of
+import rollouthub
+from rollouthub import Outcome, RolloutGroup, SupplyError, UsageError
+from rollouthub.engine.request import RunRequest
+from rollouthub.store import open_run
+from rollouthub.supply import RewardBand, RewardSpread
+from rollouthub.supply.rules import SupplyRules, bounds_of
 from tests.training import made
 
 from .conftest import all_of, settings, supplied
@@ -93,7 +93,7 @@ async def test_filters_of_the_trainers_choose_among_real_groups(tmp_path: Path) 
 def test_choices_that_contradict_each_other_are_refused(tmp_path: Path, wrong: dict[str, Any], said: str) -> None:
     asked: dict[str, Any] = {"groups": True} | settings(tmp_path, **wrong)
     with pytest.raises(UsageError, match=said):
-        envhub.collect(**asked)
+        rollouthub.collect(**asked)
 
 
 async def test_the_first_samples_make_the_group_and_stragglers_are_broken_off(tmp_path: Path) -> None:

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envhub import Outcome, Rollout, RolloutGroup, Score, Stop, SupplyError
-from envhub.engine.item import Cast, Item
-from envhub.rollout import AgentRef, EnvironmentRef, TaskRef
-from envhub.supply.desk import Desk
-from envhub.supply.ledger import Entry
-from envhub.supply.policy import Policy
-from envhub.supply.rules import Bounds, SupplyRules
-from envhub.supply.unit import Ticket, Unit
-from envhub.task import Public
+from rollouthub import Outcome, Rollout, RolloutGroup, Score, Stop, SupplyError
+from rollouthub.engine.item import Cast, Item
+from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
+from rollouthub.supply.desk import Desk
+from rollouthub.supply.ledger import Entry
+from rollouthub.supply.policy import Policy
+from rollouthub.supply.rules import Bounds, SupplyRules
+from rollouthub.supply.unit import Ticket, Unit
+from rollouthub.task import Public
 
 SAMPLES = 3
 Reward = float | None

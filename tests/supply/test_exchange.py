@@ -5,13 +5,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-import envhub
-from envhub import ModelReply, ModelRequest, RolloutGroup, Supply, UsageError
-from envhub.messages import assistant, user
-from envhub.store import open_run
-from envhub.supply.control import InFlight
-from envhub.supply.gate import Gate, GatedModel
-from envhub.supply.policy import Policy
+import rollouthub
+from rollouthub import ModelReply, ModelRequest, RolloutGroup, Supply, UsageError
+from rollouthub.messages import assistant, user
+from rollouthub.store import open_run
+from rollouthub.supply.control import InFlight
+from rollouthub.supply.gate import Gate, GatedModel
+from rollouthub.supply.policy import Policy
 
 from .conftest import all_of, asking, settings, supplied
 
@@ -150,7 +150,7 @@ async def test_every_way_to_pause_lets_the_run_go_on(tmp_path: Path, in_flight: 
             await supply.batch()
             await supply.publish_weights(in_flight=in_flight)
     with open_run(tmp_path / "run") as run:
-        assert set(run.outcomes()) == {envhub.Outcome.SCORED}
+        assert set(run.outcomes()) == {rollouthub.Outcome.SCORED}
         if in_flight == "keep":
             assert all((each.policy_version_min or 0) <= (each.policy_version_max or 0) for each in run.rollouts())
 
@@ -205,7 +205,7 @@ async def test_a_supply_without_a_model_has_nothing_that_grows_old(tmp_path: Pat
     supply: Supply[RolloutGroup]
     more = settings(tmp_path, model=None, agent="null")
     with anyio.fail_after(60):
-        async with envhub.collect(groups=True, **more) as supply:
+        async with rollouthub.collect(groups=True, **more) as supply:
             await supply.publish_weights(9)
             groups = await all_of(supply)
     assert {group.policy_version_min for group in groups} == {None}

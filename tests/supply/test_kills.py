@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from envhub.store import open_run
-from envhub.supply.desk import MOST_VISITS
-from envhub.supply.ledger import SUPPLY
+from rollouthub.store import open_run
+from rollouthub.supply.desk import MOST_VISITS
+from rollouthub.supply.ledger import SUPPLY
 
 from .trainer import EPOCHS, REPEATS, SIZE
 

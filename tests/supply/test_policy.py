@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from envhub import Message, Outcome, Rollout, Score, Stop, Turn
-from envhub.packed import Int32s
-from envhub.rollout import AgentRef, EnvironmentRef, TaskRef
-from envhub.supply.policy import TOKEN_VERSIONS, Policy, stamped
+from rollouthub import Message, Outcome, Rollout, Score, Stop, Turn
+from rollouthub.packed import Int32s
+from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
+from rollouthub.supply.policy import TOKEN_VERSIONS, Policy, stamped
 
 
 def turn(index: int, started: float, seconds: float = 1.0, finish_reason: str | None = "stop", **more: Any) -> Turn:

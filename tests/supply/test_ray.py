@@ -5,16 +5,16 @@ from pathlib import Path
 import anyio
 import pytest
 
-import envhub
-from envhub import RolloutGroup
-from envhub.models.credentials import Credentials
+import rollouthub
+from rollouthub import RolloutGroup
+from rollouthub.models.credentials import Credentials
 
 
 @pytest.mark.live
 async def test_a_cluster_supplies_groups_with_versions(tmp_path: Path) -> None:
     groups = list[RolloutGroup]()
     with anyio.fail_after(180):
-        async with envhub.collect(
+        async with rollouthub.collect(
             environments=("arithmetic",),
             model="mock/solver?accuracy=0.5",
             repeats=4,

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from anyio import wait_all_tasks_blocked
 
-import envhub
-from envhub import RolloutGroup, UsageError
-from envhub.errors import RunDirectoryError
-from envhub.store import open_run
-from envhub.supply.ledger import SUPPLY
+import rollouthub
+from rollouthub import RolloutGroup, UsageError
+from rollouthub.errors import RunDirectoryError
+from rollouthub.store import open_run
+from rollouthub.supply.ledger import SUPPLY
 
 from .conftest import all_of, settings, supplied
 
@@ -107,7 +107,7 @@ async def test_groups_and_single_rollouts_do_not_mix_in_one_directory(tmp_path: 
     async with supplied(tmp_path) as supply:
         await anext(supply)
     with pytest.raises(RunDirectoryError, match="supplied groups before"):
-        async with envhub.collect(groups=False, **settings(tmp_path, resume=True)):
+        async with rollouthub.collect(groups=False, **settings(tmp_path, resume=True)):
             pass
 
 
@@ -124,7 +124,7 @@ async def test_a_ledger_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         await anext(supply)
     with closing(sqlite3.connect(tmp_path / "run" / SUPPLY)) as connection:
         connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(RunDirectoryError, match="newer envhub"):
+    with pytest.raises(RunDirectoryError, match="newer rollouthub"):
         async with supplied(tmp_path, resume=True):
             pass
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envhub.supply.room import Room
+from rollouthub.supply.room import Room
 
 BATCHES = st.integers(1, 5)
 STALENESS = st.integers(0, 3)

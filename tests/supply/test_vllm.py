@@ -9,15 +9,15 @@ from typing import Any
 import anyio
 import pytest
 
-import envhub
-from envhub import Outcome, RolloutGroup, Supply, SupplyError
-from envhub.models.config import ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.models.mock import MockModel
-from envhub.models.mock_server import ModelServer, listening
-from envhub.store import open_run
-from envhub.supply import VllmControl
-from envhub.supply.control import InFlight
+import rollouthub
+from rollouthub import Outcome, RolloutGroup, Supply, SupplyError
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.mock import MockModel
+from rollouthub.models.mock_server import ModelServer, listening
+from rollouthub.store import open_run
+from rollouthub.supply import VllmControl
+from rollouthub.supply.control import InFlight
 
 from .conftest import WORLD, settings
 
@@ -47,7 +47,7 @@ async def supplied(folder: Path, urls: list[str], **more: Any) -> AsyncGenerator
     """A supply from these servers."""
     more = {"model": "hosted_vllm/served", "base_url": tuple(urls), "control": VllmControl(urls)} | more
     with anyio.fail_after(60):
-        async with envhub.collect(groups=True, **settings(folder, **more)) as supply:
+        async with rollouthub.collect(groups=True, **settings(folder, **more)) as supply:
             yield supply
 
 
@@ -110,9 +110,9 @@ async def test_a_control_that_fails_keeps_the_version_and_holds_generation(tmp_p
 @pytest.fixture
 def vllm_url() -> str:
     """A vLLM server's base URL, started with VLLM_SERVER_DEV_MODE=1; skipped aloud where there is none."""
-    url = os.environ.get("ENVHUB_VLLM_DEV_URL")
+    url = os.environ.get("ROLLOUTHUB_VLLM_DEV_URL")
     if not url:
-        pytest.skip("ENVHUB_VLLM_DEV_URL names no vLLM server in development mode")
+        pytest.skip("ROLLOUTHUB_VLLM_DEV_URL names no vLLM server in development mode")
     return url
 
 
@@ -123,7 +123,7 @@ async def test_a_real_server_exchanges_its_weights_in_mid_run(
 ) -> None:
     control = VllmControl(vllm_url)
     with anyio.fail_after(120):
-        async with envhub.collect(
+        async with rollouthub.collect(
             environments=(str(WORLD),),
             model="hosted_vllm/tiny",
             base_url=(vllm_url,),
@@ -158,7 +158,7 @@ async def test_a_real_server_exchanges_its_weights_in_mid_run(
 async def test_a_real_servers_episodes_are_discarded_and_stragglers_broken_off(tmp_path: Path, vllm_url: str) -> None:
     control = VllmControl(vllm_url)
     with anyio.fail_after(120):
-        async with envhub.collect(
+        async with rollouthub.collect(
             environments=(str(WORLD),),
             model="hosted_vllm/tiny",
             base_url=(vllm_url,),

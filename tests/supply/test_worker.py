@@ -8,16 +8,16 @@ from typing import Any
 import anyio
 import pytest
 
-import envhub
-from envhub import ModelReply, ModelRequest, Outcome, Rollout, SupplyError
-from envhub.engine.request import build_request
-from envhub.errors import ConfigError, UnknownNameError
-from envhub.messages import assistant
-from envhub.models.credentials import Credentials
-from envhub.store import open_run
-from envhub.supply import RolloutWorker, Wanted, blocking_worker, rollout_worker
-from envhub.training import Refusal, why_refused
-from envhub.training.refusal import Need
+import rollouthub
+from rollouthub import ModelReply, ModelRequest, Outcome, Rollout, SupplyError
+from rollouthub.engine.request import build_request
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.messages import assistant
+from rollouthub.models.credentials import Credentials
+from rollouthub.store import open_run
+from rollouthub.supply import RolloutWorker, Wanted, blocking_worker, rollout_worker
+from rollouthub.training import Refusal, why_refused
+from rollouthub.training.refusal import Need
 
 from .conftest import WORLD, supplied
 
@@ -81,7 +81,7 @@ async def test_real_tasks_are_played_by_name_and_are_on_record(tmp_path: Path) -
 async def test_a_model_of_the_trainers_own_answers(tmp_path: Path) -> None:
     engine = Engine("the answer")
     async with working(tmp_path, model=engine, agent="single_turn") as worker:
-        rollout = await worker.play(Wanted("3", sampling=envhub.Sampling(temperature=0.5, max_tokens=7)))
+        rollout = await worker.play(Wanted("3", sampling=rollouthub.Sampling(temperature=0.5, max_tokens=7)))
     assert (rollout.outcome, rollout.model) == (Outcome.SCORED, "trainer/engine")
     (asked,) = engine.asked
     assert (asked.session, asked.sampling.temperature, asked.sampling.max_tokens) == (rollout.rollout_id, 0.5, 7)
@@ -90,7 +90,7 @@ async def test_a_model_of_the_trainers_own_answers(tmp_path: Path) -> None:
 async def test_what_a_trainer_leaves_open_stays_as_the_run_says(tmp_path: Path) -> None:
     engine = Engine("the answer")
     run = {"temperature": 0.5, "stop": ["END"], "extra": {"min_p": 0.1, "top_k": 5}}
-    asked = envhub.Sampling(temperature=1.0, top_p=None, stop=None, extra={"top_k": -1})
+    asked = rollouthub.Sampling(temperature=1.0, top_p=None, stop=None, extra={"top_k": -1})
     async with working(tmp_path, model=engine, agent="single_turn", sampling=run) as worker:
         await worker.play(Wanted("3", sampling=asked))
     (request,) = engine.asked

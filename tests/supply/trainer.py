@@ -8,15 +8,15 @@ from pathlib import Path
 
 import anyio
 
-import envhub
-from envhub.models.credentials import Credentials
+import rollouthub
+from rollouthub.models.credentials import Credentials
 
 EPOCHS, SIZE, REPEATS = 3, 100, 4
 
 
 async def main(folder: Path) -> None:
     """Take what is left."""
-    async with envhub.collect(
+    async with rollouthub.collect(
         environments=(str(Path(__file__).with_name("world.py")),),
         model="mock/say?text=done&latency=0..0.2",
         set={"size": SIZE},

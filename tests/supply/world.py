@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import anyio
 
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task
 
 
 class WorldConfig(EnvironmentConfig):

@@ -1,8 +1,8 @@
 """Curves are means over windows of scored rollouts; unscored is never zero, and kinds are never merged."""
 
-from envhub import Outcome, Score, Stop
-from envhub.rollout import EnvironmentRef, Rollout, Timings
-from envhub.track.curves import Before, Curves, window_of
+from rollouthub import Outcome, Score, Stop
+from rollouthub.rollout import EnvironmentRef, Rollout, Timings
+from rollouthub.track.curves import Before, Curves, window_of
 from tests.store.records import record
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from envhub.track.tracker import Point, TrackedRun, find_tracker
+from rollouthub.track.tracker import Point, TrackedRun, find_tracker
 
 pytestmark = pytest.mark.live
 POINTS = [Point(step, 1700000000.0 + step, {"reward/a": step / 100, "seconds/model/p95": 0.5}) for step in (10, 20)]
@@ -36,7 +36,7 @@ def test_mlflow_keeps_points_and_settings_in_files_and_a_resume_goes_on(
             tracker.end("finished", {})
     tracking: Any = importlib.import_module("mlflow.tracking")
     client = tracking.MlflowClient(tracking_uri=(tmp_path / "mlruns").as_uri())
-    (experiment,) = (found for found in client.search_experiments() if found.name == "envhub")
+    (experiment,) = (found for found in client.search_experiments() if found.name == "rollouthub")
     (made,) = client.search_runs([experiment.experiment_id])
     assert (made.info.run_name, made.info.status) == ("run", "FINISHED")
     assert made.data.params == {"model": "mock/solver", "repeats": "2.0", "served": "False"}

@@ -11,13 +11,13 @@ import anyio
 import pytest
 from tensorboardX.proto import event_pb2, plugin_hparams_pb2  # pyright: ignore
 
-from envhub import Rollout
-from envhub.errors import ConfigError, UnknownNameError
-from envhub.track import tracking
-from envhub.track.event_file import read_events, read_scalars
-from envhub.track.settings import shown_settings
-from envhub.track.tracker import Ending, Point, TrackedRun, find_tracker
-from envhub.track.tracking import Tracking, tracked
+from rollouthub import Rollout
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.track import tracking
+from rollouthub.track.event_file import read_events, read_scalars
+from rollouthub.track.settings import shown_settings
+from rollouthub.track.tracker import Ending, Point, TrackedRun, find_tracker
+from rollouthub.track.tracking import Tracking, tracked
 from tests.store.records import names_in, record, write
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from tensorboardX import SummaryWriter  # pyright: ignore
 
-from envhub import Score
-from envhub.errors import DataError, UsageError
-from envhub.track.beside import put_beside
-from envhub.track.trainer_logs import TrainerStep, read_trainer_logs
+from rollouthub import Score
+from rollouthub.errors import DataError, UsageError
+from rollouthub.track.beside import put_beside
+from rollouthub.track.trainer_logs import TrainerStep, read_trainer_logs
 from tests.store.records import record, write
 
 

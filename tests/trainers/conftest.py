@@ -1,7 +1,7 @@
 """Training systems: imported where they are installed, or lie in a checkout; skipped aloud where they are not.
 
-`.ci/trainers.sh` installs what PyPI has into an interpreter of its own and names it in `ENVHUB_TRAINERS`; what is named
-must be there. Others are read from checkouts in the folder `ENVHUB_TRAINER_SOURCES`, each under its own name.
+`.ci/trainers.sh` installs what PyPI has into an interpreter of its own and names it in `ROLLOUTHUB_TRAINERS`; what is
+named must be there. Others are read from checkouts in the folder `ROLLOUTHUB_TRAINER_SOURCES`, each under its own name.
 """
 
 import os
@@ -22,7 +22,7 @@ def system() -> Callable[[str], ModuleType]:
         try:
             return import_module(module)
         except ImportError as error:
-            if module.partition(".")[0] in os.environ.get("ENVHUB_TRAINERS", "").split(","):
+            if module.partition(".")[0] in os.environ.get("ROLLOUTHUB_TRAINERS", "").split(","):
                 raise
             pytest.skip(f"{module} is not installed ({error})")
 
@@ -37,9 +37,9 @@ def checkout(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """
 
     def found(name: str, below: str = "") -> Path:
-        folder = os.environ.get("ENVHUB_TRAINER_SOURCES")
+        folder = os.environ.get("ROLLOUTHUB_TRAINER_SOURCES")
         if not folder or not (Path(folder) / name).is_dir():
-            pytest.skip(f"no checkout of {name} (ENVHUB_TRAINER_SOURCES)")
+            pytest.skip(f"no checkout of {name} (ROLLOUTHUB_TRAINER_SOURCES)")
         place = Path(folder) / name / below
         monkeypatch.setattr(sys, "path", [str(place), *sys.path])
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])]))

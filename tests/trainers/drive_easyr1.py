@@ -5,8 +5,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from envhub.supply import blocking_worker, rollout_worker
-from envhub.trainers import easyr1
+from rollouthub.supply import blocking_worker, rollout_worker
+from rollouthub.trainers import easyr1
 from tests.models.tokens.chatml import END, trained
 
 

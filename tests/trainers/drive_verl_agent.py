@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from envhub.trainers.verl_agent import make_envs
+from rollouthub.trainers.verl_agent import make_envs
 from tests.models.tokens.chatml import CHATML, END, trained
 
 PROMPT, RESPONSE = 1024, 96
@@ -19,7 +19,7 @@ SETTINGS: dict[str, Any] = {
         "train_batch_size": 2,
         "val_batch_size": 1,
     },
-    "env": {"env_name": "envhub/arithmetic", "max_steps": 4, "history_length": 2, "rollout": {"n": 2}, "seed": 0},
+    "env": {"env_name": "rollouthub/arithmetic", "max_steps": 4, "history_length": 2, "rollout": {"n": 2}, "seed": 0},
     "algorithm": {"filter_groups": {"enable": False}},
 }
 
@@ -72,7 +72,7 @@ def main(folder: Path) -> None:
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=trained(), eos_token=END, pad_token=END)
     tokenizer.chat_template = CHATML
     config = omegaconf.OmegaConf.create(SETTINGS)
-    config.env.envhub = {"training": {"directory": str(folder / "runs")}}
+    config.env.rollouthub = {"training": {"directory": str(folder / "runs")}}
     envs, val_envs = make_envs(config)
     prompts = import_module("verl").DataProto.from_dict(
         tensors={"input_ids": torch.zeros((2, 1), dtype=torch.int64)},

@@ -7,7 +7,7 @@ from io import BytesIO
 from mcp_types import CallToolResult, ImageContent, TextContent
 from PIL import Image
 
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, tool
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, tool
 
 WIDTHS = (56, 112)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import anyio
 
-from envhub import Environment, EnvironmentConfig, Message, Public, Score, Secret, Submission, Task, tool
+from rollouthub import Environment, EnvironmentConfig, Message, Public, Score, Secret, Submission, Task, tool
 
 
 class Handover(Environment[EnvironmentConfig]):

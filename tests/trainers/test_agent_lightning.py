@@ -11,12 +11,12 @@ import anyio
 import pytest
 from aiohttp import web
 
-from envhub.errors import ConfigError
-from envhub.models.retry import Backoff
-from envhub.trainers import agent_lightning as ours
-from envhub.trainers.engines.gateway_calls import GatewayError, open_calls
-from envhub.trainers.workers.sole import Unscored
-from envhub.training import NotTrainable
+from rollouthub.errors import ConfigError
+from rollouthub.models.retry import Backoff
+from rollouthub.trainers import agent_lightning as ours
+from rollouthub.trainers.engines.gateway_calls import GatewayError, open_calls
+from rollouthub.trainers.workers.sole import Unscored
+from rollouthub.training import NotTrainable
 from tests.trainers.upstream import Upstream, everything_below, playing, served, serving, sum_task
 from tests.training.made import forked, rollout, turn
 
@@ -87,10 +87,10 @@ class Gateway:
 
 async def test_queued_rollouts_are_played_over_their_own_urls_and_told_of_or_failed(tmp_path: Path) -> None:
     gateway = Gateway()
-    gateway.add("r0", {"envhub": sum_task(0)})
-    gateway.add("r1", {"envhub": sum_task(1)})
+    gateway.add("r0", {"rollouthub": sum_task(0)})
+    gateway.add("r1", {"rollouthub": sum_task(1)})
     gateway.add("r2", {"question": "which?"})
-    gateway.add("r3", {"envhub": sum_task(10_000_000)})
+    gateway.add("r3", {"rollouthub": sum_task(10_000_000)})
     gateway.pauses.update({"patch": 1, "proxy": 1})
     async with serving(gateway.routes) as url, ours.open_runner(url, KEY, playing(tmp_path)) as runner:
         queued = await runner.queued()
@@ -98,7 +98,7 @@ async def test_queued_rollouts_are_played_over_their_own_urls_and_told_of_or_fai
         rollouts = [await runner.play(each) for each in queued]
         assert await runner.play(queued[0]) is None  # somebody else's, or over
         gateway.is_gone = True
-        gateway.add("r4", {"envhub": sum_task(0)})
+        gateway.add("r4", {"rollouthub": sum_task(0)})
         [last] = await runner.queued()
         broken = await runner.play(last)
     assert broken is not None
@@ -109,7 +109,7 @@ async def test_queued_rollouts_are_played_over_their_own_urls_and_told_of_or_fai
     assert not any(name == "r4" for name, _ in gateway.events)
     states = {name: each["status"]["state"] for name, each in gateway.rollouts.items()}
     assert states == {"r0": "succeeded", "r1": "succeeded", "r2": "failed", "r3": "failed", "r4": "failed"}
-    assert "no column 'envhub'" in gateway.rollouts["r2"]["status"]["error_message"]
+    assert "no column 'rollouthub'" in gateway.rollouts["r2"]["status"]["error_message"]
     for name, played in zip(("r0", "r1"), rollouts, strict=False):
         assert played is not None
         *calls, reward = gateway.events[name, "0"]
@@ -225,7 +225,7 @@ async def test_the_real_gateway_keeps_what_was_sampled_and_the_reward(
         open_calls(url, patience_seconds=5) as calls,
         ours.open_runner(url, KEY, playing(tmp_path)) as runner,
     ):
-        body = [{"rollout_id": f"r{place}", "input": {"data_id": "0", "envhub": sum_task(0)}} for place in range(2)]
+        body = [{"rollout_id": f"r{place}", "input": {"data_id": "0", "rollouthub": sum_task(0)}} for place in range(2)]
         await calls.call("POST", "api/rollouts", body, key=KEY)
         await calls.call("POST", "proxy/pause", {"retry_after_seconds": 0}, key=KEY)
         queued = await runner.queued()
@@ -303,14 +303,14 @@ async def test_the_agent_of_the_real_controller_tells_a_reward_or_fails_without_
         real_gateway(server, f"{policy}/v1", system) as (url, _),
         open_calls(url, patience_seconds=5) as calls,
     ):
-        body = [{"rollout_id": name, "input": {"envhub": sum_task(0)}} for name in ("good", "bad")]
+        body = [{"rollout_id": name, "input": {"rollouthub": sum_task(0)}} for name in ("good", "bad")]
         await calls.call("POST", "api/rollouts", body, key=KEY)
         for name in ("good", "bad"):
             monkeypatch.setenv("AGL_KEY", KEY)
             monkeypatch.setenv("AGL_OPENAI_BASE_URL", f"{url}/proxy/rollout/{name}/attempt/0/mode/train/openai/v1")
             monkeypatch.setenv("AGL_EVENT_URL", f"{url}/api/rollouts/{name}/attempt/0/events")
-            monkeypatch.setenv("ENVHUB_TASK", sum_task(0))
-            monkeypatch.setenv("ENVHUB_TRAINING", str(file))
+            monkeypatch.setenv("ROLLOUTHUB_TASK", sum_task(0))
+            monkeypatch.setenv("ROLLOUTHUB_TRAINING", str(file))
             if name == "good":
                 await ours.HubAgent().run()
                 assert (await events(calls, name))[-1]["event_type"] == "reward"

@@ -11,16 +11,16 @@ import anyio
 import pytest
 from aiohttp import web
 
-from envhub import Public
-from envhub.errors import ConfigError, ContextLimitError, ModelError, SupplyError
-from envhub.messages import user
-from envhub.protocols import ModelRequest
-from envhub.trainers import areal as ours
-from envhub.trainers.areal.proxy import OVERFLOW
-from envhub.trainers.engines.gateway_calls import GatewayError, open_calls
-from envhub.trainers.engines.proxied import ProxiedModel
-from envhub.trainers.workers.sole import Unscored
-from envhub.training import Credit, TaskReference, training_rows
+from rollouthub import Public
+from rollouthub.errors import ConfigError, ContextLimitError, ModelError, SupplyError
+from rollouthub.messages import user
+from rollouthub.protocols import ModelRequest
+from rollouthub.trainers import areal as ours
+from rollouthub.trainers.areal.proxy import OVERFLOW
+from rollouthub.trainers.engines.gateway_calls import GatewayError, open_calls
+from rollouthub.trainers.engines.proxied import ProxiedModel
+from rollouthub.trainers.workers.sole import Unscored
+from rollouthub.training import Credit, TaskReference, training_rows
 from tests.models.tokens.chatml import ChatMl
 from tests.trainers.speaker import Speaker
 from tests.trainers.upstream import Upstream, everything_below, playing, served, serving, sum_task
@@ -58,7 +58,7 @@ def test_rows_of_a_data_set_name_their_tasks() -> None:
     [row] = ours.task_rows([Public(id="1", prompt="What is 1 + 1?")], "arithmetic", "train")
     assert row == {
         "messages": [{"role": "user", "content": "What is 1 + 1?"}],
-        "envhub": str(TaskReference("arithmetic", "train", "1")),
+        "rollouthub": str(TaskReference("arithmetic", "train", "1")),
     }
 
 
@@ -154,11 +154,11 @@ async def test_the_black_box_gives_the_reward_or_raises(tmp_path: Path) -> None:
     proxy.sessions["k"] = []
     async with serving(proxy.routes) as url:
         try:
-            assert await agent.run({"envhub": sum_task(0)}, base_url=url, api_key="k") == 0.0
-            assert await agent.run({"envhub": sum_task(0)}, base_url=url, api_key="k", http_client=None) == 1.0
+            assert await agent.run({"rollouthub": sum_task(0)}, base_url=url, api_key="k") == 0.0
+            assert await agent.run({"rollouthub": sum_task(0)}, base_url=url, api_key="k", http_client=None) == 1.0
             proxy.is_broken = True
             with pytest.raises(Unscored, match="model_failed"):
-                await agent.run({"envhub": sum_task(0)}, base_url=url, api_key="k")
+                await agent.run({"rollouthub": sum_task(0)}, base_url=url, api_key="k")
         finally:
             await agent.close()
     assert proxy.sessions["k"] == ["chat"] * 5  # the reward is AReaL's to set
@@ -169,7 +169,7 @@ def test_a_black_box_without_a_proxy_is_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
     async def run() -> None:
-        await ours.HubAgent(playing(tmp_path)).run({"envhub": sum_task(0)})
+        await ours.HubAgent(playing(tmp_path)).run({"rollouthub": sum_task(0)})
 
     with pytest.raises(ConfigError, match="base_url"):
         anyio.run(run)
@@ -234,7 +234,7 @@ def check_rows(speaker: Speaker, columns: Mapping[str, Any]) -> None:
 async def test_areals_executor_takes_what_its_engine_said(system: Callable[[str], Any], tmp_path: Path) -> None:
     executor, remote = system("areal.infra.workflow_executor"), system("areal.infra.remote_inf_engine")
     api, imports = system("areal.api"), system("areal.utils.dynamic_import")
-    made = imports.import_from_string("envhub.trainers.areal.HubWorkflow")
+    made = imports.import_from_string("rollouthub.trainers.areal.HubWorkflow")
     assert issubclass(made, api.RolloutWorkflow)
     workflow, engine = made(Tokenizer(), playing(tmp_path)), Engine(system)
     context = system("areal.infra.workflow_context")
@@ -242,8 +242,8 @@ async def test_areals_executor_takes_what_its_engine_said(system: Callable[[str]
     logger = system("areal.utils.logging").getLogger("test")
     grouped = remote.GroupedRolloutWorkflow(workflow, 4, logger)
     try:
-        group = await grouped.arun_episode(engine, {"envhub": sum_task(0)})
-        alone = await workflow.arun_episode(engine, {"envhub": sum_task(1)})
+        group = await grouped.arun_episode(engine, {"rollouthub": sum_task(0)})
+        alone = await workflow.arun_episode(engine, {"rollouthub": sum_task(1)})
     finally:
         await workflow.close()
     assert executor.check_trajectory_format(alone, batch_size=1)
@@ -269,7 +269,7 @@ async def test_areal_rejects_an_episode_that_broke(system: Callable[[str], Any],
 
     workflow = ours.HubWorkflow(Tokenizer(), playing(tmp_path, retries={"infrastructure": 0}))
     try:
-        assert await workflow.arun_episode(Gone(), {"envhub": sum_task(0)}) is None
+        assert await workflow.arun_episode(Gone(), {"rollouthub": sum_task(0)}) is None
     finally:
         await workflow.close()
 
@@ -295,7 +295,7 @@ class RealProxy:
         self.uvicorn, self.engine = system("uvicorn"), Engine(system)
 
         def parse(text: str, *rest: Any, **more: Any) -> Any:
-            from envhub.models.tokens.tool_text import hermes
+            from rollouthub.models.tokens.tool_text import hermes
 
             words, requests = hermes(text, ())
             calls = [
@@ -372,10 +372,10 @@ async def test_areals_inline_mode_runs_the_black_box_and_rejects_what_broke(
             "inline", agent, proxy_addr=worker, admin_api_key=ADMIN, export_style="individual"
         )
         try:
-            interactions = await trainer.arun_episode(None, {"envhub": sum_task(0)})
+            interactions = await trainer.arun_episode(None, {"rollouthub": sum_task(0)})
             monkeypatch.setattr(real.server, "_openai_client", SimpleNamespace(chat=None))
             with pytest.raises(SupplyError):
-                await trainer.arun_episode(None, {"envhub": sum_task(0)})
+                await trainer.arun_episode(None, {"rollouthub": sum_task(0)})
         finally:
             await agent.close()
     assert len(interactions) == 2

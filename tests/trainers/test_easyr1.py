@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from envhub import Message, Public, Score
-from envhub.messages import Media, Text
-from envhub.trainers import easyr1
-from envhub.training import TaskReference
-from envhub.training.scorer import Verdict
+from rollouthub import Message, Public, Score
+from rollouthub.messages import Media, Text
+from rollouthub.trainers import easyr1
+from rollouthub.training import TaskReference
+from rollouthub.training.scorer import Verdict
 
 ONE, OTHER = (TaskReference("arithmetic", "train", f"train/{number}") for number in (0, 1))
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from envhub import Message, ToolRequest
+from rollouthub import Message, ToolRequest
 from tests.trainers.tiny import tiny_model
 from tests.training.kept import DIGEST, PICTURE, keep, shown
 from tests.training.made import forked, rollout, turn
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore")]
 ROOT = Path(__file__).parents[2]
-HUB = [sys.executable, "-c", "from envhub.cli.main import main; main()"]
+HUB = [sys.executable, "-c", "from rollouthub.cli.main import main; main()"]
 System = Callable[[str], ModuleType]
 
 

@@ -1,6 +1,6 @@
 """The example's loop with a live vLLM: what it samples is what the trainer's newest weights say.
 
-`ENVHUB_VLLM` names a vllm executable.
+`ROLLOUTHUB_VLLM` names a vllm executable.
 """
 
 import json
@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-from envhub.store import open_run
+from rollouthub.store import open_run
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "learning" / "with_vllm.py"
 PATIENCE_SECONDS = 400
@@ -29,9 +29,9 @@ ROUNDING = 1e-3
 def test_a_live_vllm_plays_every_step_with_the_weights_of_the_one_before(
     system: Callable[[str], ModuleType], tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    program = os.environ.get("ENVHUB_VLLM")
+    program = os.environ.get("ROLLOUTHUB_VLLM")
     if not program:
-        pytest.skip("ENVHUB_VLLM names no vllm")
+        pytest.skip("ROLLOUTHUB_VLLM names no vllm")
     system("trl")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

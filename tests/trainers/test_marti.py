@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from envhub.trainers import marti as ours
-from envhub.trainers import marti_workflow
-from envhub.trainers.workers.resident import RESIDENTS
-from envhub.training import Credit, NotTrainable
+from rollouthub.trainers import marti as ours
+from rollouthub.trainers import marti_workflow
+from rollouthub.trainers.workers.resident import RESIDENTS
+from rollouthub.training import Credit, NotTrainable
 from tests.models.tokens.chatml import ChatMl, odd_ids
 from tests.trainers.absent import Absent, absent
 from tests.training.made import forked, rollout, turn
@@ -70,7 +70,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     path = tmp_path / "marti.toml"
     world = Path(__file__).with_name("handover.py")
     path.write_text(f'environments = ["{world}"]\n[training]\ndirectory = "{tmp_path}/runs"\n')
-    monkeypatch.setenv("ENVHUB_TRAINING", str(path))
+    monkeypatch.setenv("ROLLOUTHUB_TRAINING", str(path))
     yield
     RESIDENTS.close()
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from envhub import Message, Public, Rollout, Score, ToolRequest
-from envhub.errors import ConfigError, SupplyError, VerifierError
-from envhub.packed import Float32s, Int32s
-from envhub.score import Component
-from envhub.supply import Wanted
-from envhub.trainers.nemo_rl import gym_result, gym_rows, write_gym_data, write_gym_results, write_prompts
-from envhub.trainers.nemo_rl.environment import judge
-from envhub.trainers.nemo_rl.playing import Rows
-from envhub.training import NotTrainable, Refusal, TaskReference, training_rows
-from envhub.training.blocking_scorer import blocking_scorer
+from rollouthub import Message, Public, Rollout, Score, ToolRequest
+from rollouthub.errors import ConfigError, SupplyError, VerifierError
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.score import Component
+from rollouthub.supply import Wanted
+from rollouthub.trainers.nemo_rl import gym_result, gym_rows, write_gym_data, write_gym_results, write_prompts
+from rollouthub.trainers.nemo_rl.environment import judge
+from rollouthub.trainers.nemo_rl.playing import Rows
+from rollouthub.training import NotTrainable, Refusal, TaskReference, training_rows
+from rollouthub.training.blocking_scorer import blocking_scorer
 from tests.training.made import forked, rollout, turn
 
 FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
@@ -112,7 +112,12 @@ class Playing:
 def rows_of(count: int, task: TaskReference = TASK) -> list[dict[str, Any]]:
     params = {"input": [{"role": "user", "content": "?"}], "temperature": 0.5, "top_p": 1.0, "max_output_tokens": 9}
     return [
-        {"responses_create_params": params, "agent_ref": {"name": "envhub"}, "envhub": str(task), "_rowidx": place}
+        {
+            "responses_create_params": params,
+            "agent_ref": {"name": "rollouthub"},
+            "rollouthub": str(task),
+            "_rowidx": place,
+        }
         for place in range(count)
     ]
 
@@ -160,7 +165,7 @@ async def test_a_group_without_any_token_ids_is_an_error_not_a_batch() -> None:
     broken = rollout(turn(0, [1], [2], prompt_token_ids=None))
     with pytest.raises(SupplyError, match="token ids"):
         await results_of(Playing(broken, broken), 2, 0)
-    with pytest.raises(ConfigError, match="envhub"):
+    with pytest.raises(ConfigError, match="rollouthub"):
         Rows([{"responses_create_params": {}, "agent_ref": {}}], Playing().begin, 0)
 
 
@@ -170,7 +175,7 @@ def test_the_environment_scores_message_logs_and_makes_up_no_reward() -> None:
         named = {"ground_truth": str(TaskReference("arithmetic", "test", task.id))}
         wrong = [{"role": "user", "content": str(task.prompt)}, {"role": "assistant", "content": "I give up"}]
         assert judge(scorer, [wrong], [named]) == [0.0]
-        gone = {"envhub": str(TaskReference("arithmetic", "test", "test/none"))}
+        gone = {"rollouthub": str(TaskReference("arithmetic", "test", "test/none"))}
         with pytest.raises(VerifierError, match="1 of 2 answers are unscored"):
             judge(scorer, [wrong, wrong], [named, gone])
         for metadata in (None, {}, {"ground_truth": "4"}):
@@ -184,8 +189,8 @@ def test_data_sets_name_tasks_and_hold_nothing_secret(tmp_path: Path) -> None:
     assert write_prompts(tmp_path / "prompts.jsonl", tasks, "echo", "test") == 3
     row = json.loads((tmp_path / "train.jsonl").read_text().splitlines()[1])
     assert [message["role"] for message in row["responses_create_params"]["input"]] == ["system", "user"]
-    assert TaskReference.parse(row["envhub"]) == TaskReference("echo", "test", "test/1")
-    assert set(row) == {"responses_create_params", "agent_ref", "envhub"}
+    assert TaskReference.parse(row["rollouthub"]) == TaskReference("echo", "test", "test/1")
+    assert set(row) == {"responses_create_params", "agent_ref", "rollouthub"}
     prompt = json.loads((tmp_path / "prompts.jsonl").read_text().splitlines()[2])
     assert (prompt["input"], TaskReference.parse(prompt["output"]).task_id) == ("Be brief.\n\nSay 2", "test/2")
 

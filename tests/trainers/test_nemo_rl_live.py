@@ -16,13 +16,13 @@ import anyio.to_thread
 import pytest
 import typing_extensions
 
-from envhub.models.mock_server import serve_mock
-from envhub.trainers import nemo_rl as ours
-from envhub.trainers.nemo_rl import gym_result, gym_rows, write_gym_results
-from envhub.trainers.nemo_rl.environment import environment_class
-from envhub.trainers.nemo_rl.gym import gym_class
-from envhub.training import TaskReference, training_rows
-from envhub.training.blocking_scorer import blocking_scorer
+from rollouthub.models.mock_server import serve_mock
+from rollouthub.trainers import nemo_rl as ours
+from rollouthub.trainers.nemo_rl import gym_result, gym_rows, write_gym_results
+from rollouthub.trainers.nemo_rl.environment import environment_class
+from rollouthub.trainers.nemo_rl.gym import gym_class
+from rollouthub.training import TaskReference, training_rows
+from rollouthub.training.blocking_scorer import blocking_scorer
 from tests.trainers.absent import Absent
 from tests.training.made import rollout, turn
 
@@ -132,7 +132,7 @@ async def test_its_actors_class_plays_rows_with_the_hub(
         config = {
             "model_name": "mock/solver",
             "base_urls": [f"http://127.0.0.1:{ports[0]}/v1"],
-            "initial_global_config_dict": {"envhub": {"environments": ["arithmetic"]}},
+            "initial_global_config_dict": {"rollouthub": {"environments": ["arithmetic"]}},
         }
         gym = gym_class()(config)
         with pytest.raises(RuntimeError, match="_spinup"):

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from envhub import Public, Score
-from envhub.errors import ConfigError
-from envhub.protocols import Sampling
-from envhub.score import Component
-from envhub.trainers import openrlhf as ours
-from envhub.trainers import openrlhf_agent, openrlhf_reward
-from envhub.trainers.engines.vllm_calls import params_of
-from envhub.trainers.workers.resident import RESIDENTS
-from envhub.training import NotTrainable, TaskReference
-from envhub.training.blocking_scorer import scorer_for
-from envhub.training.scorer import Verdict
-from envhub.training.task_column import find_task, prompt_rows
+from rollouthub import Public, Score
+from rollouthub.errors import ConfigError
+from rollouthub.protocols import Sampling
+from rollouthub.score import Component
+from rollouthub.trainers import openrlhf as ours
+from rollouthub.trainers import openrlhf_agent, openrlhf_reward
+from rollouthub.trainers.engines.vllm_calls import params_of
+from rollouthub.trainers.workers.resident import RESIDENTS
+from rollouthub.training import NotTrainable, TaskReference
+from rollouthub.training.blocking_scorer import scorer_for
+from rollouthub.training.scorer import Verdict
+from rollouthub.training.task_column import find_task, prompt_rows
 from tests.models.tokens.chatml import ChatMl
 from tests.trainers.absent import Absent
 from tests.trainers.speaker import Speaker
@@ -71,7 +71,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         'environments = ["arithmetic"]\nset = { terms = 2, digits = 2 }\nrepeats = 2\n'
         f'[training]\ndirectory = "{tmp_path}/runs"\nreplays = 1\n'
     )
-    monkeypatch.setenv("ENVHUB_TRAINING", str(settings))
+    monkeypatch.setenv("ROLLOUTHUB_TRAINING", str(settings))
     yield
     RESIDENTS.close()
 
@@ -140,7 +140,7 @@ def test_an_answer_without_a_verdict_is_no_zero() -> None:
 
 
 DOUBTFUL = """
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task
 
 class Doubtful(Environment[EnvironmentConfig]):
     default_agent = "single_turn"
@@ -163,7 +163,7 @@ async def test_a_suspect_score_is_trained_on_only_where_the_settings_ask_for_it(
         f'environments = ["{tmp_path}/doubtful.py"]\n'
         f'[training]\ndirectory = "{tmp_path}/runs"\nreplays = 0\nsuspect = {str(suspect).lower()}\n'
     )
-    monkeypatch.setenv("ENVHUB_TRAINING", str(tmp_path / "play.toml"))
+    monkeypatch.setenv("ROLLOUTHUB_TRAINING", str(tmp_path / "play.toml"))
     label = str(TaskReference("doubtful", "test", "one"))
     try:
         asked = ours.execute("p", label, Params(), 4096, ChatMl(), Engine(Speaker()))
@@ -264,7 +264,7 @@ def test_openrlhf_stacks_forked_and_other_records_in_one_batch(openrlhf: Callabl
 async def test_openrlhfs_executor_scores_answers_through_the_reward_file(
     openrlhf: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ENVHUB_SCORER", "arithmetic")
+    monkeypatch.setenv("ROLLOUTHUB_SCORER", "arithmetic")
     assert openrlhf_reward.__file__ is not None
     executor = openrlhf("openrlhf.utils.agent").SingleTurnAgentExecutor(openrlhf_reward.__file__)
     [task] = [each for each in scorer_for().tasks(split="train") if each.id == "train/0"]

@@ -14,12 +14,12 @@ import pytest
 from aiohttp import web
 from anyio.from_thread import start_blocking_portal
 
-from envhub import Stop
-from envhub.trainers.roll import HubGroupFilter, HubSpreadFilter
-from envhub.trainers.roll.gym import HubGem
-from envhub.trainers.roll.play import stage
-from envhub.trainers.roll.runner import played, result_of
-from envhub.trainers.workers.resident import RESIDENTS
+from rollouthub import Stop
+from rollouthub.trainers.roll import HubGroupFilter, HubSpreadFilter
+from rollouthub.trainers.roll.gym import HubGem
+from rollouthub.trainers.roll.play import stage
+from rollouthub.trainers.roll.runner import played, result_of
+from rollouthub.trainers.workers.resident import RESIDENTS
 from tests.trainers.absent import Absent
 from tests.training.made import rollout, turn
 
@@ -70,7 +70,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         'environments = ["arithmetic"]\nsplit = "train"\nlimit = 3\nset = { terms = 2, digits = 2 }\n'
         f'[training]\ndirectory = "{tmp_path}/runs"\n'
     )
-    monkeypatch.setenv("ENVHUB_TRAINING", str(path))
+    monkeypatch.setenv("ROLLOUTHUB_TRAINING", str(path))
     yield
     RESIDENTS.close()
 
@@ -194,7 +194,7 @@ def roll(
 def test_roll_finds_its_runner_by_name_and_gets_its_own_results(roll: Any, system: Callable[[str], ModuleType]) -> None:
     base: Any = system("roll.pipeline.agentic.agent_runner.base")
     config: Any = system("omegaconf").OmegaConf.create({"max_steps": 4, "config": {"episodes": 1}})
-    found = roll.safe_import_class("envhub.trainers.roll.HubAgentRunner")
+    found = roll.safe_import_class("rollouthub.trainers.roll.HubAgentRunner")
     assert issubclass(found, base.AgentRunner)
     with proxy([]) as address:
         runner = found(base_url=address, env_id=3, env_config=config, worker_config=None)
@@ -204,7 +204,7 @@ def test_roll_finds_its_runner_by_name_and_gets_its_own_results(roll: Any, syste
     told = result.to_dict()
     assert (told["status"], told["score"], told["finish_reason"]) == ("Finished", 1.0, "finished")
     assert end.status == "NoData"
-    assert roll.safe_import_class("envhub.trainers.roll.HubGroupFilter") is HubGroupFilter
+    assert roll.safe_import_class("rollouthub.trainers.roll.HubGroupFilter") is HubGroupFilter
 
 
 @pytest.mark.live
@@ -217,8 +217,8 @@ def test_gem_makes_the_environment_by_its_name(
         monkeypatch.setattr(listed, "factory", SimpleNamespace(DATASETS={}), raising=False)
         monkeypatch.setitem(sys.modules, "reasoning_gym", listed)
     gem: Any = system("gem")
-    gem.register("envhub", entry_point="envhub.trainers.roll:HubGemEnv")
-    environment = gem.make("envhub", environment="arithmetic")
+    gem.register("rollouthub", entry_point="rollouthub.trainers.roll:HubGemEnv")
+    environment = gem.make("rollouthub", environment="arithmetic")
     assert isinstance(environment, gem.Env)
     messages, _ = environment.reset(seed=2)
     messages, *_ = environment.step(said_to(messages))

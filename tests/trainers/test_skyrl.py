@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 import typing_extensions
 
-from envhub import Public
-from envhub.errors import ConfigError, SupplyError
-from envhub.messages import user
-from envhub.protocols import Sampling
-from envhub.rollout import Stop, Told
-from envhub.trainers import skyrl as ours
-from envhub.trainers.skyrl.engine import sampling_of
-from envhub.trainers.skyrl.generator import Generation, wanted
-from envhub.training import TaskReference
+from rollouthub import Public
+from rollouthub.errors import ConfigError, SupplyError
+from rollouthub.messages import user
+from rollouthub.protocols import Sampling
+from rollouthub.rollout import Stop, Told
+from rollouthub.trainers import skyrl as ours
+from rollouthub.trainers.skyrl.engine import sampling_of
+from rollouthub.trainers.skyrl.generator import Generation, wanted
+from rollouthub.training import TaskReference
 from tests.models.tokens.chatml import ChatMl
 from tests.trainers.speaker import Speaker
 from tests.training.made import forked, rollout, turn
@@ -96,9 +96,9 @@ def test_what_must_not_be_learnt_from_is_one_masked_row_that_leaves_its_groups_m
     assert output["rewards"] == [0.75, 1.0, 0.5, 0.0, 0.0, 0.0]
     assert output["stop_reasons"] == ["error", "stop", "stop", "error", "error", "error"]
     metrics = output["rollout_metrics"]
-    assert metrics["envhub/masked"] == 4
+    assert metrics["rollouthub/masked"] == 4
     names = ("unscored", "forked", "helped", "text_only")
-    assert [metrics[f"envhub/masked_{name}"] for name in names] == [1, 1, 1, 1]
+    assert [metrics[f"rollouthub/masked_{name}"] for name in names] == [1, 1, 1, 1]
 
 
 def test_a_batch_without_anything_to_learn_from_is_refused_by_name() -> None:
@@ -127,14 +127,14 @@ def test_prompts_name_tasks_and_carry_nothing_of_their_answers(tmp_path: Path) -
     first, second = map(json.loads, (tmp_path / "train.jsonl").read_text().splitlines())
     assert first == {
         "prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is 1 + 1?"}],
-        "env_class": "envhub",
-        "envhub": str(TaskReference("arithmetic", "train", "1")),
+        "env_class": "rollouthub",
+        "rollouthub": str(TaskReference("arithmetic", "train", "1")),
     }
     assert second["prompt"] == [{"role": "user", "content": "x"}]
 
 
 def test_a_row_that_names_no_task_is_refused() -> None:
-    with pytest.raises(ConfigError, match="no column 'envhub'"):
+    with pytest.raises(ConfigError, match="no column 'rollouthub'"):
         wanted([{"reward_spec": {}}], [Id("a", 0)], None)
 
 
@@ -151,8 +151,8 @@ def batch(count: int = 2, samples: int = 2, **changes: Any) -> dict[str, Any]:
     names = [(task, sample) for task in range(count) for sample in range(samples)]
     return {
         "prompts": [[{"role": "user", "content": "?"}] for _ in names],
-        "env_classes": ["envhub"] * len(names),
-        "env_extras": [{"envhub": str(TaskReference("arithmetic", "train", f"train/{task}"))} for task, _ in names],
+        "env_classes": ["rollouthub"] * len(names),
+        "env_extras": [{"rollouthub": str(TaskReference("arithmetic", "train", f"train/{task}"))} for task, _ in names],
         "sampling_params": {"temperature": 0.5, "max_tokens": 400, "top_k": -1},
         "trajectory_ids": [Id(str(task), sample) for task, sample in names],
         "batch_metadata": None,

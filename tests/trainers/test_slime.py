@@ -18,11 +18,11 @@ import pytest
 from aiohttp import web
 from anyio.from_thread import start_blocking_portal
 
-from envhub import Outcome, Stop
-from envhub.rollout import Fault
-from envhub.trainers import slime as ours
-from envhub.trainers.slime.rollout import level
-from envhub.trainers.workers.resident import RESIDENTS
+from rollouthub import Outcome, Stop
+from rollouthub.rollout import Fault
+from rollouthub.trainers import slime as ours
+from rollouthub.trainers.slime.rollout import level
+from rollouthub.trainers.workers.resident import RESIDENTS
 from tests.models.tokens.chatml import CHATML, END, trained
 from tests.trainers.absent import Absent
 from tests.trainers.speaker import Speaker
@@ -108,7 +108,7 @@ def test_what_must_not_be_learnt_from_is_taken_out_of_loss_and_baseline_by_name(
     )
     [removed] = ours.samples_of(broken, Sample(index=2))
     assert (removed.status, removed.remove_sample, removed.loss_mask) == (Status.FAILED, True, [0])
-    assert removed.metadata["envhub"]["refused"] == name
+    assert removed.metadata["rollouthub"]["refused"] == name
     args = Namespace(rewards_normalization=True, grpo_std_normalization=False, advantage_estimator="grpo")
     _, worth = ours.post_process_rewards(args, [good, better, removed])
     assert worth == [-0.5, 0.5, 0.0]
@@ -187,7 +187,7 @@ def arguments(slime: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         'environments = ["arithmetic"]\nsplit = "train"\nset = { terms = 2, digits = 2 }\n'
         f'[training]\ndirectory = "{tmp_path}/runs"\nmax_dropped = 3\n'
     )
-    monkeypatch.setenv("ENVHUB_TRAINING", str(settings))
+    monkeypatch.setenv("ROLLOUTHUB_TRAINING", str(settings))
 
     def made(port: int, **changes: Any) -> Any:
         return Namespace(
@@ -269,7 +269,7 @@ def test_groups_that_teach_nothing_are_replaced_and_counted(slime: Any, argument
     speaker = Speaker()
     # The first answer is broken off.
     with sglang(speaker, {0: "abort"}) as port:
-        args = arguments(port, dynamic_sampling_filter_path="envhub.trainers.slime.keep_group")
+        args = arguments(port, dynamic_sampling_filter_path="rollouthub.trainers.slime.keep_group")
         args.rollout_batch_size = 1
         source = Rows(slime.Sample, 2)
         out = ours.generate_rollout(args, 0, source)
@@ -302,7 +302,7 @@ def test_slimes_own_loop_calls_generate_sample_by_sample(slime: Any, arguments: 
 def test_answers_of_slimes_own_are_scored_and_unscored_ones_masked(
     slime: Any, system: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ENVHUB_SCORER", "arithmetic")
+    monkeypatch.setenv("ROLLOUTHUB_SCORER", "arithmetic")
     run = import_module("slime.utils.async_utils").run
     fields = {"environment": "arithmetic", "split": "train", "task_id": "train/0"}
     wrong = slime.Sample(index=0, metadata=dict(fields), response="It is 1.")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub.trainers import systems
-from envhub.trainers.systems import system_module
+from rollouthub.trainers import systems
+from rollouthub.trainers.systems import system_module
 
 PAGES = Path(__file__).parents[2] / "docs" / "trainers"
 

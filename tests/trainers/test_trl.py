@@ -8,14 +8,14 @@ from typing import Any, Literal, get_type_hints
 import pytest
 from mcp_types import Tool
 
-from envhub.errors import ConfigError
-from envhub.protocols import Sampling
-from envhub.task import Public
-from envhub.trainers.trl import hub_reward, task_of
-from envhub.trainers.trl.methods import method_name, methods_of, type_of
-from envhub.trainers.trl.prompts import task_row
-from envhub.trainers.trl.rollouts import columns, groups_of, rollout_func
-from envhub.training import NotTrainable, TaskReference, training_rows
+from rollouthub.errors import ConfigError
+from rollouthub.protocols import Sampling
+from rollouthub.task import Public
+from rollouthub.trainers.trl import hub_reward, task_of
+from rollouthub.trainers.trl.methods import method_name, methods_of, type_of
+from rollouthub.trainers.trl.prompts import task_row
+from rollouthub.trainers.trl.rollouts import columns, groups_of, rollout_func
+from rollouthub.training import NotTrainable, TaskReference, training_rows
 from tests.training.made import forked, rollout, turn
 
 REFERENCE = TaskReference("arithmetic", "train", "train/7")

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-import envhub
-from envhub.errors import SupplyError
-from envhub.models.credentials import Credentials
-from envhub.rewards import group_advantages
-from envhub.rollout import Rollout, Told
-from envhub.segment import segments
-from envhub.store import open_run
-from envhub.supply import RolloutGroup, blocking_worker, rollout_worker
-from envhub.trainers.trl import HubRolloutWorker, HubSpec, hub_reward, prompts_of, rollout_func
-from envhub.trainers.trl.asynchronous import samples_of
+import rollouthub
+from rollouthub.errors import SupplyError
+from rollouthub.models.credentials import Credentials
+from rollouthub.rewards import group_advantages
+from rollouthub.rollout import Rollout, Told
+from rollouthub.segment import segments
+from rollouthub.store import open_run
+from rollouthub.supply import RolloutGroup, blocking_worker, rollout_worker
+from rollouthub.trainers.trl import HubRolloutWorker, HubSpec, hub_reward, prompts_of, rollout_func
+from rollouthub.trainers.trl.asynchronous import samples_of
 from tests.training.made import forked, rollout, turn
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore")]
@@ -116,7 +116,7 @@ def test_the_worker_has_the_protocol_and_its_samples_pass_through_trls_own_queue
     """Played with the mock, put through TRL's own data set of a queue."""
     theirs = system("trl.experimental.async_grpo.async_grpo_trainer")
     worker = HubRolloutWorker(
-        lambda: envhub.collect(
+        lambda: rollouthub.collect(
             environments=("arithmetic",),
             model="mock/solver?accuracy=0.5",
             directory=tmp_path / "run",
@@ -166,7 +166,7 @@ def test_a_worker_whose_supply_breaks_says_so(system: System, tmp_path: Path) ->
     """Not for ever waited for."""
     system("trl")
     worker = HubRolloutWorker(
-        lambda: envhub.collect(
+        lambda: rollouthub.collect(
             environments=("arithmetic",),
             model="mock/solver",
             directory=tmp_path / "run",

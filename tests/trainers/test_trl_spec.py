@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from envhub.errors import ConfigError, ToolError, UnknownNameError
-from envhub.models.credentials import Credentials
-from envhub.trainers.trl import HubSpec
+from rollouthub.errors import ConfigError, ToolError, UnknownNameError
+from rollouthub.models.credentials import Credentials
+from rollouthub.trainers.trl import HubSpec
 
 GAME = Path(__file__).parent / "trl_game.py"
 

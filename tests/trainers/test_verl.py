@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from envhub import Media, Message, Public, Rollout, Score
-from envhub.errors import ConfigError, ContextLimitError
-from envhub.protocols import Sampling
-from envhub.rollout import Told
-from envhub.score import Component
-from envhub.trainers.verl import columns, data_proto, learnable, loop_outputs, masked_output, prompt_rows
-from envhub.trainers.verl.engine import VerlEngine, sampling_of
-from envhub.trainers.verl.entry import loop_entry
-from envhub.trainers.verl.manager import balanced
-from envhub.trainers.verl.playing import task_of
-from envhub.training import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
+from rollouthub import Media, Message, Public, Rollout, Score
+from rollouthub.errors import ConfigError, ContextLimitError
+from rollouthub.protocols import Sampling
+from rollouthub.rollout import Told
+from rollouthub.score import Component
+from rollouthub.trainers.verl import columns, data_proto, learnable, loop_outputs, masked_output, prompt_rows
+from rollouthub.trainers.verl.engine import VerlEngine, sampling_of
+from rollouthub.trainers.verl.entry import loop_entry
+from rollouthub.trainers.verl.manager import balanced
+from rollouthub.trainers.verl.playing import task_of
+from rollouthub.training import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
 from tests.training.made import forked, rollout, turn
 
 
@@ -158,7 +158,7 @@ def test_a_data_set_names_tasks_and_holds_no_answers() -> None:
         {"role": "user", "content": "What is 2 + 2?"},
     ]
     assert task_of(row) == TaskReference("arithmetic", "train", "train/0")
-    assert row["agent_name"] == "envhub"
+    assert row["agent_name"] == "rollouthub"
     assert set(json.loads(row["reward_model"]["ground_truth"])) == {"environment", "split", "task_id"}
 
 
@@ -225,7 +225,11 @@ def test_without_logprobs_there_are_none_and_no_zeros() -> None:
 def test_the_manager_finds_the_hubs_entry_among_agent_loops() -> None:
     entries: list[Mapping[str, Any]] = [
         {"name": "other", "_target_": "elsewhere.Loop"},
-        {"name": "envhub", "_target_": "envhub.trainers.verl.HubAgentLoop", "run": {"environments": ["arithmetic"]}},
+        {
+            "name": "rollouthub",
+            "_target_": "rollouthub.trainers.verl.HubAgentLoop",
+            "run": {"environments": ["arithmetic"]},
+        },
     ]
     assert loop_entry(entries) == {"run": {"environments": ["arithmetic"]}}
     with pytest.raises(Exception, match="_target_"):

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from envhub import Rollout
-from envhub.errors import ConfigError
-from envhub.rewards import GroupMethod, group_advantages
-from envhub.trainers.verl import compute_advantage, data_proto
-from envhub.training import training_rows
+from rollouthub import Rollout
+from rollouthub.errors import ConfigError
+from rollouthub.rewards import GroupMethod, group_advantages
+from rollouthub.trainers.verl import compute_advantage, data_proto
+from rollouthub.training import training_rows
 from tests.training.made import forked, rollout, turn
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore")]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from envhub import Rollout
-from envhub.packed import Int32s
-from envhub.trainers.verl_agent import HubEnvironmentManager, observation, project, step_rows
-from envhub.trainers.workers.settings import settings_of
-from envhub.training import NotTrainable, TaskReference
+from rollouthub import Rollout
+from rollouthub.packed import Int32s
+from rollouthub.trainers.verl_agent import HubEnvironmentManager, observation, project, step_rows
+from rollouthub.trainers.workers.settings import settings_of
+from rollouthub.training import NotTrainable, TaskReference
 from tests.training.made import rollout, turn
 
 WORLD = str(Path(__file__).parents[1] / "supply" / "world.py")

@@ -6,10 +6,10 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub.errors import ConfigError, SupplyError
-from envhub.trainers.verl.groups import ANY, GroupRules, group_rules, no_groups, whole_group
-from envhub.trainers.verl.outputs import Output
-from envhub.training import NotTrainable, Refusal, Refused
+from rollouthub.errors import ConfigError, SupplyError
+from rollouthub.trainers.verl.groups import ANY, GroupRules, group_rules, no_groups, whole_group
+from rollouthub.trainers.verl.outputs import Output
+from rollouthub.training import NotTrainable, Refusal, Refused
 
 
 def players(*members: str) -> tuple[Callable[[], Awaitable[list[Output]]], list[str]]:

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from anyio import Event, create_task_group, to_thread
 
-from envhub import Rollout
-from envhub.errors import ConfigError
-from envhub.models.mock_server import serve_mock
-from envhub.rewards import group_advantages
-from envhub.store import open_run
-from envhub.trainers import verl as ours
-from envhub.trainers.verl.entry import served_urls
-from envhub.training import NotTrainable, Refusal, TrainingRow, training_rows
+from rollouthub import Rollout
+from rollouthub.errors import ConfigError
+from rollouthub.models.mock_server import serve_mock
+from rollouthub.rewards import group_advantages
+from rollouthub.store import open_run
+from rollouthub.trainers import verl as ours
+from rollouthub.trainers.verl.entry import served_urls
+from rollouthub.training import NotTrainable, Refusal, TrainingRow, training_rows
 from tests.trainers.verl_engine import Client
 from tests.trainers.verl_set_up import (
     PROMPT,
@@ -150,7 +150,7 @@ def test_the_manager_plays_whole_batches_and_moves_no_baseline(
 ) -> None:
     config = verl_config(system, tmp_path, model_folder)
     loader = system("verl.utils.import_utils").load_class_from_fqn
-    manager = loader("envhub.trainers.verl.HubAgentLoopManager", "AgentLoopManager").create(
+    manager = loader("rollouthub.trainers.verl.HubAgentLoopManager", "AgentLoopManager").create(
         config=config, llm_client=client
     )
     rows = rows_of_tasks(tmp_path, 2)
@@ -432,7 +432,7 @@ def test_verl_reads_the_hubs_data_set_and_scores_with_its_verifier(
     assert row["reward_model"]["ground_truth"] == rows[1]["reward_model"]["ground_truth"]
     omegaconf = system("omegaconf")
     omegaconf.OmegaConf.set_struct(config, False)
-    config.reward.custom_reward_function = {"path": "pkg://envhub.trainers.verl.reward", "name": "compute_score"}
+    config.reward.custom_reward_function = {"path": "pkg://rollouthub.trainers.verl.reward", "name": "compute_score"}
     compute = system("verl.trainer.ppo.reward").get_custom_reward_fn(config)
     scored = compute(
         data_source=row["data_source"],

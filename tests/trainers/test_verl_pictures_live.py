@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from envhub.errors import ModelError
-from envhub.messages import Media, Message
-from envhub.trainers import verl as ours
-from envhub.trainers.verl.pictures import PictureChatFormat, Pictures
+from rollouthub.errors import ModelError
+from rollouthub.messages import Media, Message
+from rollouthub.trainers import verl as ours
+from rollouthub.trainers.verl.pictures import PictureChatFormat, Pictures
 from tests.trainers.gallery import WIDTHS
 from tests.trainers.verl_seeing import GALLERY, Looker, seeing_model
 from tests.trainers.verl_set_up import System, prompts_batch, rows_of_tasks, verl_config

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.rewards import group_advantages
-from envhub.store import open_run
-from envhub.trainers import verl as ours
+from rollouthub.errors import ConfigError
+from rollouthub.rewards import group_advantages
+from rollouthub.store import open_run
+from rollouthub.trainers import verl as ours
 from tests.trainers.verl_engine import Client
 from tests.trainers.verl_seeing import GALLERY, Looker, seeing_model
 from tests.trainers.verl_set_up import WORLD, System, rows_of_tasks, tiny_model, verl_config
@@ -73,7 +73,7 @@ class Played:
         self.trainer.resource_pool_manager = SimpleNamespace(get_n_gpus=lambda: 1)
         self.trainer.reward_loop_manager = SimpleNamespace(reward_loop_worker_handles=[])
         loader = system("verl.utils.import_utils").load_class_from_fqn
-        manager_class = loader("envhub.trainers.verl.HubAgentLoopManagerTQ", "AgentLoopManager")
+        manager_class = loader("rollouthub.trainers.verl.HubAgentLoopManagerTQ", "AgentLoopManager")
         # As `TaskRunnerV1` makes it: by name, without an event loop.
         self.manager = self.trainer.agent_loop_manager = manager_class.create(
             config=config, llm_client=client, teacher_client=None, reward_loop_worker_handles=[]

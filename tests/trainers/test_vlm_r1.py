@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from envhub import Message, Public
-from envhub.errors import ConfigError, VerifierError
-from envhub.messages import Media, Text
-from envhub.trainers.vlm_r1 import answer_of, hub_reward, jsonl_rows, write_jsonl
-from envhub.training import TaskReference
+from rollouthub import Message, Public
+from rollouthub.errors import ConfigError, VerifierError
+from rollouthub.messages import Media, Text
+from rollouthub.trainers.vlm_r1 import answer_of, hub_reward, jsonl_rows, write_jsonl
+from rollouthub.training import TaskReference
 
 ECHO = str(Path(__file__).parents[1] / "scoring" / "lines.py") + ":Echo"
 DIGEST = "sha256:" + "0" * 64
@@ -20,7 +20,7 @@ DIGEST = "sha256:" + "0" * 64
 def ask(said: list[tuple[int, str]], **more: Any) -> list[float | None]:
     """As the trainer calls it: every column is a list, of which ours is one."""
     columns = {
-        "envhub": [str(TaskReference("lines", "test", f"test/{number}")) for number, _ in said],
+        "rollouthub": [str(TaskReference("lines", "test", f"test/{number}")) for number, _ in said],
         "image_path": [["a.png"] for _ in said],
         "solution": ["<answer>  </answer>" for _ in said],
     }
@@ -35,7 +35,7 @@ def ask(said: list[tuple[int, str]], **more: Any) -> list[float | None]:
 def test_each_completion_gets_its_own_tasks_verdict() -> None:
     thought = "<think>4? <answer>9</answer></think><answer> 4 </answer>"
     assert ask([(1, "1"), (2, "1"), (4, thought), (9, thought)]) == [1.0, 0.0, 1.0, 0.0]
-    assert hub_reward([], [], envhub=[]) == []
+    assert hub_reward([], [], rollouthub=[]) == []
     assert answer_of("plain") == "plain"
 
 
@@ -47,7 +47,7 @@ def test_an_unscored_answer_stands_where_its_group_does_and_is_never_zero() -> N
         ask(said, unscored="raise")
     with pytest.raises(VerifierError, match="not one answer"):
         ask([(1, "away"), (2, "2")])
-    with pytest.raises(ConfigError, match="no column 'envhub'"):
+    with pytest.raises(ConfigError, match="no column 'rollouthub'"):
         hub_reward([], ["1"])
 
 
@@ -67,7 +67,7 @@ def test_rows_are_read_as_its_launcher_reads_them(tmp_path: Path) -> None:
     assert questions == ["Be brief.\n\nSay 1", "What  is it?"]
     assert items[1]["conversations"][0]["value"].count("<image>") == 1
     assert [item["conversations"][1]["value"] for item in items] == ["", ""]
-    assert TaskReference.parse(items[1]["envhub"]) == TaskReference("echo", "test", "2")
+    assert TaskReference.parse(items[1]["rollouthub"]) == TaskReference("echo", "test", "2")
 
 
 def test_pictures_outside_the_folder_or_unknown_are_refused(tmp_path: Path) -> None:

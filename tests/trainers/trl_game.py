@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, ToolError, tool
-from envhub.errors import SandboxError
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, ToolError, tool
+from rollouthub.errors import SandboxError
 
 
 class Counting(Environment[EnvironmentConfig]):

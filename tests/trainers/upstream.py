@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 from aiohttp import web
 
-from envhub.serving.listener import bind_tcp
-from envhub.training import TaskReference
+from rollouthub.serving.listener import bind_tcp
+from rollouthub.training import TaskReference
 from tests.trainers.speaker import Speaker
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from envhub.supply import blocking_worker, rollout_worker
-from envhub.trainers import verl as ours
+from rollouthub.supply import blocking_worker, rollout_worker
+from rollouthub.trainers import verl as ours
 from tests.models.tokens.chatml import CHATML, END, trained
 
 System = Callable[[str], ModuleType]
@@ -40,7 +40,7 @@ def verl_config(
     omegaconf, hydra = system("omegaconf"), system("hydra")
     loops = folder / "agents.yaml"
     settings: dict[str, Any] = {"environments": ["arithmetic"], "training": {"directory": str(folder / "runs")}, **run}
-    entry: dict[str, Any] = {"name": "envhub", "_target_": "envhub.trainers.verl.HubAgentLoop", "run": settings}
+    entry: dict[str, Any] = {"name": "rollouthub", "_target_": "rollouthub.trainers.verl.HubAgentLoop", "run": settings}
     if groups is not None:
         entry["groups"] = groups
     omegaconf.OmegaConf.save(omegaconf.OmegaConf.create([entry]), loops)
@@ -54,7 +54,7 @@ def verl_config(
                 f"actor_rollout_ref.rollout.response_length={RESPONSE}",
                 "actor_rollout_ref.rollout.calculate_log_probs=True",
                 f"actor_rollout_ref.rollout.agent.agent_loop_config_path={loops}",
-                "actor_rollout_ref.rollout.agent.default_agent_loop=envhub",
+                "actor_rollout_ref.rollout.agent.default_agent_loop=rollouthub",
             ],
         )
 

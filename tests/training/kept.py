@@ -10,12 +10,12 @@ from typing import Any
 
 from mcp_types import Tool
 
-from envhub import Message, Rollout
-from envhub.messages import Media, Text
-from envhub.store import open_run
-from envhub.store.database import Batch, open_database
-from envhub.training.data_set import DataSet, Progress
-from envhub.training.recipe import Recipe
+from rollouthub import Message, Rollout
+from rollouthub.messages import Media, Text
+from rollouthub.store import open_run
+from rollouthub.store.database import Batch, open_database
+from rollouthub.training.data_set import DataSet, Progress
+from rollouthub.training.recipe import Recipe
 from tests.training.made import rollout, turn
 
 PICTURE = b"\x89PNG, or nearly"

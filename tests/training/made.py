@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from envhub import Message, Outcome, Rollout, Score, Stop, Turn
-from envhub.packed import Float32s, Int32s
-from envhub.rollout import AgentRef, EnvironmentRef, TaskRef, Usage
+from rollouthub import Message, Outcome, Rollout, Score, Stop, Turn
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef, Usage
 
 
 def turn(

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from envhub.trainers.openrlhf import answer_of
-from envhub.trainers.vlm_r1 import answer_of as tagged
-from envhub.training.answer import without_end_marks
+from rollouthub.trainers.openrlhf import answer_of
+from rollouthub.trainers.vlm_r1 import answer_of as tagged
+from rollouthub.training.answer import without_end_marks
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from envhub import Rollout
-from envhub.packed import Int32s
-from envhub.segment import segments
-from envhub.training import Refusal, batch_rows, is_masked, mask_stale
+from rollouthub import Rollout
+from rollouthub.packed import Int32s
+from rollouthub.segment import segments
+from rollouthub.training import Refusal, batch_rows, is_masked, mask_stale
 
 from .made import forked, rollout, turn
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from envhub import Rollout, Stop
-from envhub.errors import ConfigError, UnknownNameError
-from envhub.rollout import Usage
-from envhub.training.filters import Filters
-from envhub.training.pairs import best_of, pairs
-from envhub.training.recipe import Recipe
+from rollouthub import Rollout, Stop
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.rollout import Usage
+from rollouthub.training.filters import Filters
+from rollouthub.training.pairs import best_of, pairs
+from rollouthub.training.recipe import Recipe
 from tests.training.kept import group
 from tests.training.made import rollout, turn
 

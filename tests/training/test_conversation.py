@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from envhub import Message, ToolRequest
-from envhub.training.conversation import (
+from rollouthub import Message, ToolRequest
+from rollouthub.training.conversation import (
     BrokenConversation,
     chain_segment,
     chat_message,

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from envhub import Rollout, Score
-from envhub.packed import Float32s, Int32s
-from envhub.rollout import Told
-from envhub.store import open_run
-from envhub.training.data_set import MixedModels
-from envhub.training.filters import Filters
+from rollouthub import Rollout, Score
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.rollout import Told
+from rollouthub.store import open_run
+from rollouthub.training.data_set import MixedModels
+from rollouthub.training.filters import Filters
 from tests.training.kept import damage, group, keep, made
 from tests.training.made import rollout, turn
 

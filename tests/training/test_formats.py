@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from mcp_types import CallToolResult, TextContent
 
-from envhub import Message, Score, ToolCall, ToolRequest
-from envhub.rewards import group_advantages
-from envhub.rollout import Usage
-from envhub.score import Component
-from envhub.segment import segments
-from envhub.training.filters import Filters
+from rollouthub import Message, Score, ToolCall, ToolRequest
+from rollouthub.rewards import group_advantages
+from rollouthub.rollout import Usage
+from rollouthub.score import Component
+from rollouthub.segment import segments
+from rollouthub.training.filters import Filters
 from tests.training.kept import DIGEST, PICTURE, group, keep, made, shown, texts
 from tests.training.made import forked, rollout, turn
 

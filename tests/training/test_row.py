@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envhub import Rollout, Score, Turn
-from envhub.packed import Float32s, Int32s
-from envhub.rollout import SUSPECT
-from envhub.training import Credit, NotTrainable, Refusal, training_rows, turn_returns, why_refused
-from envhub.training.refusal import Need
+from rollouthub import Rollout, Score, Turn
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.rollout import SUSPECT
+from rollouthub.training import Credit, NotTrainable, Refusal, training_rows, turn_returns, why_refused
+from rollouthub.training.refusal import Need
 from tests.training.made import rollout, turn
 
 ids = st.lists(st.integers(0, 3), min_size=1, max_size=3)

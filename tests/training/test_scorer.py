@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from envhub import Message, ToolRequest, VerifierError
-from envhub.errors import ConfigError, UnknownNameError
-from envhub.training import TaskReference
-from envhub.training.blocking_scorer import VARIABLE, blocking_scorer, scorer_for
-from envhub.training.scorer import open_scorer
+from rollouthub import Message, ToolRequest, VerifierError
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.training import TaskReference
+from rollouthub.training.blocking_scorer import VARIABLE, blocking_scorer, scorer_for
+from rollouthub.training.scorer import open_scorer
 
 ECHO = str(Path(__file__).parents[1] / "scoring" / "lines.py") + ":Echo"
 SETTINGS: dict[str, Any] = {"in_process": True, "set": {"size": 40}}
@@ -67,7 +67,7 @@ async def test_a_row_of_another_environment_is_the_set_ups_fault_and_refused() -
 
 async def test_an_environment_that_needs_its_world_is_refused_when_it_is_opened(tmp_path: Path) -> None:
     (tmp_path / "world.py").write_text(
-        "from envhub import Environment, EnvironmentConfig, Score\n"
+        "from rollouthub import Environment, EnvironmentConfig, Score\n"
         "class World(Environment[EnvironmentConfig]):\n"
         "    @classmethod\n"
         "    def tasks(cls, config, split, seed):\n"
@@ -124,8 +124,8 @@ def test_a_process_opens_its_scorer_once_a_fork_its_own_and_both_end(tmp_path: P
     config.write_text(f'environments = ["{ECHO}"]\nin_process = true\nset.size = 5\n')
     program = (
         "import os\n"
-        "from envhub.training import TaskReference\n"
-        "from envhub.training.blocking_scorer import scorer_for\n"
+        "from rollouthub.training import TaskReference\n"
+        "from rollouthub.training.blocking_scorer import scorer_for\n"
         "first = scorer_for()\n"
         "assert scorer_for() is first\n"
         "task = TaskReference('lines', 'test', 'test/3')\n"

@@ -10,14 +10,14 @@ import pytest
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from envhub import Rollout
-from envhub.engine.request import build_request
-from envhub.models.config import ModelConfig
-from envhub.models.mock import MockModel
-from envhub.models.mock_server import ModelServer
-from envhub.store import open_run
-from envhub.store.rows import turn_rows
-from envhub.training.recipe import FORMATS
+from rollouthub import Rollout
+from rollouthub.engine.request import build_request
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.mock import MockModel
+from rollouthub.models.mock_server import ModelServer
+from rollouthub.store import open_run
+from rollouthub.store.rows import turn_rows
+from rollouthub.training.recipe import FORMATS
 from tests.agents.external_stage import OWN_AGENT
 from tests.engine.resuming import play
 from tests.models.servers import serving

@@ -6,14 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.store import open_run
-from envhub.store.endings import file_format
-from envhub.training import writing
-from envhub.training.data_set import DataSet
-from envhub.training.formats.columns import Row
-from envhub.training.recipe import FORMATS, Recipe
-from envhub.training.writing import FILE_FORMATS, NothingToWrite, write_file
+from rollouthub.errors import ConfigError
+from rollouthub.store import open_run
+from rollouthub.store.endings import file_format
+from rollouthub.training import writing
+from rollouthub.training.data_set import DataSet
+from rollouthub.training.formats.columns import Row
+from rollouthub.training.recipe import FORMATS, Recipe
+from rollouthub.training.writing import FILE_FORMATS, NothingToWrite, write_file
 from tests.training.kept import group, keep, made
 from tests.training.made import forked
 

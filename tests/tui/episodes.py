@@ -8,12 +8,12 @@ from typing import Any
 
 from mcp_types import CallToolResult, ImageContent, TextContent
 
-from envhub import Message, Outcome, Rollout, Score, Stop, ToolCall, ToolRequest, Turn
-from envhub.messages import Media, Text
-from envhub.packed import Float32s, Int32s
-from envhub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef, Timings, Usage
-from envhub.score import Component, ModelCall, VerifierRef
-from envhub.submission import Artifact
+from rollouthub import Message, Outcome, Rollout, Score, Stop, ToolCall, ToolRequest, Turn
+from rollouthub.messages import Media, Text
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef, Timings, Usage
+from rollouthub.score import Component, ModelCall, VerifierRef
+from rollouthub.submission import Artifact
 
 BEGAN = 1_790_000_000.0
 """When every made run began, in seconds since the epoch: 2026-09-21 14:13:20 UTC."""

@@ -12,9 +12,9 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Static
 
-from envhub.watching import RolloutList
-from envhub_tui.settings import Settings
-from envhub_tui.watched import WatchedRun
+from rollouthub.watching import RolloutList
+from rollouthub_tui.settings import Settings
+from rollouthub_tui.watched import WatchedRun
 
 
 class Led(App[None]):

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
-from envhub import Outcome, Rollout
-from envhub.store import LiveState, RunWriter, open_writer
+from rollouthub import Outcome, Rollout
+from rollouthub.store import LiveState, RunWriter, open_writer
 from tests.reporting.played import HOSTILE
 from tests.reporting.played import hostile as hostile_rollout
 from tests.tui.episodes import BEGAN, ENVIRONMENTS, PICTURE, digest_of, episode

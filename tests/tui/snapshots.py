@@ -1,7 +1,7 @@
 """Pictures of screens, held against those that are kept: tests/tui/snapshots/NAME.svg.
 
 What Textual draws is written anew: without its random names, fonts and window, a line of the file for each piece of the
-screen, so that a difference can be read. `ENVHUB_UPDATE_SNAPSHOTS=1 pytest tests/tui` keeps what is drawn now.
+screen, so that a difference can be read. `ROLLOUTHUB_UPDATE_SNAPSHOTS=1 pytest tests/tui` keeps what is drawn now.
 """
 
 import difflib
@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from textual.app import App
 
 KEPT = Path(__file__).parent / "snapshots"
-UPDATE = "ENVHUB_UPDATE_SNAPSHOTS"
+UPDATE = "ROLLOUTHUB_UPDATE_SNAPSHOTS"
 _CELL, _LINE = 12.2, 24.4
 """Pixels of a cell, and of a line, in Textual's drawings."""
 _BLANK = "\u00a0"

@@ -7,16 +7,16 @@ from textual.app import App
 from textual.events import Event, Key, Paste
 from textual.screen import Screen
 
-import envhub_tui
-from envhub.watching import RolloutList
-from envhub_tui.settings import Settings
-from envhub_tui.type_ahead import TypeAhead
-from envhub_tui.watched import WatchedRun
+import rollouthub_tui
+from rollouthub.watching import RolloutList
+from rollouthub_tui.settings import Settings
+from rollouthub_tui.type_ahead import TypeAhead
+from rollouthub_tui.watched import WatchedRun
 from tests.tui.made import NOW
 
 LIGHT, DARK = "textual-light", "textual-dark"
 NARROW, WIDE = (80, 24), (200, 60)
-_CSS = Path(envhub_tui.__file__).parent / "watch.tcss"
+_CSS = Path(rollouthub_tui.__file__).parent / "watch.tcss"
 
 
 def standing() -> float:

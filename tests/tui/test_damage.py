@@ -41,7 +41,7 @@ def deleted(run: Path) -> None:
     shutil.rmtree(run)
 
 
-WAYS = ((newer, "newer envhub"), (scribbled, "damaged"), (truncated, "damaged"), (deleted, "no run"))
+WAYS = ((newer, "newer rollouthub"), (scribbled, "damaged"), (truncated, "damaged"), (deleted, "no run"))
 
 
 def told(pilot: Walker, words: str) -> bool:

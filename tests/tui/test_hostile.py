@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from mcp_types import CallToolResult, ImageContent, TextContent
 from rich.cells import cell_len
 
-from envhub import Message, Outcome, Rollout, Score, ToolCall, ToolRequest, Turn
-from envhub.messages import Media, Text
-from envhub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef
-from envhub.score import Component, ModelCall, VerifierRef
-from envhub.store import open_writer
-from envhub.submission import Artifact
-from envhub_tui.benching.played import HUB, world
-from envhub_tui.benching.terminal import Terminal
+from rollouthub import Message, Outcome, Rollout, Score, ToolCall, ToolRequest, Turn
+from rollouthub.messages import Media, Text
+from rollouthub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef
+from rollouthub.score import Component, ModelCall, VerifierRef
+from rollouthub.store import open_writer
+from rollouthub.submission import Artifact
+from rollouthub_tui.benching.played import HUB, world
+from rollouthub_tui.benching.terminal import Terminal
 from tests.store.records import record
 from tests.tui.episodes import digest_of
 from tests.tui.made import hostile_run

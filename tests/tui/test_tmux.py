@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from envhub.rollout import Outcome
-from envhub.store import open_run
-from envhub_tui.benching.played import HUB, world
+from rollouthub.rollout import Outcome
+from rollouthub.store import open_run
+from rollouthub_tui.benching.played import HUB, world
 
 pytestmark = pytest.mark.live
 

@@ -9,10 +9,10 @@ import anyio
 from textual.pilot import Pilot
 from textual.strip import Strip
 
-from envhub_tui.app import WatchApp
-from envhub_tui.steering import SteeringScreen
-from envhub_tui.themes import DARK, LIGHT
-from envhub_tui.watched import WatchedRun
+from rollouthub_tui.app import WatchApp
+from rollouthub_tui.steering import SteeringScreen
+from rollouthub_tui.themes import DARK, LIGHT
+from rollouthub_tui.watched import WatchedRun
 from tests.tui.made import NOW
 from tests.tui.snapshots import Album
 from tests.tui.stage import Stage

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from envhub import Outcome, Score
-from envhub.errors import RunDirectoryError
-from envhub.score import Component
-from envhub.watching.components import ComponentsReader
+from rollouthub import Outcome, Score
+from rollouthub.errors import RunDirectoryError
+from rollouthub.score import Component
+from rollouthub.watching.components import ComponentsReader
 from tests.store.records import record, write
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import HubError, RunDirectoryError
-from envhub.store import open_writer
-from envhub.watching import RunFeed
-from envhub.watching.columns import MOST
+from rollouthub.errors import HubError, RunDirectoryError
+from rollouthub.store import open_writer
+from rollouthub.watching import RunFeed
+from rollouthub.watching.columns import MOST
 from tests.store.processes import make_read_only
 from tests.store.records import RESOLVED, names_in, record, write
 
@@ -58,7 +58,7 @@ async def test_another_run_in_its_place_is_read_from_its_beginning(tmp_path: Pat
 async def test_a_newer_schema_is_said(tmp_path: Path) -> None:
     run = await small_run(tmp_path)
     change(run, "PRAGMA user_version = 9")
-    with RunFeed(run) as feed, pytest.raises(RunDirectoryError, match="newer envhub"):
+    with RunFeed(run) as feed, pytest.raises(RunDirectoryError, match="newer rollouthub"):
         feed.refresh()
 
 

@@ -10,11 +10,11 @@ import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envhub import Outcome, Rollout, Score, Stop
-from envhub.rollout import EnvironmentRef, TaskRef, Timings
-from envhub.store import LiveState, open_writer
-from envhub.watching import RolloutList, RunFeed
-from envhub.watching.groups import Order
+from rollouthub import Outcome, Rollout, Score, Stop
+from rollouthub.rollout import EnvironmentRef, TaskRef, Timings
+from rollouthub.store import LiveState, open_writer
+from rollouthub.watching import RolloutList, RunFeed
+from rollouthub.watching.groups import Order
 from tests.store.records import RESOLVED, conversation, record, write
 from tests.watching.scratch import check, rows_of, sorted_rows
 

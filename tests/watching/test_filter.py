@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envhub import Outcome, Score
-from envhub.rollout import TaskRef
-from envhub.watching import Filter, FilterError, RunFeed, parse_filter
+from rollouthub import Outcome, Score
+from rollouthub.rollout import TaskRef
+from rollouthub.watching import Filter, FilterError, RunFeed, parse_filter
 from tests.store.records import record, write
 
 TASKS = ("Algebra 1", "geometry 2", "algebra 3", 'odd "one"')

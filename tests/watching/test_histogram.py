@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envhub.store.schema import SUMMARY_COLUMNS
-from envhub.watching.columns import KINDS, Columns
-from envhub.watching.histogram import MOST_BINS, RewardHistogram
-from envhub.watching.stages import StageQuantiles
+from rollouthub.store.schema import SUMMARY_COLUMNS
+from rollouthub.watching.columns import KINDS, Columns
+from rollouthub.watching.histogram import MOST_BINS, RewardHistogram
+from rollouthub.watching.stages import StageQuantiles
 
 _BLANK: dict[str, Any] = {"words": "w", "text": "t", "real": 0.0, "whole": 0, "flag": 1}
 

@@ -7,7 +7,7 @@ import sys
 import urllib.request
 
 INSPECTOR = sys.argv[1:]
-WHERE = ["--cli", os.environ["ENVHUB_AGENT_URL"], "--transport", "http", "--format", "json"]
+WHERE = ["--cli", os.environ["ROLLOUTHUB_AGENT_URL"], "--transport", "http", "--format", "json"]
 
 
 def inspect(*arguments):
@@ -22,9 +22,9 @@ def main():
         {"type": "function", "function": {"name": tool["name"], "parameters": tool["inputSchema"]}}
         for tool in inspect("--method", "tools/list")["tools"]
     ]
-    messages = [{"role": "user", "content": os.environ["ENVHUB_PROMPT"]}]
+    messages = [{"role": "user", "content": os.environ["ROLLOUTHUB_PROMPT"]}]
     while True:
-        body = json.dumps({"model": os.environ["ENVHUB_MODEL"], "messages": messages, "tools": tools}).encode()
+        body = json.dumps({"model": os.environ["ROLLOUTHUB_MODEL"], "messages": messages, "tools": tools}).encode()
         headers = {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
         asked = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body, headers)
         with urllib.request.urlopen(asked) as answer:

@@ -6,22 +6,22 @@ const require = createRequire(process.argv[2] + "/");
 const load = (name) => import(pathToFileURL(require.resolve(name)).href);
 const { Client } = await load("@modelcontextprotocol/sdk/client/index.js");
 const { StreamableHTTPClientTransport } = await load("@modelcontextprotocol/sdk/client/streamableHttp.js");
-const { ENVHUB_AGENT_URL, ENVHUB_MODEL, ENVHUB_PROMPT, OPENAI_BASE_URL, OPENAI_API_KEY } = process.env;
+const { ROLLOUTHUB_AGENT_URL, ROLLOUTHUB_MODEL, ROLLOUTHUB_PROMPT, OPENAI_BASE_URL, OPENAI_API_KEY } = process.env;
 
 const client = new Client({ name: "typescript-agent", version: "1.0.0" });
-await client.connect(new StreamableHTTPClientTransport(new URL(ENVHUB_AGENT_URL)));
+await client.connect(new StreamableHTTPClientTransport(new URL(ROLLOUTHUB_AGENT_URL)));
 const { tools } = await client.listTools();
 const shown = tools.map(({ name, description, inputSchema }) => ({
   type: "function",
   function: { name, description, parameters: inputSchema },
 }));
 
-const messages = [{ role: "user", content: ENVHUB_PROMPT }];
+const messages = [{ role: "user", content: ROLLOUTHUB_PROMPT }];
 for (;;) {
   const response = await fetch(`${OPENAI_BASE_URL}/chat/completions`, {
     method: "POST",
     headers: { "Content-Type": "application/json", Authorization: `Bearer ${OPENAI_API_KEY}` },
-    body: JSON.stringify({ model: ENVHUB_MODEL, messages, tools: shown }),
+    body: JSON.stringify({ model: ROLLOUTHUB_MODEL, messages, tools: shown }),
   });
   if (!response.ok) throw new Error(await response.text());
   const { message } = (await response.json()).choices[0];

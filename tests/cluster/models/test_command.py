@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from envhub.cluster.models.command import build_command, check_arguments, find_program, is_cpu_build
-from envhub.cluster.models.spec import ModelSpec, passed_on
-from envhub.errors import ConfigError, UsageError
+from rollouthub.cluster.models.command import build_command, check_arguments, find_program, is_cpu_build
+from rollouthub.cluster.models.spec import ModelSpec, passed_on
+from rollouthub.errors import ConfigError, UsageError
 
 SPEC = ModelSpec(name="small", source="org/small", folder="/nowhere", cluster="none")
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from envhub.cluster.models.fleet import find_source, placed, usual_name
-from envhub.cluster.models.spec import ModelSpec
-from envhub.errors import UsageError
+from rollouthub.cluster.models.fleet import find_source, placed, usual_name
+from rollouthub.cluster.models.spec import ModelSpec
+from rollouthub.errors import UsageError
 from tests.cluster.standing_in import model_folder
 
 SPEC = ModelSpec(name="small", source="org/small", folder="/nowhere", cluster="none", replicas=2, tensor_parallel=2)

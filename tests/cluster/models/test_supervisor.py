@@ -11,9 +11,9 @@ from typing import Any
 
 import anyio
 
-from envhub.cluster.models.spec import SERVER_KEY_VARIABLE, ModelSpec, Patience, Secrets
-from envhub.cluster.models.supervisor import Supervisor
-from envhub.models.registered import ServerRow
+from rollouthub.cluster.models.spec import SERVER_KEY_VARIABLE, ModelSpec, Patience, Secrets
+from rollouthub.cluster.models.supervisor import Supervisor
+from rollouthub.models.registered import ServerRow
 from tests.cluster.standing_in import stand_in
 
 PATIENCE = Patience(start=20, check=0.05, answer=5, unhealthy=0.3, pause=0.01, drain=5, leave=2)

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from anyio.abc import SocketStream
 
-from envhub import (
+from rollouthub import (
     Environment,
     EnvironmentConfig,
     Public,
@@ -21,9 +21,9 @@ from envhub import (
     VerifierError,
     tool,
 )
-from envhub.hosting import InProcessHost
-from envhub.messages import assistant
-from envhub.protocols import SeatAddress
+from rollouthub.hosting import InProcessHost
+from rollouthub.messages import assistant
+from rollouthub.protocols import SeatAddress
 from tests.gateway.outside import Desk, desk
 
 CANARY = "canary-7d1f93c2b8"

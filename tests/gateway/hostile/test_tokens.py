@@ -6,7 +6,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from envhub.protocols import SeatAddress
+from rollouthub.protocols import SeatAddress
 from tests.gateway.hostile.stronghold import Answer, Stronghold, besieged
 
 LIST = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from envhub.gateway.seam.dialect import Asked, Dialect, Problem
-from envhub.messages import Message
-from envhub.protocols import ModelReply
-from envhub.rollout import Usage
-from envhub.streaming import Delta
+from rollouthub.gateway.seam.dialect import Asked, Dialect, Problem
+from rollouthub.messages import Message
+from rollouthub.protocols import ModelReply
+from rollouthub.rollout import Usage
+from rollouthub.streaming import Delta
 
 USAGE = Usage(prompt_tokens=11, output_tokens=7, cached_tokens=3, reasoning_tokens=2)
 

@@ -10,11 +10,11 @@ import pytest
 from anthropic.types import Message as TheirMessage
 from anthropic.types import MessageParam
 
-from envhub.gateway.seam.anthropic_messages import AnthropicMessages, count_tokens
-from envhub.gateway.seam.dialect import Problem
-from envhub.messages import Media, Message, Text, ToolRequest, assistant, system, user
-from envhub.protocols import ModelReply
-from envhub.streaming import Delta, ToolPiece
+from rollouthub.gateway.seam.anthropic_messages import AnthropicMessages, count_tokens
+from rollouthub.gateway.seam.dialect import Problem
+from rollouthub.messages import Media, Message, Text, ToolRequest, assistant, system, user
+from rollouthub.protocols import ModelReply
+from rollouthub.streaming import Delta, ToolPiece
 from tests.gateway.seam.api import Api, Scripted, says, serving
 
 LONG = "mcp__env__" + "x" * 80
@@ -49,7 +49,7 @@ def test_a_conversation_is_read_as_our_loop_would_send_it() -> None:
             {
                 "role": "assistant",
                 "content": [
-                    {"type": "thinking", "thinking": " hm\n", "signature": "envhub"},
+                    {"type": "thinking", "thinking": " hm\n", "signature": "rollouthub"},
                     {"type": "redacted_thinking", "data": "x"},
                     {"type": "text", "text": "Add"},
                     {"type": "text", "text": "ing."},

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envhub.gateway.seam.blocks import Block, Blocks
-from envhub.gateway.seam.dialects import PATHS, dialect_of
-from envhub.messages import Message, ToolRequest, assistant
-from envhub.protocols import ModelReply
-from envhub.streaming import Delta, ToolPiece
+from rollouthub.gateway.seam.blocks import Block, Blocks
+from rollouthub.gateway.seam.dialects import PATHS, dialect_of
+from rollouthub.messages import Message, ToolRequest, assistant
+from rollouthub.protocols import ModelReply
+from rollouthub.streaming import Delta, ToolPiece
 from tests.strategies import names, words
 
 

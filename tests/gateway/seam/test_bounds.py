@@ -8,11 +8,11 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from envhub.gateway.seam import seam
-from envhub.gateway.seam.anthropic_messages import count_tokens
-from envhub.gateway.seam.bounds import MOST_COMMAS, MOST_MESSAGES, MOST_PARTS, MOST_TOKENS, MOST_TOOLS
-from envhub.gateway.seam.dialects import PATHS, dialect_of
-from envhub.protocols import SeatAddress
+from rollouthub.gateway.seam import seam
+from rollouthub.gateway.seam.anthropic_messages import count_tokens
+from rollouthub.gateway.seam.bounds import MOST_COMMAS, MOST_MESSAGES, MOST_PARTS, MOST_TOKENS, MOST_TOOLS
+from rollouthub.gateway.seam.dialects import PATHS, dialect_of
+from rollouthub.protocols import SeatAddress
 from tests.gateway.outside import desk
 
 GO: Any = {"role": "user", "content": "go"}

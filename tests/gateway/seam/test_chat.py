@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from mcp_types import Tool
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from envhub.gateway.seam.chat import Chat
-from envhub.gateway.seam.dialect import Problem
-from envhub.messages import Media, Message, Text, ToolRequest, assistant, system, user
-from envhub.models.wire import encode_tools, to_wire
-from envhub.packed import Float32s, Int32s
-from envhub.protocols import ModelReply
-from envhub.streaming import Delta, ToolPiece
+from rollouthub.gateway.seam.chat import Chat
+from rollouthub.gateway.seam.dialect import Problem
+from rollouthub.messages import Media, Message, Text, ToolRequest, assistant, system, user
+from rollouthub.models.wire import encode_tools, to_wire
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.protocols import ModelReply
+from rollouthub.streaming import Delta, ToolPiece
 from tests.gateway.seam.api import USAGE, Api, Scripted, says, serving
 from tests.strategies import names, tool_requests, words
 

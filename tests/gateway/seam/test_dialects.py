@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from envhub.gateway.seam.chat import Chat
-from envhub.gateway.seam.dialects import PATHS, dialect_of, make_ready
+from rollouthub.gateway.seam.chat import Chat
+from rollouthub.gateway.seam.dialects import PATHS, dialect_of, make_ready
 
 WITHOUT = """
 import sys
@@ -14,8 +14,8 @@ sys.modules["litellm"] = None
 import importlib.util
 found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: None if name == "litellm" else found(name, *rest)
-from envhub.gateway.seam.dialect import Refused
-from envhub.gateway.seam.dialects import dialect_of
+from rollouthub.gateway.seam.dialect import Refused
+from rollouthub.gateway.seam.dialects import dialect_of
 print(dialect_of("chat/completions").read(b'{"messages":[{"role":"user","content":"hi"}]}').messages[0].text)
 for path, body in (("responses", b'{"input":"hi"}'), ("messages", b'{"messages":[{"role":"user","content":"hi"}]}')):
     try:
@@ -44,4 +44,4 @@ def test_without_litellm_chat_is_served_and_the_rest_says_what_to_install() -> N
     assert chat == "hi"
     assert len(others) == 2
     for line in others:
-        assert line.startswith("404 ") and "pip install 'envhub[litellm]'" in line
+        assert line.startswith("404 ") and "pip install 'rollouthub[litellm]'" in line

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envhub.gateway.seam.anthropic_messages import count_tokens
-from envhub.gateway.seam.dialects import PATHS, dialect_of
-from envhub.messages import assistant
-from envhub.protocols import ModelReply
+from rollouthub.gateway.seam.anthropic_messages import count_tokens
+from rollouthub.gateway.seam.dialects import PATHS, dialect_of
+from rollouthub.messages import assistant
+from rollouthub.protocols import ModelReply
 from tests.strategies import json_values
 
 WORDS = [

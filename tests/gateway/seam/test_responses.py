@@ -9,11 +9,11 @@ import openai
 import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 
-from envhub.gateway.seam.dialect import Problem
-from envhub.gateway.seam.responses import Responses
-from envhub.messages import Media, Message, ToolRequest, assistant, system, user
-from envhub.protocols import ModelReply
-from envhub.streaming import Delta, ToolPiece
+from rollouthub.gateway.seam.dialect import Problem
+from rollouthub.gateway.seam.responses import Responses
+from rollouthub.messages import Media, Message, ToolRequest, assistant, system, user
+from rollouthub.protocols import ModelReply
+from rollouthub.streaming import Delta, ToolPiece
 from tests.gateway.seam.api import Api, Scripted, says, serving
 
 ADD: Any = {"type": "function", "name": "add", "parameters": {"type": "object"}, "strict": False}

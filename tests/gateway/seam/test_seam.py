@@ -4,9 +4,9 @@ import base64
 
 import pytest
 
-from envhub import Limits
-from envhub.gateway.seam import seam
-from envhub.protocols import SeatAddress
+from rollouthub import Limits
+from rollouthub.gateway.seam import seam
+from rollouthub.protocols import SeatAddress
 from tests.gateway.outside import desk
 
 

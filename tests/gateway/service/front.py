@@ -8,11 +8,11 @@ from typing import Any
 import aiohttp
 import anyio
 
-from envhub.engine.request import RunRequest
-from envhub.gateway.service.opening import open_service, visitors_plan
-from envhub.gateway.service.rules import ServiceRules
-from envhub.gateway.service.service import HubService
-from envhub.models.credentials import Credentials
+from rollouthub.engine.request import RunRequest
+from rollouthub.gateway.service.opening import open_service, visitors_plan
+from rollouthub.gateway.service.rules import ServiceRules
+from rollouthub.gateway.service.service import HubService
+from rollouthub.models.credentials import Credentials
 
 TALLY = str(Path(__file__).parent / "tally.py")
 

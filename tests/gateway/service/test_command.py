@@ -3,11 +3,11 @@
 import signal
 from pathlib import Path
 
-from envhub import Outcome, Stop
-from envhub.gateway.client import HubClient
-from envhub.gateway.service.serving import HubReady
-from envhub.gateway.service.wire import EpisodeRequest
-from envhub.store import open_run
+from rollouthub import Outcome, Stop
+from rollouthub.gateway.client import HubClient
+from rollouthub.gateway.service.serving import HubReady
+from rollouthub.gateway.service.wire import EpisodeRequest
+from rollouthub.store import open_run
 from tests.gateway.service.front import TALLY, call
 from tests.serving.processes import started
 
@@ -30,7 +30,7 @@ async def test_it_says_where_it_serves_and_records_what_was_open_when_told_to_le
         "--json",
         "--control",
     )
-    async with started(*command, "127.0.0.1:0", "-o", str(run), log=log, ENVHUB_CONTROL_TOKEN=TOKEN) as hub:
+    async with started(*command, "127.0.0.1:0", "-o", str(run), log=log, ROLLOUTHUB_CONTROL_TOKEN=TOKEN) as hub:
         ready = HubReady.model_validate_json(await hub.line())
         assert ready.practice == (f"{ready.gateway_url}/practice/tally/mcp",)
         async with HubClient(ready.control_url, TOKEN) as client:

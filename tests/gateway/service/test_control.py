@@ -9,11 +9,11 @@ from typing import Any
 import aiohttp
 import anyio
 
-from envhub.gateway.service.control import ServiceControl
-from envhub.gateway.service.rules import ServiceRules
-from envhub.gateway.service.service import HubService
-from envhub.serving.control_socket import control_guard, control_socket
-from envhub.serving.listener import listening
+from rollouthub.gateway.service.control import ServiceControl
+from rollouthub.gateway.service.rules import ServiceRules
+from rollouthub.gateway.service.service import HubService
+from rollouthub.serving.control_socket import control_guard, control_socket
+from rollouthub.serving.listener import listening
 from tests.gateway.service.front import call, front, rpc
 
 TOKEN = "control-canary-77aa01"
@@ -165,5 +165,5 @@ async def test_metrics_count_episodes_and_calls(tmp_path: Path) -> None:
         ticket = await made.open()
         await call(ticket["agent_url"], "add")
         _, text = await made.ask("GET", "/metrics")
-        assert "envhub_episodes_open 1" in text
-        assert 'envhub_tool_calls_total{outcome="ok"} 1' in text
+        assert "rollouthub_episodes_open 1" in text
+        assert 'rollouthub_tool_calls_total{outcome="ok"} 1' in text

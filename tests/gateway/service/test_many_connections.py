@@ -7,10 +7,10 @@ from pathlib import Path
 import anyio
 from anyio.abc import SocketStream
 
-from envhub.gateway.client import HubClient
-from envhub.gateway.service.serving import HubReady
-from envhub.gateway.service.wire import EpisodeRequest
-from envhub.loop import allow_open_files
+from rollouthub.gateway.client import HubClient
+from rollouthub.gateway.service.serving import HubReady
+from rollouthub.gateway.service.wire import EpisodeRequest
+from rollouthub.loop import allow_open_files
 from tests.gateway.service.front import TALLY, call
 from tests.serving.processes import started
 
@@ -48,7 +48,7 @@ async def holding(port: int, request: bytes, *, is_answered: bool) -> AsyncGener
 async def test_neither_strangers_nor_one_agent_keep_the_others_out(tmp_path: Path) -> None:
     allow_open_files()
     arguments = ("serve", TALLY, "--json", "--control", "127.0.0.1:0", "-o", str(tmp_path / "run"))
-    async with started(*arguments, files=FILES, log=tmp_path / "log", ENVHUB_CONTROL_TOKEN=TOKEN) as hub:
+    async with started(*arguments, files=FILES, log=tmp_path / "log", ROLLOUTHUB_CONTROL_TOKEN=TOKEN) as hub:
         ready = HubReady.model_validate_json(await hub.line())
         port = int(ready.gateway_url.rpartition(":")[2])
         async with HubClient(ready.control_url, TOKEN) as client:

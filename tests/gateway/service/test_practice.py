@@ -13,16 +13,16 @@ import pytest
 from mcp.client import Client
 from rich.console import Console
 
-from envhub import Outcome
-from envhub.cli.report import print_summary
-from envhub.engine.summary import summarise
-from envhub.errors import UnknownNameError
-from envhub.gateway.service import practice
-from envhub.gateway.service.practice import NEXT, OVER, Practice
-from envhub.gateway.service.rules import ServiceRules
-from envhub.gateway.service.service import HubService, TooMany
-from envhub.gateway.service.wire import EpisodeRequest
-from envhub.store import open_run
+from rollouthub import Outcome
+from rollouthub.cli.report import print_summary
+from rollouthub.engine.summary import summarise
+from rollouthub.errors import UnknownNameError
+from rollouthub.gateway.service import practice
+from rollouthub.gateway.service.practice import NEXT, OVER, Practice
+from rollouthub.gateway.service.rules import ServiceRules
+from rollouthub.gateway.service.service import HubService, TooMany
+from rollouthub.gateway.service.wire import EpisodeRequest
+from rollouthub.store import open_run
 from tests.gateway.service.front import call, front, rpc
 
 

@@ -9,12 +9,12 @@ import aiohttp
 import anyio
 import pytest
 
-from envhub import Outcome
-from envhub.gateway.client import HubClient
-from envhub.gateway.service.journal import JOURNAL
-from envhub.gateway.service.serving import HubReady
-from envhub.gateway.service.wire import EpisodeRequest
-from envhub.store import open_run
+from rollouthub import Outcome
+from rollouthub.gateway.client import HubClient
+from rollouthub.gateway.service.journal import JOURNAL
+from rollouthub.gateway.service.serving import HubReady
+from rollouthub.gateway.service.wire import EpisodeRequest
+from rollouthub.store import open_run
 from tests.gateway.service.front import TALLY, call, front, rpc
 from tests.serving.processes import started
 
@@ -64,7 +64,7 @@ async def test_a_killed_hub_leaves_no_process_and_goes_on_when_started_again(tmp
     run = str(tmp_path / "run")
     command = ("serve", TALLY, "--served", "--json", "--control", "127.0.0.1:0", "-o", run)
     with anyio.fail_after(120):
-        async with started(*command, ENVHUB_CONTROL_TOKEN=TOKEN) as hub:
+        async with started(*command, ROLLOUTHUB_CONTROL_TOKEN=TOKEN) as hub:
             ready = HubReady.model_validate_json(await hub.line())
             async with HubClient(ready.control_url, TOKEN) as client:
                 scored = await client.open(EpisodeRequest(idempotency_key="kept"))
@@ -80,7 +80,7 @@ async def test_a_killed_hub_leaves_no_process_and_goes_on_when_started_again(tmp
         for server in servers:
             await anyio.wait_readable(server)  # once it is gone
             os.close(server)
-        async with started(*command, "--resume", ENVHUB_CONTROL_TOKEN=TOKEN) as hub:
+        async with started(*command, "--resume", ROLLOUTHUB_CONTROL_TOKEN=TOKEN) as hub:
             ready = HubReady.model_validate_json(await hub.line())
             async with HubClient(ready.control_url, TOKEN) as client:
                 assert (await client.report(opened.id)).outcome is Outcome.CANCELLED

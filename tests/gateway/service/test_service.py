@@ -6,14 +6,14 @@ import aiohttp
 import anyio
 import pytest
 
-from envhub import Limits, Outcome, Stop
-from envhub.errors import ConfigError, UnknownNameError
-from envhub.gateway.service.rules import ServiceRules
-from envhub.gateway.service.service import TooMany
-from envhub.gateway.service.wire import EpisodeRequest
-from envhub.hosting.episode import CLOSED
-from envhub.serving.episodes import Conflict
-from envhub.store import open_run
+from rollouthub import Limits, Outcome, Stop
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.gateway.service.rules import ServiceRules
+from rollouthub.gateway.service.service import TooMany
+from rollouthub.gateway.service.wire import EpisodeRequest
+from rollouthub.hosting.episode import CLOSED
+from rollouthub.serving.episodes import Conflict
+from rollouthub.store import open_run
 from tests.gateway.service.front import call, front, rpc
 
 
@@ -161,7 +161,7 @@ async def test_a_key_whose_episode_was_cut_short_tries_the_sample_again(tmp_path
 
 
 async def test_a_setup_that_breaks_is_tried_again_and_told_to_who_opens(tmp_path: Path) -> None:
-    from envhub.errors import TaskError
+    from rollouthub.errors import TaskError
 
     async with front(tmp_path / "run", set={"breaks_in": "setup"}, retries={"infrastructure": 1}) as hub:
         with pytest.raises(TaskError, match="broken in setup"):

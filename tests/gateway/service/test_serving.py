@@ -9,16 +9,16 @@ import aiohttp
 import anyio
 import pytest
 
-from envhub import Outcome
-from envhub.engine.request import RunRequest
-from envhub.errors import ConfigError
-from envhub.gateway.client import HubClient
-from envhub.gateway.service.opening import open_service, visitors_plan
-from envhub.gateway.service.rules import GatewayPlace
-from envhub.gateway.service.serving import HubOrder, HubReady, serve_hub
-from envhub.gateway.service.wire import EpisodeRequest
-from envhub.live.client import find_running, knock
-from envhub.models.credentials import Credentials
+from rollouthub import Outcome
+from rollouthub.engine.request import RunRequest
+from rollouthub.errors import ConfigError
+from rollouthub.gateway.client import HubClient
+from rollouthub.gateway.service.opening import open_service, visitors_plan
+from rollouthub.gateway.service.rules import GatewayPlace
+from rollouthub.gateway.service.serving import HubOrder, HubReady, serve_hub
+from rollouthub.gateway.service.wire import EpisodeRequest
+from rollouthub.live.client import find_running, knock
+from rollouthub.models.credentials import Credentials
 from tests.gateway.service.front import TALLY, call, front
 
 TOKEN = "control-canary-5e71ce"

@@ -8,9 +8,9 @@ from typing import Any
 import anyio
 from aiohttp import web
 
-from envhub.hosting.remote.connection import Connection, connect
-from envhub.hosting.remote.host import RemoteHost
-from envhub.protocols import EnvironmentInfo
+from rollouthub.hosting.remote.connection import Connection, connect
+from rollouthub.hosting.remote.host import RemoteHost
+from rollouthub.protocols import EnvironmentInfo
 
 TOKEN = "control-token-of-the-stub"
 TOOL: dict[str, Any] = {"name": "look", "description": "Look.", "inputSchema": {"type": "object", "properties": {}}}

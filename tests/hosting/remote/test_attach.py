@@ -4,10 +4,10 @@ import anyio
 import pytest
 from aiohttp import web
 
-from envhub import BadRow, Deadlines
-from envhub.errors import ConfigError, CredentialError, ServerGone
-from envhub.hosting.remote.attach import attach
-from envhub.protocols import EnvironmentHost, TaskCard
+from rollouthub import BadRow, Deadlines
+from rollouthub.errors import ConfigError, CredentialError, ServerGone
+from rollouthub.hosting.remote.attach import attach
+from rollouthub.protocols import EnvironmentHost, TaskCard
 from tests.hosting.remote import stub as misbehaviour
 from tests.hosting.remote.stub import INFO, TOKEN, stub_server
 
@@ -40,10 +40,10 @@ async def test_nothing_there_is_said_with_the_address() -> None:
 
 async def test_a_credential_that_is_missing_or_refused_is_named() -> None:
     async with stub_server() as server:
-        with pytest.raises(CredentialError, match="set ENVHUB_CONTROL_TOKEN"):
+        with pytest.raises(CredentialError, match="set ROLLOUTHUB_CONTROL_TOKEN"):
             async with attach([server.url], None):
                 raise AssertionError
-        with pytest.raises(CredentialError, match="refuses the credential in ENVHUB_CONTROL_TOKEN") as caught:
+        with pytest.raises(CredentialError, match="refuses the credential in ROLLOUTHUB_CONTROL_TOKEN") as caught:
             async with attach([server.url], "a-wrong-token"):
                 raise AssertionError
         assert "a-wrong-token" not in str(caught.value)

@@ -4,13 +4,13 @@ import anyio
 import pytest
 from aiohttp import web
 
-from envhub import BadRow, Deadlines, Limits, Outcome, Sampling, Submission, ToolRequest
-from envhub.engine.item import Cast, Item
-from envhub.engine.play import Attempt
-from envhub.errors import TaskError, VerifierError
-from envhub.messages import Message, assistant
-from envhub.protocols import Seat, TaskCard
-from envhub.rollout import AgentRef, EnvironmentRef, Rollout, Stop, TaskRef
+from rollouthub import BadRow, Deadlines, Limits, Outcome, Sampling, Submission, ToolRequest
+from rollouthub.engine.item import Cast, Item
+from rollouthub.engine.play import Attempt
+from rollouthub.errors import TaskError, VerifierError
+from rollouthub.messages import Message, assistant
+from rollouthub.protocols import Seat, TaskCard
+from rollouthub.rollout import AgentRef, EnvironmentRef, Rollout, Stop, TaskRef
 from tests.hosting.remote import stub as misbehaviour
 from tests.hosting.remote.stub import Handler, Stub, stub_server
 

@@ -10,21 +10,21 @@ from pathlib import Path
 import anyio
 import pytest
 
-from envhub import Deadlines, Submission
-from envhub.errors import ConfigError, NotOffered, ServerGone, TaskError
-from envhub.hosting.launch import addresses
-from envhub.hosting.opening import open_served
-from envhub.hosting.remote.attach import attach
-from envhub.hosting.remote.host import RemoteHost
-from envhub.hosting.remote.replicas import ReplicatedHost
-from envhub.hosting.remote.serve import Probing, Supervisor, new_order
-from envhub.protocols import EnvironmentHost, Episode, TaskCard
-from envhub.task import BadRow
+from rollouthub import Deadlines, Submission
+from rollouthub.errors import ConfigError, NotOffered, ServerGone, TaskError
+from rollouthub.hosting.launch import addresses
+from rollouthub.hosting.opening import open_served
+from rollouthub.hosting.remote.attach import attach
+from rollouthub.hosting.remote.host import RemoteHost
+from rollouthub.hosting.remote.replicas import ReplicatedHost
+from rollouthub.hosting.remote.serve import Probing, Supervisor, new_order
+from rollouthub.protocols import EnvironmentHost, Episode, TaskCard
+from rollouthub.task import BadRow
 from tests.hosting.remote.stub import INFO, TOKEN, Stub, stub_server
 
 COUNTING = '''
 import os
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task, tool
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task, tool
 
 class Counting(Environment[EnvironmentConfig]):
     """Tells its process."""

@@ -9,15 +9,15 @@ from pathlib import Path
 import anyio
 import pytest
 
-from envhub import BadRow, Deadlines, Submission
-from envhub.errors import ConfigError, HubError, ServerGone, TaskError
-from envhub.hosting.opening import open_served
-from envhub.protocols import EnvironmentHost, TaskCard
+from rollouthub import BadRow, Deadlines, Submission
+from rollouthub.errors import ConfigError, HubError, ServerGone, TaskError
+from rollouthub.hosting.opening import open_served
+from rollouthub.protocols import EnvironmentHost, TaskCard
 
 FRAGILE = '''
 import os
 from pathlib import Path
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task, tool
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task, tool
 
 HERE = Path(__file__).parent
 VERSION = "1"

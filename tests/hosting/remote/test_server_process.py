@@ -12,13 +12,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from envhub.errors import ConfigError, TaskError
-from envhub.hosting.launch import ServeOrder
-from envhub.hosting.remote.process import LINES_A_SECOND, ServerProcess, kill_running, start
-from envhub.hosting.remote.program import Program
-from envhub.installed import Installation
-from envhub.lock import LockedEnvironment
-from envhub.secret_variables import clean_environment
+from rollouthub.errors import ConfigError, TaskError
+from rollouthub.hosting.launch import ServeOrder
+from rollouthub.hosting.remote.process import LINES_A_SECOND, ServerProcess, kill_running, start
+from rollouthub.hosting.remote.program import Program
+from rollouthub.installed import Installation
+from rollouthub.lock import LockedEnvironment
+from rollouthub.secret_variables import clean_environment
 
 ORDER = ServeOrder(environment="somebody's", control_token="control-token-of-this-test")
 READY = {"name": "x", "control_url": "http://127.0.0.1:1", "agent_url": "http://127.0.0.1:1", "pid": 1}
@@ -144,7 +144,7 @@ def test_variables_named_like_secrets_are_kept_from_environments() -> None:
         "OPENAI_API_KEY",
         "OPENAI_API_KEY_2",
         "HF_TOKEN",
-        "ENVHUB_CONTROL_TOKEN",
+        "ROLLOUTHUB_CONTROL_TOKEN",
         "MYSQL_PWD",
         "API_KEYS",
         "X_PASSPHRASE",

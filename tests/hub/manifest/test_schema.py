@@ -8,11 +8,11 @@ from typing import Any, cast
 import pytest
 from jsonschema import Draft202012Validator
 
-from envhub.manifest.schema import manifest_schema, schema_text
+from rollouthub.manifest.schema import manifest_schema, schema_text
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "docs" / "schemas" / "env.schema.json"
-WRITTEN = [*ROOT.glob("examples/*/env.toml"), *ROOT.glob("mcp_servers/envhub_servers/*/env.toml")]
+WRITTEN = [*ROOT.glob("examples/*/env.toml"), *ROOT.glob("mcp_servers/rollouthub_servers/*/env.toml")]
 
 
 def is_valid(values: dict[str, Any]) -> bool:
@@ -22,7 +22,7 @@ def is_valid(values: dict[str, Any]) -> bool:
 
 def test_the_published_schema_is_that_of_the_manifest() -> None:
     text = FILE.read_text(encoding="utf-8")
-    assert text == schema_text(), "write it anew: python -m envhub.manifest.schema docs/schemas/env.schema.json"
+    assert text == schema_text(), "write it anew: python -m rollouthub.manifest.schema docs/schemas/env.schema.json"
     Draft202012Validator.check_schema(json.loads(text))
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.hosting.host import CONTRACT_VERSION
-from envhub.manifest import CONTRACT, SECTIONS, Manifest, TaskSource, load_manifest, parse_manifest
+from rollouthub.errors import ConfigError
+from rollouthub.hosting.host import CONTRACT_VERSION
+from rollouthub.manifest import CONTRACT, SECTIONS, Manifest, TaskSource, load_manifest, parse_manifest
 
 PYTHON = """\
 name = "me/sums"

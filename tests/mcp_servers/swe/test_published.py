@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from envhub.errors import DataError
-from envhub.rows import Row
-from envhub_servers.swe import Swe, SweConfig
-from envhub_servers.swe.report import in_report, passed_tests, sympy_passed
-from envhub_servers.swe.row import SweSecret, make_task
+from rollouthub.errors import DataError
+from rollouthub.rows import Row
+from rollouthub_servers.swe import Swe, SweConfig
+from rollouthub_servers.swe.report import in_report, passed_tests, sympy_passed
+from rollouthub_servers.swe.row import SweSecret, make_task
 from tests.mcp_servers.conftest import PUBLISHED, PYTHON, one_at_a_time
 from tests.mcp_servers.containers import STAND_INS, Open
 

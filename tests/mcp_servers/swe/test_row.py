@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from envhub.errors import DataError
-from envhub.rows import Row
-from envhub_servers.swe import Swe
-from envhub_servers.swe.crossing import crossing
-from envhub_servers.swe.report import in_report, passed_tests
-from envhub_servers.swe.row import SweSecret, make_task, patched
+from rollouthub.errors import DataError
+from rollouthub.rows import Row
+from rollouthub_servers.swe import Swe
+from rollouthub_servers.swe.crossing import crossing
+from rollouthub_servers.swe.report import in_report, passed_tests
+from rollouthub_servers.swe.row import SweSecret, make_task, patched
 
 ROW: dict[str, Any] = {
     "instance_id": "one",

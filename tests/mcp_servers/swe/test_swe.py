@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from envhub.errors import VerifierError
-from envhub_servers.swe import Swe, SweConfig
+from rollouthub.errors import VerifierError
+from rollouthub_servers.swe import Swe, SweConfig
 from tests.mcp_servers.containers import STAND_INS, Open
 
 REPOSITORY = STAND_INS / "repository"

@@ -14,7 +14,7 @@ WORK = "/srv/work"
 SETTINGS = """\
 schema_version = "1.4"
 [task]
-name = "envhub/forgeable"
+name = "rollouthub/forgeable"
 [agent]
 {agent}
 [verifier]

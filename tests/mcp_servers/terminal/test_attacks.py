@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import VerifierError
-from envhub.sandbox import File
-from envhub_servers.terminal import Terminal, TerminalConfig
+from rollouthub.errors import VerifierError
+from rollouthub.sandbox import File
+from rollouthub_servers.terminal import Terminal, TerminalConfig
 from tests.mcp_servers.containers import TASKS, Open, Player
 
 FORGE = "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; echo 1 > /logs/verifier/reward.json"
@@ -156,7 +156,7 @@ async def test_the_tests_and_the_solution_are_nowhere_to_be_found(play: Open) ->
     async with play(Terminal, config("greeting")) as player:
         for places in (
             "$(find / -xdev -type f -newer /etc/passwd 2>/dev/null)",
-            "-r /app /tests /solution /logs /tmp /root /home /opt /srv /etc /run /.envhub /dev/shm",
+            "-r /app /tests /solution /logs /tmp /root /home /opt /srv /etc /run /.rollouthub /dev/shm",
             "-a /proc/[0-9]*/environ /proc/[0-9]*/cmdline",
         ):
             said = await player.bash(f"grep -lE '{canaries}' /nowhere {places} 2>/dev/null; echo searched")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub.score import Score
-from envhub_servers.terminal import Terminal, TerminalConfig
+from rollouthub.score import Score
+from rollouthub_servers.terminal import Terminal, TerminalConfig
 from tests.mcp_servers.containers import Open
 from tests.mcp_servers.terminal.forgeries import (
     BREAKERS,

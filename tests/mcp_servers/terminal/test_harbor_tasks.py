@@ -17,7 +17,7 @@ NAMES = {"extra_package", "greeting", "hackable", "many_rewards", "plain_user", 
 
 def hub(images: str, folder: Path, *arguments: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Run the command line; its summary, and each rollout."""
-    environment = os.environ | {"ENVHUB_IMAGES": images}
+    environment = os.environ | {"ROLLOUTHUB_IMAGES": images}
     run = subprocess.run(
         [HUB, "run", *arguments, "-c", "2", "--json", "-q", "-o", "run"],
         cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500,

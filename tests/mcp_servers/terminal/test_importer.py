@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from envhub import BadRow
-from envhub.errors import ConfigError, UnknownNameError
-from envhub.importers import Identity, find_importer
-from envhub.manifest import load_manifest
-from envhub.plugins import find_environment
-from envhub_registry.bundle.bundle import build_bundle, extract
-from envhub_registry.bundle.collect import collect
-from envhub_registry.manifest import check_publishable
+from rollouthub import BadRow
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.importers import Identity, find_importer
+from rollouthub.manifest import load_manifest
+from rollouthub.plugins import find_environment
+from rollouthub_registry.bundle.bundle import build_bundle, extract
+from rollouthub_registry.bundle.collect import collect
+from rollouthub_registry.manifest import check_publishable
 from tests.mcp_servers.containers import TASKS
 
 HUB = Path(sys.executable).parent / "hub"

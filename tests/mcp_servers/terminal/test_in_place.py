@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import SandboxError, SandboxOverrun, VerifierError
-from envhub_sandboxes.docker.engine import connect_engine
-from envhub_servers.terminal import Terminal, TerminalConfig
+from rollouthub.errors import SandboxError, SandboxOverrun, VerifierError
+from rollouthub_sandboxes.docker.engine import connect_engine
+from rollouthub_servers.terminal import Terminal, TerminalConfig
 from tests.mcp_servers.containers import Open
 
 SERVE = """\

@@ -54,7 +54,7 @@ def test_what_is_interrupted_at_any_moment_leaves_nothing(
     slow.write_text(f"{first}\n{'RUN ' if moment == 'build' else ''}{waiting}\n{rest}")
 
     command = ("run", "terminal", "--set", "data=greeting", "-a", "oracle", "-o", "run")
-    with started(tmp_path, *command, ENVHUB_IMAGES=images) as run:
+    with started(tmp_path, *command, ROLLOUTHUB_IMAGES=images) as run:
         end = time.monotonic() + 120
         while not is_running(engine, waiting):
             assert run.poll() is None, run.communicate()
@@ -70,6 +70,6 @@ def test_what_is_interrupted_at_any_moment_leaves_nothing(
             pytest.fail("it did not end")
     assert run.returncode == 130, err
     assert "Traceback" not in err
-    assert not engine.containers.list(all=True, sparse=True, filters={"label": f"envhub.pid={run.pid}"})
-    assert not engine.images.list(filters={"label": f"envhub.pid={run.pid}"})
+    assert not engine.containers.list(all=True, sparse=True, filters={"label": f"rollouthub.pid={run.pid}"})
+    assert not engine.images.list(filters={"label": f"rollouthub.pid={run.pid}"})
     assert not is_running(engine, waiting)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from envhub.errors import VerifierError
-from envhub_servers.terminal.reward import over_steps, parse_json, parse_text, total
+from rollouthub.errors import VerifierError
+from rollouthub_servers.terminal.reward import over_steps, parse_json, parse_text, total
 
 
 @pytest.mark.parametrize(("data", "reward"), [(b"1", 1.0), (b" 0.25\n", 0.25), (b"-3e-1", -0.3)])

@@ -16,8 +16,8 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 import pytest
 
-from envhub.importers import find_importer
-from envhub.store import open_run
+from rollouthub.importers import find_importer
+from rollouthub.store import open_run
 from tests.mcp_servers.harbor_synthetic import SETTINGS, TRAITS, Agent, Listener, make_tasks, play_by_docker
 
 HUB = Path(sys.executable).parent / "hub"
@@ -63,7 +63,7 @@ def rewards_here(tasks: Path, names: list[str], agent: Agent, images: str, out: 
     (out / "ids.txt").write_text("\n".join(names))
     command = [HUB, "run", "terminal", "--set", f"data={tasks}", *given(SETTINGS), "--task", f"@{out / 'ids.txt'}"]
     command += ["-a", agent, "-c", str(AT_ONCE), "-q", "--no-track", "-o", str(out / agent), "--json"]
-    own = {**os.environ, "ENVHUB_IMAGES": images}
+    own = {**os.environ, "ROLLOUTHUB_IMAGES": images}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=own)
     assert done.returncode in (0, 1), done.stderr
     with open_run(out / agent) as reader:

@@ -6,9 +6,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from envhub.errors import TaskError, VerifierError
-from envhub.messages import assistant
-from envhub_servers.terminal import Terminal, TerminalConfig
+from rollouthub.errors import TaskError, VerifierError
+from rollouthub.messages import assistant
+from rollouthub_servers.terminal import Terminal, TerminalConfig
 from tests.mcp_servers.containers import TASKS, Open, Player
 
 GREETING = TerminalConfig(data=str(TASKS / "greeting"))

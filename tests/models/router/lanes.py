@@ -6,16 +6,16 @@ from typing import Any
 
 import anyio
 
-from envhub import Message, ModelError, ModelReply, ModelRequest
-from envhub.errors import UsageError
-from envhub.messages import user
-from envhub.models.config import ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.models.retry import Backoff
-from envhub.models.router import Cooling, Router, open_router
-from envhub.packed import Float32s, Int32s
-from envhub.protocols import Model
-from envhub.rollout import Usage
+from rollouthub import Message, ModelError, ModelReply, ModelRequest
+from rollouthub.errors import UsageError
+from rollouthub.messages import user
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.retry import Backoff
+from rollouthub.models.router import Cooling, Router, open_router
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.protocols import Model
+from rollouthub.rollout import Usage
 
 Answer = Callable[[ModelRequest], Awaitable[ModelReply]]
 

@@ -3,8 +3,8 @@
 import anyio
 import pytest
 
-from envhub.errors import BudgetError
-from envhub.models.router.budget import Budget
+from rollouthub.errors import BudgetError
+from rollouthub.models.router.budget import Budget
 
 
 async def test_a_call_waits_for_what_others_hold_and_may_give_back() -> None:

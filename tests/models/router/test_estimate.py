@@ -3,11 +3,11 @@
 import pytest
 from mcp_types import Tool
 
-from envhub import Media, Message, ModelError, ModelRequest, Sampling
-from envhub.messages import ToolRequest, assistant, user
-from envhub.models.config import ModelConfig
-from envhub.models.router.estimate import FIRST_OUTPUT, MEDIA_TOKENS, Estimator
-from envhub.rollout import Usage
+from rollouthub import Media, Message, ModelError, ModelRequest, Sampling
+from rollouthub.messages import ToolRequest, assistant, user
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.router.estimate import FIRST_OUTPUT, MEDIA_TOKENS, Estimator
+from rollouthub.rollout import Usage
 
 
 def estimator(max_tokens: int | None = None) -> Estimator:

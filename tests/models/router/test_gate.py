@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envhub.models.router.gate import WINDOW_SECONDS, Begun, Gate
+from rollouthub.models.router.gate import WINDOW_SECONDS, Begun, Gate
 from tests.models.router.virtual_time import VIRTUAL, VirtualLoop
 
 

@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Callable
 from itertools import count
 
-from envhub.models.router.limiter import TICK_SECONDS, Limiter
+from rollouthub.models.router.limiter import TICK_SECONDS, Limiter
 
 CAP = 256
 

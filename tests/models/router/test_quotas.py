@@ -6,8 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub.errors import BudgetError
-from envhub.models.router.quota_watch import QuotaWatch
+from rollouthub.errors import BudgetError
+from rollouthub.models.router.quota_watch import QuotaWatch
 from tests.models.router.lanes import Lane, question, routed, says
 from tests.models.router.test_router_http import Server, router
 from tests.models.router.virtual_time import VIRTUAL

@@ -1,8 +1,8 @@
 """Which server takes a call: the least busy, in turn, unless one knows the conversation."""
 
-from envhub.models.router.cooling import Cooling
-from envhub.models.router.replica import Replica
-from envhub.models.router.replicas import MAX_SESSIONS, Replicas
+from rollouthub.models.router.cooling import Cooling
+from rollouthub.models.router.replica import Replica
+from rollouthub.models.router.replicas import MAX_SESSIONS, Replicas
 from tests.models.router.lanes import Lane
 
 

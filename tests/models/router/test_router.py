@@ -8,13 +8,13 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import ModelError
-from envhub.errors import BudgetError, ConfigError, ContextLimitError, CredentialError, UsageError
-from envhub.models.config import ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.models.router import Cooling, Router, open_router
-from envhub.protocols import Model, ModelReply, ModelRequest
-from envhub.rollout import Usage
+from rollouthub import ModelError
+from rollouthub.errors import BudgetError, ConfigError, ContextLimitError, CredentialError, UsageError
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.router import Cooling, Router, open_router
+from rollouthub.protocols import Model, ModelReply, ModelRequest
+from rollouthub.rollout import Usage
 from tests.models.router.lanes import Lane, fails, hangs, question, routed, says
 from tests.models.router.virtual_time import VIRTUAL
 

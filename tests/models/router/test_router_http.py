@@ -13,15 +13,15 @@ import anyio
 import pytest
 from aiohttp import web
 
-from envhub import ModelError
-from envhub.errors import BudgetError, ConfigError, UsageError
-from envhub.messages import user
-from envhub.models.config import ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.models.preflight import preflight
-from envhub.models.resolve import open_lane, open_model
-from envhub.models.router import Cooling, Router, open_router
-from envhub.protocols import ModelReply
+from rollouthub import ModelError
+from rollouthub.errors import BudgetError, ConfigError, UsageError
+from rollouthub.messages import user
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.preflight import preflight
+from rollouthub.models.resolve import open_lane, open_model
+from rollouthub.models.router import Cooling, Router, open_router
+from rollouthub.protocols import ModelReply
 from tests.models.servers import AT_ONCE, Handler, Script, ask, body, raw_server, say, serving
 from tests.ports import free_port
 

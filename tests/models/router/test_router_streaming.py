@@ -6,13 +6,13 @@ from typing import Any
 import anyio
 import pytest
 
-from envhub import ModelError
-from envhub.models.config import ModelConfig
-from envhub.models.retry import StreamCut
-from envhub.models.router import Cooling
-from envhub.models.router.replica import Replica
-from envhub.protocols import ModelReply, ModelRequest
-from envhub.streaming import Delta
+from rollouthub import ModelError
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.retry import StreamCut
+from rollouthub.models.router import Cooling
+from rollouthub.models.router.replica import Replica
+from rollouthub.protocols import ModelReply, ModelRequest
+from rollouthub.streaming import Delta
 from tests.models.listening import Listener, hear
 from tests.models.router.lanes import Lane, fails, question, routed, says
 from tests.models.router.virtual_time import VIRTUAL

@@ -2,10 +2,10 @@
 
 import pytest
 
-from envhub import ModelError
-from envhub.models.latency import spread
-from envhub.models.router.cooling import Cooling
-from envhub.models.router.replica import Replica
+from rollouthub import ModelError
+from rollouthub.models.latency import spread
+from rollouthub.models.router.cooling import Cooling
+from rollouthub.models.router.replica import Replica
 from tests.models.router.lanes import Lane
 
 BROKEN = ModelError("HTTP 500", status=500)

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import Tool
 
-from envhub import Media, Message, Rollout, Segment, ToolRequest, Turn, segments
-from envhub.engine.recorder import Recorder
-from envhub.errors import ContextLimitError, ModelError
-from envhub.messages import system, user
-from envhub.models.tokens import HfChatFormat, Sampled, TokenModel
-from envhub.packed import Int32s
-from envhub.protocols import ModelReply, ModelRequest, Sampling
-from envhub.segment import Fork, sampled_ids
+from rollouthub import Media, Message, Rollout, Segment, ToolRequest, Turn, segments
+from rollouthub.engine.recorder import Recorder
+from rollouthub.errors import ContextLimitError, ModelError
+from rollouthub.messages import system, user
+from rollouthub.models.tokens import HfChatFormat, Sampled, TokenModel
+from rollouthub.packed import Int32s
+from rollouthub.protocols import ModelReply, ModelRequest, Sampling
+from rollouthub.segment import Fork, sampled_ids
 from tests.hub.test_rollout import rollout
 from tests.models.tokens.chatml import FORGETFUL, ChatMl, odd_ids
 

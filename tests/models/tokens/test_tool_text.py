@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import Tool
 
-from envhub.errors import ConfigError
-from envhub.models.tokens.tool_text import TOOL_PARSERS, Spoken, find_tool_parser
+from rollouthub.errors import ConfigError
+from rollouthub.models.tokens.tool_text import TOOL_PARSERS, Spoken, find_tool_parser
 
 ADD = Tool(
     name="add",

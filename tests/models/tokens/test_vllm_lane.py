@@ -9,17 +9,17 @@ from aiohttp import web
 from mcp_types import Tool
 from pydantic import JsonValue
 
-from envhub import Media, Message, Sampling, segments
-from envhub.engine.recorder import Recorder
-from envhub.errors import ConfigError, ContextLimitError, ModelError
-from envhub.messages import user
-from envhub.models.config import ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.models.endpoint import Endpoint
-from envhub.models.preflight import preflight
-from envhub.models.resolve import open_lane, open_model
-from envhub.models.tokens.vllm_lane import TokensLane, open_tokens
-from envhub.packed import Int32s
+from rollouthub import Media, Message, Sampling, segments
+from rollouthub.engine.recorder import Recorder
+from rollouthub.errors import ConfigError, ContextLimitError, ModelError
+from rollouthub.messages import user
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.endpoint import Endpoint
+from rollouthub.models.preflight import preflight
+from rollouthub.models.resolve import open_lane, open_model
+from rollouthub.models.tokens.vllm_lane import TokensLane, open_tokens
+from rollouthub.packed import Int32s
 from tests.hub.test_rollout import rollout
 from tests.models.servers import AT_ONCE, ask
 from tests.models.tokens.chatml import ChatMl, odd_ids

@@ -6,7 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
-from envhub.models.tokens.tool_text import hermes
+from rollouthub.models.tokens.tool_text import hermes
 from tests.models.servers import serving
 from tests.models.tokens.chatml import ChatMl
 

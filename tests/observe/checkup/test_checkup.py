@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from envhub.engine.request import RunRequest
-from envhub.models.config import ModelConfig
-from envhub.models.credentials import Credentials
-from envhub.observe.checkup.machine import machine_findings
-from envhub.observe.checkup.model import model_findings
-from envhub.observe.checkup.ray import ray_findings
-from envhub.observe.checkup.tasks import task_findings
-from envhub.observe.finding import Finding
+from rollouthub.engine.request import RunRequest
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.observe.checkup.machine import machine_findings
+from rollouthub.observe.checkup.model import model_findings
+from rollouthub.observe.checkup.ray import ray_findings
+from rollouthub.observe.checkup.tasks import task_findings
+from rollouthub.observe.finding import Finding
 from tests.models.servers import mock_server, serving
 
 

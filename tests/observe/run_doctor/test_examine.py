@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from envhub import Outcome, Score, Stop
-from envhub.observe.run_doctor.examine import Examination, examine_run
-from envhub.observe.run_doctor.symptom import Symptom
-from envhub.rollout import Fault, Rollout, Timings, Turn
-from envhub.store import open_writer
+from rollouthub import Outcome, Score, Stop
+from rollouthub.observe.run_doctor.examine import Examination, examine_run
+from rollouthub.observe.run_doctor.symptom import Symptom
+from rollouthub.rollout import Fault, Rollout, Timings, Turn
+from rollouthub.store import open_writer
 from tests.store.records import RESOLVED, conversation, record, write
 
 

@@ -15,20 +15,21 @@ from typing import Any
 
 import pytest
 
-from envhub_registry.bundle.bundle import Bundle
-from envhub_registry.install.home import InstallHome
-from envhub_registry.names import Release
-from envhub_registry.server.registry import open_registry
+from rollouthub_registry.bundle.bundle import Bundle
+from rollouthub_registry.install.home import InstallHome
+from rollouthub_registry.names import Release
+from rollouthub_registry.server.registry import open_registry
 from tests.cli.conftest import HUB
 from tests.cli.warm import WarmHub
 from tests.registry.server.publishers import Offer, Publisher, statement_of
 
 _LOADED = """
 import anyio._backends._asyncio, rich.table, uv, uvloop
-import envhub.loop, envhub.cli.locking, envhub.cli.console
-import envhub_registry.acquire.acquiring, envhub_registry.acquire.restoring, envhub_registry.acquire.upgrading
-import envhub_registry.acquire.project, envhub_registry.acquire.showing, envhub_registry.acquire.removing
-import envhub_registry.install.with_uv
+import rollouthub.loop, rollouthub.cli.locking, rollouthub.cli.console
+import rollouthub_registry.acquire.acquiring, rollouthub_registry.acquire.restoring
+import rollouthub_registry.acquire.upgrading
+import rollouthub_registry.acquire.project, rollouthub_registry.acquire.showing, rollouthub_registry.acquire.removing
+import rollouthub_registry.install.with_uv
 from tests.cli.warm import wait
 wait({})
 """
@@ -81,7 +82,7 @@ class Machine:
     @property
     def installed(self) -> Path:
         """Where environments are installed."""
-        return self.home / "data" / "envhub" / "environments"
+        return self.home / "data" / "rollouthub" / "environments"
 
     def hub(self, *words: str, **more: str) -> Done:
         """Run a command in a process of its own."""

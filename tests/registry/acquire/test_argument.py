@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import UsageError
-from envhub_registry.acquire.argument import (
+from rollouthub.errors import UsageError
+from rollouthub_registry.acquire.argument import (
     ArchiveArgument,
     Argument,
     FolderArgument,
@@ -13,7 +13,7 @@ from envhub_registry.acquire.argument import (
     parse_argument,
     parse_source,
 )
-from envhub_registry.client.ranges import Wanted
+from rollouthub_registry.client.ranges import Wanted
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 HERE = Path("/somewhere")

@@ -182,7 +182,7 @@ def test_a_package_that_another_registry_offers_too_is_not_taken_from_there(
     other = replace(lab, root=tmp_path / "other")
     other.publish("lab/words", "9.0.0")
     user.hub("install", "lab/words", "--from", lab.url).went_well()
-    settings = user.home / "config" / "envhub" / "registries.toml"
+    settings = user.home / "config" / "rollouthub" / "registries.toml"
     settings.write_text(f'[[registry]]\nurl = "{other.url}"\n')
     for words in ("lab/words", "lab/words@latest", "lab/words@^9"):
         refused(user, "install", words, says=("does not change its source", f"--from {lab.url}", f"--from {other.url}"))
@@ -196,7 +196,7 @@ def test_a_registry_that_lacks_a_package_is_not_stood_in_for(user: Machine, lab:
     first = shop(tmp_path, "first")
     first.publish("lab/letters")
     user.variables()
-    settings = user.home / "config" / "envhub" / "registries.toml"
+    settings = user.home / "config" / "rollouthub" / "registries.toml"
     settings.parent.mkdir(parents=True)
     settings.write_text(f'[[registry]]\nurl = "{first.url}"\n\n[[registry]]\nurl = "{lab.url}"\n')
     refused(user, "install", "lab/words", says=("not published", first.url))

@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-from envhub_registry.bundle.bundle import build_bundle
+from rollouthub_registry.bundle.bundle import build_bundle
 from tests.registry.acquire.machines import Machine, Shop, declared, offer_of
 from tests.registry.install.wheels import write_wheel
 
@@ -94,7 +94,9 @@ def test_a_folder_does_not_pass_for_a_signed_version(user: Machine, lab: Shop, t
 def test_a_package_does_not_take_the_place_of_a_folder_by_itself(user: Machine, lab: Shop, tmp_path: Path) -> None:
     lab.publish("lab/words", "2.0.0")
     user.hub("install", str(declared(tmp_path / "words")))
-    user.hub("install", "lab/words", ENVHUB_REGISTRY=lab.url).refused("installed from directory", f"--from {lab.url}")
+    user.hub("install", "lab/words", ROLLOUTHUB_REGISTRY=lab.url).refused(
+        "installed from directory", f"--from {lab.url}"
+    )
 
 
 def test_a_name_that_is_a_folder_too_is_asked_about(user: Machine) -> None:

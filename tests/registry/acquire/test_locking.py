@@ -1,17 +1,17 @@
-"""`envhub.lock`: written by `hub lock` and `hub install`, held to by `hub install --locked`."""
+"""`hub.lock`: written by `hub lock` and `hub install`, held to by `hub install --locked`."""
 
 import shutil
 from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.lock import read_lock, write_lock
-from envhub.loop import run_async
-from envhub_registry.acquire.place import Place
-from envhub_registry.acquire.project import differences, lock_named
-from envhub_registry.acquire.restoring import Restoration, restore
-from envhub_registry.acquire.telling import Telling
+from rollouthub.errors import ConfigError
+from rollouthub.lock import read_lock, write_lock
+from rollouthub.loop import run_async
+from rollouthub_registry.acquire.place import Place
+from rollouthub_registry.acquire.project import differences, lock_named
+from rollouthub_registry.acquire.restoring import Restoration, restore
+from rollouthub_registry.acquire.telling import Telling
 from tests.registry.acquire.machines import Machine, Shop, declared
 from tests.registry.install.wheels import write_wheel
 
@@ -22,7 +22,7 @@ def test_a_lock_is_written_kept_and_restored_on_another_machine(user: Machine, l
     offer = lab.publish("lab/words")
     user.hub("install", "lab/words", "--from", lab.url)
     assert user.hub("lock", "lab/words", "arithmetic", "--json").json["environments"] == ["arithmetic", "lab/words"]
-    lock = read_lock(user.project / "envhub.lock")
+    lock = read_lock(user.project / "hub.lock")
     words, arithmetic = lock.find("lab/words"), lock.find("arithmetic")
     assert words is not None and arithmetic is not None
     assert (words.bundle, words.source, words.key_id) == (offer.bundle.digest, lab.url, lab.publisher.key_id)
@@ -31,7 +31,7 @@ def test_a_lock_is_written_kept_and_restored_on_another_machine(user: Machine, l
 
     other = Machine(tmp_path / "other", user.warm)
     other.variables()
-    shutil.copy(user.project / "envhub.lock", other.project)
+    shutil.copy(user.project / "hub.lock", other.project)
     lab.publish("lab/words", "1.1.0")
     done = other.hub("install", "--locked", "--json").json["environments"]
     assert [(each["version"], each["state"], each["is_new_key"]) for each in done] == [("1.0.0", "installed", True)]
@@ -44,20 +44,20 @@ def test_an_install_updates_the_lock_of_its_project(user: Machine, lab: Shop) ->
     lab.publish("lab/letters")
     user.hub("lock", "arithmetic")
     user.hub("install", "lab/words", "--from", lab.url, "--no-lock")
-    assert [each.name for each in read_lock(user.project / "envhub.lock").environments] == ["arithmetic"]
+    assert [each.name for each in read_lock(user.project / "hub.lock").environments] == ["arithmetic"]
     assert user.hub("lock", "lab/words", "--check").refused("lab/words")
     user.hub("install", "lab/letters", "--from", lab.url)
-    names = [each.name for each in read_lock(user.project / "envhub.lock").environments]
+    names = [each.name for each in read_lock(user.project / "hub.lock").environments]
     assert names == ["arithmetic", "lab/letters"]
     lab.publish("lab/letters", "1.1.0")
     lab.publish("lab/words", "1.1.0")
     user.hub("upgrade")  # of what the lock does not name, it says nothing
-    assert [each.version for each in read_lock(user.project / "envhub.lock").environments][1:] == ["1.1.0"]
-    assert len(read_lock(user.project / "envhub.lock").environments) == 2
+    assert [each.version for each in read_lock(user.project / "hub.lock").environments][1:] == ["1.1.0"]
+    assert len(read_lock(user.project / "hub.lock").environments) == 2
 
 
 def test_a_lock_of_another_hub_is_told_refused_or_accepted(tmp_path: Path) -> None:
-    place, file = Place.of({"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}, tmp_path), tmp_path / "envhub.lock"
+    place, file = Place.of({"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}, tmp_path), tmp_path / "hub.lock"
     here = lock_named(["arithmetic"], file, place)
     write_lock(here.model_copy(update={"hub_version": "0.0.1", "contract": 2}), file)
     assert [str(each) for each in differences([], file, place)] == ["hub: contract is 1, the lock names 2"]
@@ -108,7 +108,7 @@ def test_a_lock_for_another_python_is_refused(user: Machine, lab: Shop) -> None:
     lab.publish("lab/words")
     user.hub("install", "lab/words", "--from", lab.url)
     user.hub("lock")
-    file = user.project / "envhub.lock"
+    file = user.project / "hub.lock"
     file.write_text(file.read_text().replace('python = "3.', 'python = "2.'))
     user.hub("install", "--locked").refused("locked for Python 2.")
 
@@ -117,7 +117,7 @@ def test_a_lock_of_another_key_or_another_hub_is_refused(user: Machine, lab: Sho
     lab.publish("lab/words")
     user.hub("install", "lab/words", "--from", lab.url)
     user.hub("lock", "lab/words", "arithmetic")
-    file = user.project / "envhub.lock"
+    file = user.project / "hub.lock"
     text = file.read_text()
     file.write_text(text.replace(lab.publisher.key_id, "ab" * 32))
     user.hub("install", "--locked").refused("ab" * 32)
@@ -150,7 +150,7 @@ def test_a_lock_holds_dependencies_to_their_hashes(user: Machine, tmp_path: Path
 
 
 def test_without_a_lock_there_is_nothing_to_hold_to(user: Machine) -> None:
-    user.hub("install", "--locked").refused("envhub.lock")
+    user.hub("install", "--locked").refused("hub.lock")
     user.hub("install").refused("name what to install")
     user.hub("lock").refused("hub lock arithmetic")
     user.hub("lock", "lab/words").refused("lab/words", "hub install")

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from envhub.lock import read_lock
-from envhub.store.reader import open_run
-from envhub_registry.server.storage import open_layout
-from envhub_registry.server.tokens import Tokens
+from rollouthub.lock import read_lock
+from rollouthub.store.reader import open_run
+from rollouthub_registry.server.storage import open_layout
+from rollouthub_registry.server.tokens import Tokens
 from tests.cli.conftest import HUB
 from tests.cli.warm import WarmHub
 from tests.ports import free_port
@@ -199,7 +199,7 @@ def test_one_publishes_and_another_installs_runs_and_reproduces(tmp_path: Path, 
 
     run = ("run", "pantry/jars", "-q", "--output")
     reader.hub(*run, "runs/first").went_well()
-    lock = reader.project / "runs" / "first" / "envhub.lock"
+    lock = reader.project / "runs" / "first" / "hub.lock"
     locked = read_lock(lock).find("pantry/jars")
     assert locked is not None
     assert (locked.bundle, locked.key_id) == (done["bundle"], done["key_id"])

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from envhub_registry.bundle.encoding import END, GZIP_HEADER, StoredGzip, header, padding
+from rollouthub_registry.bundle.encoding import END, GZIP_HEADER, StoredGzip, header, padding
 
 MANIFEST = """\
 name = "acme/words"

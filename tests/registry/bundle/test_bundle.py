@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envhub_registry.bundle.bundle import build_bundle, extract, open_bundle
-from envhub_registry.bundle.refusal import BundleRefused
+from rollouthub_registry.bundle.bundle import build_bundle, extract, open_bundle
+from rollouthub_registry.bundle.refusal import BundleRefused
 from tests.registry.bundle.packages import FILES, MANIFEST, wheel_bytes, write_package
 
 
@@ -119,7 +119,7 @@ def test_what_is_of_the_work_and_not_of_the_package_stays_out(tmp_path: Path) ->
             "runs/1/run.db": "x",
             "sub/__pycache__/a.pyc": "x",
             "acme__words-1.0.0.envhub": "x",
-            ".envhubignore": "# scratch\nnotes/\n*.tmp\n!keep.tmp\n",
+            ".hubignore": "# scratch\nnotes/\n*.tmp\n!keep.tmp\n",
             "notes/idea.md": "x",
             "a.tmp": "x",
             "keep.tmp": "x",
@@ -127,7 +127,7 @@ def test_what_is_of_the_work_and_not_of_the_package_stays_out(tmp_path: Path) ->
     )
     (folder / ".venv" / "python3").symlink_to("/usr/bin/python3")
     files = build_bundle(folder, tmp_path).files
-    assert files == tuple(sorted([*FILES, ".envhubignore", "keep.tmp"]))
+    assert files == tuple(sorted([*FILES, ".hubignore", "keep.tmp"]))
 
 
 def test_a_manifest_that_does_not_hold_is_told_with_its_line(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import ValidationError
 
-from envhub_registry.bundle.facts import CheckSummary, Predicate, Statement
-from envhub_registry.names import Release
+from rollouthub_registry.bundle.facts import CheckSummary, Predicate, Statement
+from rollouthub_registry.names import Release
 
 PREDICATE = Predicate(
     manifest={"name": "acme/words"},

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envhub_registry.bundle import collect as collecting
-from envhub_registry.bundle import wheel as wheels
-from envhub_registry.bundle.bundle import Bundle, build_bundle, extract, open_bundle
-from envhub_registry.bundle.refusal import BundleRefused
+from rollouthub_registry.bundle import collect as collecting
+from rollouthub_registry.bundle import wheel as wheels
+from rollouthub_registry.bundle.bundle import Bundle, build_bundle, extract, open_bundle
+from rollouthub_registry.bundle.refusal import BundleRefused
 from tests.registry.bundle.packages import (
     FILES,
     MANIFEST,
@@ -80,7 +80,7 @@ SECRETS = {
 @pytest.mark.parametrize("path", SECRETS)
 def test_a_secret_is_refused_by_name_and_never_repeated(path: str, tmp_path: Path) -> None:
     folder = write_package(tmp_path / "words", **{path: SECRETS[path]})
-    with pytest.raises(BundleRefused, match=r"holds .*remove it, or name it in \.envhubignore") as refused:
+    with pytest.raises(BundleRefused, match=r"holds .*remove it, or name it in \.hubignore") as refused:
         build_bundle(folder, tmp_path / "out")
     assert repr(path) in str(refused.value)
     assert SECRETS[path][-12:] not in str(refused.value)
@@ -96,7 +96,7 @@ def test_a_secret_across_two_chunks_is_seen(tmp_path: Path) -> None:
 
 
 def test_an_ignored_secret_stays_out(tmp_path: Path) -> None:
-    folder = write_package(tmp_path / "words", **{".env": "A=1", ".envhubignore": ".env\n"})
+    folder = write_package(tmp_path / "words", **{".env": "A=1", ".hubignore": ".env\n"})
     assert ".env" not in build_bundle(folder, tmp_path).files
 
 

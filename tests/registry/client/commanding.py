@@ -7,7 +7,7 @@ from typing import Any
 from anyio import to_thread
 from typer.testing import CliRunner
 
-from envhub.errors import HubError
+from rollouthub.errors import HubError
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Done:
 
 def hub(*words: str, stdin: str = "") -> Done:
     """Run one, where no loop runs."""
-    from envhub.cli.main import app
+    from rollouthub.cli.main import app
 
     result = CliRunner().invoke(app, words, input=stdin)
     error = result.exception if isinstance(result.exception, HubError) else None

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub_registry.names import Release
-from envhub_registry.server.registry import open_registry
+from rollouthub_registry.names import Release
+from rollouthub_registry.server.registry import open_registry
 from tests.registry.server.publishers import Publisher
 
 
@@ -15,9 +15,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "300")
-    for name in ("ENVHUB_REGISTRY", "ENVHUB_REGISTRY_TOKEN"):
+    for name in ("ROLLOUTHUB_REGISTRY", "ROLLOUTHUB_REGISTRY_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    return tmp_path / "config" / "envhub"
+    return tmp_path / "config" / "rollouthub"
 
 
 @pytest.fixture

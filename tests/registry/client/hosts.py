@@ -8,13 +8,13 @@ from typing import Any
 
 from aiohttp import web
 
-from envhub_registry.client.exchange import PATIENCE, Patience
-from envhub_registry.client.source import Source, open_source
-from envhub_registry.names import PackageName, Release
+from rollouthub_registry.client.exchange import PATIENCE, Patience
+from rollouthub_registry.client.source import Source, open_source
+from rollouthub_registry.names import PackageName, Release
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Use = Callable[[Source], Awaitable[Any]]
-DICE, RELEASE, TOKEN = PackageName.parse("lab/dice"), Release.parse("lab/dice@1.2.0"), "envhub_geheim"
+DICE, RELEASE, TOKEN = PackageName.parse("lab/dice"), Release.parse("lab/dice@1.2.0"), "rollouthub_geheim"
 HURRIED = Patience(answer_seconds=0.3, slowest_bytes_per_second=1e6, examining_seconds=0.3)
 
 

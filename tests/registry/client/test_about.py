@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from envhub.installed import Installation
-from envhub.lock import LockedEnvironment
-from envhub_registry.client.about import differing, look_up
-from envhub_registry.client.ranges import Wanted
+from rollouthub.installed import Installation
+from rollouthub.lock import LockedEnvironment
+from rollouthub_registry.client.about import differing, look_up
+from rollouthub_registry.client.ranges import Wanted
 
 
 def installation(version: str, digest: str | None) -> Installation:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError, CredentialError
-from envhub_registry.client.address import check_carries_token, folder_of, registry_url
+from rollouthub.errors import ConfigError, CredentialError
+from rollouthub_registry.client.address import check_carries_token, folder_of, registry_url
 
 
 @pytest.mark.parametrize(

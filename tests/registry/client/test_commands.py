@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError, CredentialError, UnknownNameError
-from envhub_registry.client.refusal import NotPublished, RegistryFault, TokenRefused
-from envhub_registry.names import Release
-from envhub_registry.server.registry import open_registry
-from envhub_registry.server.storage import open_layout
-from envhub_registry.server.tokens import Tokens
-from envhub_registry.trust.store import TrustStore
+from rollouthub.errors import ConfigError, CredentialError, UnknownNameError
+from rollouthub_registry.client.refusal import NotPublished, RegistryFault, TokenRefused
+from rollouthub_registry.names import Release
+from rollouthub_registry.server.registry import open_registry
+from rollouthub_registry.server.storage import open_layout
+from rollouthub_registry.server.tokens import Tokens
+from rollouthub_registry.trust.store import TrustStore
 from tests.registry.client.commanding import hub, hub_beside
 from tests.registry.server.publishers import Publisher
 from tests.registry.server.serving import served
@@ -72,10 +72,13 @@ def test_what_is_no_registry_is_not_added_unless_told(home: Path, tmp_path: Path
 
 
 def test_the_registry_of_the_environment_is_listed_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ENVHUB_REGISTRY", "https://last.example")
+    monkeypatch.setenv("ROLLOUTHUB_REGISTRY", "https://last.example")
     hub("registry", "add", "--no-check", "https://hub.example")
-    assert [row["from"] for row in hub("registry", "list", "--json").json["registries"]] == ["file", "ENVHUB_REGISTRY"]
-    assert "by $ENVHUB_REGISTRY" in hub("registry", "list").out
+    assert [row["from"] for row in hub("registry", "list", "--json").json["registries"]] == [
+        "file",
+        "ROLLOUTHUB_REGISTRY",
+    ]
+    assert "by $ROLLOUTHUB_REGISTRY" in hub("registry", "list").out
 
 
 def test_a_url_with_a_password_is_not_kept(home: Path) -> None:
@@ -262,7 +265,7 @@ def test_a_login_needs_somebody_to_ask_a_server_and_a_token() -> None:
 
 
 def test_a_token_is_not_sent_unencrypted_to_another_machine() -> None:
-    done = hub("login", "http://hub.example", "--token-stdin", stdin="envhub_geheim")
+    done = hub("login", "http://hub.example", "--token-stdin", stdin="rollouthub_geheim")
     assert (
         isinstance(done.error, CredentialError) and "unencrypted" in done.complaint and "geheim" not in done.complaint
     )

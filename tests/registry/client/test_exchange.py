@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from envhub.errors import CredentialError, HubError
-from envhub_registry.client.exchange import Patience
-from envhub_registry.client.refusal import NotPublished, RegistryFault, RegistryRefused, TokenRefused
-from envhub_registry.client.source import open_source
+from rollouthub.errors import CredentialError, HubError
+from rollouthub_registry.client.exchange import Patience
+from rollouthub_registry.client.refusal import NotPublished, RegistryFault, RegistryRefused, TokenRefused
+from rollouthub_registry.client.source import open_source
 from tests.registry.client.hosts import (
     DICE,
     HURRIED,

@@ -9,14 +9,14 @@ import anyio
 import pytest
 from aiohttp import web
 
-from envhub_registry.bundle.bundle import open_bundle
-from envhub_registry.client.refusal import RegistryFault
-from envhub_registry.client.source import open_source
-from envhub_registry.names import Release
-from envhub_registry.server.registry import open_registry
-from envhub_registry.trust.pins import Pins
-from envhub_registry.trust.refusal import SignatureRefused
-from envhub_registry.trust.signing import verify
+from rollouthub_registry.bundle.bundle import open_bundle
+from rollouthub_registry.client.refusal import RegistryFault
+from rollouthub_registry.client.source import open_source
+from rollouthub_registry.names import Release
+from rollouthub_registry.server.registry import open_registry
+from rollouthub_registry.trust.pins import Pins
+from rollouthub_registry.trust.refusal import SignatureRefused
+from rollouthub_registry.trust.signing import verify
 from tests.registry.client.commanding import hub_beside
 from tests.registry.client.hosts import (
     DICE,

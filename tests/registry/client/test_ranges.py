@@ -2,8 +2,8 @@
 
 import pytest
 
-from envhub_registry.client.ranges import Range, Wanted
-from envhub_registry.names import NameRefused, Version
+from rollouthub_registry.client.ranges import Range, Wanted
+from rollouthub_registry.names import NameRefused, Version
 
 _TEXTS = "0.1.9 0.2.0 0.2.5 0.3.0 1.0.0 1.2.0 1.2.3 1.2.9 1.3.0 1.10.0 2.0.0-rc.1 2.0.0-rc.2 2.0.0 2.1.0 3.0.0-rc.1"
 VERSIONS = [Version.parse(text) for text in _TEXTS.split(" ")]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError, UnknownNameError
-from envhub_registry.client.registries import FILE_NAME, Registries, add_registry, remove_registry
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub_registry.client.registries import FILE_NAME, Registries, add_registry, remove_registry
 
 PUBLIC, LAB = "https://hub.example", "file:///srv/lab"
 
@@ -42,7 +42,7 @@ def test_a_namespace_without_a_registry_is_an_error_that_says_how_to_name_one(tm
 
 def test_the_registry_of_the_environment_comes_last(tmp_path: Path) -> None:
     add_registry(tmp_path, LAB, ["lab"])
-    known = Registries.load(tmp_path, {"ENVHUB_REGISTRY": "HTTPS://Hub.Example:443/"})
+    known = Registries.load(tmp_path, {"ROLLOUTHUB_REGISTRY": "HTTPS://Hub.Example:443/"})
     assert [known.source_of(name) for name in ("lab", "other")] == [LAB, PUBLIC]
 
 
@@ -108,5 +108,5 @@ def test_a_file_that_does_not_hold_is_refused_with_its_place(tmp_path: Path, tex
 
 
 def test_a_variable_that_does_not_hold_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"\$ENVHUB_REGISTRY: 'hub' is no URL"):
-        Registries.load(tmp_path, {"ENVHUB_REGISTRY": "hub"})
+    with pytest.raises(ConfigError, match=r"\$ROLLOUTHUB_REGISTRY: 'hub' is no URL"):
+        Registries.load(tmp_path, {"ROLLOUTHUB_REGISTRY": "hub"})

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub_registry.bundle.bundle import open_bundle
-from envhub_registry.client.offer import Hit, Progress
-from envhub_registry.client.refusal import NotPublished, RegistryFault, RegistryRefused, TokenRefused
-from envhub_registry.client.source import Source, open_source
-from envhub_registry.names import PackageName, Release
-from envhub_registry.trust.pins import Pins
-from envhub_registry.trust.signing import verify
+from rollouthub.errors import ConfigError
+from rollouthub_registry.bundle.bundle import open_bundle
+from rollouthub_registry.client.offer import Hit, Progress
+from rollouthub_registry.client.refusal import NotPublished, RegistryFault, RegistryRefused, TokenRefused
+from rollouthub_registry.client.source import Source, open_source
+from rollouthub_registry.names import PackageName, Release
+from rollouthub_registry.trust.pins import Pins
+from rollouthub_registry.trust.signing import verify
 from tests.registry.client.hosts import files_of, host
 from tests.registry.server.publishers import Publisher
 from tests.registry.server.serving import served
@@ -207,7 +207,11 @@ async def test_what_is_no_registry_is_said_to_be_none(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=f"leave out /a/b if it is {empty.url}"):
             async with open_source(f"{empty.url}/a/b"):
                 pass
-        for sign, says in (("<html>", "no registry at"), ("[]", "no registry at"), ('{"format": 2}', "newer envhub")):
+        for sign, says in (
+            ("<html>", "no registry at"),
+            ("[]", "no registry at"),
+            ('{"format": 2}', "newer rollouthub"),
+        ):
             (tmp_path / "registry.json").write_text(sign)
             for url in (empty.url, tmp_path.as_uri()):
                 with pytest.raises(ConfigError, match=says):

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError, CredentialError
-from envhub_registry.client.tokens import forget_token, keep_token, token_for
+from rollouthub.errors import ConfigError, CredentialError
+from rollouthub_registry.client.tokens import forget_token, keep_token, token_for
 
-HUB, OTHER, TOKEN = "https://hub.example", "https://other.example", "envhub_secret"
+HUB, OTHER, TOKEN = "https://hub.example", "https://other.example", "rollouthub_secret"
 
 
 def test_a_token_is_for_one_registry_alone(tmp_path: Path) -> None:
@@ -57,11 +57,11 @@ def test_a_damaged_file_is_refused_and_not_repeated(tmp_path: Path, content: str
 
 def test_a_token_of_the_environment_is_for_the_registry_of_the_environment(tmp_path: Path) -> None:
     keep_token(OTHER, "kept", tmp_path)
-    environ = {"ENVHUB_REGISTRY": HUB, "ENVHUB_REGISTRY_TOKEN": TOKEN}
+    environ = {"ROLLOUTHUB_REGISTRY": HUB, "ROLLOUTHUB_REGISTRY_TOKEN": TOKEN}
     assert token_for(HUB, tmp_path, environ) == TOKEN
     assert token_for(OTHER, tmp_path, environ) == "kept"
     with pytest.raises(CredentialError, match="not for which registry") as refused:
-        token_for(HUB, tmp_path, {"ENVHUB_REGISTRY_TOKEN": TOKEN})
+        token_for(HUB, tmp_path, {"ROLLOUTHUB_REGISTRY_TOKEN": TOKEN})
     assert TOKEN not in str(refused.value)
 
 
@@ -74,7 +74,7 @@ def test_what_cannot_be_a_token_is_refused_and_not_repeated(tmp_path: Path, text
 
 
 def test_a_folder_is_asked_without_a_token(tmp_path: Path) -> None:
-    assert token_for("file:///srv/hub", tmp_path, {"ENVHUB_REGISTRY_TOKEN": TOKEN}) is None
+    assert token_for("file:///srv/hub", tmp_path, {"ROLLOUTHUB_REGISTRY_TOKEN": TOKEN}) is None
 
 
 def test_a_token_is_kept_for_no_url_with_a_password(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError, UsageError
-from envhub.lock import LockedEnvironment
-from envhub_registry.install.home import RECORD, InstallHome
-from envhub_registry.install.record import InstalledRecord
-from envhub_registry.names import Release
+from rollouthub.errors import ConfigError, UsageError
+from rollouthub.lock import LockedEnvironment
+from rollouthub_registry.install.home import RECORD, InstallHome
+from rollouthub_registry.install.record import InstalledRecord
+from rollouthub_registry.names import Release
 
 
 def put(home: InstallHome, target: str) -> Path:
@@ -30,9 +30,11 @@ def put(home: InstallHome, target: str) -> Path:
 
 
 def test_the_home_is_among_the_users_data() -> None:
-    assert InstallHome.of({"XDG_DATA_HOME": "/data"}).root == Path("/data/envhub/environments")
-    assert InstallHome.of({"HOME": "/home/me"}).root == Path("/home/me/.local/share/envhub/environments")
-    assert InstallHome.of({"XDG_DATA_HOME": "data", "HOME": "/me"}).root == Path("/me/.local/share/envhub/environments")
+    assert InstallHome.of({"XDG_DATA_HOME": "/data"}).root == Path("/data/rollouthub/environments")
+    assert InstallHome.of({"HOME": "/home/me"}).root == Path("/home/me/.local/share/rollouthub/environments")
+    assert InstallHome.of({"XDG_DATA_HOME": "data", "HOME": "/me"}).root == Path(
+        "/me/.local/share/rollouthub/environments"
+    )
 
 
 def test_an_empty_home_has_nothing(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from envhub_registry.install.hub_wheel import PACKAGES, hub_wheel
+from rollouthub_registry.install.hub_wheel import PACKAGES, hub_wheel
 
 
 def test_the_hub_is_repacked_the_same_each_time(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_what_is_damaged_in_the_cache_is_put_right(tmp_path: Path) -> None:
 
 
 def test_wheels_of_hubs_that_are_gone_are_not_kept_for_ever(tmp_path: Path) -> None:
-    folders = [tmp_path / "envhub/hub-wheels" / name for name in ("old", "new")]
+    folders = [tmp_path / "rollouthub/hub-wheels" / name for name in ("old", "new")]
     for folder in folders:
         folder.mkdir(parents=True)
     os.utime(folders[0], (0, 0))
@@ -41,8 +41,8 @@ def test_it_holds_the_hubs_files_and_no_caches(tmp_path: Path) -> None:
         names = archive.namelist()
         assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == set(PACKAGES)
         assert not [name for name in names if "__pycache__" in name or "/.cache/" in name or name.endswith(".pyc")]
-        assert "envhub_registry/install/hub_wheel.py" in names
-        assert "envhub/py.typed" in names
+        assert "rollouthub_registry/install/hub_wheel.py" in names
+        assert "rollouthub/py.typed" in names
         supervisors = [each for each in archive.infolist() if "/supervisor/bin/" in each.filename]
         assert [each for each in supervisors if each.external_attr >> 16 & stat.S_IXUSR]
 
@@ -52,10 +52,11 @@ def test_python_runs_the_hub_from_it(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     code = (
-        "import envhub, envhub.cli.main; from importlib.metadata import entry_points, version;"
-        "print(envhub.__file__, version('envhub'), 'serve-env' in entry_points(group='envhub.commands').names)"
+        "import rollouthub, rollouthub.cli.main; from importlib.metadata import entry_points, version;"
+        "print(rollouthub.__file__, version('rollouthub'),"
+        " 'serve-env' in entry_points(group='rollouthub.commands').names)"
     )
     variables = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path / "site")}
     said = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
-    assert said.stdout.split()[0] == str(tmp_path / "site/envhub/__init__.py")
+    assert said.stdout.split()[0] == str(tmp_path / "site/rollouthub/__init__.py")
     assert said.stdout.split()[-1] == "True"

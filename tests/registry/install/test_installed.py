@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 from mcp_types import Tool
 
-from envhub.errors import ConfigError, HubError
-from envhub.installed import Installation, installations
-from envhub_registry.bundle.bundle import Bundle
-from envhub_registry.bundle.facts import CheckSummary
-from envhub_registry.client.about import declared_agent
-from envhub_registry.install.home import RECORD, STATEMENT, InstallHome
-from envhub_registry.install.installed import Installed
-from envhub_registry.install.installing import Origin
-from envhub_registry.install.refusal import InstallationDamaged
-from envhub_registry.install.virtual_environment import site_packages
-from envhub_registry.trust.refusal import KeyChanged, Replayed
-from envhub_registry.trust.signing import sign
-from envhub_registry.trust.store import TrustStore
-from envhub_registry.trust.tools import ToolsChanged, tool_list_digest
+from rollouthub.errors import ConfigError, HubError
+from rollouthub.installed import Installation, installations
+from rollouthub_registry.bundle.bundle import Bundle
+from rollouthub_registry.bundle.facts import CheckSummary
+from rollouthub_registry.client.about import declared_agent
+from rollouthub_registry.install.home import RECORD, STATEMENT, InstallHome
+from rollouthub_registry.install.installed import Installed
+from rollouthub_registry.install.installing import Origin
+from rollouthub_registry.install.refusal import InstallationDamaged
+from rollouthub_registry.install.virtual_environment import site_packages
+from rollouthub_registry.trust.refusal import KeyChanged, Replayed
+from rollouthub_registry.trust.signing import sign
+from rollouthub_registry.trust.store import TrustStore
+from rollouthub_registry.trust.tools import ToolsChanged, tool_list_digest
 from tests.registry.install.wheels import World, server_bundle, write_wheel
 from tests.registry.trust.statements import KEY, STRANGER, statement
 
@@ -201,6 +201,6 @@ def test_the_hub_finds_who_keeps_them(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     found = installations()
     assert isinstance(found, Installed)
-    assert found.home.root == InstallHome.of(os.environ).root == tmp_path / "envhub/environments"
+    assert found.home.root == InstallHome.of(os.environ).root == tmp_path / "rollouthub/environments"
     assert found.all() == []
     assert found.find("acme/words") is None

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from envhub.lock import LockedDependency
-from envhub_registry.bundle.bundle import Bundle
-from envhub_registry.install.installed import Installed
-from envhub_registry.install.installing import Origin
-from envhub_registry.install.refusal import InstallRefused
-from envhub_registry.install.running import run_installer
-from envhub_registry.install.virtual_environment import distributions, site_packages
+from rollouthub.lock import LockedDependency
+from rollouthub_registry.bundle.bundle import Bundle
+from rollouthub_registry.install.installed import Installed
+from rollouthub_registry.install.installing import Origin
+from rollouthub_registry.install.refusal import InstallRefused
+from rollouthub_registry.install.running import run_installer
+from rollouthub_registry.install.virtual_environment import distributions, site_packages
 from tests.registry.install.wheels import (
     World,
     class_bundle,
@@ -66,8 +66,8 @@ def test_a_server_that_asks_for_nothing_gets_a_bare_interpreter(world: World, tm
 
 def test_a_class_gets_this_very_hub_and_no_index_can_offer_another(either: World, tmp_path: Path) -> None:
     write_hub_needs(either.links)
-    write_wheel(either.links, "dep", "1.0", ["envhub", "words"])
-    write_wheel(either.links, "envhub", "99.0")
+    write_wheel(either.links, "dep", "1.0", ["rollouthub", "words"])
+    write_wheel(either.links, "rollouthub", "99.0")
     write_wheel(either.links, "words", "99.0")
     bundle = class_bundle(tmp_path / "words", ["dep"])
     there = either.install(bundle)
@@ -75,9 +75,9 @@ def test_a_class_gets_this_very_hub_and_no_index_can_offer_another(either: World
     assert there.locked.images == (f"python@sha256:{'0' * 64}",)
     chosen = distributions(venv(either, bundle))
     assert chosen["words"] == "1.2.0"
-    assert chosen["envhub"] == either.home.record(there).hub_version != "99.0"
+    assert chosen["rollouthub"] == either.home.record(there).hub_version != "99.0"
     assert {"mcp", "docker"} < set(chosen), "what the hub needs, and its extra for sandboxes"
-    assert not {"envhub", "words"} & {each.name for each in there.locked.dependencies}
+    assert not {"rollouthub", "words"} & {each.name for each in there.locked.dependencies}
 
 
 def test_a_class_gets_the_extras_it_names(quick: World, tmp_path: Path) -> None:
@@ -89,10 +89,10 @@ def test_a_class_gets_the_extras_it_names(quick: World, tmp_path: Path) -> None:
 
 
 def test_an_environment_of_the_hub_itself_brings_its_hub(quick: World, tmp_path: Path) -> None:
-    write_wheel(quick.links, "envhub", "99.0")
-    bundle = class_bundle(tmp_path / "words", distribution="envhub")
+    write_wheel(quick.links, "rollouthub", "99.0")
+    bundle = class_bundle(tmp_path / "words", distribution="rollouthub")
     there = quick.install(bundle)
-    assert distributions(venv(quick, bundle)) == {"envhub": "1.2.0"}
+    assert distributions(venv(quick, bundle)) == {"rollouthub": "1.2.0"}
     Installed(quick.home).verify(there)
 
 
@@ -201,8 +201,8 @@ def test_what_an_address_leads_to_is_refused(either: World, tmp_path: Path) -> N
 
 
 def test_nobody_takes_the_hubs_name(world: World, tmp_path: Path) -> None:
-    write_wheel(world.links, "envhub", "99.0")
-    refused(world, server_bundle(tmp_path / "words", ["envhub"]), "a declared server cannot have the hub")
+    write_wheel(world.links, "rollouthub", "99.0")
+    refused(world, server_bundle(tmp_path / "words", ["rollouthub"]), "a declared server cannot have the hub")
 
 
 def test_what_is_locked_is_installed_and_nothing_else(world: World, tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_a_wheel_that_lies_about_itself_or_takes_the_hubs_name_is_refused(quick:
     lie = {file: f"{start}Version: 9.9\n"}
     refused(quick, class_bundle(tmp_path / "lie", files=lie), "says inside that it is 'words' '9.9'")
     taken = tmp_path / "taken"
-    write_wheel(taken / "wheel", "envhub", "99.0")
+    write_wheel(taken / "wheel", "rollouthub", "99.0")
     refused(quick, server_bundle(taken), "has the hub's own name")
     refused(quick, class_bundle(tmp_path / "alike", distribution="env_hub"), "has the hub's own name")
     old = {file: f"{start}Version: 1.2.0\nRequires-Python: <3\n"}

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from envhub_registry.bundle.bundle import build_bundle
-from envhub_registry.install.home import InstallHome
-from envhub_registry.install.installed import Installed
-from envhub_registry.install.installing import Origin, install
+from rollouthub_registry.bundle.bundle import build_bundle
+from rollouthub_registry.install.home import InstallHome
+from rollouthub_registry.install.installed import Installed
+from rollouthub_registry.install.installing import Origin, install
 from tests.registry.install.wheels import write_wheel
 
 MANIFEST = """\
@@ -65,8 +65,8 @@ distribution = "words"
 WORDS = """\
 from importlib.metadata import version
 
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task
-from envhub.messages import assistant
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task
+from rollouthub.messages import assistant
 
 
 class Words(Environment[EnvironmentConfig]):
@@ -111,7 +111,7 @@ def test_two_mcp_sdks_and_an_old_library_beside_the_hub_play_in_one_run(
     )
     home = InstallHome.of(os.environ)
     there = [install(build_bundle(folder, tmp_path), Origin(str(folder)), home) for folder in folders]
-    command = "from envhub.cli.main import main; main()"
+    command = "from rollouthub.cli.main import main; main()"
     run = tmp_path / "run"
     done = subprocess.run(
         [sys.executable, "-c", command, "run", *(each.name for each in there), "-o", str(run)],

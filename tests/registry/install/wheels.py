@@ -7,14 +7,14 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from envhub.installed import Installation
-from envhub.lock import LockedEnvironment
-from envhub_registry.bundle.bundle import Bundle, build_bundle
-from envhub_registry.install.home import InstallHome
-from envhub_registry.install.installer import Installer
-from envhub_registry.install.installing import Origin, install
-from envhub_registry.install.with_pip import Pip
-from envhub_registry.install.with_uv import Uv
+from rollouthub.installed import Installation
+from rollouthub.lock import LockedEnvironment
+from rollouthub_registry.bundle.bundle import Bundle, build_bundle
+from rollouthub_registry.install.home import InstallHome
+from rollouthub_registry.install.installer import Installer
+from rollouthub_registry.install.installing import Origin, install
+from rollouthub_registry.install.with_pip import Pip
+from rollouthub_registry.install.with_uv import Uv
 
 SERVER = """\
 name = "acme/words"
@@ -78,7 +78,7 @@ def write_wheel(
 
 def write_hub_needs(links: Path) -> None:
     """A wheel for everything the hub needs, under its name and version alone."""
-    for text in requires("envhub") or ():
+    for text in requires("rollouthub") or ():
         requirement = Requirement(text)
         if requirement.marker is None or requirement.marker.evaluate({"extra": "docker"}):
             write_wheel(links, requirement.name.replace("-", "_"), version(requirement.name))

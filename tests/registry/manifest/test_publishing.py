@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from envhub.manifest import load_manifest, parse_manifest
-from envhub_registry.manifest import check_publishable
+from rollouthub.manifest import load_manifest, parse_manifest
+from rollouthub_registry.manifest import check_publishable
 
 TASKS = b'{"prompt": "Go."}\n'
 DIGEST = "sha256:" + "0" * 64
@@ -41,7 +41,7 @@ license = "MIT"
 entry = "sums:Sums"
 distribution = "my_sums"
 """
-SHIPPED = Path(__file__).parents[3] / "mcp_servers" / "envhub_servers"
+SHIPPED = Path(__file__).parents[3] / "mcp_servers" / "rollouthub_servers"
 
 
 def told(folder: Path, text: str) -> list[str]:

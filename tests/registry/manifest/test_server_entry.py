@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 from jsonschema import Draft7Validator
 
-from envhub.errors import UsageError
-from envhub.manifest import Manifest, load_manifest, parse_manifest
-from envhub_registry.manifest import MANIFEST_META, Published, server_json
-from envhub_registry.manifest.server_entry import LONGEST_META, PUBLISHER_META, SCHEMA
+from rollouthub.errors import UsageError
+from rollouthub.manifest import Manifest, load_manifest, parse_manifest
+from rollouthub_registry.manifest import MANIFEST_META, Published, server_json
+from rollouthub_registry.manifest.server_entry import LONGEST_META, PUBLISHER_META, SCHEMA
 from tests.registry.server.kinds import official_schema
 
 DIGEST = "0123456789abcdef" * 4
@@ -43,7 +43,7 @@ KINDS = {
     "python": ABOUT + '[python]\nentry = "a.b:C"\ndistribution = "a"\n',
 }
 ENVIRONMENTS = [
-    *Path(__file__).parents[3].glob("mcp_servers/envhub_servers/*/env.toml"),
+    *Path(__file__).parents[3].glob("mcp_servers/rollouthub_servers/*/env.toml"),
     *Path(__file__).parents[3].glob("examples/*/env.toml"),
 ]
 

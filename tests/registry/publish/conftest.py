@@ -18,7 +18,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     }
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    for name in ("ENVHUB_REGISTRY", "ENVHUB_REGISTRY_TOKEN"):
+    for name in ("ROLLOUTHUB_REGISTRY", "ROLLOUTHUB_REGISTRY_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("tempfile.tempdir", None)
     return given

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from envhub import Outcome, Rollout, Score
-from envhub.errors import RunDirectoryError
-from envhub.rollout import EnvironmentRef
-from envhub.store import open_writer
-from envhub_registry.names import Release
-from envhub_registry.publish.baselines import read_baselines
-from envhub_registry.publish.refusal import PublishRefused
+from rollouthub import Outcome, Rollout, Score
+from rollouthub.errors import RunDirectoryError
+from rollouthub.rollout import EnvironmentRef
+from rollouthub.store import open_writer
+from rollouthub_registry.names import Release
+from rollouthub_registry.publish.baselines import read_baselines
+from rollouthub_registry.publish.refusal import PublishRefused
 from tests.store.records import record
 
 RELEASE = Release.parse("lab/words@1.0.0")
@@ -63,7 +63,7 @@ async def test_a_run_that_says_something_else_is_refused(tmp_path: Path, change:
 
 async def test_a_run_of_one_of_the_hubs_own_is_of_its_package(tmp_path: Path) -> None:
     folder = await run(tmp_path / "run", [scored(1, 1.0)], [{"name": "arithmetic", "version": "0.1.0"}])
-    assert read_baselines([folder], Release.parse("envhub/arithmetic@0.1.0"))[0].samples == 1
+    assert read_baselines([folder], Release.parse("rollouthub/arithmetic@0.1.0"))[0].samples == 1
     with pytest.raises(PublishRefused, match=r"it played arithmetic@0\.1\.0"):
         read_baselines([folder], Release.parse("lab/arithmetic@0.1.0"))
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError, UnknownNameError
-from envhub_registry.publish.folder import folder_of
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub_registry.publish.folder import folder_of
 from tests.registry.publish.environments import write_environment
 
 

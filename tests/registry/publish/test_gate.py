@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import UsageError
-from envhub_registry.bundle.bundle import build_bundle
-from envhub_registry.check.installed import CheckRefused
-from envhub_registry.publish.gate import Passed, pass_gate
-from envhub_registry.publish.publishing import Order, publish
-from envhub_registry.publish.refusal import PublishRefused
-from envhub_registry.publish.showing import Silent
-from envhub_registry.publish.steps import Steps
+from rollouthub.errors import UsageError
+from rollouthub_registry.bundle.bundle import build_bundle
+from rollouthub_registry.check.installed import CheckRefused
+from rollouthub_registry.publish.gate import Passed, pass_gate
+from rollouthub_registry.publish.publishing import Order, publish
+from rollouthub_registry.publish.refusal import PublishRefused
+from rollouthub_registry.publish.showing import Silent
+from rollouthub_registry.publish.steps import Steps
 from tests.cli.conftest import (
     Hub,
     hub,  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a fixture
@@ -88,7 +88,7 @@ def test_a_scaffold_passes_unchanged_and_what_it_does_not_declare_is_missed(
     assert published.json["checks_passed"]
     source = next((tmp_path / "bills" / "src").rglob("*.py"))
     source.write_text(
-        source.read_text().replace("from envhub", "import hypothesis  # the author has it\nfrom envhub", 1)
+        source.read_text().replace("from rollouthub", "import hypothesis  # the author has it\nfrom rollouthub", 1)
     )
     refused = hub("publish", "bills", "--dry-run", timeout=300)
     assert refused.code == 2, refused.err

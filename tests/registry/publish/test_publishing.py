@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from envhub.errors import HubError, UsageError
-from envhub_registry.bundle.bundle import open_bundle
-from envhub_registry.bundle.facts import Statement
-from envhub_registry.client.refusal import RegistryRefused, TokenRefused
-from envhub_registry.client.tokens import keep_token
-from envhub_registry.names import Release
-from envhub_registry.publish.publishing import Order, Published, publish
-from envhub_registry.publish.refusal import PublishRefused
-from envhub_registry.publish.showing import Silent
-from envhub_registry.publish.steps import Steps
-from envhub_registry.server.layout import Layout
-from envhub_registry.server.registry import open_registry
-from envhub_registry.trust.keys import config_folder
-from envhub_registry.trust.pins import Pins
-from envhub_registry.trust.signing import open_envelope, parse_envelope, verify
+from rollouthub.errors import HubError, UsageError
+from rollouthub_registry.bundle.bundle import open_bundle
+from rollouthub_registry.bundle.facts import Statement
+from rollouthub_registry.client.refusal import RegistryRefused, TokenRefused
+from rollouthub_registry.client.tokens import keep_token
+from rollouthub_registry.names import Release
+from rollouthub_registry.publish.publishing import Order, Published, publish
+from rollouthub_registry.publish.refusal import PublishRefused
+from rollouthub_registry.publish.showing import Silent
+from rollouthub_registry.publish.steps import Steps
+from rollouthub_registry.server.layout import Layout
+from rollouthub_registry.server.registry import open_registry
+from rollouthub_registry.trust.keys import config_folder
+from rollouthub_registry.trust.pins import Pins
+from rollouthub_registry.trust.signing import open_envelope, parse_envelope, verify
 from tests.registry.publish.environments import MANIFEST, QUICK, SERVER, VERIFY, write_environment
 from tests.registry.server.serving import served
 

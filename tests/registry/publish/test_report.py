@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from envhub_registry.check.asked import Asked
-from envhub_registry.check.finding import Finding
-from envhub_registry.publish.report import public_report, without_paths
+from rollouthub_registry.check.asked import Asked
+from rollouthub_registry.check.finding import Finding
+from rollouthub_registry.publish.report import public_report, without_paths
 
 FAILED = Finding(
     "oracle",

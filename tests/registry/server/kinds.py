@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from envhub_registry.manifest.server_entry import SCHEMA
+from rollouthub_registry.manifest.server_entry import SCHEMA
 from tests.registry.bundle.packages import small_wheel
 from tests.registry.server.publishers import Offer, Publisher
 
@@ -64,13 +64,15 @@ def offers(publisher: Publisher) -> Iterable[Offer]:
 
 
 def official_schema() -> Any:
-    """The schema of a `server.json`: the copy that ENVHUB_MCP_SERVER_SCHEMA names, or one that a client comes with."""
-    there = [Path(file) for file in [os.environ.get("ENVHUB_MCP_SERVER_SCHEMA")] if file]
+    """The schema of a `server.json`: the copy that ROLLOUTHUB_MCP_SERVER_SCHEMA names, or a client's own."""
+    there = [Path(file) for file in [os.environ.get("ROLLOUTHUB_MCP_SERVER_SCHEMA")] if file]
     there += [FOREIGN / "mcp-server.schema.json"]
     there += FOREIGN.glob("registry-sdk/lib/python*/site-packages/mcpreg/_spec/server.schema.snapshot.json")
     file = next((file for file in there if file.exists()), None)
     if file is None:
-        pytest.skip("the official schema is not there; run .ci/foreign.sh, or name a copy as ENVHUB_MCP_SERVER_SCHEMA")
+        pytest.skip(
+            "the official schema is not there; run .ci/foreign.sh, or name a copy as ROLLOUTHUB_MCP_SERVER_SCHEMA"
+        )
     schema = json.loads(file.read_text())
     assert schema["$id"] == SCHEMA
     return schema

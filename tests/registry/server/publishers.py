@@ -13,9 +13,9 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from envhub_registry.bundle.bundle import Bundle, build_bundle
-from envhub_registry.bundle.facts import PAYLOAD_TYPE, Baseline, CheckSummary, Predicate, Statement
-from envhub_registry.names import Release
+from rollouthub_registry.bundle.bundle import Bundle, build_bundle
+from rollouthub_registry.bundle.facts import PAYLOAD_TYPE, Baseline, CheckSummary, Predicate, Statement
+from rollouthub_registry.names import Release
 
 MANIFEST = """\
 name = {name}

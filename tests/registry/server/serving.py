@@ -9,10 +9,10 @@ from typing import Any
 import aiohttp
 import anyio
 
-from envhub_registry.server.doorman import Rates
-from envhub_registry.server.serve import RegistryService, serve_registry
-from envhub_registry.server.storage import open_layout
-from envhub_registry.server.tokens import Scope, Tokens
+from rollouthub_registry.server.doorman import Rates
+from rollouthub_registry.server.serve import RegistryService, serve_registry
+from rollouthub_registry.server.storage import open_layout
+from rollouthub_registry.server.tokens import Scope, Tokens
 from tests.ports import free_port
 from tests.registry.server.publishers import Offer
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from envhub_registry.bundle.facts import PAYLOAD_TYPE
-from envhub_registry.server.refusal import Refused
-from envhub_registry.server.registry import open_registry
-from envhub_registry.server.storage import open_layout
-from envhub_registry.server.tokens import Tokens
+from rollouthub_registry.bundle.facts import PAYLOAD_TYPE
+from rollouthub_registry.server.refusal import Refused
+from rollouthub_registry.server.registry import open_registry
+from rollouthub_registry.server.storage import open_layout
+from rollouthub_registry.server.tokens import Tokens
 from tests.registry.server.publishers import Offer, Publisher, statement_of
 from tests.registry.server.serving import bearer, served
 
@@ -156,7 +156,7 @@ async def test_names_lead_nowhere_but_to_packages(tmp_path: Path, odd: str) -> N
         assert held(tmp_path / "hub") == before
 
 
-SERVE = "from envhub.cli.main import main; main()"
+SERVE = "from rollouthub.cli.main import main; main()"
 PUBLISH = """
 import sys, urllib.request
 url, token, bundle, envelope = sys.argv[1:]

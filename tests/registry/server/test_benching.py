@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from envhub_registry.server.benching import measure
+from rollouthub_registry.server.benching import measure
 
 
 def test_a_small_registry_is_measured_and_loses_nothing(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ with sync_playwright() as driver:
             visit(page, "/packages/hostile/markup")
             told["hostile"] = page.locator("main p").first.inner_text()
             told["elements"] = page.locator("main script, main img, main b").count()
-            page.get_by_role("link", name="envhub registry").click()
+            page.get_by_role("link", name="rollouthub registry").click()
             told["home"] = page.url == url + "/"
             context.close()
     chromium.close()

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from envhub.errors import HubError, UsageError
-from envhub_registry.server.command import registry
-from envhub_registry.server.tokens import Tokens
+from rollouthub.errors import HubError, UsageError
+from rollouthub_registry.server.command import registry
+from rollouthub_registry.server.tokens import Tokens
 
 Run = Callable[..., "Done"]
 
@@ -119,7 +119,7 @@ def test_an_empty_disk_and_a_registry_without_its_marker_are_taken(run: Run, tmp
 
 
 def test_a_server_says_where_it_is_and_leaves_at_ctrl_c(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from envhub.cli.main import main; main()"]
+    command = [sys.executable, "-c", "from rollouthub.cli.main import main; main()"]
     command += ["registry", "serve", "hub", "--port", "0", "--json"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None

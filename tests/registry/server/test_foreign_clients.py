@@ -94,7 +94,7 @@ async def test_the_sdk_for_registries_reads_all_of_it(tmp_path: Path) -> None:
         assert told["latest_version"] == ["1.1.0", True]
         assert told["yanked"] == ["deleted", "wrong"]
         assert told["package"] == f"{hub.url}/envhub/v1/packages/lab/words/1.1.0/bundle"
-        assert told["kinds"] == ["envhub", "oci"]
+        assert told["kinds"] == ["rollouthub", "oci"]
         assert told["remotes"] == 2 * len(ABOUTS)
         assert "lab/words@1.2.0-rc.1" in told["changed"]
         assert "lab/nothing" in told["unknown"]

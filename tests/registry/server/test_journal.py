@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from envhub.errors import ConfigError, StoreError
-from envhub_registry.names import PackageName, Release
-from envhub_registry.server.registry import Registry, open_registry, rebuild
-from envhub_registry.server.storage import open_layout
+from rollouthub.errors import ConfigError, StoreError
+from rollouthub_registry.names import PackageName, Release
+from rollouthub_registry.server.registry import Registry, open_registry, rebuild
+from rollouthub_registry.server.storage import open_layout
 from tests.registry.server.publishers import Offer, Publisher
 
 
@@ -134,8 +134,8 @@ def test_a_registry_of_a_format_to_come_is_left_alone(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from envhub_registry.names import Release
-from envhub_registry.server.registry import open_registry
+from rollouthub_registry.names import Release
+from rollouthub_registry.server.registry import open_registry
 
 number = int(sys.argv[4])
 def cut(descriptor, line, write=os.write):

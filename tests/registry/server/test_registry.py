@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from envhub_registry.names import PackageName, Release
-from envhub_registry.server.layout import sort_key
-from envhub_registry.server.owners import all_owners, assign
-from envhub_registry.server.refusal import Refused
-from envhub_registry.server.registry import Registry, open_registry, rebuild
-from envhub_registry.server.search import Query
-from envhub_registry.server.storage import locked, open_layout
+from rollouthub_registry.names import PackageName, Release
+from rollouthub_registry.server.layout import sort_key
+from rollouthub_registry.server.owners import all_owners, assign
+from rollouthub_registry.server.refusal import Refused
+from rollouthub_registry.server.registry import Registry, open_registry, rebuild
+from rollouthub_registry.server.search import Query
+from rollouthub_registry.server.storage import locked, open_layout
 from tests.registry.server.publishers import Offer, Publisher, statement_of
 
 
@@ -212,7 +212,7 @@ def test_sixteen_publishers_at_once_lose_nothing(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from envhub_registry.server.registry import open_registry
+from rollouthub_registry.server.registry import open_registry
 
 awaited, further = sys.argv[4], int(sys.argv[5])
 has_come = False
@@ -260,7 +260,7 @@ def test_a_publisher_killed_anywhere_leaves_a_whole_version_or_none(
 
 
 def test_an_upload_in_progress_is_not_swept_away(tmp_path: Path) -> None:
-    from envhub_registry.server.storage import receiving, sweep
+    from rollouthub_registry.server.storage import receiving, sweep
 
     layout = open_layout(tmp_path / "hub")
     with receiving(layout) as folder:
@@ -272,7 +272,7 @@ def test_an_upload_in_progress_is_not_swept_away(tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    from envhub.errors import ConfigError
+    from rollouthub.errors import ConfigError
 
     with pytest.raises(ConfigError, match="cannot be kept"), open_registry(tmp_path / "file" / "hub"):
         os.abort()

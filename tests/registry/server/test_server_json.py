@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from jsonschema import Draft7Validator
 
-from envhub_registry.manifest import MANIFEST_META
-from envhub_registry.manifest.server_entry import PUBLISHER_META
-from envhub_registry.names import Release
-from envhub_registry.server.env_toml import env_toml
-from envhub_registry.server.registry import open_registry, rebuild
+from rollouthub_registry.manifest import MANIFEST_META
+from rollouthub_registry.manifest.server_entry import PUBLISHER_META
+from rollouthub_registry.names import Release
+from rollouthub_registry.server.env_toml import env_toml
+from rollouthub_registry.server.registry import open_registry, rebuild
 from tests.registry.server.kinds import ABOUTS, KINDS, offer, offers, official_schema
 from tests.registry.server.publishers import Publisher
 from tests.registry.server.serving import served
@@ -48,7 +48,7 @@ async def test_an_entry_leads_to_the_bundle_and_names_its_bytes(tmp_path: Path) 
 
 
 def test_an_env_toml_is_found_wherever_it_lies_in_a_bundle(tmp_path: Path) -> None:
-    from envhub_registry.bundle.bundle import build_bundle
+    from rollouthub_registry.bundle.bundle import build_bundle
 
     publisher = Publisher(tmp_path)
     folder = tmp_path / "lab__words" / "1.0.0"

@@ -11,9 +11,9 @@ import anyio
 from aiohttp import web
 from mcp_types import Tool
 
-from envhub import Limits
-from envhub.hosting.host import CONTRACT_VERSION
-from envhub.protocols import EnvironmentInfo
+from rollouthub import Limits
+from rollouthub.hosting.host import CONTRACT_VERSION
+from rollouthub.protocols import EnvironmentInfo
 
 WORDS = "the grader wanted another number of seats"
 TOKEN = "the-control-token-of-a-home-made-server"

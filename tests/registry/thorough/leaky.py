@@ -7,13 +7,13 @@ from typing import Any
 import anyio
 from mcp_types import CallToolResult
 
-from envhub import Message, Public, Score, Secret, Submission, Task, ToolError, tool
-from envhub.hosting import InProcessHost
-from envhub.hosting.episode import HostedEpisode
-from envhub.limits import Deadlines
-from envhub.messages import user
-from envhub.protocols import TaskCard
-from envhub.tools import text_result
+from rollouthub import Message, Public, Score, Secret, Submission, Task, ToolError, tool
+from rollouthub.hosting import InProcessHost
+from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.limits import Deadlines
+from rollouthub.messages import user
+from rollouthub.protocols import TaskCard
+from rollouthub.tools import text_result
 from tests.registry.worlds import Whole
 
 PASSWORD = "swordfish-and-chips"

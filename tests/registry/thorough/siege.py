@@ -3,18 +3,18 @@
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from envhub import EnvironmentConfig
-from envhub.environment import AnyEnvironment
-from envhub.hosting import InProcessHost
-from envhub.protocols import EnvironmentHost
-from envhub.serving.serve import Service, serving_host
-from envhub_registry.check.thorough.attack import Verdict
-from envhub_registry.check.thorough.attacks import ATTACKS
-from envhub_registry.check.thorough.campaign import make_attack
-from envhub_registry.check.thorough.opening import besiege, twins_at
-from envhub_registry.check.thorough.planting import fields_of, twin_of
-from envhub_registry.check.thorough.siege import Siege, Tools
-from envhub_registry.check.thorough.target import Target, answers_of, local_tasks, reach, secrets_of
+from rollouthub import EnvironmentConfig
+from rollouthub.environment import AnyEnvironment
+from rollouthub.hosting import InProcessHost
+from rollouthub.protocols import EnvironmentHost
+from rollouthub.serving.serve import Service, serving_host
+from rollouthub_registry.check.thorough.attack import Verdict
+from rollouthub_registry.check.thorough.attacks import ATTACKS
+from rollouthub_registry.check.thorough.campaign import make_attack
+from rollouthub_registry.check.thorough.opening import besiege, twins_at
+from rollouthub_registry.check.thorough.planting import fields_of, twin_of
+from rollouthub_registry.check.thorough.siege import Siege, Tools
+from rollouthub_registry.check.thorough.target import Target, answers_of, local_tasks, reach, secrets_of
 
 TOKEN = "control-credential-of-a-test-51d0c7e2"
 KEY = "a key that only this test knows"

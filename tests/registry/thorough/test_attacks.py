@@ -4,11 +4,11 @@ import shutil
 
 import pytest
 
-from envhub.environment import AnyEnvironment
-from envhub.hosting import InProcessHost
-from envhub_registry.check.thorough.attacks import shell
-from envhub_registry.check.thorough.campaign import make_attack
-from envhub_registry.check.thorough.report import Report
+from rollouthub.environment import AnyEnvironment
+from rollouthub.hosting import InProcessHost
+from rollouthub_registry.check.thorough.attacks import shell
+from rollouthub_registry.check.thorough.campaign import make_attack
+from rollouthub_registry.check.thorough.report import Report
 from tests.registry.thorough import leaky
 from tests.registry.thorough.siege import BY_NAME, MakeHost, besieged, made, said
 from tests.registry.thorough.wrapped import Retail

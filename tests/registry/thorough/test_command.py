@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import UsageError
-from envhub_registry.check.thorough.running import Asked, thorough_command
+from rollouthub.errors import UsageError
+from rollouthub_registry.check.thorough.running import Asked, thorough_command
 from tests.cli.conftest import (
     Hub,
     hub,  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a fixture
@@ -17,7 +17,7 @@ from tests.cli.conftest import (
 )
 
 LEAKY = '''
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Task, tool
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task, tool
 
 
 class Leaky(Environment[EnvironmentConfig]):
@@ -72,7 +72,7 @@ def test_a_program_is_told_in_json(capsys: pytest.CaptureFixture[str]) -> None:
         (Asked("arithmetic", only=("verb",)), "verbs"),
         (Asked("arithmetic", only=("verbs",), split="tset"), "test"),
         (Asked("arithmetic", report=Path("nowhere/page.html")), "nowhere/page.html"),
-        (Asked("http://127.0.0.1:9", only=("verbs",)), "ENVHUB_CONTROL_TOKEN"),
+        (Asked("http://127.0.0.1:9", only=("verbs",)), "ROLLOUTHUB_CONTROL_TOKEN"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -5,12 +5,12 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from envhub_registry.check.thorough.attack import Verdict
-from envhub_registry.check.thorough.attacks import endings
-from envhub_registry.check.thorough.campaign import make_attack
-from envhub_registry.check.thorough.opening import besiege
-from envhub_registry.check.thorough.siege import Tools
-from envhub_registry.check.thorough.target import reach
+from rollouthub_registry.check.thorough.attack import Verdict
+from rollouthub_registry.check.thorough.attacks import endings
+from rollouthub_registry.check.thorough.campaign import make_attack
+from rollouthub_registry.check.thorough.opening import besiege
+from rollouthub_registry.check.thorough.siege import Tools
+from rollouthub_registry.check.thorough.target import reach
 from tests.registry.thorough.homemade import TOKEN, home_made
 from tests.registry.thorough.siege import BY_NAME, said
 

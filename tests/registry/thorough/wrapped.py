@@ -6,7 +6,7 @@ from typing import Any
 from mcp_types import Tool
 from pydantic import JsonValue
 
-from envhub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, ToolError
+from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, ToolError
 
 ORDERS: dict[str, str] = {"W2611340": "pending", "W7303089": "delivered"}
 

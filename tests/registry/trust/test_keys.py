@@ -9,12 +9,12 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from envhub.errors import CredentialError
-from envhub_registry.trust.keys import Key, config_folder, load_key
+from rollouthub.errors import CredentialError
+from rollouthub_registry.trust.keys import Key, config_folder, load_key
 
 
 def test_a_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
-    folder = tmp_path / "envhub" / "keys"
+    folder = tmp_path / "rollouthub" / "keys"
     key = load_key(folder)
     assert load_key(folder).id == key.id
     assert (folder / "default.pem").stat().st_mode & 0o777 == 0o600
@@ -70,5 +70,5 @@ def test_a_key_shows_nothing_but_its_id() -> None:
 
 
 def test_settings_lie_where_the_user_wants_them() -> None:
-    assert config_folder({"XDG_CONFIG_HOME": "/cfg"}) == Path("/cfg/envhub")
-    assert config_folder({"HOME": "/home/a", "XDG_CONFIG_HOME": "relative"}) == Path("/home/a/.config/envhub")
+    assert config_folder({"XDG_CONFIG_HOME": "/cfg"}) == Path("/cfg/rollouthub")
+    assert config_folder({"HOME": "/home/a", "XDG_CONFIG_HOME": "relative"}) == Path("/home/a/.config/rollouthub")

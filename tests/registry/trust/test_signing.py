@@ -14,12 +14,12 @@ from securesystemslib.signer import (
     SSlibKey,  # pyright: ignore[reportPrivateImportUsage]
 )
 
-from envhub_registry.bundle.facts import PAYLOAD_TYPE
-from envhub_registry.names import Release
-from envhub_registry.trust.keys import Key
-from envhub_registry.trust.pins import Pins
-from envhub_registry.trust.refusal import KeyChanged, Replayed, SignatureRefused
-from envhub_registry.trust.signing import open_envelope, parse_envelope, pre_authentication, sign, verify
+from rollouthub_registry.bundle.facts import PAYLOAD_TYPE
+from rollouthub_registry.names import Release
+from rollouthub_registry.trust.keys import Key
+from rollouthub_registry.trust.pins import Pins
+from rollouthub_registry.trust.refusal import KeyChanged, Replayed, SignatureRefused
+from rollouthub_registry.trust.signing import open_envelope, parse_envelope, pre_authentication, sign, verify
 from tests.registry.trust.statements import DIGEST, KEY, OTHER_DIGEST, STRANGER, WORDS, envelope, statement
 
 

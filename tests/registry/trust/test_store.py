@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import UsageError
-from envhub_registry.names import NameRefused, Release
-from envhub_registry.trust.keys import Key
-from envhub_registry.trust.pins import Pins
-from envhub_registry.trust.refusal import KeyChanged, Replayed, SignatureRefused
-from envhub_registry.trust.store import TrustStore, TrustStoreError
+from rollouthub.errors import UsageError
+from rollouthub_registry.names import NameRefused, Release
+from rollouthub_registry.trust.keys import Key
+from rollouthub_registry.trust.pins import Pins
+from rollouthub_registry.trust.refusal import KeyChanged, Replayed, SignatureRefused
+from rollouthub_registry.trust.store import TrustStore, TrustStoreError
 from tests.registry.trust.statements import DIGEST, KEY, OTHER_DIGEST, STRANGER, WORDS, envelope
 
 
 def test_the_first_install_pins_the_key_and_a_changed_one_is_refused_until_trusted(tmp_path: Path) -> None:
-    store = TrustStore(tmp_path / "envhub")
+    store = TrustStore(tmp_path / "rollouthub")
     store.admit(envelope(), DIGEST, WORDS)
     assert store.pins().namespaces == {"acme": (KEY.id,)}
     before = store.file.read_bytes()
@@ -58,7 +58,7 @@ def test_a_version_signed_twice_with_other_bytes_is_refused(tmp_path: Path) -> N
 
 
 def test_nothing_is_written_on_refusal(tmp_path: Path) -> None:
-    store = TrustStore(tmp_path / "envhub")
+    store = TrustStore(tmp_path / "rollouthub")
     with pytest.raises(SignatureRefused):
         store.admit(envelope(), OTHER_DIGEST, WORDS)
     assert not store.file.exists()

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from mcp_types import Tool
 
-from envhub_registry.names import Release
-from envhub_registry.trust.tools import ToolsChanged, check_tools, tool_list_digest, tools_match
+from rollouthub_registry.names import Release
+from rollouthub_registry.trust.tools import ToolsChanged, check_tools, tool_list_digest, tools_match
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -5,8 +5,8 @@ import io
 import anyio
 import pytest
 
-from envhub_sandboxes.bench.report import SandboxReport, percentile, report_table
-from envhub_sandboxes.docker.engine import NoEngine, connect_engine
+from rollouthub_sandboxes.bench.report import SandboxReport, percentile, report_table
+from rollouthub_sandboxes.docker.engine import NoEngine, connect_engine
 from tests.cli.conftest import Hub
 from tests.cli.conftest import hub as hub
 

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from envhub_sandboxes.docker.engine import Engine, EngineError
+from rollouthub_sandboxes.docker.engine import Engine, EngineError
 from tests.sandboxes.commands.conftest import NO_ENGINE, AsyncHub
 
 
@@ -19,8 +19,8 @@ async def folder(engine: Engine, tmp_path: Path, name: str) -> AsyncGenerator[Pa
     (folder / "salt").write_text(secrets.token_hex(8))
     (folder / "Dockerfile").write_text("ARG WHICH=nowhere.invalid/a\nFROM scratch\nCOPY salt /salt\n")
     yield folder
-    for image in await engine.call(engine.api.images, filters={"label": ["envhub.image"]}):
-        if str(tmp_path) in image["Labels"]["envhub.image"]:
+    for image in await engine.call(engine.api.images, filters={"label": ["rollouthub.image"]}):
+        if str(tmp_path) in image["Labels"]["rollouthub.image"]:
             for tag in cast("list[str]", image["RepoTags"] or []):
                 try:
                     await engine.call(engine.api.remove_image, tag, force=True)
@@ -31,7 +31,7 @@ async def folder(engine: Engine, tmp_path: Path, name: str) -> AsyncGenerator[Pa
 @pytest.fixture
 def name() -> str:
     """A name for an image that nothing else has."""
-    return f"envhub-test/{secrets.token_hex(6)}"
+    return f"rollouthub-test/{secrets.token_hex(6)}"
 
 
 async def test_a_folder_is_built_named_listed_and_kept_from_pruning(
@@ -61,7 +61,7 @@ async def test_an_image_without_a_name_of_its_own_may_be_pruned(hub: AsyncHub, f
 
 
 async def test_a_base_is_mapped_by_the_table_and_said(hub: AsyncHub, folder: Path, tmp_path: Path, name: str) -> None:
-    given = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "ENVHUB_IMAGES": str(tmp_path / "images.toml")}
+    given = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "ROLLOUTHUB_IMAGES": str(tmp_path / "images.toml")}
     (tmp_path / "images.toml").write_text(f'[from]\n"nowhere.invalid/*" = "{name}"\n')
     assert (await hub("images", "build", folder, "--tag", name, **given)).code == 0
     child = folder / "child"

@@ -9,13 +9,13 @@ from collections.abc import AsyncGenerator
 import anyio
 import pytest
 
-from envhub.errors import UsageError
-from envhub.sandbox import Sandbox, SandboxSpec
-from envhub_sandboxes.docker.engine import Engine
-from envhub_sandboxes.docker.labels import labels, owner_of
-from envhub_sandboxes.docker.live import LiveContainer, pick
-from envhub_sandboxes.docker.provider import docker_provider
-from envhub_sandboxes.images import ensure_image
+from rollouthub.errors import UsageError
+from rollouthub.sandbox import Sandbox, SandboxSpec
+from rollouthub_sandboxes.docker.engine import Engine
+from rollouthub_sandboxes.docker.labels import labels, owner_of
+from rollouthub_sandboxes.docker.live import LiveContainer, pick
+from rollouthub_sandboxes.docker.provider import docker_provider
+from rollouthub_sandboxes.images import ensure_image
 from tests.cli.conftest import HUB, environment
 from tests.sandboxes.commands.conftest import NO_ENGINE, AsyncHub, terminal
 
@@ -32,7 +32,7 @@ async def test_a_live_sandbox_is_listed_with_its_owner(hub: AsyncHub, sandbox: S
     [one] = [one for one in listed if one["name"] == sandbox.id]
     assert (one["owner_pid"], one["owner_alive"], one["is_leftover"]) == (os.getpid(), True, False)
     assert one["state"] == "running"
-    assert one["image"].startswith("envhub/base:")
+    assert one["image"].startswith("rollouthub/base:")
     assert one["deadline"] > time.time()
     assert sandbox.id in (await hub("sandbox", "list")).out
 
@@ -47,7 +47,7 @@ async def test_a_sweep_takes_what_a_dead_hub_left_and_nothing_of_a_live_one(
     marks = labels(owner, "a dead run", time.time() + 600)
     config = {"Image": image, "Cmd": ["sleep", "600"], "Labels": marks, "HostConfig": {"NetworkMode": "none"}}
     for _ in range(5):  # a hub of another test that starts meanwhile takes what is left over, too
-        name = f"envhub-test-{secrets.token_hex(6)}"
+        name = f"rollouthub-test-{secrets.token_hex(6)}"
         await engine.call(engine.api.create_container_from_config, config, name)
         listed = (await hub("sandbox", "list", "--json")).json["sandboxes"]
         swept = (await hub("sandbox", "sweep", "--json")).json
@@ -106,14 +106,14 @@ def _container(name: str, id: str) -> LiveContainer:
 
 
 def test_the_beginning_of_a_name_or_an_id_is_enough_where_it_is_clear() -> None:
-    one, two = _container("envhub-aa-1", "0123"), _container("envhub-ab-1", "0456")
-    assert pick([one, two], "envhub-aa") is one
+    one, two = _container("rollouthub-aa-1", "0123"), _container("rollouthub-ab-1", "0456")
+    assert pick([one, two], "rollouthub-aa") is one
     assert pick([one, two], "045") is two
-    assert pick([one, _container("envhub-aa-12", "9")], "envhub-aa-1") is one
-    with pytest.raises(UsageError, match="may mean 2 sandboxes: envhub-aa-1, envhub-ab-1"):
-        pick([one, two], "envhub-a")
+    assert pick([one, _container("rollouthub-aa-12", "9")], "rollouthub-aa-1") is one
+    with pytest.raises(UsageError, match="may mean 2 sandboxes: rollouthub-aa-1, rollouthub-ab-1"):
+        pick([one, two], "rollouthub-a")
     with pytest.raises(UsageError, match="none is running"):
-        pick([], "envhub-a")
+        pick([], "rollouthub-a")
 
 
 @pytest.mark.parametrize("command", [["list"], ["sweep"], ["shell", "x"], ["bench", "--provider", "docker"]])

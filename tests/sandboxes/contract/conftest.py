@@ -5,10 +5,10 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from envhub.errors import HubError
-from envhub.hosting.sandboxes import open_provider
-from envhub.sandbox import Resources, Sandbox, SandboxProvider, SandboxSpec
-from envhub_sandboxes.process import process_provider
+from rollouthub.errors import HubError
+from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.sandbox import Resources, Sandbox, SandboxProvider, SandboxSpec
+from rollouthub_sandboxes.process import process_provider
 from tests.sandboxes.podman import PODMAN
 
 KINDS = ("namespaces", "limits", "docker", PODMAN)

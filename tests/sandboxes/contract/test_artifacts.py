@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from envhub.sandbox import File, Sandbox, SandboxFileError, SandboxProvider
+from rollouthub.sandbox import File, Sandbox, SandboxFileError, SandboxProvider
 from tests.sandboxes.contract.conftest import SPEC
 
 MIXTURE = (

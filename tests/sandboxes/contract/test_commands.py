@@ -5,7 +5,7 @@ import os
 import anyio
 import pytest
 
-from envhub.sandbox import CommandNotStarted, Limits, Sandbox
+from rollouthub.sandbox import CommandNotStarted, Limits, Sandbox
 
 
 async def test_a_command_runs_and_is_told_of(sandbox: Sandbox) -> None:

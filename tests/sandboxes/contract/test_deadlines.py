@@ -6,8 +6,8 @@ import math
 import anyio
 import pytest
 
-from envhub.sandbox import MOST_SECONDS, TIMEOUT_SECONDS, Finished, Limits, Sandbox
-from envhub_sandboxes.supervisor.execution import order
+from rollouthub.sandbox import MOST_SECONDS, TIMEOUT_SECONDS, Finished, Limits, Sandbox
+from rollouthub_sandboxes.supervisor.execution import order
 from tests.sandboxes.contract.victims import VICTIMS, is_running, living, watch
 
 

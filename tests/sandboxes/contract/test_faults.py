@@ -9,8 +9,8 @@ import anyio
 import psutil
 import pytest
 
-from envhub.errors import SandboxError
-from envhub.sandbox import Sandbox, SandboxProvider
+from rollouthub.errors import SandboxError
+from rollouthub.sandbox import Sandbox, SandboxProvider
 from tests.sandboxes.contract.conftest import SPEC
 from tests.sandboxes.contract.victims import is_running
 

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from envhub.sandbox import Sandbox, SandboxFileError
+from rollouthub.sandbox import Sandbox, SandboxFileError
 
 BIG = bytes(range(256)) * (20_000_000 // 256)
 

@@ -5,9 +5,9 @@ import socket
 import anyio
 import pytest
 
-from envhub.sandbox import ByteStream, Sandbox, SandboxFileError
-from envhub_sandboxes.supervisor.forwarding import MOST_CONNECTIONS
-from envhub_sandboxes.supervisor.stream import SocketStream
+from rollouthub.sandbox import ByteStream, Sandbox, SandboxFileError
+from rollouthub_sandboxes.supervisor.forwarding import MOST_CONNECTIONS
+from rollouthub_sandboxes.supervisor.stream import SocketStream
 from tests.ports import free_port  # one kind of walls shares the machine's loopback
 
 CLIENT = """

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import psutil
 
-from envhub.sandbox import SandboxProvider
+from rollouthub.sandbox import SandboxProvider
 
 ROOT = Path(__file__).parents[3]
 SLEEPERS = 4

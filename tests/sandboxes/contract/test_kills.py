@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from envhub.sandbox import Finished, Sandbox, SandboxProvider
+from rollouthub.sandbox import Finished, Sandbox, SandboxProvider
 from tests.sandboxes.contract.conftest import SPEC
 from tests.sandboxes.contract.victims import VICTIMS, is_running, living, watch
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from envhub.sandbox import CommandNotStarted, Program, Sandbox
+from rollouthub.sandbox import CommandNotStarted, Program, Sandbox
 from tests.sandboxes.contract.victims import VICTIMS, is_running, living, watch
 
 SIZE = 50_000_000

@@ -4,8 +4,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from envhub.hosting.doors import ways_into
-from envhub.sandbox import Container, EnterableSandbox, Sandbox, SandboxProvider
+from rollouthub.hosting.doors import ways_into
+from rollouthub.sandbox import Container, EnterableSandbox, Sandbox, SandboxProvider
 from tests.sandboxes.contract.conftest import SPEC
 from tests.sandboxes.terminal import type_into
 

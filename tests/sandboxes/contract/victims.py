@@ -4,7 +4,7 @@ import textwrap
 
 import anyio
 
-from envhub.sandbox import Sandbox
+from rollouthub.sandbox import Sandbox
 
 _DAEMON = textwrap.dedent(
     """

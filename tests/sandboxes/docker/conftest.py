@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator, Generator
 
 import pytest
 
-from envhub.errors import HubError
-from envhub.sandbox import Resources, Sandbox, SandboxSpec
-from envhub_sandboxes.docker.engine import Engine, connect_engine
-from envhub_sandboxes.docker.provider import DockerProvider, docker_provider
+from rollouthub.errors import HubError
+from rollouthub.sandbox import Resources, Sandbox, SandboxSpec
+from rollouthub_sandboxes.docker.engine import Engine, connect_engine
+from rollouthub_sandboxes.docker.provider import DockerProvider, docker_provider
 from tests.sandboxes.podman import IMAGE, PODMAN
 
 SMALL = Resources(memory_bytes=128 << 20, pids=64, disk_bytes=32 << 20)

@@ -5,8 +5,8 @@ import sys
 
 import anyio
 
-from envhub.sandbox import Resources, SandboxSpec
-from envhub_sandboxes.docker.provider import docker_provider
+from rollouthub.sandbox import Resources, SandboxSpec
+from rollouthub_sandboxes.docker.provider import docker_provider
 
 
 async def hold(image: str, count: int) -> None:

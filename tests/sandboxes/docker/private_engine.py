@@ -78,7 +78,7 @@ class PrivateEngine:
 
     def containers(self) -> list[str]:
         """Names of all the containers that hubs made, running or not."""
-        return self.docker("ps", "--all", "--filter", "label=envhub=1", "--format", "{{.Names}}").split()
+        return self.docker("ps", "--all", "--filter", "label=rollouthub=1", "--format", "{{.Names}}").split()
 
     def load(self, image: str) -> None:
         """Copy an image from the machine's own engine."""

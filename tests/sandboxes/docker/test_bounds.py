@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from envhub.errors import SandboxError, SandboxOverrun
-from envhub.sandbox import Resources, Sandbox, SandboxSpec
-from envhub_sandboxes.docker.engine import Engine
-from envhub_sandboxes.docker.provider import DockerProvider
-from envhub_sandboxes.supervisor import execution
-from envhub_sandboxes.supervisor import sandbox as supervised
+from rollouthub.errors import SandboxError, SandboxOverrun
+from rollouthub.sandbox import Resources, Sandbox, SandboxSpec
+from rollouthub_sandboxes.docker.engine import Engine
+from rollouthub_sandboxes.docker.provider import DockerProvider
+from rollouthub_sandboxes.supervisor import execution
+from rollouthub_sandboxes.supervisor import sandbox as supervised
 
 ROOT = {"profile": "root-compat", "has_writable_root": True, "scratch": ()}
 SLEEPERS = "for i in $(seq 56); do sleep 1000 & done; echo full >&2; wait"

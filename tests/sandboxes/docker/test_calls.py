@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from envhub.sandbox import SandboxSpec
-from envhub_sandboxes.docker.engine import Engine
-from envhub_sandboxes.docker.provider import docker_provider
+from rollouthub.sandbox import SandboxSpec
+from rollouthub_sandboxes.docker.engine import Engine
+from rollouthub_sandboxes.docker.provider import docker_provider
 
 CALL = re.compile(rb"(?m)^(GET|HEAD|POST|PUT|DELETE) (?:/v(1\.\d+))?(/\S*) HTTP/1\.1\r$")
 NAMED = re.compile(

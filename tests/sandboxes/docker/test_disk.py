@@ -3,10 +3,10 @@
 import anyio
 import pytest
 
-from envhub.errors import SandboxOverrun
-from envhub.sandbox import Resources, SandboxSpec
-from envhub_sandboxes.docker.container import NO_QUOTA
-from envhub_sandboxes.docker.provider import DockerProvider
+from rollouthub.errors import SandboxOverrun
+from rollouthub.sandbox import Resources, SandboxSpec
+from rollouthub_sandboxes.docker.container import NO_QUOTA
+from rollouthub_sandboxes.docker.provider import DockerProvider
 from tests.sandboxes.podman import IMAGE
 
 

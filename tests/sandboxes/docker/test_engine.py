@@ -6,9 +6,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from envhub.errors import ConfigError
-from envhub_sandboxes.docker.address import addresses
-from envhub_sandboxes.docker.engine import Engine, EngineError, NoEngine, connect_engine
+from rollouthub.errors import ConfigError
+from rollouthub_sandboxes.docker.address import addresses
+from rollouthub_sandboxes.docker.engine import Engine, EngineError, NoEngine, connect_engine
 
 
 async def test_an_engine_says_what_it_is(engine: Engine) -> None:

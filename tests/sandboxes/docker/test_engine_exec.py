@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from envhub.errors import NotOffered, SandboxError
-from envhub.sandbox import CommandNotStarted, File, Sandbox, SandboxFileError, SandboxSpec
-from envhub_sandboxes.docker.engine import Engine
-from envhub_sandboxes.docker.making import Maker
-from envhub_sandboxes.docker.provider import DockerProvider
+from rollouthub.errors import NotOffered, SandboxError
+from rollouthub.sandbox import CommandNotStarted, File, Sandbox, SandboxFileError, SandboxSpec
+from rollouthub_sandboxes.docker.engine import Engine
+from rollouthub_sandboxes.docker.making import Maker
+from rollouthub_sandboxes.docker.provider import DockerProvider
 from tests.sandboxes.docker.test_volume import name_of
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from envhub import Outcome
-from envhub.hosting.episode import BROKEN, CLOSED
-from envhub.rollout import Rollout
-from envhub.store import open_run
+from rollouthub import Outcome
+from rollouthub.hosting.episode import BROKEN, CLOSED
+from rollouthub.rollout import Rollout
+from rollouthub.store import open_run
 from tests.cli.conftest import started
 from tests.sandboxes.docker.private_engine import PrivateEngine, private_engine
 from tests.sandboxes.docker.yard import SAYS

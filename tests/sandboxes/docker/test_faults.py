@@ -5,10 +5,10 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from envhub.errors import SandboxError, SandboxOverrun
-from envhub.sandbox import Resources, Sandbox, SandboxFileError, SandboxSpec
-from envhub_sandboxes.docker.engine import Engine, EngineError
-from envhub_sandboxes.docker.provider import DockerProvider, docker_provider
+from rollouthub.errors import SandboxError, SandboxOverrun
+from rollouthub.sandbox import Resources, Sandbox, SandboxFileError, SandboxSpec
+from rollouthub_sandboxes.docker.engine import Engine, EngineError
+from rollouthub_sandboxes.docker.provider import DockerProvider, docker_provider
 
 ALLOCATE = ["perl", "-e", '$x = "a" x (700 << 20); print length $x']
 

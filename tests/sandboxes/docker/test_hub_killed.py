@@ -68,7 +68,7 @@ def owned(
     engine: PrivateEngine, hub: subprocess.Popen[str], kind: str = "ps --all", form: str = "{{.Names}}"
 ) -> set[str]:
     """What a hub has on the engine, by the label that names its process."""
-    return set(engine.docker(*kind.split(), "--filter", f"label=envhub.pid={hub.pid}", "--format", form).split())
+    return set(engine.docker(*kind.split(), "--filter", f"label=rollouthub.pid={hub.pid}", "--format", form).split())
 
 
 def images(engine: PrivateEngine, hub: subprocess.Popen[str]) -> set[str]:
@@ -129,7 +129,7 @@ def test_nothing_is_left_of_a_killed_hub_and_anothers_is_untouched(engine: Priva
     other.wait(60)
     assert owned(engine, other) == images(engine, other) == set()
     left = engine.docker("volume", "ls", "--quiet").split()
-    assert [name for name in left if not name.startswith("envhub-supervisor-")] == []
+    assert [name for name in left if not name.startswith("rollouthub-supervisor-")] == []
 
 
 def test_the_start_of_a_hub_removes_what_a_killed_one_could_not(engine: PrivateEngine, live: Live) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from envhub.errors import SandboxError
-from envhub.sandbox import SandboxSpec
-from envhub_sandboxes.docker import attach, ended
-from envhub_sandboxes.docker.engine import TRIES, EngineAway, EngineError, NoEngine, connect_engine
-from envhub_sandboxes.docker.layout import Image, layout
-from envhub_sandboxes.docker.making import Maker, Recipe
-from envhub_sandboxes.docker.provider import docker_provider
+from rollouthub.errors import SandboxError
+from rollouthub.sandbox import SandboxSpec
+from rollouthub_sandboxes.docker import attach, ended
+from rollouthub_sandboxes.docker.engine import TRIES, EngineAway, EngineError, NoEngine, connect_engine
+from rollouthub_sandboxes.docker.layout import Image, layout
+from rollouthub_sandboxes.docker.making import Maker, Recipe
+from rollouthub_sandboxes.docker.provider import docker_provider
 from tests.sandboxes.docker.private_engine import PrivateEngine, private_engine
 from tests.sandboxes.docker.stub_engine import engine_at, listening
 
@@ -59,7 +59,7 @@ async def test_a_sandbox_that_cannot_be_made_is_a_clear_error_and_removed_by_its
         with anyio.fail_after(20), pytest.raises(SandboxError, match="did not answer create_container"):
             async with maker.make(recipe):
                 pytest.fail("nothing was made")
-        assert stub.asked == {"POST /containers/create": 1, "DELETE /containers/envhub-run-1": TRIES}
+        assert stub.asked == {"POST /containers/create": 1, "DELETE /containers/rollouthub-run-1": TRIES}
 
 
 async def test_a_question_is_given_up_at_once_by_who_is_cancelled(path: Path) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from envhub_sandboxes.docker.labels import Owner, is_leftover, labels, owner_of, start_of, this_process
+from rollouthub_sandboxes.docker.labels import Owner, is_leftover, labels, owner_of, start_of, this_process
 
 HERE = Owner(100, "5000", "boot-a", "pid:[1]")
 NOW = 1_000_000.0
@@ -34,11 +34,11 @@ def test_an_owner_is_judged_where_it_can_be_seen_and_else_by_the_deadline(
     "marks",
     [
         {},
-        {"envhub.pid": "7", "envhub.deadline": "1"},
-        {"envhub": "1"},
-        {"envhub": "1", "envhub.image": "{}"},
-        {"envhub": "1", "envhub.pid": "7", "envhub.deadline": "soon"},
-        {"envhub": "1", "envhub.pid": "-1", "envhub.deadline": "1"},
+        {"rollouthub.pid": "7", "rollouthub.deadline": "1"},
+        {"rollouthub": "1"},
+        {"rollouthub": "1", "rollouthub.image": "{}"},
+        {"rollouthub": "1", "rollouthub.pid": "7", "rollouthub.deadline": "soon"},
+        {"rollouthub": "1", "rollouthub.pid": "-1", "rollouthub.deadline": "1"},
     ],
 )
 def test_what_has_no_full_labels_of_ours_is_nobodys_leftover(marks: dict[str, str]) -> None:

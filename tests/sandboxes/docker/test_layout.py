@@ -2,10 +2,10 @@
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.sandbox import Profile, Resources, SandboxSpec
-from envhub_sandboxes.docker.container import arguments
-from envhub_sandboxes.docker.layout import NOBODY, ROOT, Image, layout
+from rollouthub.errors import ConfigError
+from rollouthub.sandbox import Profile, Resources, SandboxSpec
+from rollouthub_sandboxes.docker.container import arguments
+from rollouthub_sandboxes.docker.layout import NOBODY, ROOT, Image, layout
 
 PLAIN = Image("sha256:1", "plain")
 
@@ -45,7 +45,9 @@ def test_who_commands_run_as(profile: Profile, user: str | None, images: str, fi
     assert (plan.first_user, plan.user) == (first, commands)
 
 
-@pytest.mark.parametrize("path", ["work", "/a/../b", "/", "/proc/x", "/sys", "/dev/shm", "/.envhub", "/a:b", "/a,b"])
+@pytest.mark.parametrize(
+    "path", ["work", "/a/../b", "/", "/proc/x", "/sys", "/dev/shm", "/.rollouthub", "/a:b", "/a,b"]
+)
 def test_a_folder_that_cannot_be_one_is_refused_by_name(path: str) -> None:
     with pytest.raises(ConfigError, match="workdir"):
         layout(SandboxSpec(workdir=path), PLAIN)
@@ -55,7 +57,7 @@ def test_a_folder_that_cannot_be_one_is_refused_by_name(path: str) -> None:
 
 def test_the_walls_of_a_hardened_container() -> None:
     spec = SandboxSpec(resources=Resources(cpus=0.5, memory_bytes=64 << 20, pids=32, disk_bytes=8 << 20))
-    config = arguments(spec, PLAIN, layout(spec, PLAIN), labels={"envhub": "1"}, volume="v")
+    config = arguments(spec, PLAIN, layout(spec, PLAIN), labels={"rollouthub": "1"}, volume="v")
     walls = config["HostConfig"]
     assert config["Image"] == PLAIN.id
     # The supervisor starts as root and takes ids of its own; commands run as nobody, without capabilities.

@@ -14,13 +14,13 @@ import anyio
 import anyio.abc
 import pytest
 
-from envhub.errors import ConfigError, HubError, SandboxError
-from envhub.sandbox import Resources, SandboxSpec
-from envhub_sandboxes.docker.engine import Engine, EngineError
-from envhub_sandboxes.docker.labels import labels, owner_of, this_process
-from envhub_sandboxes.docker.making import Maker
-from envhub_sandboxes.docker.provider import DockerProvider, docker_provider
-from envhub_sandboxes.docker.sweep import sweep
+from rollouthub.errors import ConfigError, HubError, SandboxError
+from rollouthub.sandbox import Resources, SandboxSpec
+from rollouthub_sandboxes.docker.engine import Engine, EngineError
+from rollouthub_sandboxes.docker.labels import labels, owner_of, this_process
+from rollouthub_sandboxes.docker.making import Maker
+from rollouthub_sandboxes.docker.provider import DockerProvider, docker_provider
+from rollouthub_sandboxes.docker.sweep import sweep
 
 IMAGE = "debian:bookworm-slim"
 HOLDER = Path(__file__).with_name("holder.py")
@@ -28,7 +28,7 @@ HOLDER = Path(__file__).with_name("holder.py")
 
 async def containers(engine: Engine, run: str, more: dict[str, list[str]] | None = None) -> list[str]:
     """Names of a run's containers, whatever their state."""
-    filters = {"label": [f"envhub.run={run}"], **(more or {})}
+    filters = {"label": [f"rollouthub.run={run}"], **(more or {})}
     found = await engine.call_again(engine.api.containers, all=True, filters=filters)
     return [str(container["Names"][0]).lstrip("/") for container in found]
 
@@ -87,7 +87,7 @@ async def test_a_sweep_removes_what_dead_hubs_left_and_nothing_else(engine: Engi
         "late": labels(here, run, time.time() - 1),
         "alive": labels(here, run, later),
         "elsewhere": labels(replace(owner, boot="another"), run, later),
-        "foreign": {"envhub.run": run},
+        "foreign": {"rollouthub.run": run},
     }
     names = {f"{run}-{kind}": marks[kind] for kind in marks}
     for name, its in names.items():
@@ -128,7 +128,7 @@ async def test_a_sweep_removes_networks_and_images_and_says_which_it_could_not(
         with pytest.raises(EngineError) as gone:
             await engine.call(engine.api.inspect_image, image["Id"])
         assert gone.value.status == 404
-        monkeypatch.setattr("envhub_sandboxes.docker.sweep.REMOVE_SECONDS", 0.0)
+        monkeypatch.setattr("rollouthub_sandboxes.docker.sweep.REMOVE_SECONDS", 0.0)
         assert f"{engine.name} did not remove {run}-held within 0 s" in "\n".join((await sweep(engine)).problems)
     finally:
         await engine.call(engine.api.remove_container, container["Id"], v=True, force=True)
@@ -155,7 +155,7 @@ async def test_a_container_that_cannot_be_started_is_removed(
 
 async def remove_volumes(engine: Engine, payload: bytes) -> None:
     """The volume of a payload that only a test has."""
-    name = f"envhub-supervisor-{hashlib.sha256(payload).hexdigest()[:16]}-{engine.architecture}"
+    name = f"rollouthub-supervisor-{hashlib.sha256(payload).hexdigest()[:16]}-{engine.architecture}"
     await engine.call(engine.api.remove_volume, name)
 
 

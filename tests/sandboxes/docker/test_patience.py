@@ -7,9 +7,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from envhub.errors import SandboxError
-from envhub_sandboxes.docker.engine import Engine, EngineAway, EngineError
-from envhub_sandboxes.docker.patience import Patience
+from rollouthub.errors import SandboxError
+from rollouthub_sandboxes.docker.engine import Engine, EngineAway, EngineError
+from rollouthub_sandboxes.docker.patience import Patience
 from tests.sandboxes.docker.stub_engine import engine_at, listening
 
 

@@ -5,10 +5,10 @@ import time
 import anyio
 import pytest
 
-from envhub.errors import SandboxError
-from envhub.sandbox import SandboxSpec
-from envhub_sandboxes.docker.engine import Engine, EngineError
-from envhub_sandboxes.docker.provider import DockerProvider
+from rollouthub.errors import SandboxError
+from rollouthub.sandbox import SandboxSpec
+from rollouthub_sandboxes.docker.engine import Engine, EngineError
+from rollouthub_sandboxes.docker.provider import DockerProvider
 
 DEAF = "trap '' TERM INT HUP; echo deaf; while :; do sleep 1000; done"
 STOP_GRACE_SECONDS = 10.0

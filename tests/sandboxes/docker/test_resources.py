@@ -3,11 +3,11 @@
 import anyio
 import pytest
 
-from envhub.errors import ConfigError, SandboxError
-from envhub.sandbox import Resources, Sandbox, SandboxSpec
-from envhub_sandboxes.docker.container import NO_QUOTA, SWAP
-from envhub_sandboxes.docker.engine import Engine
-from envhub_sandboxes.docker.provider import DockerProvider
+from rollouthub.errors import ConfigError, SandboxError
+from rollouthub.sandbox import Resources, Sandbox, SandboxSpec
+from rollouthub_sandboxes.docker.container import NO_QUOTA, SWAP
+from rollouthub_sandboxes.docker.engine import Engine
+from rollouthub_sandboxes.docker.provider import DockerProvider
 from tests.sandboxes.podman import IMAGE
 
 SWAP_ALLOWED = "cd /sys/fs/cgroup; cat memory/memory.memsw.limit_in_bytes || cat memory.swap.max || echo unknown"

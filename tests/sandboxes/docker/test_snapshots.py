@@ -6,12 +6,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from envhub.errors import SandboxError
-from envhub.sandbox import Build, SandboxFileError, SandboxSpec
-from envhub_sandboxes.docker.engine import Engine, EngineError
-from envhub_sandboxes.docker.provider import DockerProvider, docker_provider
-from envhub_sandboxes.docker.snapshot import DockerSnapshot
-from envhub_sandboxes.docker.sweep import sweep
+from rollouthub.errors import SandboxError
+from rollouthub.sandbox import Build, SandboxFileError, SandboxSpec
+from rollouthub_sandboxes.docker.engine import Engine, EngineError
+from rollouthub_sandboxes.docker.provider import DockerProvider, docker_provider
+from rollouthub_sandboxes.docker.snapshot import DockerSnapshot
+from rollouthub_sandboxes.docker.sweep import sweep
 
 
 async def test_the_writable_folders_of_a_read_only_root_are_kept(provider: DockerProvider, spec: SandboxSpec) -> None:
@@ -38,7 +38,7 @@ async def test_a_writable_root_is_kept_whole(provider: DockerProvider, spec: San
         await sandbox.exec("echo mine > /etc/mine; rm /etc/debian_version; mkdir work; echo w > work/w; useradd bob")
         snapshot = await sandbox.snapshot()
     assert {"/etc/mine", "/etc/debian_version", "/workspace/work/w"} <= set(snapshot.changed)
-    assert not any(path.startswith("/.envhub") or path == "/etc" for path in snapshot.changed)
+    assert not any(path.startswith("/.rollouthub") or path == "/etc" for path in snapshot.changed)
     assert isinstance(snapshot, DockerSnapshot)
     assert snapshot.image is not None
     assert snapshot.image not in (await sweep(engine)).images, "its owner lives"

@@ -10,10 +10,10 @@ from collections.abc import AsyncGenerator
 import anyio
 import pytest
 
-from envhub_sandboxes.docker.engine import Engine
-from envhub_sandboxes.docker.labels import labels, owner_of
-from envhub_sandboxes.docker.layout import Image, image_facts
-from envhub_sandboxes.docker.volume import supervisor_volume
+from rollouthub_sandboxes.docker.engine import Engine
+from rollouthub_sandboxes.docker.labels import labels, owner_of
+from rollouthub_sandboxes.docker.layout import Image, image_facts
+from rollouthub_sandboxes.docker.volume import supervisor_volume
 from tests.sandboxes.podman import IMAGE
 
 
@@ -33,7 +33,7 @@ async def payload(engine: Engine) -> AsyncGenerator[bytes]:
 
 def name_of(data: bytes, engine: Engine) -> str:
     """What a payload's volume is called."""
-    return f"envhub-supervisor-{hashlib.sha256(data).hexdigest()[:16]}-{engine.architecture}"
+    return f"rollouthub-supervisor-{hashlib.sha256(data).hexdigest()[:16]}-{engine.architecture}"
 
 
 async def content(engine: Engine, image: Image, volume: str) -> bytes:
@@ -71,7 +71,7 @@ async def test_one_that_died_half_way_is_followed(engine: Engine, image: Image, 
     dead.kill()
     await dead.wait()
     name = name_of(payload, engine)
-    mounts = [{"Type": "volume", "Source": name, "Target": "/.envhub"}]
+    mounts = [{"Type": "volume", "Source": name, "Target": "/.rollouthub"}]
     config = {"Image": image.id, "Cmd": ["true"], "Labels": marks, "HostConfig": {"Mounts": mounts}}
     made = await engine.call(engine.api.create_container_from_config, config, f"{name}-fill")
     half = io.BytesIO()
@@ -79,6 +79,6 @@ async def test_one_that_died_half_way_is_followed(engine: Engine, image: Image, 
         entry = tarfile.TarInfo("supervisor")
         entry.size = 1000
         archive.addfile(entry, io.BytesIO(payload[:1000]))
-    await engine.call_again(engine.api.put_archive, made["Id"], "/.envhub", half.getvalue())
+    await engine.call_again(engine.api.put_archive, made["Id"], "/.rollouthub", half.getvalue())
     assert await supervisor_volume(engine, image, payload) == name
     assert await content(engine, image, name) == payload

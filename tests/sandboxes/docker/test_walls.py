@@ -2,10 +2,10 @@
 
 import pytest
 
-from envhub.errors import ConfigError, SandboxError
-from envhub.sandbox import Resources, Sandbox, SandboxSpec
-from envhub_sandboxes.docker.engine import Engine
-from envhub_sandboxes.docker.provider import DockerProvider
+from rollouthub.errors import ConfigError, SandboxError
+from rollouthub.sandbox import Resources, Sandbox, SandboxSpec
+from rollouthub_sandboxes.docker.engine import Engine
+from rollouthub_sandboxes.docker.provider import DockerProvider
 
 
 async def said(sandbox: Sandbox, script: str, user: str | None = None) -> str:
@@ -27,9 +27,8 @@ async def test_a_hardened_command_has_no_privileges(sandbox: Sandbox) -> None:
 
 
 async def test_only_its_own_folders_can_be_written(sandbox: Sandbox, engine: Engine) -> None:
-    can = (
-        "for f in / /etc /usr /home /var/tmp /dev /.envhub /workspace /tmp; do (: > $f/x) 2>/dev/null && echo $f; done"
-    )
+    folders = "/ /etc /usr /home /var/tmp /dev /.rollouthub /workspace /tmp"
+    can = f"for f in {folders}; do (: > $f/x) 2>/dev/null && echo $f; done"
     podmans = ["/var/tmp"] if engine.kind == "podman" else []
     assert (await said(sandbox, f"{can}; :")).split() == [*podmans, "/workspace", "/tmp"]
     assert any("/var/tmp" in limitation for limitation in sandbox.ref.limitations) is bool(podmans)

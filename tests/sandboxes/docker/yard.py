@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 
-from envhub import Environment, Message, Public, SandboxedConfig, SandboxSpec, Score, Secret, Submission, Task, tool
-from envhub.messages import ToolRequest, assistant
-from envhub.sandbox import Resources
+from rollouthub import Environment, Message, Public, SandboxedConfig, SandboxSpec, Score, Secret, Submission, Task, tool
+from rollouthub.messages import ToolRequest, assistant
+from rollouthub.sandbox import Resources
 
 SAYS = "exit 0: 'begun\\ndone\\n'"
 """What the tool says where nothing broke; whatever else it says was not said by its program."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub_sandboxes.docker.engine import Engine, EngineError, NoEngine, connect_engine
-from envhub_sandboxes.images.inventory import own_images
+from rollouthub_sandboxes.docker.engine import Engine, EngineError, NoEngine, connect_engine
+from rollouthub_sandboxes.images.inventory import own_images
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envhub_sandboxes.images.dockerfile import external_images, instructions, rewrite
+from rollouthub_sandboxes.images.dockerfile import external_images, instructions, rewrite
 
 
 def put(text: str, table: dict[str, str], **arguments: str) -> str:
@@ -13,8 +13,8 @@ def put(text: str, table: dict[str, str], **arguments: str) -> str:
 
 def test_a_base_is_replaced_and_the_rest_stays_as_it_is() -> None:
     text = "# keep me\nFROM python:3.12-slim\nRUN echo FROM python:3.12-slim \\\n  && true\n"
-    assert put(text, {"python:3.12-slim": "envhub/python"}) == text.replace(
-        "\nFROM python:3.12-slim", "\nFROM envhub/python"
+    assert put(text, {"python:3.12-slim": "rollouthub/python"}) == text.replace(
+        "\nFROM python:3.12-slim", "\nFROM rollouthub/python"
     )
 
 

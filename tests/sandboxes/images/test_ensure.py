@@ -11,11 +11,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from envhub.errors import ConfigError, SandboxError
-from envhub.sandbox import Build
-from envhub_sandboxes.docker.engine import Engine
-from envhub_sandboxes.images import FromMap, Images, ensure_image
-from envhub_sandboxes.images.stream import BuildFailed
+from rollouthub.errors import ConfigError, SandboxError
+from rollouthub.sandbox import Build
+from rollouthub_sandboxes.docker.engine import Engine
+from rollouthub_sandboxes.images import FromMap, Images, ensure_image
+from rollouthub_sandboxes.images.stream import BuildFailed
 
 PLAIN = "FROM scratch\nCOPY . /files\n"
 
@@ -191,7 +191,7 @@ async def test_an_image_that_is_there_is_taken_before_the_table_is_asked(
     engine: Engine, folder: Path, tmp_path: Path
 ) -> None:
     image = await built(engine, write(folder, Dockerfile=PLAIN), tmp_path)
-    had = await ensure_image(engine, image, from_map=FromMap({"envhub/*": "nowhere.invalid/x"}), cache=tmp_path)
+    had = await ensure_image(engine, image, from_map=FromMap({"rollouthub/*": "nowhere.invalid/x"}), cache=tmp_path)
     assert (had.reference, had.replaced) == (image, {})
     assert had.digest.startswith("sha256:")
 
@@ -264,9 +264,9 @@ ANOTHER_HUB = """
 import sys
 from pathlib import Path
 import anyio
-from envhub.sandbox import Build
-from envhub_sandboxes.docker.engine import connect_engine
-from envhub_sandboxes.images import FromMap, ensure_image
+from rollouthub.sandbox import Build
+from rollouthub_sandboxes.docker.engine import connect_engine
+from rollouthub_sandboxes.images import FromMap, ensure_image
 
 async def main() -> None:
     async with connect_engine() as engine:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub_sandboxes.images.from_map import FromMap, load_from_map
+from rollouthub.errors import ConfigError
+from rollouthub_sandboxes.images.from_map import FromMap, load_from_map
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ def test_the_first_pattern_that_fits_says_what_stands_in(name: str, expected: st
 
 
 def test_the_table_is_read_from_the_users_configuration_or_where_it_is_named(tmp_path: Path) -> None:
-    folder = tmp_path / "envhub"
+    folder = tmp_path / "rollouthub"
     folder.mkdir()
     (folder / "images.toml").write_text('[from]\n"a:*" = "mine"\n')
     (tmp_path / "other.toml").write_text('[from]\n"a:*" = "other"\n')
     assert load_from_map({"XDG_CONFIG_HOME": str(tmp_path)}).find("a:1") == "mine"
-    named = {"XDG_CONFIG_HOME": str(tmp_path), "ENVHUB_IMAGES": str(tmp_path / "other.toml")}
+    named = {"XDG_CONFIG_HOME": str(tmp_path), "ROLLOUTHUB_IMAGES": str(tmp_path / "other.toml")}
     assert load_from_map(named).find("a:1") == "other"
 
 
@@ -55,10 +55,10 @@ def test_a_table_that_is_not_right_is_refused_by_its_name(tmp_path: Path, conten
     file = tmp_path / "images.toml"
     file.write_text(content)
     with pytest.raises(ConfigError, match=problem) as caught:
-        load_from_map({"ENVHUB_IMAGES": str(file)})
+        load_from_map({"ROLLOUTHUB_IMAGES": str(file)})
     assert str(file) in str(caught.value)
 
 
 def test_a_table_that_is_named_and_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
-        load_from_map({"ENVHUB_IMAGES": str(tmp_path / "nothing.toml")})
+        load_from_map({"ROLLOUTHUB_IMAGES": str(tmp_path / "nothing.toml")})

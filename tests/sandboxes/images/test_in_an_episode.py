@@ -4,16 +4,16 @@ from pathlib import Path
 
 import anyio
 
-from envhub.charged import charged, uncharged
-from envhub_sandboxes.docker.engine import Engine
-from envhub_sandboxes.images import ensure_image
+from rollouthub.charged import charged, uncharged
+from rollouthub_sandboxes.docker.engine import Engine
+from rollouthub_sandboxes.images import ensure_image
 from tests.cli.conftest import Hub
 from tests.cli.conftest import hub as hub
 
 LATE = """
-from envhub import Environment, Public, Score, Secret, Task
-from envhub.environment import SandboxedConfig
-from envhub.sandbox import Build, SandboxSpec
+from rollouthub import Environment, Public, Score, Secret, Task
+from rollouthub.environment import SandboxedConfig
+from rollouthub.sandbox import Build, SandboxSpec
 
 class Late(Environment[SandboxedConfig]):
     @classmethod

@@ -4,10 +4,10 @@ import os
 import time
 from pathlib import Path
 
-from envhub.sandbox import Build
-from envhub_sandboxes.docker.engine import Engine
-from envhub_sandboxes.images import FromMap, ensure_image
-from envhub_sandboxes.images.inventory import OwnImage, own_images, prune
+from rollouthub.sandbox import Build
+from rollouthub_sandboxes.docker.engine import Engine
+from rollouthub_sandboxes.images import FromMap, ensure_image
+from rollouthub_sandboxes.images.inventory import OwnImage, own_images, prune
 
 DAY = 86400.0
 
@@ -62,7 +62,7 @@ async def test_an_image_with_a_container_or_a_name_of_its_own_is_kept(
     made = await engine.call(engine.api.create_container_from_config, {"Image": name, "Cmd": ["/none"]})
     assert await pruned(engine, folder, tmp_path, now=later) == []
     await engine.call(engine.api.remove_container, made["Id"], force=True)
-    await engine.call(engine.api.tag, name, "envhub-test/kept", "1")
+    await engine.call(engine.api.tag, name, "rollouthub-test/kept", "1")
     assert await pruned(engine, folder, tmp_path, now=later) == []
-    await engine.call(engine.api.remove_image, "envhub-test/kept:1")
+    await engine.call(engine.api.remove_image, "rollouthub-test/kept:1")
     assert await pruned(engine, folder, tmp_path, now=later) == [name]

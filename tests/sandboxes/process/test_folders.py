@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from envhub_sandboxes.process.folders import PREFIX, own_folder, sweep_folders
+from rollouthub_sandboxes.process.folders import PREFIX, own_folder, sweep_folders
 
 LONG_AGO = (1_000_000_000, 1_000_000_000)
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError, HubError
-from envhub.hosting.sandboxes import open_provider
-from envhub.sandbox import SandboxSpec
-from envhub_sandboxes.process import process_provider
+from rollouthub.errors import ConfigError, HubError
+from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.sandbox import SandboxSpec
+from rollouthub_sandboxes.process import process_provider
 
 
 async def test_a_shown_folder_is_there_to_read_and_its_neighbours_are_not(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-import envhub
-from envhub.errors import ConfigError, HubError, SandboxError
-from envhub.hosting.sandboxes import open_provider
-from envhub.sandbox import Sandbox, SandboxSpec
-from envhub_sandboxes.process import process_provider
-from envhub_sandboxes.process.machine import this_machine
+import rollouthub
+from rollouthub.errors import ConfigError, HubError, SandboxError
+from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.sandbox import Sandbox, SandboxSpec
+from rollouthub_sandboxes.process import process_provider
+from rollouthub_sandboxes.process.machine import this_machine
 
 SPEC = SandboxSpec()
 
@@ -32,7 +32,7 @@ def is_running(process: Path) -> bool:
 
 def folders_of(name: str) -> list[Path]:
     """The folders that this machine has for a sandbox."""
-    return list(Path(tempfile.gettempdir()).glob(f"envhub-process-*/{name}"))
+    return list(Path(tempfile.gettempdir()).glob(f"rollouthub-process-*/{name}"))
 
 
 def processes_of(name: str) -> list[Path]:
@@ -62,7 +62,7 @@ async def unwalled() -> AsyncGenerator[Sandbox]:
 async def test_nothing_of_the_hub_and_of_its_users_is_visible(walled: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "answers").write_text("42")
     places = [
-        *(str(tmp_path), __file__, str(Path(envhub.__file__).parent), str(Path.cwd())),
+        *(str(tmp_path), __file__, str(Path(rollouthub.__file__).parent), str(Path.cwd())),
         *("/home", "/var", "/sys", "/run", "/etc/shadow", "/usr/src/app", "/dev/vda", "/dev/mem"),
     ]
     program = (
@@ -74,7 +74,7 @@ async def test_nothing_of_the_hub_and_of_its_users_is_visible(walled: Sandbox, t
 
 async def test_installed_packages_are_not_visible_to_programs(walled: Sandbox) -> None:
     program = (
-        "import importlib.util as u; print([n for n in ('pip', 'envhub', 'pytest', 'anyio', 'yaml') if u.find_spec(n)])"
+        "import importlib.util as u; print([n for n in 'pip rollouthub pytest anyio yaml'.split() if u.find_spec(n)])"
     )
     assert (await walled.exec(["python3", "-c", program])).stdout.text == "[]\n"
 
@@ -192,7 +192,7 @@ async def test_what_the_walls_do_not_hold_is_said_once(caplog: pytest.LogCapture
         await provider.prepare(SPEC)
         async with provider.open(SPEC) as sandbox:
             await provider.prepare(SPEC)
-            (record,) = [record for record in caplog.records if record.name.startswith("envhub_sandboxes.process")]
+            (record,) = [record for record in caplog.records if record.name.startswith("rollouthub_sandboxes.process")]
             assert record.levelname == "WARNING"
             assert sandbox.ref.walls in record.getMessage()
             assert "`hub doctor`" in record.getMessage()

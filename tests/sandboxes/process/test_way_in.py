@@ -9,11 +9,11 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from envhub.errors import SandboxError
-from envhub.hosting.doors import ways_into
-from envhub.sandbox import SandboxSpec
-from envhub_sandboxes.process import process_provider
-from envhub_sandboxes.process.walls import Kind
+from rollouthub.errors import SandboxError
+from rollouthub.hosting.doors import ways_into
+from rollouthub.sandbox import SandboxSpec
+from rollouthub_sandboxes.process import process_provider
+from rollouthub_sandboxes.process.walls import Kind
 from tests.sandboxes.terminal import type_into
 
 # Types into the terminal that it runs in, as any program may that holds one.

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from envhub_sandboxes.supervisor.compilation import CACHE, compile_program, has_compiler
-from envhub_sandboxes.supervisor.payload import payload_path
+from rollouthub_sandboxes.supervisor.compilation import CACHE, compile_program, has_compiler
+from rollouthub_sandboxes.supervisor.payload import payload_path
 from tests.sandboxes.supervisor.wire import Victims, Wire
 
 
 @pytest.fixture(scope="session")
 def program() -> Generator[Path]:
     """The supervisor's program where any user may run it."""
-    with tempfile.TemporaryDirectory(prefix="envhub-test-") as folder:
+    with tempfile.TemporaryDirectory(prefix="rollouthub-test-") as folder:
         Path(folder).chmod(0o755)
         yield Path(shutil.copy(payload_path(os.uname().machine), Path(folder, "supervisor")))
 
@@ -49,7 +49,7 @@ def _makes(compiler: str, source: Path, program: Path) -> bool:
 @pytest.fixture
 def place() -> Generator[Path]:
     """A folder that any user may write to."""
-    with tempfile.TemporaryDirectory(prefix="envhub-test-") as folder:
+    with tempfile.TemporaryDirectory(prefix="rollouthub-test-") as folder:
         Path(folder).chmod(0o777)
         yield Path(folder)
 

@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from envhub.errors import NotOffered, SandboxError
-from envhub.sandbox import CommandNotStarted, Limits, Resources, Sandbox, SandboxFileError, SandboxRef
-from envhub_sandboxes.supervisor import execution
-from envhub_sandboxes.supervisor.client import supervise
-from envhub_sandboxes.supervisor.frames import HEADER, MAX_PAYLOAD, VERSION, WINDOW, frame, string
-from envhub_sandboxes.supervisor.sandbox import NO_LIMITS, SupervisedSandbox, Surroundings
-from envhub_sandboxes.supervisor.stream import SocketStream
+from rollouthub.errors import NotOffered, SandboxError
+from rollouthub.sandbox import CommandNotStarted, Limits, Resources, Sandbox, SandboxFileError, SandboxRef
+from rollouthub_sandboxes.supervisor import execution
+from rollouthub_sandboxes.supervisor.client import supervise
+from rollouthub_sandboxes.supervisor.frames import HEADER, MAX_PAYLOAD, VERSION, WINDOW, frame, string
+from rollouthub_sandboxes.supervisor.sandbox import NO_LIMITS, SupervisedSandbox, Surroundings
+from rollouthub_sandboxes.supervisor.stream import SocketStream
 
 REF = SandboxRef(
     provider="scripted", walls="none", profile="hardened", network="none", user="nobody", resources=Resources()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envhub_sandboxes.supervisor import frames
+from rollouthub_sandboxes.supervisor import frames
 from tests.ports import free_port
 from tests.sandboxes.supervisor.wire import SECONDS, Wire
 

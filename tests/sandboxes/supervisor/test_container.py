@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from envhub_sandboxes.supervisor import frames
+from rollouthub_sandboxes.supervisor import frames
 from tests.sandboxes.supervisor.wire import SECONDS, Wire
 
 HARDENED = ("--network", "none", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--user", "65534:65534")
@@ -45,7 +45,7 @@ def image(program: Path, intruder: Path) -> Generator[str]:
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for file in (program, intruder):
             archive.add(file, file.name)
-    name = f"envhub-test/supervisor:{uuid.uuid4().hex}"
+    name = f"rollouthub-test/supervisor:{uuid.uuid4().hex}"
     made = _docker("import", "-", name, data=packed.getvalue())
     assert made.returncode == 0, made.stderr
     yield name
@@ -57,7 +57,7 @@ def container(
     image: str, *options: str, hardened: tuple[str, ...] = HARDENED, orders: tuple[str, ...] = ("--no-new-privileges",)
 ) -> Generator[Wire]:
     """A container of the image, gone at the end."""
-    name = f"envhub-test-{uuid.uuid4().hex}"
+    name = f"rollouthub-test-{uuid.uuid4().hex}"
     command = ["docker", "run", "--interactive", "--rm", "--name", name, "--log-driver", "none", *hardened, *options]
     try:
         with Wire([*command, image, "/supervisor", *orders]) as wire:

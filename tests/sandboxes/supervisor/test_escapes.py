@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from envhub_sandboxes.supervisor import frames
+from rollouthub_sandboxes.supervisor import frames
 from tests.sandboxes.supervisor.test_supervisor import IS_ROOT
 from tests.sandboxes.supervisor.wire import Victims, Wire
 

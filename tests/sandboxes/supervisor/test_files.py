@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub_sandboxes.supervisor import frames
-from envhub_sandboxes.supervisor.frames import read_string, string
+from rollouthub_sandboxes.supervisor import frames
+from rollouthub_sandboxes.supervisor.frames import read_string, string
 from tests.sandboxes.supervisor.test_supervisor import IS_ROOT
 from tests.sandboxes.supervisor.wire import Wire
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envhub_sandboxes.supervisor import frames
+from rollouthub_sandboxes.supervisor import frames
 from tests.sandboxes.supervisor.wire import Answer, Victims, Wire
 
 COUNTED = "".join(f"{number:07}\n" for number in range(200_000)).encode()

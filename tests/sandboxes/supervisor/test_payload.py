@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import SandboxError
-from envhub_sandboxes.supervisor.compilation import (
+from rollouthub.errors import SandboxError
+from rollouthub_sandboxes.supervisor.compilation import (
     ARCHITECTURES,
     FOLDER,
     CompilationError,
@@ -22,13 +22,13 @@ from envhub_sandboxes.supervisor.compilation import (
     recorded_digests,
     source_digest,
 )
-from envhub_sandboxes.supervisor.payload import payload, payload_path
+from rollouthub_sandboxes.supervisor.payload import payload, payload_path
 
 ROOT = Path(__file__).parents[3]
 MACHINES = {"x86_64": 62, "aarch64": 183}
 """`e_machine` in an ELF header (elf.h: EM_X86_64, EM_AARCH64)."""
 PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
-CURE = r"build it with `python -m envhub_sandboxes\.supervisor\.compilation`"
+CURE = r"build it with `python -m rollouthub_sandboxes\.supervisor\.compilation`"
 needs_compiler = pytest.mark.skipif(not has_compiler(), reason="the supervisor's compiler is not installed")
 
 
@@ -51,7 +51,9 @@ def checkout(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_program_in_the_repository_is_that_of_the_source(architecture: str) -> None:
     recorded = recorded_digests(FOLDER, architecture)
-    assert recorded["source"] == source_digest(FOLDER), "build it: python -m envhub_sandboxes.supervisor.compilation"
+    assert recorded["source"] == source_digest(FOLDER), (
+        "build it: python -m rollouthub_sandboxes.supervisor.compilation"
+    )
     assert recorded["program"] == hashlib.sha256(program_path(FOLDER, architecture).read_bytes()).hexdigest()
 
 
@@ -139,7 +141,7 @@ def test_a_wheel_is_made_without_a_compiler_and_holds_every_program_and_its_sour
     assert wheel.name.endswith("-py3-none-any.whl"), "the programs are for containers, not for the host"
     with zipfile.ZipFile(wheel) as archive:
         within = {name: archive.getinfo(name) for name in archive.namelist() if "/supervisor/" in name}
-        base = "envhub_sandboxes/supervisor"
+        base = "rollouthub_sandboxes/supervisor"
         assert archive.read(f"{base}/supervisor.c") == (FOLDER / "supervisor.c").read_bytes()
         for architecture in ARCHITECTURES:
             assert archive.read(f"{base}/bin/{architecture}") == payload(architecture)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub_sandboxes.supervisor import frames
-from envhub_sandboxes.supervisor.frames import HEADER, frame, read_string, string, strings
+from rollouthub_sandboxes.supervisor import frames
+from rollouthub_sandboxes.supervisor.frames import HEADER, frame, read_string, string, strings
 from tests.sandboxes.supervisor.wire import SECONDS, Victims, Wire
 
 IS_ROOT = os.geteuid() == 0

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from envhub_sandboxes.supervisor import frames
-from envhub_sandboxes.supervisor.frames import HEADER, Ended, frame, read_ended, string, strings
+from rollouthub_sandboxes.supervisor import frames
+from rollouthub_sandboxes.supervisor.frames import HEADER, Ended, frame, read_ended, string, strings
 
 SECONDS = 30.0
 """The most that any wait of a test takes, also on a crowded machine."""

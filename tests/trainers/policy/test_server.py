@@ -11,9 +11,9 @@ import aiohttp
 import anyio
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.models import mock_server
-from envhub.trainers.policy.server import MAX_REQUEST_BYTES, serve_policy
+from rollouthub.errors import ConfigError
+from rollouthub.models import mock_server
+from rollouthub.trainers.policy.server import MAX_REQUEST_BYTES, serve_policy
 
 LEARNING = Path(__file__).parents[3] / "examples" / "learning"
 ASKED = {"model": "policy", "messages": [{"role": "user", "content": "look at the lamp"}], "max_tokens": 4}

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.store import open_run
-from envhub.supply import Wanted, rollout_worker
-from envhub.trainers.workers.resident import Residents
-from envhub.trainers.workers.settings import read_settings, settings_of
-from envhub.training import TaskReference
+from rollouthub.errors import ConfigError
+from rollouthub.store import open_run
+from rollouthub.supply import Wanted, rollout_worker
+from rollouthub.trainers.workers.resident import Residents
+from rollouthub.trainers.workers.settings import read_settings, settings_of
+from rollouthub.training import TaskReference
 
 
 async def test_it_is_opened_once_played_from_any_loop_and_closed_in_order(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ async def test_it_is_opened_once_played_from_any_loop_and_closed_in_order(tmp_pa
 def test_settings_are_a_runs_with_a_table_of_the_adapters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "play.toml"
     file.write_text('environments = ["arithmetic"]\nrepeats = 4\n[training]\ntool_parser = "none"\n')
-    monkeypatch.setenv("ENVHUB_TRAINING", str(file))
+    monkeypatch.setenv("ROLLOUTHUB_TRAINING", str(file))
     settings = read_settings()
     assert (settings.request.repeats, settings.training.tool_parser) == (4, "none")
     assert settings.run_directory("x") != settings.run_directory("x")
@@ -46,7 +46,7 @@ def test_settings_are_a_runs_with_a_table_of_the_adapters(tmp_path: Path, monkey
         settings_of({"environments": ["arithmetic"], "training": {"tool_parsers": "none"}}, "here")
     with pytest.raises(ConfigError, match="names no environment"):
         settings_of({}, "here")
-    monkeypatch.delenv("ENVHUB_TRAINING")
+    monkeypatch.delenv("ROLLOUTHUB_TRAINING")
     with pytest.raises(ConfigError, match="nothing says what to play"):
         read_settings()
 
@@ -56,8 +56,8 @@ def test_a_fork_leaves_its_parents_worker_alone_and_opens_its_own(tmp_path: Path
     program = (
         "import os\n"
         "from functools import partial\n"
-        "from envhub.supply import Wanted, rollout_worker\n"
-        "from envhub.trainers.workers.resident import RESIDENTS\n"
+        "from rollouthub.supply import Wanted, rollout_worker\n"
+        "from rollouthub.trainers.workers.resident import RESIDENTS\n"
         "def play(name):\n"
         "    make = partial(rollout_worker, environments=('arithmetic',), split='train', model='mock/solver')\n"
         f"    worker = RESIDENTS.get('one', partial(make, directory={str(tmp_path)!r} + '/' + name))\n"

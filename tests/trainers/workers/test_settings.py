@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import ConfigError
-from envhub.trainers.workers.settings import read_settings
+from rollouthub.errors import ConfigError
+from rollouthub.trainers.workers.settings import read_settings
 
 
 @pytest.mark.parametrize(
@@ -24,12 +24,12 @@ def test_what_is_wrong_in_a_file_is_told_with_file_and_key(
     written: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "play.toml").write_text(written)
-    monkeypatch.setenv("ENVHUB_TRAINING", str(tmp_path / "play.toml"))
+    monkeypatch.setenv("ROLLOUTHUB_TRAINING", str(tmp_path / "play.toml"))
     with pytest.raises(ConfigError, match=said):
         read_settings()
 
 
 def test_a_trainer_that_was_told_nothing_is_told_which_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ENVHUB_TRAINING", raising=False)
-    with pytest.raises(ConfigError, match="let ENVHUB_TRAINING name a TOML file"):
+    monkeypatch.delenv("ROLLOUTHUB_TRAINING", raising=False)
+    with pytest.raises(ConfigError, match="let ROLLOUTHUB_TRAINING name a TOML file"):
         read_settings()

@@ -6,8 +6,8 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.widgets import Footer, Static
 
-from envhub_tui.steering import SteeringScreen, Target
-from envhub_tui.watched import WatchedRun
+from rollouthub_tui.steering import SteeringScreen, Target
+from rollouthub_tui.watched import WatchedRun
 from tests.live_control.conftest import runtime, watch
 
 __all__ = ["Plain", "runtime", "told", "watch"]

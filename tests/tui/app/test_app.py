@@ -8,12 +8,12 @@ from textual.command import CommandPalette
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from envhub_tui.app import WatchApp
-from envhub_tui.failing import log_path, logging_beside
-from envhub_tui.screens.asking import ChooseScreen
-from envhub_tui.screens.help import HelpScreen
-from envhub_tui.screens.runs import RunsScreen
-from envhub_tui.settings import load_settings
+from rollouthub_tui.app import WatchApp
+from rollouthub_tui.failing import log_path, logging_beside
+from rollouthub_tui.screens.asking import ChooseScreen
+from rollouthub_tui.screens.help import HelpScreen
+from rollouthub_tui.screens.runs import RunsScreen
+from rollouthub_tui.settings import load_settings
 from tests.store.records import record, write
 from tests.tui.walking import Walker, home, settled, walking
 
@@ -42,9 +42,9 @@ def prompt(option: Option) -> str:
 async def test_themes_are_toggled_chosen_and_remembered(tmp_path: Path) -> None:
     async with walking(tmp_path) as pilot:
         assert isinstance(pilot.app.screen, RunsScreen)
-        assert pilot.app.theme == "envhub-dark"
+        assert pilot.app.theme == "rollouthub-dark"
         await pilot.press("T")
-        assert pilot.app.theme == "envhub-light"
+        assert pilot.app.theme == "rollouthub-light"
         await search_palette(pilot, "theme nord")
         await pilot.press("down", "enter")
         await settled(pilot)

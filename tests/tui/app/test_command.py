@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import RunDirectoryError, UnknownNameError, UsageError
-from envhub_tui.finding import find_watched, known_names, usual_roots
+from rollouthub.errors import RunDirectoryError, UnknownNameError, UsageError
+from rollouthub_tui.finding import find_watched, known_names, usual_roots
 from tests.cli.conftest import Hub, hub
 from tests.live_control.conftest import Guest, Watch, until
 from tests.store.records import record, write
@@ -50,7 +50,7 @@ async def test_a_run_that_plays_is_found_by_the_beginning_of_its_id(watch: Watch
 
 def test_the_usual_roots_are_runs_here_and_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert usual_roots({"XDG_DATA_HOME": "/data"}) == [tmp_path / "runs", Path("/data/envhub/runs")]
+    assert usual_roots({"XDG_DATA_HOME": "/data"}) == [tmp_path / "runs", Path("/data/rollouthub/runs")]
 
 
 def test_without_a_terminal_it_names_what_prints(hub: Hub) -> None:

@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 from textual.widgets import Label, Log, OptionList
 
-from envhub import Message
-from envhub.errors import UsageError
-from envhub.messages import Media
-from envhub.rollout import Turn
-from envhub.store import open_writer
-from envhub.submission import Artifact
-from envhub_tui.actions.files import Kept, kept_files
-from envhub_tui.away import away
-from envhub_tui.screens.asking import AskScreen, ChooseScreen
-from envhub_tui.screens.rescoring import RescoreScreen, free_directory
-from envhub_tui.steering import Target
-from envhub_tui.watched import WatchedRun
+from rollouthub import Message
+from rollouthub.errors import UsageError
+from rollouthub.messages import Media
+from rollouthub.rollout import Turn
+from rollouthub.store import open_writer
+from rollouthub.submission import Artifact
+from rollouthub_tui.actions.files import Kept, kept_files
+from rollouthub_tui.away import away
+from rollouthub_tui.screens.asking import AskScreen, ChooseScreen
+from rollouthub_tui.screens.rescoring import RescoreScreen, free_directory
+from rollouthub_tui.steering import Target
+from rollouthub_tui.watched import WatchedRun
 from tests.store.records import RESOLVED, record, write
 from tests.tui.episodes import PICTURE, digest_of
 from tests.tui.stage import Stage, standing

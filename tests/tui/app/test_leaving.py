@@ -10,8 +10,8 @@ import pytest
 from textual.events import Key
 from textual.screen import Screen
 
-from envhub.errors import StoreError
-from envhub_tui.watched import WatchedRun
+from rollouthub.errors import StoreError
+from rollouthub_tui.watched import WatchedRun
 from tests.store.records import record, write
 from tests.tui.walking import settled, walking
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from envhub_tui.settings import Settings, load_settings, save_settings, settings_path
+from rollouthub_tui.settings import Settings, load_settings, save_settings, settings_path
 
 
 def test_two_at_a_time_each_keep_what_they_changed(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_two_at_a_time_each_keep_what_they_changed(tmp_path: Path) -> None:
     assert load_settings(environ) == Settings(theme="nord", sort="reward")
     save_settings(Settings(), environ, since=Settings())
     assert load_settings(environ).theme == "nord", "nothing was changed, so nothing is written"
-    assert [path.name for path in (tmp_path / "envhub").iterdir()] == ["watch.json"]
+    assert [path.name for path in (tmp_path / "rollouthub").iterdir()] == ["watch.json"]
 
 
 @pytest.mark.parametrize("content", ["{", "[" * 100_000, '{"sort": 3}', '{"theme": "x", "later": 1}', "\0"])

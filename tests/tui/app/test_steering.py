@@ -6,10 +6,10 @@ import anyio
 import pytest
 from textual.widgets import Input
 
-from envhub import Outcome
-from envhub_tui.screens.asking import AskScreen, TextScreen
-from envhub_tui.steering import Target
-from envhub_tui.watched import WatchedRun
+from rollouthub import Outcome
+from rollouthub_tui.screens.asking import AskScreen, TextScreen
+from rollouthub_tui.steering import Target
+from rollouthub_tui.watched import WatchedRun
 from tests.live_control.conftest import Guest, Watch, Watched, until
 from tests.store.records import record, write
 from tests.tui.stage import Stage, standing

@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from envhub.live.folder import find_sockets
+from rollouthub.live.folder import find_sockets
 from tests.live_control.conftest import runtime
 from tests.store.records import record, write
 
@@ -26,7 +26,7 @@ __all__ = ["runtime"]
 
 pytestmark = pytest.mark.live
 
-HUB = [sys.executable, "-c", "from envhub.cli.main import main; main()"]
+HUB = [sys.executable, "-c", "from rollouthub.cli.main import main; main()"]
 LEFT, SHOWN, CURSOR = b"\x1b[?1049l", b"\x1b[?1049h", b"\x1b[?25h"
 MOUSE_OFF = b"\x1b[?1000l"
 PATIENCE_SECONDS = 30.0
@@ -182,7 +182,7 @@ def test_an_app_that_breaks_gives_the_terminal_back_and_says_two_lines(folder: P
     program = """
 from pathlib import Path
 import os, sys
-from envhub_tui import app, command
+from rollouthub_tui import app, command
 class Broken(app.WatchApp):
     def on_mount(self):
         self.set_timer(0.5, lambda: self.run_worker(self.explode()))
@@ -198,7 +198,7 @@ sys.exit(command._show(None, [Path("runs")], dict(os.environ)))
         assert b"hub watch broke: ValueError: [bold]boom[/bold]\r\n" in said
         assert b"Traceback" not in terminal.seen
         assert b"owned" not in said
-    log = (folder / "state" / "envhub" / "watch.log").read_text()
+    log = (folder / "state" / "rollouthub" / "watch.log").read_text()
     assert "Traceback" in log
     assert "in explode" in log
     assert "\x1b" not in log
@@ -230,7 +230,7 @@ def test_a_shell_in_a_rollouts_sandbox_has_the_terminal_and_gives_it_back(folder
         [*HUB, *play, "-o", "runs/yard", "-q"], cwd=folder, env={**os.environ, **here}, stderr=subprocess.DEVNULL
     ) as hub:
         try:
-            while not find_sockets((runtime / "envhub",)):
+            while not find_sockets((runtime / "rollouthub",)):
                 assert hub.poll() is None
                 time.sleep(0.05)
             with watching(folder, program=[*HUB, "watch", "yard"], **here) as (terminal, before):

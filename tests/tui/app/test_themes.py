@@ -5,7 +5,7 @@ from rich.terminal_theme import TerminalTheme
 from textual.color import Color
 from textual.theme import Theme
 
-from envhub_tui.themes import ANSI_DARK, ANSI_LIGHT, DARK, LIGHT, other
+from rollouthub_tui.themes import ANSI_DARK, ANSI_LIGHT, DARK, LIGHT, other
 
 READABLE = 4.5
 """The contrast that WCAG 2.2 asks of text (1.4.3)."""
@@ -37,6 +37,6 @@ def luminance(color: Color) -> float:
 
 
 def test_dark_and_light_go_in_pairs() -> None:
-    assert other("envhub-dark", is_dark=True) == "envhub-light"
-    assert other("nord", is_dark=True) == "envhub-light"
+    assert other("rollouthub-dark", is_dark=True) == "rollouthub-light"
+    assert other("nord", is_dark=True) == "rollouthub-light"
     assert other("textual-light", is_dark=False) == "textual-dark"

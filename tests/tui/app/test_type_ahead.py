@@ -7,13 +7,13 @@ from textual.events import Key, Paste
 from textual.keys import _character_to_key  # pyright: ignore[reportPrivateUsage]  # what a driver names keys by
 from textual.widgets import Input
 
-from envhub_tui import type_ahead
-from envhub_tui.screens.pair import PairScreen
-from envhub_tui.screens.rollout import RolloutScreen
-from envhub_tui.screens.run import RunScreen
-from envhub_tui.screens.runs import RunsScreen
-from envhub_tui.widgets.rollout.document_view import DocumentView
-from envhub_tui.widgets.rollouts.pane import RolloutsPane
+from rollouthub_tui import type_ahead
+from rollouthub_tui.screens.pair import PairScreen
+from rollouthub_tui.screens.rollout import RolloutScreen
+from rollouthub_tui.screens.run import RunScreen
+from rollouthub_tui.screens.runs import RunsScreen
+from rollouthub_tui.widgets.rollout.document_view import DocumentView
+from rollouthub_tui.widgets.rollouts.pane import RolloutsPane
 from tests.tui.walking import Walker, settled, walking
 
 
@@ -47,7 +47,7 @@ async def test_keys_after_one_that_opens_a_screen_are_for_that_screen(at_home: P
             pilot, "escape", "3", "j", "enter", "d", "q", "q", "?", "q", "T"
         )  # `d` opens what the first `q` leaves
         assert isinstance(pilot.app.screen, RunsScreen)
-        assert pilot.app.theme == "envhub-light"
+        assert pilot.app.theme == "rollouthub-light"
 
 
 async def test_keys_are_waited_with_until_what_they_are_about_is_read(at_home: Path) -> None:

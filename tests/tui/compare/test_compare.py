@@ -5,10 +5,10 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from envhub import Outcome, Rollout, Score
-from envhub.rollout import TaskRef
-from envhub_tui.screens.compare import CompareScreen
-from envhub_tui.widgets.compare.table import TasksTable
+from rollouthub import Outcome, Rollout, Score
+from rollouthub.rollout import TaskRef
+from rollouthub_tui.screens.compare import CompareScreen
+from rollouthub_tui.widgets.compare.table import TasksTable
 from tests.store.records import record, write
 from tests.tui.led import led, lines, settle, shown, told
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from envhub.live.protocol import BackendView, RunView, SandboxesView, WorkerView
-from envhub_tui.watched import WatchedRun
-from envhub_tui.widgets.machines import machines_text
+from rollouthub.live.protocol import BackendView, RunView, SandboxesView, WorkerView
+from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.widgets.machines import machines_text
 from tests.tui.made import playing_run, settle
 from tests.tui.stage import watched
 

@@ -5,10 +5,10 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envhub_tui.widgets.pair.alignment import align
-from envhub_tui.widgets.pair.difference import difference_of, words_apart
-from envhub_tui.widgets.pair.transcript import TurnLines
-from envhub_tui.widgets.pair.wrapping import height_of, wrapped
+from rollouthub_tui.widgets.pair.alignment import align
+from rollouthub_tui.widgets.pair.difference import difference_of, words_apart
+from rollouthub_tui.widgets.pair.transcript import TurnLines
+from rollouthub_tui.widgets.pair.wrapping import height_of, wrapped
 
 words = st.lists(st.sampled_from("abcdefg"), max_size=30)
 rude = st.lists(

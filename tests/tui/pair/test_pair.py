@@ -5,11 +5,11 @@ from pathlib import Path
 
 from mcp_types import CallToolResult, TextContent
 
-from envhub import Message, Outcome, Rollout, Score, ToolCall, Turn
-from envhub.score import Component
-from envhub_tui.screens.pair import PairScreen
-from envhub_tui.watched import WatchedRun
-from envhub_tui.widgets.pair.view import PairView
+from rollouthub import Message, Outcome, Rollout, Score, ToolCall, Turn
+from rollouthub.score import Component
+from rollouthub_tui.screens.pair import PairScreen
+from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.widgets.pair.view import PairView
 from tests.store.records import record, write
 from tests.tui.led import led, lines, settle, shown, told
 

@@ -1,7 +1,7 @@
 """The conversation of a rollout in flight."""
 
-from envhub.live.protocol import ShownRollout, TurnView
-from envhub_tui.widgets.rollout.live_transcript import LiveTranscript
+from rollouthub.live.protocol import ShownRollout, TurnView
+from rollouthub_tui.widgets.rollout.live_transcript import LiveTranscript
 
 
 def told(transcript: LiveTranscript, *turns: TurnView) -> list[str]:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from envhub.store.media import keep_media
-from envhub_tui.widgets.rollout.document import Medium
-from envhub_tui.widgets.rollout.graphics import pixel_widget, prepare_graphics
-from envhub_tui.widgets.rollout.pictures import MOST_BYTES, load_picture
+from rollouthub.store.media import keep_media
+from rollouthub_tui.widgets.rollout.document import Medium
+from rollouthub_tui.widgets.rollout.graphics import pixel_widget, prepare_graphics
+from rollouthub_tui.widgets.rollout.pictures import MOST_BYTES, load_picture
 from tests.tui.episodes import digest_of, picture
 
 

@@ -5,19 +5,19 @@ from pathlib import Path
 
 from rich.text import Text
 
-from envhub import Outcome, Rollout, Score
-from envhub.limits import Limits
-from envhub.rollout import Told
-from envhub.score import Component
-from envhub.store import open_run
-from envhub.watching import RunFeed
-from envhub_tui.widgets.rollout.document import Section
-from envhub_tui.widgets.rollout.facts import Mates
-from envhub_tui.widgets.rollout.reading import other_sample, place_of, read_record, training_rows
-from envhub_tui.widgets.rollout.record import raw_record, record_text
-from envhub_tui.widgets.rollout.stretches import stretches
-from envhub_tui.widgets.rollout.transcript import transcript
-from envhub_tui.widgets.rollout.verdict import verdict
+from rollouthub import Outcome, Rollout, Score
+from rollouthub.limits import Limits
+from rollouthub.rollout import Told
+from rollouthub.score import Component
+from rollouthub.store import open_run
+from rollouthub.watching import RunFeed
+from rollouthub_tui.widgets.rollout.document import Section
+from rollouthub_tui.widgets.rollout.facts import Mates
+from rollouthub_tui.widgets.rollout.reading import other_sample, place_of, read_record, training_rows
+from rollouthub_tui.widgets.rollout.record import raw_record, record_text
+from rollouthub_tui.widgets.rollout.stretches import stretches
+from rollouthub_tui.widgets.rollout.transcript import transcript
+from rollouthub_tui.widgets.rollout.verdict import verdict
 from tests.store.records import conversation, record, write
 
 

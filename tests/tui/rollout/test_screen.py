@@ -11,13 +11,13 @@ import pytest
 from mcp_types import CallToolResult, TextContent
 from textual.pilot import Pilot
 
-from envhub import Message, Rollout, Seat, Stop, ToolCall, Turn
-from envhub.messages import assistant
-from envhub_tui.screens.rollout import RolloutScreen
-from envhub_tui.watched import WatchedRun
-from envhub_tui.widgets.rollout.document_view import DocumentView
-from envhub_tui.widgets.rollout.picture_screen import PictureScreen
-from envhub_tui.widgets.rollout.reading import place_of
+from rollouthub import Message, Rollout, Seat, Stop, ToolCall, Turn
+from rollouthub.messages import assistant
+from rollouthub_tui.screens.rollout import RolloutScreen
+from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.widgets.rollout.document_view import DocumentView
+from rollouthub_tui.widgets.rollout.picture_screen import PictureScreen
+from rollouthub_tui.widgets.rollout.reading import place_of
 from tests.live_control.conftest import Guest, Watch
 from tests.live_control.conftest import until as until_it_plays
 from tests.store.records import record, write

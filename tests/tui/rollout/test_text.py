@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from envhub_tui.widgets.rollout.document import Piece, Section
-from envhub_tui.widgets.rollout.drawn import drawn, drawn_line
-from envhub_tui.widgets.rollout.finding import Matches, pattern_of
-from envhub_tui.widgets.rollout.heat import heat
-from envhub_tui.widgets.rollout.highlighting import json_styles, markdown_styles
-from envhub_tui.widgets.rollout.layout import lay_out
-from envhub_tui.widgets.rollout.wrapping import wrap
+from rollouthub_tui.widgets.rollout.document import Piece, Section
+from rollouthub_tui.widgets.rollout.drawn import drawn, drawn_line
+from rollouthub_tui.widgets.rollout.finding import Matches, pattern_of
+from rollouthub_tui.widgets.rollout.heat import heat
+from rollouthub_tui.widgets.rollout.highlighting import json_styles, markdown_styles
+from rollouthub_tui.widgets.rollout.layout import lay_out
+from rollouthub_tui.widgets.rollout.wrapping import wrap
 
 RUDE = (
     "\x1b]52;c;cm0=\x07a\x1b[31mb\u202ec\u200d\u00add\tz\x9be\u0301\u0302\u0303\u0304\r\nf\x00\u2028g\ufe0f\U000e0041漢"

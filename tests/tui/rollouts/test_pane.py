@@ -8,9 +8,9 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from envhub import Outcome
-from envhub.watching import RunFeed
-from envhub_tui.widgets.rollouts.pane import RolloutsPane
+from rollouthub import Outcome
+from rollouthub.watching import RunFeed
+from rollouthub_tui.widgets.rollouts.pane import RolloutsPane
 from tests.store.records import RESOLVED, conversation, record, write
 from tests.tui.made import playing_run
 from tests.tui.rollouts.shown import PaneScreen, app_for, lines, problem, said

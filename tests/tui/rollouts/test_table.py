@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from envhub.rollout import EnvironmentRef, TaskRef
-from envhub.store import LiveState
-from envhub.store.schema import SUMMARY_COLUMNS
-from envhub.watching import RunFeed, parse_filter
-from envhub_tui.widgets.rollouts import fields
-from envhub_tui.widgets.rollouts.fields import Shape, fit, next_sort, sort_words
-from envhub_tui.widgets.rollouts.in_flight import InFlight, columns_of
-from envhub_tui.widgets.rollouts.pane import RolloutsPane
-from envhub_tui.widgets.rollouts.standing import wrapped
-from envhub_tui.widgets.rollouts.wanted import Wanted
-from envhub_tui.widgets.rollouts.wording import name_of, shortened
+from rollouthub.rollout import EnvironmentRef, TaskRef
+from rollouthub.store import LiveState
+from rollouthub.store.schema import SUMMARY_COLUMNS
+from rollouthub.watching import RunFeed, parse_filter
+from rollouthub_tui.widgets.rollouts import fields
+from rollouthub_tui.widgets.rollouts.fields import Shape, fit, next_sort, sort_words
+from rollouthub_tui.widgets.rollouts.in_flight import InFlight, columns_of
+from rollouthub_tui.widgets.rollouts.pane import RolloutsPane
+from rollouthub_tui.widgets.rollouts.standing import wrapped
+from rollouthub_tui.widgets.rollouts.wanted import Wanted
+from rollouthub_tui.widgets.rollouts.wording import name_of, shortened
 from tests.store.records import record, write
 from tests.tui.rollouts.shown import app_for, lines, said
 from tests.tui.stage import watched

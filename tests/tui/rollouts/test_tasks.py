@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from envhub import Score
-from envhub_tui.widgets.rollouts.tasks import TasksPane
+from rollouthub import Score
+from rollouthub_tui.widgets.rollouts.tasks import TasksPane
 from tests.store.records import record, write
 from tests.tui.rollouts.shown import app_for, lines, said
 from tests.tui.stage import watched

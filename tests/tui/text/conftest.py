@@ -7,9 +7,9 @@ from pathlib import Path
 
 import anyio
 
-from envhub_tui.text.output import Output
-from envhub_tui.text.prompt import do
-from envhub_tui.text.session import Session
+from rollouthub_tui.text.output import Output
+from rollouthub_tui.text.prompt import do
+from rollouthub_tui.text.session import Session
 from tests.tui.made import NOW
 
 

@@ -11,16 +11,18 @@ from typing import Any
 import pytest
 import typer
 
-from envhub import Outcome
-from envhub.errors import UsageError
-from envhub.store import open_run
-from envhub_tui.command import watch
-from envhub_tui.settings import Settings, save_settings
+from rollouthub import Outcome
+from rollouthub.errors import UsageError
+from rollouthub.store import open_run
+from rollouthub_tui.command import watch
+from rollouthub_tui.settings import Settings, save_settings
 from tests.cli.conftest import HUB, environment, started
 from tests.tui.app.test_terminal import Terminal, watching
 from tests.tui.text.conftest import is_plain
 
-WITHOUT = "import sys; sys.modules['textual'] = sys.modules['regex'] = None; from envhub.cli.main import main; main()"
+WITHOUT = (
+    "import sys; sys.modules['textual'] = sys.modules['regex'] = None; from rollouthub.cli.main import main; main()"
+)
 
 
 def test_without_a_terminal_a_run_is_summed_up_and_nothing_of_the_screens_is_needed(made_runs: Path) -> None:
@@ -32,7 +34,7 @@ def test_without_a_terminal_a_run_is_summed_up_and_nothing_of_the_screens_is_nee
     )
     assert done.stdout.startswith("Run good: finished, everything planned was played.\ndone: 96 of 96")
     assert "\n24: " in done.stdout, "nobody turns pages: all of it is there"
-    assert "to find something in one rollout, regex is needed: run `pip install 'envhub[tui]'`" in done.stderr
+    assert "to find something in one rollout, regex is needed: run `pip install 'rollouthub[tui]'`" in done.stderr
     assert done.returncode == 1, "something was not done"
     assert is_plain(done.stdout)
 

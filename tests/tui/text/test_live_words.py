@@ -5,9 +5,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from envhub import Outcome
-from envhub.errors import RunDirectoryError
-from envhub_tui.text.following import Announcer
+from rollouthub import Outcome
+from rollouthub.errors import RunDirectoryError
+from rollouthub_tui.text.following import Announcer
 from tests.live_control.conftest import Guest, Watch, Watched, runtime, until, watch
 from tests.tui.made import MIDWAY, playing_run
 from tests.tui.text.conftest import Listener, is_plain, listening

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envhub_tui.text.lines import Typed
-from envhub_tui.text.output import Output
-from envhub_tui.text.pages import Pages, in_pages
-from envhub_tui.text.speech import lasting, pace, sentence, spoken
+from rollouthub_tui.text.lines import Typed
+from rollouthub_tui.text.output import Output
+from rollouthub_tui.text.pages import Pages, in_pages
+from rollouthub_tui.text.speech import lasting, pace, sentence, spoken
 from tests.tui.test_hostile import rude
 from tests.tui.text.conftest import is_plain
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from envhub import Outcome
-from envhub_tui.settings import load_settings, settings_path
-from envhub_tui.text.vocabulary import WORDS, find_word
+from rollouthub import Outcome
+from rollouthub_tui.settings import load_settings, settings_path
+from rollouthub_tui.text.vocabulary import WORDS, find_word
 from tests.store.records import record, write
 from tests.tui.made import MIDWAY, playing_run
 from tests.tui.text.conftest import Listener, is_plain, listening

@@ -16,7 +16,7 @@ from tests.store.records import record, write
 pytestmark = pytest.mark.live
 
 FOREIGN = Path(__file__).parents[3] / ".ci" / "foreign"
-HUB = [sys.executable, "-c", "from envhub.cli.main import main; main()"]
+HUB = [sys.executable, "-c", "from rollouthub.cli.main import main; main()"]
 VISIT = """
 import json, sys
 from playwright.sync_api import sync_playwright
@@ -83,6 +83,6 @@ def test_the_screen_is_drawn_in_a_browser_that_asks_nobody_else(tmp_path: Path) 
     assert told["script_sees"] == ""
     assert told["over"].startswith("This session is over")
     assert told["stranger"] == 401
-    if folder := os.environ.get("ENVHUB_PICTURES"):
+    if folder := os.environ.get("ROLLOUTHUB_PICTURES"):
         for file in tmp_path.glob("web*.png"):
             shutil.copy(file, folder)

@@ -8,9 +8,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from envhub.errors import UsageError
-from envhub_tui.web.server import HOST, Rooms, Serving, served
-from envhub_tui.web.session import session_environment
+from rollouthub.errors import UsageError
+from rollouthub_tui.web.server import HOST, Rooms, Serving, served
+from rollouthub_tui.web.session import session_environment
 
 
 @asynccontextmanager

@@ -11,9 +11,9 @@ import anyio
 import psutil
 import pytest
 
-from envhub_tui.web import server
-from envhub_tui.web.server import Rooms, Serving, served
-from envhub_tui.web.session import HUB
+from rollouthub_tui.web import server
+from rollouthub_tui.web.server import Rooms, Serving, served
+from rollouthub_tui.web.session import HUB
 from tests.store.records import record, write
 
 pytestmark = pytest.mark.live

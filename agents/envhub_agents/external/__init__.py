@@ -1,6 +1,0 @@
-"""`external`: somebody else's program as the agent, behind walls, with two URLs."""
-
-from envhub_agents.external.agent import External
-from envhub_agents.external.config import ExternalConfig
-
-__all__ = ["External", "ExternalConfig"]

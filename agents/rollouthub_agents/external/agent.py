@@ -1,0 +1,179 @@
+"""`External`: plays by running somebody else's program, one run of it an episode."""
+
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+from pydantic import JsonValue
+
+from rollouthub import AgentError, Message, Seat, Stop
+from rollouthub.errors import SandboxError, SandboxOverrun
+from rollouthub.hosting.doors import HousedSeat
+from rollouthub.protocols import SeatAddress
+from rollouthub.sandbox import CommandNotStarted, Finished, SandboxFileError
+from rollouthub_agents.external.config import ExternalConfig
+from rollouthub_agents.external.place import Place, Places
+from rollouthub_agents.external.ready import open_places
+from rollouthub_agents.external.recipe import Recipe, make_recipe
+
+logger = logging.getLogger(__name__)
+
+_LAST_WORDS = 2000
+"""Characters of its stderr that stand in the record of a program that failed."""
+
+
+class External:
+    """A program that is given an episode's two URLs. `held` makes ready what it runs in."""
+
+    name = "external"
+    version = "1"
+    config_type = ExternalConfig
+
+    def __init__(self, config: ExternalConfig) -> None:
+        """Work out what is to be run.
+
+        Raises:
+            UsageError: a profile, a file or a variable is not there.
+        """
+        self._config = config
+        self._recipe = make_recipe(config)
+        self.config: dict[str, JsonValue] = {**config.model_dump(mode="json"), "sandbox": config.kind}
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether it could not do without a model of the run's."""
+        return self._recipe.needs_model
+
+    async def play(self, seat: Seat) -> Stop:
+        """Nothing to play without an address.
+
+        Raises:
+            AgentError: always.
+        """
+        raise AgentError("an external program plays over a seat's two URLs, and was given none")
+
+    @asynccontextmanager
+    async def held(self) -> AsyncGenerator["Player"]:
+        """Have the place and the program; what is yielded plays.
+
+        Raises:
+            ConfigError: the program, its image or its walls cannot be had.
+        """
+        async with open_places(self._config, self._recipe) as (places, recipe):
+            yield Player(self._config, recipe, places)
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """An external agent whose program and place are there."""
+
+    settings: ExternalConfig
+    recipe: Recipe
+    places: Places
+
+    @property
+    def name(self) -> str:
+        """As it is registered."""
+        return External.name
+
+    @property
+    def version(self) -> str:
+        """Of how programs are run."""
+        return External.version
+
+    @property
+    def config(self) -> dict[str, JsonValue]:
+        """The settings, and where the program really runs."""
+        return {**self.settings.model_dump(mode="json"), "sandbox": self.settings.kind}
+
+    async def play(self, seat: Seat) -> Stop:
+        """Nothing to play without an address.
+
+        Raises:
+            AgentError: always.
+        """
+        raise AgentError("an external program plays over a seat's two URLs, and was given none")
+
+    async def play_exposed(self, seat: Seat, address: SeatAddress) -> Stop:
+        """Run the program to its end, or a little past the episode's; its calls are recorded where they come in.
+
+        Raises:
+            AgentError: it could not be started, failed, or took too long.
+            SandboxError: its place broke.
+        """
+        if address.llm_url is None and self.recipe.needs_model:
+            raise AgentError(f"{self.recipe.program!r} asks a model, and the run has none; name one with -m")
+        async with self.places.open() as place:
+            if isinstance(seat, HousedSeat):
+                seat.home = place.sandbox
+            try:
+                done = await self._run(place, seat.messages, address)
+            except CommandNotStarted as error:
+                raise AgentError(_shown(str(error), address)) from None
+            except SandboxError as error:  # it may name the command, and that the token
+                kind = SandboxOverrun if isinstance(error, SandboxOverrun) else SandboxError
+                raise kind(_shown(str(error), address), retryable=error.retryable) from None
+            except SandboxFileError as error:
+                raise SandboxError(f"the agent's place could not be made ready: {error}") from error
+        if done is None or seat.is_sealed:
+            return Stop.FINISHED  # the episode was over before the program was: how it ended changes nothing
+        logger.debug("the program wrote %r and %r", *(_shown(out.text, address) for out in (done.stdout, done.stderr)))
+        if problem := _problem(done):
+            said = _shown(done.stderr.text.strip() or done.stdout.text.strip(), address)[-_LAST_WORDS:]
+            # The last line first: it says what went wrong, and is what is left where a message is cut.
+            *before, last = said.splitlines() or [""]
+            whole = f"\nits last words:\n{said}" if before else ""
+            raise AgentError(f"the program {problem}" + (f": {last.strip()}{whole}" if last else ""))
+        return Stop.FINISHED
+
+    async def _run(self, place: Place, messages: Sequence[Message], address: SeatAddress) -> Finished | None:
+        """How the program ended; None where it was ended, after the episode."""
+        prompt = "\n\n".join(message.text for message in messages)
+        inside = await place.reach(address)
+        await place.write(self.recipe.home_files(inside, prompt, place.home), place.home)
+        await place.write(self.recipe.files, place.workdir)
+        command = self.recipe.words(inside, prompt, place.home)
+        environment = self.recipe.environment(inside, prompt, place.home)
+        return await self._watched(place, command, environment, address)
+
+    async def _watched(
+        self, place: Place, command: Sequence[str], environment: Mapping[str, str], address: SeatAddress
+    ) -> Finished | None:
+        finished: Finished | None = None
+        failure: Exception | None = None
+        async with anyio.create_task_group() as group:
+
+            async def end_with_episode() -> None:
+                await address.over()
+                await anyio.sleep(self.settings.grace_seconds)
+                group.cancel_scope.cancel()
+
+            group.start_soon(end_with_episode)
+            try:
+                finished = await place.run(command, environment, self.settings.timeout_seconds)
+            except Exception as error:
+                failure = error  # raised below, as the group would wrap it
+            group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        return finished
+
+
+def _problem(done: Finished) -> str | None:
+    """What is wrong with how a program ended."""
+    if done.timed_out:
+        return f"had not ended after {done.seconds:.0f} s"
+    if done.out_of_memory:
+        return "was killed for want of memory"
+    if done.exit_status:
+        how = f"exit status {done.exit_status}" if done.exit_status > 0 else f"signal {-done.exit_status}"
+        return f"ended with {how}"
+    return None
+
+
+def _shown(text: str, address: SeatAddress) -> str:
+    """A program's words as they may stand in a record: without what steers a terminal, and without the token."""
+    plain = "".join(sign if sign in "\n\t" or sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
+    return plain.replace(address.api_key, "[token]")

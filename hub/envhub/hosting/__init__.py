@@ -1,5 +1,0 @@
-"""Hosting an environment class inside this process: the contract without a wire."""
-
-from envhub.hosting.host import InProcessHost
-
-__all__ = ["InProcessHost"]

@@ -1,5 +1,0 @@
-"""A run in a notebook: tables, and pages that show it."""
-
-from envhub.notebook.run import Run, open_run
-
-__all__ = ["Run", "open_run"]

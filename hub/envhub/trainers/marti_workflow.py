@@ -1,5 +1,0 @@
-"""The file for MARTI's `workflow_func_path`: it defines `workflow`."""
-
-from envhub.trainers.marti import workflow
-
-__all__ = ["workflow"]

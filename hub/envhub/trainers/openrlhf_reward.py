@@ -1,5 +1,0 @@
-"""The file for OpenRLHF's `--reward.remote_url`: it defines `reward_func`."""
-
-from envhub.trainers.openrlhf import reward_func
-
-__all__ = ["reward_func"]

@@ -1,7 +1,0 @@
-"""verl-agent: its vectorised environment manager over real episodes of the hub, and step rows of recorded ones."""
-
-from envhub.trainers.verl_agent.manager import HubEnvironmentManager, make_envs
-from envhub.trainers.verl_agent.observation import observation, project
-from envhub.trainers.verl_agent.steps import step_rows
-
-__all__ = ["HubEnvironmentManager", "make_envs", "observation", "project", "step_rows"]

@@ -1,0 +1,125 @@
+"""Any environment in, any MCP-capable agent in the middle, any trainer out; every score can be defended.
+
+The names below are the public API. They load on first use, so that `import rollouthub` and `hub --help` stay light.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rollouthub.environment import Environment, EnvironmentConfig, SandboxedConfig
+    from rollouthub.errors import (
+        AgentError,
+        HubError,
+        ModelError,
+        SandboxError,
+        SupplyError,
+        TaskError,
+        ToolError,
+        UsageError,
+        VerifierError,
+    )
+    from rollouthub.limits import Deadlines, Limits
+    from rollouthub.messages import Media, Message, Text, ToolRequest
+    from rollouthub.notebook import open_run
+    from rollouthub.protocols import Agent, Episode, Model, ModelReply, ModelRequest, Sampling, Seat
+    from rollouthub.rollout import Outcome, Rollout, Stop, ToolCall, Turn
+    from rollouthub.sandbox import Build, Resources, Sandbox, SandboxProvider, SandboxSpec
+    from rollouthub.score import Component, ModelCall, Score
+    from rollouthub.segment import Segment, segments
+    from rollouthub.submission import Artifact, Submission
+    from rollouthub.supply import RolloutGroup, Supply, collect
+    from rollouthub.task import BadRow, Public, Secret, Task
+    from rollouthub.tools import tool
+
+_HOME = {
+    "environment": ("Environment", "EnvironmentConfig", "SandboxedConfig"),
+    "errors": (
+        "AgentError",
+        "HubError",
+        "ModelError",
+        "SandboxError",
+        "SupplyError",
+        "TaskError",
+        "ToolError",
+        "UsageError",
+        "VerifierError",
+    ),
+    "limits": ("Deadlines", "Limits"),
+    "messages": ("Media", "Message", "Text", "ToolRequest"),
+    "notebook": ("open_run",),
+    "protocols": ("Agent", "Episode", "Model", "ModelReply", "ModelRequest", "Sampling", "Seat"),
+    "rollout": ("Outcome", "Rollout", "Stop", "ToolCall", "Turn"),
+    "sandbox": ("Build", "Resources", "Sandbox", "SandboxProvider", "SandboxSpec"),
+    "score": ("Component", "ModelCall", "Score"),
+    "segment": ("Segment", "segments"),
+    "submission": ("Artifact", "Submission"),
+    "supply": ("RolloutGroup", "Supply", "collect"),
+    "task": ("BadRow", "Public", "Secret", "Task"),
+    "tools": ("tool",),
+}
+_MODULE = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "Agent",
+    "AgentError",
+    "Artifact",
+    "BadRow",
+    "Build",
+    "Component",
+    "Deadlines",
+    "Environment",
+    "EnvironmentConfig",
+    "Episode",
+    "HubError",
+    "Limits",
+    "Media",
+    "Message",
+    "Model",
+    "ModelCall",
+    "ModelError",
+    "ModelReply",
+    "ModelRequest",
+    "Outcome",
+    "Public",
+    "Resources",
+    "Rollout",
+    "RolloutGroup",
+    "Sampling",
+    "Sandbox",
+    "SandboxError",
+    "SandboxProvider",
+    "SandboxSpec",
+    "SandboxedConfig",
+    "Score",
+    "Seat",
+    "Secret",
+    "Segment",
+    "Stop",
+    "Submission",
+    "Supply",
+    "SupplyError",
+    "Task",
+    "TaskError",
+    "Text",
+    "ToolCall",
+    "ToolError",
+    "ToolRequest",
+    "Turn",
+    "UsageError",
+    "VerifierError",
+    "collect",
+    "open_run",
+    "segments",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULE:
+        return getattr(import_module(f"rollouthub.{_MODULE[name]}"), name)
+    raise AttributeError(f"module 'rollouthub' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

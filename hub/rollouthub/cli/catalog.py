@@ -1,0 +1,105 @@
+"""`hub list`: what can be run here."""
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rollouthub.installed import Installation
+
+
+def list_environments(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """List the environments and agents that are installed.
+
+    Exit codes: 0 all of them, 1 all but the installed ones that are damaged, which are named.
+    """
+    from rich.text import Text
+
+    from rollouthub.cli.console import remarks
+    from rollouthub.installed import installations
+    from rollouthub.plugins import AGENTS, plugins
+
+    environments = _registered()
+    readable, damaged = installations().readable()
+    installed = [_row(each) for each in readable]
+    agents = [{"name": name, "distribution": plugin.distribution} for name, plugin in plugins(AGENTS).items()]
+    if as_json:
+        said = {"environments": environments, "installed": installed, "agents": agents}
+        typer.echo(json.dumps({**said, "damaged": [str(each) for each in damaged]}))
+    else:
+        _show(environments, installed, [agent["name"] for agent in agents])
+    for each in damaged:
+        remarks().print(Text.assemble(("error: ", "bold red"), _printable(str(each))), soft_wrap=True)
+    if damaged:
+        raise typer.Exit(1)
+
+
+def _show(
+    environments: "Sequence[dict[str, str | None]]",
+    installed: "Sequence[dict[str, str | None]]",
+    agents: "Sequence[str]",
+) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from rollouthub.cli.console import results
+
+    console = results()
+    if installed:
+        table = Table("installed", "version", "from", "signed by", "what it is", box=None, pad_edge=False)
+        for row in installed:
+            signer = (row["key_id"] or "nobody")[:12]
+            cells = (row["name"], row["version"], row["source"] or "", signer, row["summary"])
+            # What publishers and registries wrote drives no terminal.
+            table.add_row(*(Text(_printable(str(cell))) for cell in cells))
+        console.print(table)
+        console.print()
+    table = Table("environment", "version", "from", "agent", "what it is", box=None, pad_edge=False)
+    for row in environments:
+        table.add_row(row["name"], row["version"], row["distribution"], row["agent"] or "", row["summary"])
+    console.print(table)
+    console.print(f"\nagents: {', '.join(agents)}; each environment's own plays unless -a names another")
+
+
+def _registered() -> list[dict[str, str | None]]:
+    """What ships with the hub, and what distributions in its own interpreter register."""
+    from rollouthub.errors import HubError
+    from rollouthub.plugins import ENVIRONMENTS, find_environment, plugins
+
+    environments: list[dict[str, str | None]] = []
+    for name, plugin in plugins(ENVIRONMENTS).items():
+        summary, version, agent = plugin.summary, plugin.version, None
+        if plugin.is_shipped:  # others' code is for a process of its own
+            try:
+                found = find_environment(name)
+                summary, version = found.summary, found.environment.version
+                agent = found.environment.default_agent
+            except HubError as error:
+                summary, version = f"cannot be loaded: {error}", ""
+        said = {"name": name, "version": version, "distribution": plugin.distribution, "agent": agent}
+        environments.append({**said, "summary": summary})
+    return environments
+
+
+def _row(installation: "Installation") -> dict[str, str | None]:
+    """One version of an environment that was installed from a bundle."""
+    locked = installation.locked
+    return {
+        "name": locked.name,
+        "version": locked.version,
+        "source": locked.source,
+        "key_id": locked.key_id,
+        "bundle": locked.bundle,
+        "dependencies": locked.dependencies_digest,
+        "python": locked.python,
+        "summary": installation.summary,
+    }
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)

@@ -1,0 +1,130 @@
+"""The tables of `hub compare`: verdicts, what they cost, and what broke; each fits 80 columns."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rollouthub.comparing.comparison import Comparison, Standing
+from rollouthub.statistics import Estimate
+
+BESIDE = 68
+"""Columns that the widest table needs beside the models' names; longer names get numbers, and a legend."""
+
+
+def print_comparison(console: Console, comparison: Comparison) -> None:
+    """Print everything."""
+    labels = [standing.label for standing in comparison.standings]
+    names = labels
+    if max(map(len, labels)) > console.width - BESIDE:
+        names = [str(number) for number in range(1, len(labels) + 1)]
+        for number, label in zip(names, labels, strict=True):
+            console.print(Text(f"{number}  {label}"))
+        console.print()
+    console.print(_verdicts(comparison, names))
+    console.print()
+    console.print(_costs(comparison, names))
+    if any(set(standing.outcomes) - {"scored"} for standing in comparison.standings):
+        console.print()
+        console.print(_endings(comparison, names))
+    console.print()
+    lines = [f"On {comparison.common:,} common tasks; differences are to the first, paired by task"]
+    if comparison.full_tasks is not None:
+        lines.append(f"Full: all {comparison.full_tasks:,} tasks, as often and with as many in flight as here")
+    lines += [f"{count:,} tasks of {label} are left out" for label, count in comparison.left_out.items()]
+    lines += list(comparison.remarks)
+    console.print(Text("\n".join(lines), style="dim"))
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("model", overflow="fold", no_wrap=True)
+    for title in columns:
+        table.add_column(title, justify="right", no_wrap=True)
+    return table
+
+
+def _verdicts(comparison: Comparison, names: Sequence[str]) -> Table:
+    table = _table("scored", "mean reward (95 %)", "pass rate", "difference (95 %)")
+    for name, standing in zip(names, comparison.standings, strict=True):
+        table.add_row(
+            Text(name),
+            f"{standing.scored:,}/{standing.rollouts:,}",
+            _estimate(standing.mean_reward),
+            "–" if standing.pass_rate is None else f"{standing.pass_rate:.1%}",
+            Text("") if standing.difference is None else _difference(standing.difference),
+        )
+    return table
+
+
+def _costs(comparison: Comparison, names: Sequence[str]) -> Table:
+    full = comparison.full_tasks
+    titles = ["prompt", "output", "p50", "p95", "$ each"]
+    if full is not None:
+        titles += ["$ full", "time full"]
+    table = _table(*titles)
+    for name, standing in zip(names, comparison.standings, strict=True):
+        cells = [
+            f"{standing.prompt_tokens:,.0f}",
+            f"{standing.output_tokens:,.0f}",
+            _seconds(standing.seconds_p50),
+            _seconds(standing.seconds_p95),
+            _dollars(standing.cost),
+        ]
+        if full is not None:
+            cells += [_dollars(standing.projected_cost), _seconds(standing.projected_seconds)]
+        table.add_row(Text(name), *cells)
+    return table
+
+
+def _endings(comparison: Comparison, names: Sequence[str]) -> Table:
+    kinds = sorted({kind for standing in comparison.standings for kind in standing.outcomes} - {"scored"})
+    table = _table(*(kind.replace("_", " ") + "s" * (kind != "cancelled") for kind in kinds))
+    for name, standing in zip(names, comparison.standings, strict=True):
+        table.add_row(Text(name), *(_count(standing, kind) for kind in kinds))
+    return table
+
+
+def _count(standing: Standing, kind: str) -> str:
+    count = standing.outcomes.get(kind, 0)
+    return f"{count:,} ({count / standing.rollouts:.0%})" if count else "–"
+
+
+def _estimate(estimate: Estimate | None) -> str:
+    if estimate is None or estimate.value is None:
+        return "–"
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.3f}"
+    return f"{estimate.value:.3f} ({_span(estimate.low, estimate.high)})"
+
+
+def _difference(estimate: Estimate) -> Text:
+    """Coloured where the interval leaves zero out."""
+    if estimate.value is None:
+        return Text("–")
+    if estimate.low is None or estimate.high is None:
+        return Text(f"{estimate.value:+.3f}")
+    style = "green" if estimate.low > 0 else "red" if estimate.high < 0 else ""
+    return Text(f"{estimate.value:+.3f} ({_span(estimate.low, estimate.high)})", style=style)
+
+
+def _span(low: float, high: float) -> str:
+    # A dash before a minus sign would not be read as one.
+    return f"{low:.3f}{'–' if low >= 0 and high >= 0 else ' to '}{high:.3f}"
+
+
+def _dollars(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.2f}" if value >= 1 else f"{value:.4g}"
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "–"
+    if value < 1:
+        return f"{value * 1e3:.1f} ms"
+    if value < 120:
+        return f"{value:.1f} s"
+    return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} h"

@@ -1,0 +1,168 @@
+"""What `hub doctor` looks at, and how it says what it found."""
+
+import json
+import os
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rollouthub.cli.console import results
+from rollouthub.cli.options import run_settings
+from rollouthub.errors import ConfigError
+from rollouthub.loop import run_async
+from rollouthub.observe.finding import Finding
+from rollouthub.observe.run_doctor.examine import LISTED, Examination
+from rollouthub.observe.run_doctor.symptom import Symptom
+
+_MARKS = {
+    "ok": ("ok     ", "green"),
+    "missing": ("missing", "yellow"),
+    "poor": ("poor   ", "yellow"),
+    "broken": ("broken ", "bold red"),
+}
+_WEIGHTS = {"problem": ("problem", "bold red"), "remark": ("remark ", "yellow"), "fact": ("fact   ", "dim")}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the doctor is to try; nothing means this machine."""
+
+    model: str | None
+    base_url: list[str] | None
+    lane: str | None
+    environments: list[str] | None
+    settings: list[str] | None
+    split: str | None
+    ray: str | None
+
+
+def examine_things(asked: Asked) -> list[Finding]:
+    """Look at what is asked for, else at this machine.
+
+    Raises:
+        UsageError: a name or a setting does not hold.
+    """
+    from rollouthub.observe.checkup.ray import ray_findings
+    from rollouthub.observe.doctor import examine
+
+    if asked.model is None and (asked.base_url or asked.lane):
+        raise ConfigError("--base-url and --lane are a model's; name it: hub doctor -m hosted_vllm/NAME")
+    if not asked.environments and (asked.settings or asked.split):
+        raise ConfigError("--set and --split are an environment's; name it: hub doctor -e ENV")
+    if not (asked.model or asked.environments or asked.ray):
+        return examine()
+    found: list[Finding] = []
+    if asked.model or asked.environments:
+        found += run_async(_tried, asked)
+    if asked.ray:
+        found += ray_findings(asked.ray)
+    return found
+
+
+async def _tried(asked: Asked) -> list[Finding]:
+    from rollouthub.engine.plan import policy_model
+    from rollouthub.engine.request import build_request
+    from rollouthub.models.credentials import load_credentials
+    from rollouthub.observe.checkup.model import model_findings
+    from rollouthub.observe.checkup.tasks import task_findings
+
+    given = run_settings(
+        environments=asked.environments or [],
+        model=asked.model,
+        base_url=asked.base_url,
+        lane=asked.lane,
+        set=asked.settings,
+        split=asked.split,
+    )
+    request = build_request(given, "command line")
+    credentials = load_credentials(os.environ, Path.cwd())
+    found: list[Finding] = []
+    config = policy_model(request)
+    looks: list[AsyncIterator[Finding]] = []
+    if config is not None:
+        looks.append(model_findings(config, credentials))
+    if request.environments:
+        looks.append(task_findings(request.model_copy(update={"base_url": (), "lane": None}), credentials))
+    for look in looks:
+        found += [finding async for finding in look]
+    return found
+
+
+def print_findings(findings: Sequence[Finding], as_json: bool) -> None:
+    """A line for each, with what to do below it."""
+    if as_json:
+        typer.echo(json.dumps([finding.as_json() for finding in findings]))
+        return
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in findings:
+        mark, style = _MARKS[finding.state]
+        says = Text(finding.says)
+        if finding.mend and finding.state != "ok":
+            says.append(f"\n→ {finding.mend}", style="dim")
+        table.add_row(Text(mark, style=style), Text(finding.name, style="bold"), says)
+    results().print(table)
+
+
+def print_examination(console: Console, examination: Examination) -> None:
+    """What ails a run, the gravest first; then the rollouts that stand out."""
+    console.print(
+        Text.assemble(
+            (str(examination.directory), "bold"), f": {examination.scored:,} of {examination.rollouts:,} scored"
+        )
+    )
+    console.print()
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for symptom in examination.symptoms:
+        mark, style = _WEIGHTS[symptom.weight]
+        table.add_row(Text(mark, style=style), _told(symptom))
+    if not examination.symptoms:
+        table.add_row(Text("ok", style="green"), "nothing strange was found")
+    console.print(table)
+    if examination.outliers:
+        console.print()
+        console.print(_outliers(examination, console.width))
+        left = len(examination.outliers) - LISTED
+        if left > 0:
+            console.print(f"… and {left:,} more (--json lists all)", style="dim", highlight=False)
+
+
+def _told(symptom: Symptom) -> Text:
+    text = Text.assemble((symptom.name, "bold"), f": {_plain(symptom.says)}")
+    if symptom.cause:
+        text.append(f"\ncause: {symptom.cause}")
+    if symptom.mend:
+        text.append(f"\n→ {symptom.mend}", style="dim")
+    if symptom.examples:
+        text.append(f"\nrollouts: {' '.join(symptom.examples)}", style="dim")
+    return text
+
+
+def _plain(words: str) -> str:
+    """Words that others may have chosen, in a line that drives no terminal."""
+    return " ".join("".join(character if character.isprintable() else " " for character in words).split())
+
+
+def _outliers(examination: Examination, width: int) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("outlier", no_wrap=True)
+    if width >= 100:
+        table.add_column("task", overflow="fold")
+    table.add_column("reward", justify="right", no_wrap=True)
+    table.add_column("far off by", justify="right", no_wrap=True)
+    table.add_column("in", overflow="fold")
+    for outlier in examination.outliers[:LISTED]:
+        attempt = outlier.attempt
+        cells = [attempt.rollout_id, *([Text(attempt.task_id)] if width >= 100 else [])]
+        reward = "–" if attempt.reward is None else f"{attempt.reward:.3f}"
+        table.add_row(*cells, reward, f"{outlier.score:.0f} σ", "; ".join(outlier.why))
+    return table

@@ -1,0 +1,39 @@
+"""Keeping the keys that `hub` was started with from other programs of the same user, as far as the system can."""
+
+import os
+import sys
+from pathlib import Path
+
+from rollouthub.secret_variables import strangers_environment
+
+_PR_SET_DUMPABLE = 4
+
+
+def hide_secrets() -> None:
+    """Let no other program read this process's memory, and none what its variables told when it was started.
+
+    The first ends with root, to whom the second still holds: /proc/PID/environ shows the bytes that the process was
+    started with, and these are overwritten. `os.environ` and what is started with it have the variables as before.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:  # no /proc, so nobody reads in it
+        return
+    start, end = int(fields[47]), int(fields[48])  # env_start and env_end of proc(5)
+    entries = list[tuple[int, bytes, bytes]]()
+    offset = start
+    for entry in ctypes.string_at(start, end - start).split(b"\0"):
+        name, _, value = entry.partition(b"=")
+        entries.append((offset + len(name) + 1, name, value))
+        offset += len(entry) + 1
+    shown = strangers_environment({os.fsdecode(name): os.fsdecode(value) for _, name, value in entries})
+    for at, name, value in entries:
+        if value and os.fsdecode(name) not in shown:
+            if name in os.environb:
+                os.environb[name] = os.environb[name]  # the C library's copy is elsewhere from now on
+            ctypes.memset(at, 0, len(value))

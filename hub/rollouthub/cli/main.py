@@ -1,0 +1,169 @@
+"""`hub`: the command line's front door. Commands import what they need when they run, so that `--help` is instant."""
+
+import errno
+import os
+import sys
+from importlib.metadata import entry_points
+from typing import Annotated
+
+import typer
+
+from rollouthub.cli import (
+    bench,
+    catalog,
+    compare,
+    connect,
+    doctor,
+    estimate,
+    export,
+    importing,
+    live_control,
+    mock_server,
+    model,
+    play,
+    reporting,
+    reward_server,
+    run,
+    runs,
+    score,
+    serve,
+)
+from rollouthub.cli.hiding import hide_secrets
+from rollouthub.cli.logs import log_to_terminal
+from rollouthub.cli.slips import PatientGroup
+from rollouthub.errors import HubError, UsageError
+
+app = typer.Typer(
+    name="hub",
+    cls=PatientGroup,
+    help="Play LLM-agent environments through MCP tools, verify them out of the agent's reach, keep scored rollouts.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command("run", no_args_is_help=False)(run.run)
+app.command("estimate", no_args_is_help=False)(estimate.estimate)
+app.command("play")(play.play)
+app.command("connect")(connect.connect)
+app.command("serve", no_args_is_help=False)(serve.serve)
+app.command("runs")(runs.runs)
+app.command("show")(runs.show)
+app.command("score")(score.score)
+app.command("export")(export.export)
+app.command("compare")(compare.compare)
+app.command("report")(reporting.report)
+app.command("list")(catalog.list_environments)
+app.command("bench")(bench.bench)
+app.command("doctor")(doctor.doctor)
+app.command("mock-server")(mock_server.mock_server)
+app.command("reward-server")(reward_server.reward_server)
+app.add_typer(importing.imports, name="import")
+app.add_typer(live_control.live, name="live")
+app.add_typer(model.model, name="model")
+_ALIASES = {"remove": "uninstall"}
+"""What other installers call a command; without it, `uninstall` would be answered with `Did you mean 'install'?`."""
+for _entry in entry_points(group="rollouthub.commands"):
+    if _entry.dist is not None and _entry.dist.name == "rollouthub":  # the sibling packages' own, and nobody else's
+        _command = _entry.load()
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_entry.name)
+        else:
+            app.command(_entry.name)(_command)
+            if _entry.name in _ALIASES:
+                app.command(_ALIASES[_entry.name], hidden=True)(_command)
+
+
+def _version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        typer.echo(f"hub {version('rollouthub')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+    verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Log more; twice for everything.")] = 0,
+) -> None:
+    """Options every command shares."""
+    log_to_terminal(verbose)
+
+
+def main() -> None:
+    """Run the command line: 0 all scored, 1 some unscored or a fault, 2 usage, 130 interrupted."""
+    _open_standard_files()
+    hide_secrets()
+    try:
+        try:
+            app()
+        except SystemExit as leaving:
+            _leave_threads_behind(leaving.code)
+            raise
+        finally:
+            sys.stdout.flush()
+    except HubError as error:
+        _complain(str(error))
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except ModuleNotFoundError as error:
+        from rollouthub.cli.extras import extra_with
+
+        extra = extra_with(error.name or "")
+        if extra is None:
+            raise
+        _complain(f"this command needs {error.name}, which is not installed; run `pip install 'rollouthub[{extra}]'`")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader (head, less) has gone; there is nobody left to tell.
+        _drop_output()
+        sys.exit(1)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            name = str(error.filename)
+            _complain(f"no file can be named {name[:60]!a}…: {len(name)} characters are too many; check what was given")
+            sys.exit(2)
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _drop_output()
+        _complain("the output could not be written: the disk it goes to is full; what was collected is kept")
+        sys.exit(1)
+
+
+def _leave_threads_behind(code: object) -> None:
+    """Go at once where an environment's code, given up on, still runs in a thread: nothing can end that one."""
+    blocking = sys.modules.get("rollouthub.blocking")  # loaded where there was an environment
+    if blocking is not None and blocking.threads_left():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+
+
+def _open_standard_files() -> None:
+    """Give a process started without stdout or the like an empty one, whose number no socket may take."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def _drop_output() -> None:
+    """Let what is left in stdout's buffer go nowhere, so that leaving does not fail over it again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _complain(text: str) -> None:
+    from rich.text import Text
+
+    from rollouthub.cli.console import PlainConsole
+
+    PlainConsole(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), text))

@@ -1,0 +1,255 @@
+"""What the `hub model` commands do."""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+from rich.table import Table
+from rich.text import Text
+
+from rollouthub.cli.console import remarks, results
+from rollouthub.cluster.models.command import TOOLS, check_arguments
+from rollouthub.cluster.models.fleet import Fleet, RunningModel, find_source, is_lost, usual_name
+from rollouthub.cluster.models.head import find_head
+from rollouthub.cluster.models.spec import (
+    HUB_TOKENS,
+    KEY_VARIABLE,
+    SERVER_KEY_VARIABLE,
+    ModelSpec,
+    Patience,
+    Secrets,
+    passed_on,
+)
+from rollouthub.errors import HubError, UnknownNameError, UsageError, first_error
+from rollouthub.models.address import is_loopback
+from rollouthub.models.credentials import Credentials, load_credentials
+from rollouthub.models.naming import WIRE
+from rollouthub.models.registered import (
+    PROVIDER,
+    SILENT_SECONDS,
+    Registration,
+    ServerRow,
+    registrations,
+    registry_folder,
+)
+
+INTERRUPTED = 130
+_WATCH_SECONDS = 1.0
+_STYLES = {"healthy": "green", "failed": "bold red", "unhealthy": "yellow", "restarting": "yellow"}
+NOTHING = "No model is up. Bring one up (hub model up MODEL)."
+
+
+async def bring_up(
+    source: str,
+    name: str | None,
+    settings: Mapping[str, Any],
+    start_seconds: float,
+    address: str | None,
+    is_foreground: bool,
+    as_json: bool,
+) -> int:
+    """Bring a model up; the exit code."""
+    credentials = load_credentials(os.environ, Path.cwd())
+    folder = registry_folder(os.environ.get)
+    check_arguments(settings["arguments"])
+    spec = ModelSpec(
+        name=name or usual_name(source),
+        source=find_source(source),
+        variables=passed_on(os.environ),
+        directory=str(Path.cwd()),
+        folder=str(folder),
+        cluster="",
+        patience=Patience(start=start_seconds),
+        **settings,
+    )
+    if "#" in spec.name or not spec.name.strip("./"):
+        raise UsageError(f"{spec.name!r} is no name to serve a model under; give --name one without #")
+    secrets = _secrets(credentials)
+    fleet = Fleet(folder, _note)
+    work = _Bringing(fleet, spec, secrets, address, is_foreground, as_json)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(work.end_on_signal, tasks.cancel_scope)
+            await work.run()
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+    return INTERRUPTED if work.was_interrupted and not work.is_up else 0
+
+
+class _Bringing:
+    """One `hub model up`."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        spec: ModelSpec,
+        secrets: Secrets,
+        address: str | None,
+        is_foreground: bool,
+        as_json: bool,
+    ) -> None:
+        self._fleet, self._spec, self._secrets, self._address = fleet, spec, secrets, address
+        self._is_foreground, self._as_json = is_foreground, as_json
+        self._told: dict[int, tuple[str, int]] = {}
+        self.is_up = self.was_interrupted = False
+
+    async def end_on_signal(self, everything: anyio.CancelScope) -> None:
+        """Ctrl-C and SIGTERM end what is under way; a model that is up in the background stays."""
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for _ in signals:
+                self.was_interrupted = True
+                everything.cancel()
+
+    async def run(self) -> None:
+        """Until the model is up, or with --foreground until the end."""
+        started = time.monotonic()
+        async with self._fleet.up(self._spec, self._secrets, self._address, self._tell) as model:
+            self.is_up = True
+            found = await model.look()
+            _note(f"{found.model} is up after {time.monotonic() - started:.0f} s")
+            if self._as_json:
+                _print_json(_shown(found, is_lost=False))
+            else:
+                self._explain(found)
+            if self._is_foreground:
+                try:
+                    await self._watch(model)
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await model.end()
+
+    async def _watch(self, model: RunningModel) -> None:
+        """Say what happens to the servers, until all have failed."""
+        while True:
+            found = await model.look()
+            self._tell(found)
+            if all(server.state == "failed" for server in found.servers):
+                raise HubError(f"every server of {found.model!r} has died too often; see what it wrote above")
+            await anyio.sleep(_WATCH_SECONDS)
+
+    def _tell(self, found: Registration) -> None:
+        """A line for every change of a server."""
+        for server in found.servers:
+            if self._told.get(server.number) == (now := (server.state, server.restarts)):
+                continue
+            self._told[server.number] = now
+            where = f" at {server.base_url}" if server.base_url and server.state == "healthy" else ""
+            log = f" (log: {server.log})" if server.state == "starting" and server.log else ""
+            _note(f"replica {server.number}: {server.state}{where}{log}")
+            if server.problem and server.state in ("restarting", "failed") and self.is_up:
+                _note(server.problem)
+
+    def _explain(self, found: Registration) -> None:
+        console = results()
+        console.print(f"Play with it:  hub run ENV -m {PROVIDER}/{found.model}", markup=False)
+        console.print(f"Look at it:    hub model ls    end it: hub model down {found.model}", markup=False)
+        if TOOLS not in self._spec.arguments and TOOLS.replace("-", "_") not in self._spec.arguments:
+            _note(f"it refuses requests with tools: for those, add  -- {TOOLS} --tool-call-parser PARSER")
+        if not found.needs_key and not all(map(is_loopback, found.urls)):
+            _note(f"anyone who reaches its servers may use them: set {KEY_VARIABLE} before `hub model up`")
+        taken = [variable for variable in WIRE[PROVIDER].base_urls if os.environ.get(variable)]
+        if taken:
+            _note(f"{taken[0]} is set and names another server: `hub run` goes there while it is")
+
+
+def show_models(as_json: bool) -> None:
+    """The models that are up."""
+    folder = registry_folder(os.environ.get)
+    found = registrations(folder)
+    head = find_head(folder)
+    shown = [(each, is_lost(each, head) or each.silent_seconds > SILENT_SECONDS) for each in found]
+    if as_json:
+        _print_json([_shown(each, is_lost=lost) for each, lost in shown])
+        return
+    console = results()
+    if not found:
+        console.print(NOTHING)
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("model", "replica", "state", "for", "restarts", "running", "waiting", "tokens/s", "server"):
+        table.add_column(column)
+    for each, lost in shown:
+        for server in each.servers:
+            table.add_row(*_cells(each, server, lost))
+    console.print(table)
+    for each, lost in shown:
+        if lost:
+            _note(
+                f"{each.model}: its keeper has not been heard of for {each.silent_seconds:.0f} s; clear it with "
+                f"`hub model down {each.model}`"
+            )
+        for server in each.servers:
+            if server.problem and server.state != "healthy":
+                said = server.problem if server.state == "failed" else server.problem.partition("; its last words")[0]
+                _note(f"{each.model} replica {server.number}: {said} (log: {server.log})")
+
+
+async def take_down(names: tuple[str, ...], every: bool) -> None:
+    """Take models down.
+
+    Raises:
+        UsageError: none is named, or one is not up.
+    """
+    folder = registry_folder(os.environ.get)
+    known = {each.model: each for each in registrations(folder)}
+    if every == bool(names):
+        raise UsageError("name the models to take down (`hub model ls` shows them), or say --all")
+    for name in names:
+        if name not in known:
+            raise UnknownNameError("model that is up", name, known, "Look with `hub model ls`.")
+    fleet = Fleet(folder, _note)
+    for name in dict.fromkeys(names or known):
+        await fleet.down(known[name])
+        results().print(f"{name} is down", markup=False)
+    if every and folder.is_dir():
+        await fleet.end_head()
+
+
+def _secrets(credentials: Credentials) -> Secrets:
+    key = credentials.key(KEY_VARIABLE)
+    values = {} if key is None else {SERVER_KEY_VARIABLE: key}
+    for variable in HUB_TOKENS:
+        if token := credentials.key(variable):
+            values[variable] = token
+    return Secrets(values)
+
+
+def _cells(registration: Registration, server: ServerRow, lost: bool) -> tuple[str | Text, ...]:
+    state: str | Literal["lost"] = "lost" if lost else server.state
+    rate = "" if server.tokens_per_second is None else f"{server.tokens_per_second:,.0f}"
+    return (
+        registration.model,
+        str(server.number),
+        Text(state, style=_STYLES.get(state, "bold red" if lost else "")),
+        _age(time.time() - server.since) if server.since else "",
+        str(server.restarts),
+        "" if server.running is None else str(server.running),
+        "" if server.waiting is None else str(server.waiting),
+        rate,
+        server.base_url or "",
+    )
+
+
+def _age(seconds: float) -> str:
+    minutes, rest = divmod(int(max(seconds, 0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
+
+
+def _shown(registration: Registration, *, is_lost: bool) -> dict[str, Any]:
+    return {**registration.model_dump(mode="json"), "is_lost": is_lost}
+
+
+def _note(text: str) -> None:
+    remarks().print(Text(text, style="dim"), soft_wrap=True)
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value) + os.linesep)

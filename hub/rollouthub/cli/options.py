@@ -1,0 +1,329 @@
+"""Options that several commands take and mean the same by, and what becomes of their values."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from rollouthub.errors import ConfigError
+from rollouthub.task_names import read_names
+
+EnvironmentArguments = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="ENV",
+        help="Environments by name (`hub list`), a file of your own (./dice.py), or a server (http://HOST:PORT).",
+    ),
+]
+QuietOption = Annotated[
+    bool,
+    typer.Option(
+        "-q",
+        "--quiet",
+        help="Print nothing but warnings and errors, on stderr; with --json also its object.",
+        rich_help_panel="Output",
+    ),
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option("-m", "--model", help="Who generates, in litellm's words: hosted_vllm/NAME, gpt-4o, mock/solver …"),
+]
+BaseUrlOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="The model server's address; repeat it for replicas. Else HOSTED_VLLM_API_BASE or OPENAI_BASE_URL."
+    ),
+]
+RoleOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="ROLE=MODEL", help="A model that the environment asks itself: judge=gpt-4o."),
+]
+TaskOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--task",
+        metavar="ID|PATTERN|@FILE",
+        help="Only this task, those a pattern (*, ?) matches, or those a file names; repeatable.",
+        rich_help_panel="Tasks",
+    ),
+]
+ShuffleOption = Annotated[
+    bool,
+    typer.Option("--shuffle", help="Play tasks in an order by chance, by --seed.", rich_help_panel="Tasks"),
+]
+SkipOption = Annotated[
+    int | None,
+    typer.Option("--skip", min=0, help="Leave out the first N tasks of each environment.", rich_help_panel="Tasks"),
+]
+SampleOption = Annotated[
+    int | None,
+    typer.Option(
+        "--sample", min=1, help="Draw N tasks of each environment by chance, by --seed.", rich_help_panel="Tasks"
+    ),
+]
+LimitOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Only the first N tasks of each environment; of those chosen.", rich_help_panel="Tasks"),
+]
+SeedOption = Annotated[int | None, typer.Option(help="Seeds tasks and episodes, and the model's sampling.")]
+BuildNetworkOption = Annotated[
+    str | None,
+    typer.Option(
+        "--build-network",
+        metavar="none|bridge",
+        help="What image builds reach: bridge by default, none for what was installed.",
+        rich_help_panel="Robustness",
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="An environment's setting; ENV.KEY for one of several."),
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(help="A TOML file (or a run's resolved.json) with these options; what is given here wins."),
+]
+ResumeOption = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Go on with the run in -o: what is done stays, faults are tried again.",
+        rich_help_panel="Output",
+    ),
+]
+LaneOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="direct|litellm|tokens",
+        help="How model calls travel; chosen by the model's name by default.",
+        rich_help_panel="Models",
+    ),
+]
+FallbackOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MODEL", help="Ask this model when the first fails for good; repeatable.", rich_help_panel="Models"
+    ),
+]
+RequestsPerMinuteOption = Annotated[
+    int | None,
+    typer.Option("--rpm", min=1, help="Most model calls begun in any 60 seconds.", rich_help_panel="Models"),
+]
+TokensPerMinuteOption = Annotated[
+    int | None, typer.Option("--tpm", min=1, help="Most tokens in any 60 seconds.", rich_help_panel="Models")
+]
+BudgetOption = Annotated[
+    float | None, typer.Option(min=0.0, help="US dollars the run's model may cost.", rich_help_panel="Models")
+]
+PricePromptOption = Annotated[
+    float | None,
+    typer.Option(min=0.0, help="US dollars per million prompt tokens; litellm's list else.", rich_help_panel="Models"),
+]
+PriceOutputOption = Annotated[
+    float | None,
+    typer.Option(min=0.0, help="US dollars per million output tokens; litellm's list else.", rich_help_panel="Models"),
+]
+TemperatureOption = Annotated[float | None, typer.Option(help="Sampling temperature.", rich_help_panel="Sampling")]
+TopPOption = Annotated[float | None, typer.Option(help="Nucleus sampling.", rich_help_panel="Sampling")]
+MaxTokensOption = Annotated[
+    int | None, typer.Option(min=1, help="Output tokens of one response.", rich_help_panel="Sampling")
+]
+MaxTurnsOption = Annotated[
+    int | None, typer.Option(min=1, help="Limit: responses in an episode.", rich_help_panel="Limits")
+]
+MaxTotalTokensOption = Annotated[
+    int | None, typer.Option(min=1, help="Limit: output tokens of an episode.", rich_help_panel="Limits")
+]
+MaxSecondsOption = Annotated[
+    float | None, typer.Option(min=0.001, help="Limit: wall time of the agent.", rich_help_panel="Limits")
+]
+MaxCostOption = Annotated[
+    float | None, typer.Option(min=0.0, help="Limit: US dollars of an episode.", rich_help_panel="Limits")
+]
+RunCostOption = Annotated[
+    float | None,
+    typer.Option(min=0.0, help="Ends the run: US dollars of all its models, judges too.", rich_help_panel="Limits"),
+]
+RunTokensOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Ends the run: prompt and output tokens of all calls.", rich_help_panel="Limits"),
+]
+RunSecondsOption = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Ends the run: so long after it began; 90s, 15m, 2h.", rich_help_panel="Limits"),
+]
+AtLimitOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="finish|cancel",
+        help="Where the run ends so, let episodes in flight finish (the default), or cut them short.",
+        rich_help_panel="Limits",
+    ),
+]
+InProcessOption = Annotated[
+    bool,
+    typer.Option(
+        "--in-process",
+        help="Host an installed third-party environment in this process.",
+        rich_help_panel="Robustness",
+    ),
+]
+ServedOption = Annotated[
+    bool,
+    typer.Option(
+        "--served",
+        help="Give every environment a process of its own, and play over MCP.",
+        rich_help_panel="Robustness",
+    ),
+]
+ServersOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=64,
+        help="Processes of each served environment; an episode goes to the least busy.",
+        rich_help_panel="Robustness",
+    ),
+]
+PoolOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="local|ray",
+        help="Where episodes are played: in this process (the default), or by workers on a Ray cluster.",
+        rich_help_panel="Pool",
+    ),
+]
+WorkersOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|auto",
+        help="Of the Ray pool: processes that play; one a core by default, auto follows the work there is.",
+        rich_help_panel="Pool",
+    ),
+]
+RayAddressOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="A Ray cluster that runs (auto, HOST:PORT, ray://HOST:PORT); else one is started here.",
+        rich_help_panel="Pool",
+    ),
+]
+TrackOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="Where curves are drawn: tensorboard (the default, in RUN/tensorboard), wandb, mlflow; repeatable.",
+        rich_help_panel="Output",
+    ),
+]
+NoTrackOption = Annotated[bool, typer.Option("--no-track", help="Draw no curves.", rich_help_panel="Output")]
+MetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[HOST:]PORT",
+        help="Where Prometheus finds metrics meanwhile; on this machine alone without HOST, 0 picks a free port.",
+        rich_help_panel="Output",
+    ),
+]
+TracesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="An OTLP collector that takes traces, such as http://127.0.0.1:4318.",
+        rich_help_panel="Output",
+    ),
+]
+
+
+def run_settings(**given: Any) -> dict[str, Any]:
+    """Options as settings of a `RunRequest`: pairs taken apart, and what was not given left out.
+
+    Raises:
+        ConfigError: a pair is none.
+    """
+    given["roles"] = roles_of(given.get("roles") or [])
+    given["tasks"] = read_names(given.get("tasks") or [], Path.cwd(), "--task")
+    for name, option in (("set", "--set"), ("agent_set", "--agent-set")):
+        given[name] = assignments(given.get(name) or [], option) or None
+    if (network := given.pop("build_network", None)) is not None:
+        given["set"] = {**(given["set"] or {}), "build_network": build_network(network)}
+    # Zero is given, an unset flag and an empty list are not.
+    return {name: value for name, value in given.items() if value is not None and value is not False and value != []}
+
+
+def build_network(given: str) -> Literal["none", "bridge"]:
+    """What `--build-network` says.
+
+    Raises:
+        ConfigError: it is no network.
+    """
+    if given == "none" or given == "bridge":
+        return given
+    raise ConfigError(f"--build-network {given!r} is no network of a build; say none or bridge")
+
+
+def roles_of(pairs: list[str]) -> dict[str, Any] | None:
+    """`ROLE=MODEL` pairs as settings.
+
+    Raises:
+        ConfigError: one is none.
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, model = pair.partition("=")
+        if not equals or not name or not model:
+            raise ConfigError(f"--role {pair!r} is not ROLE=MODEL, for example --role judge=mock/say?text=yes")
+        found[name] = model
+    return found or None
+
+
+def trackers_of(names: list[str] | None, is_off: bool) -> list[str] | tuple[()] | None:
+    """Trackers as a setting; None leaves them as they are.
+
+    Raises:
+        ConfigError: there are to be some and none.
+    """
+    if names and is_off:
+        raise ConfigError(f"--track {names[0]} and --no-track contradict each other; give one of them")
+    return () if is_off else names or None
+
+
+def workers_of(given: str | None) -> int | str | None:
+    """A count of workers, or `auto`.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if given is None or given == "auto":
+        return given
+    if not given.isdecimal() or not int(given):
+        raise ConfigError(f"--workers {given!r} is neither a number above 0 nor auto")
+    return int(given)
+
+
+def some(**values: Any) -> dict[str, Any] | None:
+    """What was given of these; None where nothing was."""
+    return {key: value for key, value in values.items() if value is not None} or None
+
+
+def assignments(pairs: list[str], option: str) -> dict[str, Any]:
+    """`key=value` pairs; a value that is a JSON array, object, string or null is read as that, all else as text.
+
+    Raises:
+        ConfigError: a pair without `=`, or broken JSON.
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"{option} {pair!r} is not KEY=VALUE")
+        if value == "null" or value[:1] in ("[", "{", '"'):
+            try:
+                found[key] = json.loads(value)
+            except ValueError as error:
+                raise ConfigError(f"{option} {key}: {value!r} looks like JSON, but {error}") from None
+        else:
+            found[key] = value
+    return found

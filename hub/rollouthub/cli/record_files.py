@@ -1,0 +1,76 @@
+"""What `hub export` does with a run's records: whole ones as lines of JSON, their columns as Parquet or as cells."""
+
+import io
+import sys
+from pathlib import Path
+
+import typer
+
+from rollouthub.errors import ConfigError
+from rollouthub.live.plain import plain, plain_json
+from rollouthub.store import RunReader, export_jsonl, open_run
+from rollouthub.store.columns import Table
+from rollouthub.store.endings import FileFormat, file_format
+from rollouthub.store.files import check_output
+
+FORMATS: tuple[FileFormat, ...] = ("jsonl", "parquet", "csv")
+
+
+def record_format(output: Path | None, asked: str | None) -> FileFormat:
+    """What records are written as: what was asked for, else what the file's name says, else lines of JSON.
+
+    Raises:
+        UsageError: the file cannot be written, or its name says another format.
+    """
+    if output is not None:
+        check_output(output)
+    form = file_format(output, FORMATS, asked)
+    if output is None and form == "parquet":
+        raise ConfigError("Parquet goes to a file: name it with -o, for example -o rollouts.parquet")
+    return form
+
+
+def export_records(
+    run: Path, form: FileFormat, output: Path | None, table: Table, *, effective: bool, tokens: bool
+) -> None:
+    """Write a run's records, and say how many.
+
+    Raises:
+        ConfigError: pyarrow is not installed.
+        StoreError: the run could not be read, or the file not be written.
+    """
+    with open_run(run) as reader:
+        count = _written(reader, form, output, table, effective, tokens)
+    if output is not None:
+        typer.echo(f"{count} {table} written to {output}", err=True)
+
+
+def _written(
+    reader: RunReader, form: FileFormat, output: Path | None, table: Table, effective: bool, tokens: bool
+) -> int:
+    target = _Shown(form) if output is None else output
+    match form:
+        case "parquet":
+            from rollouthub.store.parquet import export_parquet
+
+            assert output is not None
+            return export_parquet(reader, output, table, effective=effective)
+        case "csv":
+            from rollouthub.store.spreadsheet import export_csv
+
+            return export_csv(reader, target, effective=effective)
+        case "jsonl":
+            return export_jsonl(reader, target, effective=effective, with_tokens=tokens)
+
+
+class _Shown(io.StringIO):
+    """stdout, on which no record drives a terminal: JSON says the same in escapes; cells are as they are but there."""
+
+    def __init__(self, form: FileFormat) -> None:
+        super().__init__()
+        self._form = form
+
+    def write(self, text: str) -> int:
+        if self._form == "jsonl":
+            return sys.stdout.write(plain_json(text))
+        return sys.stdout.write(plain(text, len(text)) if sys.stdout.isatty() else text)

@@ -1,0 +1,193 @@
+"""The final tables of a run on the terminal."""
+
+import time
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rollouthub.cli.console import warn
+from rollouthub.engine.summary import RunSummary
+from rollouthub.rollout import Outcome
+from rollouthub.statistics import Estimate, GroupSummary
+
+EXAMPLE_LENGTH = 300
+SAME = 1e-9
+UNEVEN = "tasks have unlike numbers of samples: avg@k weighs tasks alike, the mean reward weighs samples"
+
+
+def print_summary(console: Console, summary: RunSummary, *, is_served: bool = False) -> None:
+    """Print everything a run came to; `is_served` says that `hub serve` made it."""
+    console.print(_environments(summary))
+    if len(summary.tables.overall.at_k) > 1:
+        console.print()
+        console.print(_at_k(summary.tables.overall))
+        if is_uneven_group(summary.tables.overall):
+            console.print(Text(UNEVEN, style="dim"))
+    if summary.stages:
+        console.print()
+        console.print(_stages(summary))
+    problems = _problems(summary)
+    if problems:
+        console.print()
+        console.print(problems)
+        for fault, message in sorted(summary.fault_examples.items()):
+            console.print(Text(f"{fault}, for example: {one_line(message)}", style="dim"))
+    if not summary.seconds:  # whoever plays it has just said so
+        _print_resumptions(console, summary)
+    console.print()
+    console.print(_closing(summary, is_served))
+
+
+def warn_of_unscored(summary: RunSummary) -> None:
+    """Say how many have no score, and why, where nothing else is printed."""
+    unscored = summary.rollouts - summary.scored
+    if not unscored:
+        return
+    warn(f"{unscored:,} of {summary.rollouts:,} rollouts have no score; hub show {summary.directory}")
+    for fault, message in sorted(summary.fault_examples.items()):
+        warn(f"{fault}, for example: {one_line(message)}")
+
+
+def _print_resumptions(console: Console, summary: RunSummary) -> None:
+    """When the run was taken up again, where, and what was set otherwise from then on."""
+    if summary.resumptions:
+        console.print()
+    for resumption in summary.resumptions:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(resumption.at))
+        console.print(Text(f"resumed {when} on {resumption.host}, hub {resumption.hub_version}", style="dim"))
+        for change in resumption.changes:
+            console.print(Text(f"  {one_line(change)}"))
+
+
+def _environments(summary: RunSummary) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("environment")
+    for title in ("tasks", "scored", "mean reward (95 %)", "pass rate (95 %)"):
+        table.add_column(title, justify="right", no_wrap=True)
+    rows = dict(summary.tables.environments)
+    if len(rows) > 1:
+        rows["all"] = summary.tables.overall
+    for name, group in rows.items():
+        first = group.at_k[0] if group.at_k else None
+        table.add_row(
+            name,
+            str(group.tasks),
+            f"{group.scored}/{group.planned}",
+            f"{_number(group.mean_reward)} {_interval(first.avg_at_k if first else None)}",
+            f"{_share(group.pass_rate)} {_interval(first.pass_at_k if first else None, as_share=True)}",
+        )
+    return table
+
+
+def _at_k(group: GroupSummary) -> Table:
+    """By k. avg@k is the mean reward in every row, and left out, unless tasks differ in how many samples they have."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    is_uneven = is_uneven_group(group)
+    for title in ("k", "pass@k (95 %)", *(("avg@k (95 %)",) if is_uneven else ()), "tasks"):
+        table.add_column(title, justify="right")
+    for at in group.at_k:
+        average = (f"{_number(at.avg_at_k.value)} {_interval(at.avg_at_k)}",) if is_uneven else ()
+        table.add_row(
+            str(at.k),
+            f"{_share(at.pass_at_k.value if at.pass_at_k else None)} {_interval(at.pass_at_k, as_share=True)}",
+            *average,
+            str(at.avg_at_k.tasks),
+        )
+    return table
+
+
+def is_uneven_group(group: GroupSummary) -> bool:
+    """Whether avg@k says another thing than the mean reward: tasks differ in how many samples they have."""
+    mean = group.mean_reward
+    if mean is None:
+        return False
+    averages = [at.avg_at_k.value for at in group.at_k if at.avg_at_k.value is not None]
+    return any(abs(average - mean) > SAME for average in averages)
+
+
+def _stages(summary: RunSummary) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("stage")
+    for title in ("p50", "p95", "p99"):
+        table.add_column(title, justify="right")
+    for stage, values in summary.stages.items():
+        if not any(values):
+            continue
+        table.add_row(stage, *(_seconds(value) for value in values))
+    return table
+
+
+def _problems(summary: RunSummary) -> Table | None:
+    """What was not scored, by class; and what broke attempts that were tried again."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("not scored")
+    table.add_column("kind")
+    table.add_column("rollouts", justify="right")
+    for outcome in Outcome:
+        count = summary.means.outcomes[outcome]
+        if count and outcome is not Outcome.SCORED:
+            table.add_row(outcome.value, outcome.kind.replace("_", " "), str(count))
+    if summary.missing:
+        table.add_row("not played", "", str(summary.missing))
+    for fault, count in sorted(summary.attempt_faults.items()):
+        table.add_row(f"attempts broken by {fault}", "", str(count), style="dim")
+    return table if table.row_count else None
+
+
+def one_line(message: str) -> str:
+    """A message that others may have worded, in a line that drives no terminal."""
+    words = "".join(character if character.isprintable() else " " for character in message).split()
+    text = " ".join(words)
+    return text if len(text) <= EXAMPLE_LENGTH else text[: EXAMPLE_LENGTH - 1] + "…"
+
+
+def _closing(summary: RunSummary, is_served: bool) -> Text:
+    totals = summary.totals
+    facts: list[str] = []
+    if summary.seconds:
+        facts.append(f"{summary.seconds:.1f} s, {summary.cpu_seconds:.1f} s CPU")
+    if totals.output_tokens:
+        facts.append(f"{totals.prompt_tokens:,} prompt and {totals.output_tokens:,} output tokens")
+    if totals.cost:
+        facts.append(f"${totals.cost:.4f}")
+    if summary.suspect:
+        facts.append(f"{summary.suspect} suspect scores, not for training")
+    if summary.bad_rows:
+        facts.append(f"{summary.bad_rows} bad rows left out")
+    lines = Text(" · ".join(facts) + "\n" * bool(facts))
+    if summary.stopped:
+        lines.append(f"stopped: {one_line(summary.stopped)}\n", style="yellow")
+    lines.append(summary.directory, style="bold")
+    # Whoever has this table from `hub show` wants a single rollout next.
+    which = "" if summary.seconds else " ROLLOUT"
+    lines.append(f"\nLook inside with: hub show {summary.directory}{which}", style="dim")
+    if summary.status == "running":
+        lines.append("\nThe run is on; these are the figures so far", style="cyan")
+    elif is_served:
+        if summary.status != "finished":
+            lines.append(f"\nGo on with: hub serve … -o {summary.directory} --resume", style="yellow")
+    elif summary.is_interrupted or summary.missing or summary.stopped:
+        lines.append(f"\nGo on with: hub run --resume -o {summary.directory}", style="yellow")
+    return lines
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
+def _interval(estimate: Estimate | None, *, as_share: bool = False) -> str:
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return ""
+    if as_share:
+        return f"({estimate.low:.1%}–{estimate.high:.1%})"
+    # A dash before a minus sign would not be read as one.
+    return f"({estimate.low:.3f}{'–' if estimate.high >= 0 else ' to '}{estimate.high:.3f})"
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1000:.2f} ms" if value < 1 else f"{value:.2f} s"

@@ -1,0 +1,99 @@
+"""Lists of runs and of rollouts, as tables."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from rollouthub.live.plain import plain_name
+from rollouthub.rollout import Outcome
+from rollouthub.store import BrokenRun, RunInfo, RunReader, open_run
+
+NARROW = 100
+"""Columns of a terminal below which a list of rollouts shows less of each."""
+
+
+def run_facts(entry: RunInfo | BrokenRun) -> dict[str, Any]:
+    """What a list of runs says of one."""
+    if isinstance(entry, BrokenRun):
+        return {"run": str(entry.directory), "status": "unreadable", "problem": entry.problem}
+    request = entry.resolved.get("request")
+    names = request if isinstance(request, dict) else {}
+    with open_run(entry.directory) as reader:
+        outcomes = reader.outcomes()
+    return {
+        "run": str(entry.directory),
+        "run_id": entry.run_id,
+        "status": entry.status,
+        "created_at": entry.created_at,
+        "rollouts": sum(outcomes.values()),
+        "scored": outcomes.get(Outcome.SCORED, 0),
+        "planned": entry.planned,
+        "agent": names.get("agent"),
+        "model": names.get("model"),
+    }
+
+
+def runs_table(found: Sequence[RunInfo | BrokenRun]) -> Table:
+    """A line per run, newest first."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("run", overflow="fold")
+    table.add_column("status", no_wrap=True)
+    table.add_column("when", no_wrap=True)
+    for title in ("scored", "played", "planned"):
+        table.add_column(title, justify="right")
+    table.add_column("agent and model")
+    for facts in map(run_facts, found):
+        made = facts.get("created_at")
+        who = [facts.get("agent"), facts.get("model")]
+        table.add_row(
+            Text(facts["run"]),
+            Text(facts["status"], style=_STYLE.get(facts["status"], "red")),
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(made)) if made else "",
+            *(str(facts.get(key) if facts.get(key) is not None else "–") for key in ("scored", "rollouts", "planned")),
+            Text(", ".join(plain_name(str(name)) for name in who if name)),
+        )
+    return table
+
+
+_STYLE = {"running": "cyan", "finished": "green", "interrupted": "yellow"}
+
+
+def _outcome(outcome: Outcome) -> Text:
+    return Text(outcome.value, style="" if outcome is Outcome.SCORED else "red")
+
+
+def rollouts_table(reader: RunReader, *, limit: int, only_failed: bool, width: int) -> tuple[Table, int]:
+    """A line per effective rollout in the order they ended, and how many the limit left out.
+
+    Where there is little width, columns give way to the task's name.
+    """
+    is_narrow = width < NARROW
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("rollout", no_wrap=True)
+    table.add_column("task", overflow="fold")
+    table.add_column("outcome", no_wrap=True)
+    table.add_column("stop", no_wrap=True)
+    for title in ("reward", "turns", "tokens") if is_narrow else ("reward", "turns", "calls", "tokens", "seconds"):
+        table.add_column(title, justify="right", no_wrap=True)
+    left_out = 0
+    for row in reader.summaries():
+        if only_failed and row.outcome is Outcome.SCORED and row.passed is not False:
+            continue
+        if limit and table.row_count >= limit:
+            left_out += 1
+            continue
+        table.add_row(
+            plain_name(row.rollout_id),
+            Text(plain_name(row.task_id)),
+            Text("suspect", style="yellow") if row.suspect else _outcome(row.outcome),
+            row.stop.value,
+            "–" if row.reward is None else f"{row.reward:.3f}",
+            str(row.turns),
+            *(() if is_narrow else (str(row.tool_calls),)),
+            str(row.output_tokens),
+            *(() if is_narrow else (f"{row.seconds:.3f}",)),
+        )
+    return table, left_out

@@ -1,0 +1,56 @@
+"""`hub show RUN --trainer-logs DIR`: a trainer's curves beside the run's, as a table or JSON."""
+
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rollouthub.track.beside import Beside, put_beside
+from rollouthub.track.trainer_logs import read_trainer_logs
+
+_COLUMNS = (("loss", "loss"), ("kl", "KL"), ("grad_norm", "grad norm"), ("trainer_reward", "its reward"))
+_REMARKS = {
+    "policy_version": "Rollouts stand beside the step whose policy played them",
+    "time": "Rollouts stand beside the step that ended next; they carry no policy versions",
+    "none": "Rollouts carry no policy versions and the log no times: nothing says which belong to a step",
+}
+
+
+def show_beside(console: Console, directory: Path, logs: Path, *, limit: int, as_json: bool) -> None:
+    """Print the steps, evenly thinned to `limit` (0 prints all).
+
+    Raises:
+        UsageError: there are no such logs, or no such run.
+    """
+    beside = put_beside(directory, read_trainer_logs(logs))
+    if as_json:
+        sys.stdout.write(json.dumps(beside.as_json()) + "\n")
+        return
+    console.print(_table(beside, limit))
+    console.print()
+    left = len(beside.rows) - limit if limit else 0
+    says = _REMARKS[beside.alignment] + (f"; {left:,} steps between are left out (--limit 0 lists all)" * (left > 0))
+    console.print(Text(says, style="dim"))
+
+
+def _table(beside: Beside, limit: int) -> Table:
+    logged = [(name, title) for name, title in _COLUMNS if any(name in row.step.values for row in beside.rows)]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("step", *(title for _, title in logged), "rollouts", "mean reward", "pass rate"):
+        table.add_column(title, justify="right", no_wrap=True)
+    count = len(beside.rows)
+    shown = count if not limit else min(count, limit)
+    chosen = [round(place * (count - 1) / max(1, shown - 1)) for place in range(shown)]
+    for row in (beside.rows[place] for place in chosen):
+        values = row.step.values
+        table.add_row(
+            f"{row.step.step:,}",
+            *(f"{values[name]:.4g}" if name in values else "–" for name, _ in logged),
+            f"{row.scored:,}" if row.scored else "–",
+            "–" if row.mean_reward is None else f"{row.mean_reward:.3f}",
+            "–" if row.pass_rate is None else f"{row.pass_rate:.1%}",
+        )
+    return table

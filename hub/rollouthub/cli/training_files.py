@@ -1,0 +1,167 @@
+"""What `hub export` does for trainers: a data set to a file, and a word for every rollout that is not in it."""
+
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.text import Text
+
+from rollouthub.cli.console import remarks
+from rollouthub.errors import ConfigError
+from rollouthub.store import open_run
+from rollouthub.store.endings import FileFormat, file_format
+from rollouthub.store.files import check_output
+from rollouthub.training.data_set import DataSet, Progress
+from rollouthub.training.filters import Filters
+from rollouthub.training.recipe import Recipe
+from rollouthub.training.writing import FILE_FORMATS, NothingToWrite, write_file, write_jsonl
+
+_BAR_SECONDS, _LINE_SECONDS = 0.2, 10.0
+
+
+def export_data_set(
+    runs: Sequence[Path],
+    recipe: Mapping[str, Any],
+    filters: Mapping[str, Any],
+    output: Path | None,
+    form: str | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Write a data set; the exit code.
+
+    Raises:
+        UsageError: what was asked for cannot be done as asked.
+        StoreError: a run could not be read, or the file not be written.
+    """
+    target = _target(output, form, as_json)
+    wanted = Recipe(**recipe, filters=Filters(**filters))
+    places = [run.resolve() for run in runs]
+    if twice := [run for place, run in enumerate(runs) if run.resolve() in places[:place]]:
+        raise ConfigError(f"{twice[0]} was named twice; its rollouts would count double")
+    started = time.perf_counter()
+    console = remarks()
+    with ExitStack() as opened:
+        readers = [opened.enter_context(open_run(run)) for run in runs]
+        view = opened.enter_context(_View(console))
+        data_set = DataSet(readers, wanted, view.tick)
+        view.begin(data_set.planned)
+        try:
+            if output is None:
+                sys.stdout.flush()
+                write_jsonl(data_set, sys.stdout.buffer)
+            else:
+                write_file(data_set, output, target)
+        except NothingToWrite:
+            pass
+    summary = _Summary(data_set, output, target, time.perf_counter() - started)
+    if as_json:
+        sys.stdout.write(json.dumps(summary.as_json()) + "\n")
+    else:
+        summary.print(console)
+    return 0 if data_set.progress.rows and not data_set.progress.broken else 1
+
+
+def _target(output: Path | None, form: str | None, as_json: bool) -> FileFormat:
+    """What kind of file is written."""
+    if output is not None:
+        check_output(output)
+    found = file_format(output, FILE_FORMATS, form)
+    if output is None and found == "parquet":
+        raise ConfigError("Parquet goes to a file: name it with -o, for example -o sft.parquet")
+    if output is None and as_json:
+        raise ConfigError("the data set goes to stdout, and so would --json; name a file with -o")
+    return found
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """What became of the rollouts."""
+
+    data_set: DataSet
+    output: Path | None
+    form: FileFormat
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """As `--json` prints it."""
+        progress = self.data_set.progress
+        is_there = self.output is not None and bool(progress.rows)
+        return {
+            "format": self.data_set.recipe.format,
+            "file": str(self.output) if is_there else None,
+            "file_format": self.form,
+            "bytes": self.output.stat().st_size if self.output is not None and is_there else 0,
+            "rows": progress.rows,
+            "token_exact_rows": progress.exact_rows,
+            "rollouts": progress.read,
+            "used": progress.used,
+            "groups": progress.groups,
+            "left_out": dict(progress.left_out.counts.most_common()),
+            "examples": progress.left_out.examples,
+            "broken": [{"rollout_id": record.name, "problem": record.problem} for record in progress.broken],
+            "seconds": round(self.seconds, 3),
+        }
+
+    def print(self, console: Console) -> None:
+        """In words, beside the data."""
+        progress, left_out = self.data_set.progress, self.data_set.progress.left_out
+        if progress.rows:
+            where = f" written to {self.output}" if self.output is not None else ""
+            exact = f", {progress.exact_rows:,} of them token-exact"
+            facts = f"{progress.rows:,} rows{where}, of {progress.used:,} of {progress.read:,} rollouts{exact}"
+            console.print(Text(facts))
+        else:
+            console.print(Text(f"nothing to write: no row of {progress.read:,} rollouts", style="bold red"))
+        for name, count in left_out.counts.most_common():
+            console.print(Text.assemble(f"left out: {count:,} for {name}", (f"  {left_out.examples[name]}", "dim")))
+
+
+class _View:
+    """How far the reading is: a bar where there is a terminal, a line now and then elsewhere."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        columns = (TextColumn("[bold]reading"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
+        self._bar = Bar(*columns, console=console, auto_refresh=False, transient=True)
+        self._task = self._bar.add_task("reading", total=None)
+        self._wait = _BAR_SECONDS if console.is_terminal else _LINE_SECONDS
+        self._next = time.monotonic() + self._wait
+        self._total = 0
+        self._is_drawn = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_drawn:
+            self._bar.stop()
+
+    def begin(self, total: int) -> None:
+        """There are so many records to read."""
+        self._total = total
+
+    def tick(self, progress: Progress) -> None:
+        """A group was read."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + self._wait
+        if self._console.is_terminal:
+            self._bar.start()
+            self._is_drawn = True
+            self._bar.update(self._task, completed=progress.read, total=max(self._total, progress.read), refresh=True)
+        else:
+            left = f", {progress.left_out.total:,} left out" if progress.left_out.total else ""
+            facts = f"{progress.read:,} of {self._total:,} rollouts read, {progress.rows:,} rows{left}"
+            self._console.print(Text(facts, style="dim"))

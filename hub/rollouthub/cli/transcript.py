@@ -1,0 +1,111 @@
+"""One rollout in full on the terminal. What models and tools said is shown as text, never as markup or escapes."""
+
+import json
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.text import Text
+
+from rollouthub.messages import Message
+from rollouthub.rollout import Rollout, ToolCall, Turn
+
+_STYLE = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
+MARGIN = " " * 10
+
+
+def print_rollout(console: Console, rollout: Rollout) -> None:
+    """Print the conversation, then how it was scored and how long it took."""
+    task, environment = rollout.task, rollout.environment
+    console.print(Text(f"{rollout.rollout_id}  attempt {rollout.attempt}", style="bold"))
+    console.print(Text(f"{environment.name} {environment.version}  {environment.digest}"))
+    if environment.bundle is not None:
+        console.print(Text(f"bundle {environment.bundle}", style="dim"))
+    console.print(Text(f"task {task.id}  split {task.split}  {task.digest}  seed {rollout.seed}"))
+    console.print(Text(f"agent {rollout.agent.name} {rollout.agent.version}  model {rollout.model or 'none'}"))
+    for ref in rollout.sandboxes:
+        where = f"{ref.provider}, {ref.walls}" + (f", {ref.engine}" if ref.engine else "")
+        console.print(Text(f"sandbox {where}  {ref.profile}  network {ref.network}  {ref.image or ''}".rstrip()))
+    for turn in rollout.turns:
+        _print_turn(console, turn)
+    console.print()
+    console.print(Text(f"{rollout.outcome.value}, stopped: {rollout.stop.value}", style="bold"))
+    for line in verdict(rollout):
+        console.print(Text(line))
+    if not rollout.trainable:
+        console.print(Text(f"not trainable: {rollout.trainable_reason}"))
+    timings = rollout.timings.model_dump()
+    total = timings.pop("total")
+    stages = ", ".join(f"{stage} {seconds * 1000:.2f}" for stage, seconds in timings.items() if seconds)
+    console.print(Text(f"{total * 1000:.2f} ms: {stages}", style="dim"))
+
+
+def _print_turn(console: Console, turn: Turn) -> None:
+    parent = "" if turn.parent_turn is None else f", after turn {turn.parent_turn}"
+    console.print()
+    console.print(Text(f"── turn {turn.index} ({turn.agent}{parent})", style="dim"))
+    for message in turn.messages:
+        if message.role != "tool":
+            _print_message(console, message)
+    _print_message(console, turn.response)
+    for call in turn.tool_calls:
+        _print_call(console, call)
+    facts = [f"{turn.usage.prompt_tokens}+{turn.usage.output_tokens} tokens"] if turn.finish_reason else []
+    if turn.output_token_ids is not None:
+        facts.append(f"{len(turn.output_token_ids)} ids from the engine")
+    if turn.retries:
+        facts.append(f"{turn.retries} retries")
+    if facts:
+        console.print(Text(MARGIN + ", ".join(facts), style="dim"))
+
+
+def _print_message(console: Console, message: Message) -> None:
+    if message.reasoning:
+        _print_block(console, "thinks", message.reasoning, "dim")
+    if message.text or not message.tool_requests:
+        _print_block(console, message.role, message.text, _STYLE[message.role])
+
+
+def _print_call(console: Console, call: ToolCall) -> None:
+    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    _print_block(console, "calls", f"{call.name} {arguments}", "magenta")
+    texts = [getattr(block, "text", f"[{block.type}]") for block in call.result.content]
+    label = "error" if call.is_error else "result"
+    _print_block(console, label, "\n".join(texts), "red" if call.is_error else "yellow")
+    console.print(Text(f"{MARGIN}{call.seconds * 1000:.2f} ms, {call.bytes} bytes", style="dim"))
+
+
+def _print_block(console: Console, label: str, text: str, style: str) -> None:
+    """Print a label and, beside it, the text; long lines go on below their beginning."""
+    words = Text(_printable(text), style=style)
+    for index, line in enumerate(words.wrap(console, max(20, console.width - len(MARGIN)))):
+        line.rstrip()
+        beginning = (f"{label:>9} ", f"bold {style}") if index == 0 else MARGIN
+        console.print(Text.assemble(beginning, line), soft_wrap=True)
+
+
+def _printable(text: str) -> str:
+    """Control characters made visible, so that no transcript can drive the terminal."""
+    return "".join(
+        character if character in "\n\t" or character.isprintable() else f"\\x{ord(character):02x}"
+        for character in text
+    )
+
+
+def verdict(rollout: Rollout) -> Iterable[str]:
+    """How a rollout was scored, what was handed in and what broke, a line each."""
+    score = rollout.score
+    if score is not None:
+        passed = "" if score.passed is None else ", passed" if score.passed else ", not passed"
+        yield f"reward {score.reward:g}{passed}"
+        if score.suspect:
+            yield f"suspect: {_printable(score.suspect)}"
+        for name, part in score.components.items():
+            yield f"  {name}: {part.value:g} × {part.weight:g}"
+        for name, value in score.metrics.items():
+            yield f"  {name} = {value:g}"
+        if score.feedback:
+            yield f"  {_printable(score.feedback)}"
+    if rollout.answer is not None:
+        yield f"submitted: {_printable(rollout.answer)}"
+    for fault in rollout.faults:
+        yield f"fault in {fault.boundary} during {fault.phase}: {_printable(fault.message)}"

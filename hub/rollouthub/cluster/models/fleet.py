@@ -1,0 +1,297 @@
+"""Bringing a model up on a cluster, and taking it down again."""
+
+import os
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from rollouthub.cluster.models.command import find_program, is_cpu_build
+from rollouthub.cluster.models.head import Head, changing, ensure_head, find_head, stop_head
+from rollouthub.cluster.models.spec import ModelSpec, Secrets
+from rollouthub.cluster.start import check_cluster, open_cluster
+from rollouthub.engine.pool_options import RayOptions
+from rollouthub.errors import HubError, UsageError
+from rollouthub.models.registered import (
+    Registration,
+    prepare_folder,
+    read_registration,
+    registration_path,
+    remove_registration,
+)
+
+Note = Callable[[str], None]
+Seen = Callable[[Registration], None]
+Resources = Mapping[str, float]
+"""Ray's: name → amount."""
+
+_LOOK_SECONDS = 0.5
+_PLACE_SECONDS = 120.0
+"""For places in the cluster and the keepers there, beyond what a server may take to come up."""
+_ANSWER_SECONDS = 60.0
+_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
+
+
+def find_source(given: str) -> str:
+    """What a server is to load: a folder by its absolute path, or a name for the server to look up.
+
+    Raises:
+        UsageError: it is a path, and nothing that can be loaded is there.
+    """
+    path = Path(given).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise UsageError(f"{given!r} holds no model: there is no config.json in it")
+        return str(path.absolute())
+    if path.exists() or given.startswith((".", "/", "~")) or not _HUB_NAME.fullmatch(given):
+        raise UsageError(
+            f"there is no model {given!r}: name a folder that holds one, or one on the hub as ORGANISATION/NAME"
+        )
+    return given
+
+
+def usual_name(given: str) -> str:
+    """What a model is served as if no name is given: a folder's own name, or all of one on the hub."""
+    path = Path(given).expanduser()
+    return path.resolve().name if path.is_dir() else given
+
+
+class Fleet:
+    """The models of one user on this machine."""
+
+    def __init__(self, folder: Path, note: Note) -> None:
+        """`folder` is where registrations are; `note` hears of what takes a while."""
+        self.folder = folder
+        self._note = note
+
+    @asynccontextmanager
+    async def up(
+        self, spec: ModelSpec, secrets: Secrets, address: str | None, seen: Seen
+    ) -> AsyncGenerator["RunningModel"]:
+        """Bring a model up, and wait until every server is healthy. Stays connected to the cluster meanwhile.
+
+        If it fails or is cancelled before that, what was started is taken down again.
+
+        Raises:
+            UsageError: it is up, it does not fit into the cluster, no server program is there, no cluster answers.
+            HubError: a server did not come up, with its last words.
+        """
+        prepare_folder(self.folder)
+        is_ours = address is None
+        if is_ours:
+            spec = spec.model_copy(update={"command": str(find_program(spec.command))})
+        model: RunningModel | None = None
+        try:
+            async with AsyncExitStack() as cluster:
+                async with changing(self.folder):
+                    model = await self._start(spec, secrets, address, cluster)
+                try:
+                    await model.until_healthy(seen)
+                except BaseException:
+                    with anyio.CancelScope(shield=True):
+                        self._note(f"taking {spec.name} down again")
+                        await model.end()
+                    raise
+                yield model
+        finally:
+            if is_ours and (model is None or model.has_ended):
+                with anyio.CancelScope(shield=True):
+                    await self._end_head_if_idle()
+
+    async def _start(
+        self, spec: ModelSpec, secrets: Secrets, address: str | None, cluster: AsyncExitStack
+    ) -> "RunningModel":
+        """Have the model's keeper start, in a cluster this process then is connected to."""
+        self._refuse_twice(spec.name)
+        is_ours = address is None
+        if address is None:
+            address = _join(await ensure_head(self.folder, self._note))
+        elif address.startswith("ray://"):
+            raise UsageError(
+                f"models cannot be brought up from outside a cluster ({address}): "
+                "their registration is for a machine in it; run `hub model up --address auto` there"
+            )
+        await check_cluster(RayOptions(address=address))
+        ray = await cluster.enter_async_context(open_cluster(RayOptions(address=address)))
+        nodes = [node for node in ray.nodes() if node["Alive"]]
+        spec = placed(
+            spec.model_copy(update={"cluster": ray.get_runtime_context().gcs_address, "is_ours": is_ours}),
+            {f"{node['NodeManagerAddress']} ({node['NodeID'][:6]})": node["Resources"] for node in nodes},
+            ray.available_resources(),
+            may_use_gpus=not (is_ours and spec.command is not None and is_cpu_build(Path(spec.command))),
+        )
+        from rollouthub.cluster.models import actors  # which imports Ray
+
+        if actors.find_keeper(spec.name) is not None:
+            raise UsageError(f"the cluster at {address} serves {spec.name!r} already, for somebody else")
+        return RunningModel(self, spec, actors.start_keeper(spec, secrets, is_alone=len(nodes) == 1))
+
+    async def down(self, registration: Registration) -> None:
+        """Take a model down: off the list first, then its servers, then the cluster where it was there for it."""
+        name = registration.model
+        async with changing(self.folder):
+            head = find_head(self.folder)
+            remove_registration(self.folder, name)
+            if registration.is_ours and (head is None or head.address != registration.cluster):
+                self._note(f"{name}: its cluster has gone, and its servers with it")
+                return
+            if head is not None and registration.is_ours:
+                _join(head)
+            try:
+                await check_cluster(RayOptions(address=registration.cluster))
+                async with open_cluster(RayOptions(address=registration.cluster)):
+                    await self._end(name)
+            except UsageError as error:
+                self._note(f"{name} is on the list no more, but its servers could not be ended: {error}")
+                return
+            finally:
+                if registration.is_ours:
+                    await self._end_head_if_idle(holds_lock=True)
+
+    async def end_head(self) -> None:
+        """End the cluster of ours, whatever is in it."""
+        async with changing(self.folder):
+            if find_head(self.folder) is not None:
+                self._note("stopping the Ray cluster on this machine")
+                await stop_head(self.folder)
+
+    async def _end(self, name: str) -> None:
+        """End a model whose cluster this process is connected to."""
+        from rollouthub.cluster.models import actors
+
+        keeper = actors.find_keeper(name)
+        if keeper is not None:
+            self._note(f"{name}: letting its servers finish what they answer, and ending them")
+            with suppress(actors.ray.exceptions.RayError), anyio.move_on_after(2 * _ANSWER_SECONDS):
+                await keeper.stop.remote()
+        actors.kill_all(name)
+
+    async def _end_head_if_idle(self, *, holds_lock: bool = False) -> None:
+        """End the cluster of ours once no model is in it."""
+        if not holds_lock:
+            async with changing(self.folder):
+                await self._end_head_if_idle(holds_lock=True)
+            return
+        head = find_head(self.folder)
+        if head is None:
+            return
+        _join(head)
+        async with open_cluster(RayOptions(address=head.address)):
+            from rollouthub.cluster.models import actors
+
+            is_idle = not actors.models_kept()
+        if is_idle:
+            self._note("stopping the Ray cluster on this machine: no model is left")
+            await stop_head(self.folder)
+
+    def _refuse_twice(self, name: str) -> None:
+        found = read_registration(registration_path(self.folder, name))
+        if found is None:
+            return
+        if found.is_ours and is_lost(found, find_head(self.folder)):
+            remove_registration(self.folder, name)
+            return
+        raise UsageError(f"{name!r} is up already (`hub model ls`); take it down first: hub model down {name}")
+
+
+class RunningModel:
+    """A model that was brought up by this process."""
+
+    def __init__(self, fleet: Fleet, spec: ModelSpec, keeper: Any) -> None:
+        self.spec = spec
+        self.has_ended = False
+        """Whether it was taken down again."""
+        self._fleet, self._keeper = fleet, keeper
+
+    async def look(self) -> Registration:
+        """How it stands.
+
+        Raises:
+            HubError: its keeper does not answer.
+        """
+        from rollouthub.cluster.models import actors
+
+        try:
+            with anyio.fail_after(_ANSWER_SECONDS):
+                return Registration.model_validate_json(await self._keeper.registration.remote())
+        except (TimeoutError, actors.ray.exceptions.RayError) as error:
+            said = str(error).strip().partition("\n")[0]
+            raise HubError(
+                f"the keeper of {self.spec.name!r} does not answer: {said or 'no answer in time'}"
+            ) from error
+
+    async def until_healthy(self, seen: Seen) -> None:
+        """Wait until every server takes calls.
+
+        Raises:
+            HubError: one will not.
+        """
+        patience = self.spec.patience.start + _PLACE_SECONDS
+        with anyio.move_on_after(patience):
+            while True:
+                found = await self.look()
+                seen(found)
+                if all(server.state == "healthy" for server in found.servers):
+                    return
+                failed = next((server for server in found.servers if server.state == "failed"), None)
+                if failed is not None:
+                    raise HubError(
+                        f"replica {failed.number} of {self.spec.name!r} did not come up: {failed.problem}\n"
+                        f"All it wrote is in {failed.log}."
+                    )
+                await anyio.sleep(_LOOK_SECONDS)
+        raise HubError(
+            f"{self.spec.name!r} was not up after {patience:g} s, and nothing says why; "
+            "`ray status` shows whether the cluster has a place for it"
+        )
+
+    async def end(self) -> None:
+        """Take it down."""
+        self.has_ended = True
+        await self._fleet._end(self.spec.name)  # pyright: ignore[reportPrivateUsage] - its own
+        remove_registration(self._fleet.folder, self.spec.name)
+
+
+def is_lost(registration: Registration, head: Head | None) -> bool:
+    """Whether a model's cluster is known to have gone."""
+    return registration.is_ours and (head is None or head.address != registration.cluster)
+
+
+def _join(head: Head) -> str:
+    """What this process needs to connect to the cluster of ours; its address."""
+    os.environ["RAY_AUTH_MODE"] = head.auth
+    return head.address
+
+
+def placed(spec: ModelSpec, nodes: Mapping[str, Resources], free: Resources, *, may_use_gpus: bool = True) -> ModelSpec:
+    """The spec with what each replica takes of the cluster: GPUs where any node has them, CPUs alone elsewhere.
+
+    Raises:
+        UsageError: the cluster has no place for them all.
+    """
+    size = spec.tensor_parallel
+    has_gpus = may_use_gpus and any(has.get("GPU", 0) > 0 for has in nodes.values())
+    gpus, cpus = (size, spec.cpus) if has_gpus else (0, spec.cpus * size)
+    share = {"GPU": float(gpus), "CPU": cpus}
+    if min(sum(_places(has, share) for has in nodes.values()), _places(free, share)) < spec.replicas:
+        each = f"{gpus} GPUs and {cpus:g} CPUs" if gpus else f"{cpus:g} CPUs"
+        have = "; ".join(f"{address}: {_amounts(has)}" for address, has in nodes.items())
+        raise UsageError(
+            f"{spec.replicas} x {each}, each on one node, do not fit into the cluster: "
+            f"it has {have}; free in all: {_amounts(free)}. "
+            f"Take fewer --replicas, {'a smaller --tensor-parallel' if gpus else 'fewer --cpus'}, or add nodes"
+        )
+    return spec.model_copy(update={"gpus": gpus, "cpus": cpus})
+
+
+def _places(resources: Resources, share: Resources) -> int:
+    """How many shares fit into so much."""
+    most = [int(resources.get(name, 0.0) / amount) for name, amount in share.items() if amount]
+    return min(most) if most else 10**6
+
+
+def _amounts(resources: Resources) -> str:
+    return f"{resources.get('GPU', 0):g} GPUs, {resources.get('CPU', 0):g} CPUs"

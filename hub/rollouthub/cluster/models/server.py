@@ -1,0 +1,164 @@
+"""One server process, from its start to its end: kept by a guard, heard, asked whether it is well."""
+
+import logging
+import signal
+import subprocess
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+import aiohttp
+import anyio
+from anyio.abc import Process
+
+from rollouthub.cluster.models import guard
+from rollouthub.cluster.models.command import Command
+from rollouthub.cluster.models.counters import Counts, read_counts
+from rollouthub.interpreter import PYTHON
+
+TAIL_LINES = 30
+"""Of its last words, so many are told."""
+_KEPT_LINES = 300
+_CHATTER = (" INFO ", " DEBUG ")
+"""Marks lines that are told only where there are no others: a server lists its routes, and how busy it is."""
+_MAX_LINE = 2000
+_LOG_BYTES = 8 * 2**20
+_LAST_WORDS_SECONDS = 2.0
+_KILL_SECONDS = 15.0
+
+
+class Server:
+    """A running server. `open_server` makes one."""
+
+    def __init__(self, process: Process, base_url: str, session: aiohttp.ClientSession, mask: Callable[[str], str]):
+        self.base_url = base_url
+        self._process, self._session, self._mask = process, session, mask
+        self._said: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._has_said_all = anyio.Event()
+
+    @property
+    def pid(self) -> int | None:
+        """The server's own process, below its guard; None once it has gone."""
+        try:
+            below = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        except OSError:
+            return None
+        return int(below[0]) if below else None
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.returncode
+
+    async def wait(self) -> None:
+        """Until it has gone, and all it started with it."""
+        await self._process.wait()
+
+    async def last_words(self) -> str:
+        """How it ended and what it wrote last, without secrets."""
+        with anyio.move_on_after(_LAST_WORDS_SECONDS):
+            await self._has_said_all.wait()
+        return f"{_ending(self.exit_code)}" + (f"; its last words:\n{self.said}" if self.said else "; it wrote nothing")
+
+    @property
+    def said(self) -> str:
+        """Its latest lines, without secrets."""
+        lines = [line for line in self._said if not any(mark in line for mark in _CHATTER)] or list(self._said)
+        return self._mask("\n".join(lines[-TAIL_LINES:]).strip())
+
+    async def is_well(self, seconds: float) -> bool:
+        """Whether it answers that it is."""
+        try:
+            async with self._session.get(self._at("/health"), timeout=aiohttp.ClientTimeout(total=seconds)) as answer:
+                return answer.status == 200
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return False
+
+    async def counts(self, seconds: float) -> Counts:
+        """What it counts; nothing where it does not say."""
+        try:
+            async with self._session.get(self._at("/metrics"), timeout=aiohttp.ClientTimeout(total=seconds)) as answer:
+                return read_counts(await answer.text()) if answer.status == 200 else Counts()
+        except (aiohttp.ClientError, TimeoutError, OSError, UnicodeDecodeError):
+            return Counts()
+
+    def _at(self, path: str) -> str:
+        return self.base_url.removesuffix("/v1") + path
+
+    async def hear(self, log: Path) -> None:
+        """Keep its last lines, and all of late in a file."""
+        assert self._process.stdout is not None
+        written = _log(log)
+        rest = b""
+        try:
+            async for chunk in self._process.stdout:
+                *lines, rest = (rest + chunk).split(b"\n")
+                rest = rest[:_MAX_LINE]
+                for line in lines:
+                    text = line[:_MAX_LINE].decode(errors="replace")
+                    self._said.append(text)
+                    written.emit(logging.makeLogRecord({"msg": "%s", "args": (self._mask(text),)}))
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+        finally:
+            self._has_said_all.set()
+            written.close()
+
+    async def end(self, seconds: float) -> None:
+        """Ask it to go; the guard kills what is left after its grace."""
+        with anyio.CancelScope(shield=True):
+            assert self._process.stdin is not None
+            with suppress(anyio.BrokenResourceError, ConnectionError):
+                await self._process.stdin.aclose()
+            with anyio.move_on_after(seconds + _KILL_SECONDS):
+                await self._process.wait()
+                return
+            self._process.kill()
+
+
+def _ending(code: int | None) -> str:
+    """How a server ended, as its guard says it."""
+    if code is None:
+        return "it still runs"
+    try:
+        return f"exit code {code} ({signal.Signals(code - 128).name})" if code > 128 else f"exit code {code}"
+    except ValueError:
+        return f"exit code {code}"
+
+
+def _log(path: Path) -> RotatingFileHandler:
+    """The log, its user's alone, and never larger than twice a bound."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    return RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8")
+
+
+@asynccontextmanager
+async def open_server(
+    command: Command, base_url: str, log: Path, grace_seconds: float, mask: Callable[[str], str]
+) -> AsyncGenerator[Server]:
+    """Start a server; on the way out it is ended, with whatever it started."""
+    argv = [*PYTHON, "-I", guard.__file__, str(grace_seconds), *command.argv]
+    process = await anyio.open_process(
+        argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        env=command.environment,
+        cwd=command.directory,
+    )
+    timeout = aiohttp.ClientTimeout(total=30)
+    async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
+        server = Server(process, base_url, session, mask)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.hear, log)
+            try:
+                yield server
+            finally:
+                await server.end(grace_seconds)
+                with anyio.CancelScope(shield=True), anyio.move_on_after(_LAST_WORDS_SECONDS):
+                    await server._has_said_all.wait()  # pyright: ignore[reportPrivateUsage]
+                tasks.cancel_scope.cancel()

@@ -1,0 +1,273 @@
+"""One place on the cluster: what its worker has in hand, and the loop of orders and reports."""
+
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import anyio
+
+from rollouthub.cluster.allowances import Allowances
+from rollouthub.cluster.crew import Member, Standing, WorkerStatus
+from rollouthub.cluster.distant import Distant
+from rollouthub.cluster.wire import Change, Ended, Order, Report, WorkOrder
+from rollouthub.engine.feed import Feed
+from rollouthub.engine.play import Attempt
+from rollouthub.engine.pool import LAST_RECORD_SECONDS, Sink
+from rollouthub.engine.schedule import Work
+from rollouthub.engine.stop import StopSignal
+from rollouthub.errors import HubError, StoreError, WorkerLost
+from rollouthub.rollout import Rollout
+
+MOST_AHEAD = 256
+"""Attempts a worker is given beyond those it plays: as many as end while a report travels, and no more than this."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all places of a run work with."""
+
+    feed: Feed
+    sink: Sink
+    stop: StopSignal
+    allowances: Allowances
+    is_watched: Callable[[], bool]
+    """Whether workers are to tell how their processes stand, as of now."""
+
+
+class Post:
+    """Gives a worker what it can play, and takes what it has played."""
+
+    def __init__(self, place: int, shared: Shared, lane: str = "", *, is_alone: bool = False) -> None:
+        """`lane`: the only environment that is played here; `is_alone`: one attempt at a time, of those suspected."""
+        self.place, self.lane, self.is_alone = place, lane, is_alone
+        self._is_watched = shared.is_watched
+        self.concurrency = self.workers = 1
+        self.starting = anyio.CancelScope()
+        self.is_late = False
+        """Whether its worker takes so long to come up that others had better play its share."""
+        self.member: Member | None = None
+        self.has_played = False
+        """Whether anything was played to its end here."""
+        self.done = 0
+        """Attempts whose record came from here."""
+        self._feed, self._sink, self._stop = shared.feed, shared.sink, shared.stop
+        self._allowances = shared.allowances
+        self._in_hand: dict[tuple[str, int], Work] = {}
+        self._distant: dict[tuple[str, int], Distant] = {}
+        self._changes: list[Change] = []
+        self._ahead = 0
+        self._report = Report()
+        self._unread: deque[Ended] = deque()
+        """Records that were fetched and are not kept yet."""
+
+    def status(self) -> WorkerStatus:
+        """The worker as it stands."""
+        assert self.member is not None
+        hello, report = self.member.hello, self._report
+        return WorkerStatus(
+            name=self.member.name,
+            node=hello.address,
+            pid=hello.pid,
+            in_flight=len(self._in_hand),
+            cpu_seconds=max(0.0, report.cpu_seconds - hello.cpu_seconds),
+            resident_bytes=report.resident_bytes,
+        )
+
+    @property
+    def name(self) -> str:
+        """What its worker is called."""
+        return "the worker for suspects" if self.is_alone else f"worker {self.place}"
+
+    def standing(self, *, is_wanted: bool) -> Standing:
+        """The place as it is known here; `is_wanted`: a worker is to stay in it."""
+        in_flight = len(self._in_hand)
+        if self.member is None:
+            state = "late" if self.is_late else "starting"
+        elif self.member.is_killed:
+            state = "gone"
+        elif not is_wanted:
+            state = "leaving"
+        else:
+            state = "playing" if in_flight else "idle"
+        hello = None if self.member is None else self.member.hello
+        return Standing(
+            name=self.name,
+            state=state,
+            node="" if hello is None else hello.address,
+            pid=None if hello is None else hello.pid,
+            in_flight=in_flight,
+            done=self.done,
+        )
+
+    @property
+    def figures(self) -> bytes:
+        """How the worker's process stood when it last told (`monitor.figures.Snapshot`); empty before that."""
+        return self._report.figures
+
+    async def play(self, member: Member, is_wanted: Callable[[], bool]) -> None:
+        """Play with a worker until there is nothing more, or it is not wanted any more and has nothing in hand.
+
+        Raises:
+            WorkerLost: it is gone; `lose` takes care of what it had in hand.
+        """
+        self.member = member
+        try:
+            while True:
+                works = await self._works() if is_wanted() else []
+                if not self._in_hand:
+                    if self._feed.is_over or not is_wanted() or (self.is_alone and not works):
+                        self._allowances.left(self.place, self._report.spent)
+                        return
+                    await self._feed.wait(self.lane)
+                    continue
+                is_ending = self._stop.is_set or not is_wanted() or self._feed.is_held
+                await self._exchange(works, give_back=is_ending)
+        except anyio.get_cancelled_exc_class():
+            await self._cut_short(member)
+            raise
+
+    async def _works(self) -> list[Work]:
+        """What the worker has room for, as far as there is any by now."""
+        works: list[Work] = []
+        room = (1 if self.is_alone else self.concurrency + self._ahead) - len(self._in_hand)
+        while len(works) < room:
+            if self.is_alone:
+                work = None if self._feed.is_held else self._feed.schedule.take_alone(anyio.current_time())
+            else:
+                work = await self._feed.at_once(self.lane)
+            if work is None:
+                break
+            works.append(work)
+            self._in_hand[work.key] = work
+        return works
+
+    async def _exchange(self, works: list[Work], *, give_back: bool = False, cancel: bool = False) -> None:
+        """One order, one report."""
+        assert self.member is not None
+        for work in works:
+            distant = self._distant[work.key] = Distant(work, self._ask)
+            self._sink.track(distant)
+        changes = self._changes.copy()
+        self._changes.clear()
+        order = Order(
+            works=[_order(work) for work in works],
+            concurrency=self.concurrency,
+            give_back=give_back,
+            cancel=cancel,
+            changes=changes,
+            allowances=self._allowances.allow(self.place, self._report.spent, self.workers),
+            last=self._allowances.last(),
+            sharing=self.workers,
+            look=self._is_watched(),
+        )
+        await self._take(await self.member.exchange(order))
+
+    def _ask(self, change: Change) -> None:
+        """Ask something of an attempt, soon."""
+        self._changes.append(change)
+        if len(self._changes) == 1:
+            self.hurry()
+
+    def hurry(self) -> None:
+        """Let the next order leave soon: there is something to say in it."""
+        if self.member is not None and self.member.is_talking:
+            self.member.nudge()
+
+    async def _take(self, report: Report) -> None:
+        """Keep what ended, take back what did not begin, show where the rest is."""
+        assert self.member is not None
+        for note in report.notes:
+            self.member.say(note)
+        self._unread.extend(report.ended)
+        await self._keep()
+        for rollout_id, attempt in report.returned:
+            distant = self._distant.pop((rollout_id, attempt), None)
+            if distant is not None:
+                self._sink.forget(distant)
+            self._feed.give_back(self._in_hand.pop((rollout_id, attempt)))
+        for state in report.states:
+            distant = self._distant.get((state.rollout_id, state.attempt))
+            if distant is not None:
+                distant.told(state)
+                self._sink.track(distant)
+        self._ahead = min(MOST_AHEAD, self.concurrency, len(report.ended))
+        self._report = report
+
+    async def _keep(self) -> None:
+        """Hand over what was fetched, one by one: who is cut short meanwhile goes on where this stopped."""
+        while self._unread:
+            ended = self._unread[0]
+            key = ended.rollout_id, ended.attempt
+            work = self._in_hand.get(key)
+            if work is not None:  # else it was said before; what is kept is kept once
+                rollout = Rollout.model_validate_json(ended.record)
+                await self._sink.add(rollout, ended.media)
+                del self._in_hand[key]
+                self._distant.pop(key, None)
+                self.has_played = True
+                self.done += 1
+                self._feed.ended(work, rollout)
+            self._unread.popleft()
+
+    async def set_aside(self, error: HubError) -> None:
+        """Record as broken for good what was to be played alone: there is nobody to do so."""
+        while (work := self._feed.schedule.take_alone(anyio.current_time())) is not None:
+            said = (
+                f"set aside: its worker was lost {work.losses} times with it in flight, and none plays it now: {error}"
+            )
+            await self._sink.add(_unplayed(work).broken(WorkerLost(said, retryable=False)), {})
+            self._feed.lost(work)
+
+    async def lose(self, error: HubError) -> None:
+        """The worker is gone: what it had in hand is recorded as broken, and played again where that may help."""
+        self._allowances.lost(self.place)
+        lost = list(self._in_hand.values())
+        for work in lost:
+            said = f"{error}; {len(lost)} episodes were in flight there"
+            if self.is_alone:
+                self.has_played = True
+                said = (
+                    f"set aside: its worker was lost {work.losses + 1} times with it in flight, "
+                    f"the last time with nothing else beside it ({error})"
+                )
+            broken = WorkerLost(said, retryable=not self.is_alone)
+            await self._sink.add(_unplayed(work).broken(broken), {})
+            self._feed.lost(work)
+        self._in_hand.clear()
+        self._distant.clear()
+
+    async def _cut_short(self, member: Member) -> None:
+        """The run is ended now: have the worker cut short what it plays, and keep the records of that."""
+        with anyio.move_on_after(LAST_RECORD_SECONDS / 2, shield=True), contextlib.suppress(WorkerLost, StoreError):
+            await self._keep()
+            for key in self._in_hand.keys() - self._distant.keys():
+                del self._in_hand[key]  # taken, and never handed over
+            if member.is_talking:
+                await self._take(await member.last_report())
+            while self._in_hand:
+                await self._exchange([], give_back=True, cancel=True)
+        with anyio.move_on_after(LAST_RECORD_SECONDS / 2, shield=True), contextlib.suppress(StoreError):
+            for work in self._in_hand.values():
+                await self._sink.add(_unplayed(work).cancelled(), {})
+
+
+def _unplayed(work: Work) -> Attempt:
+    return Attempt(work.item, work.attempt, work.queued, lambda attempt: None)
+
+
+def _order(work: Work) -> WorkOrder:
+    item = work.item
+    return WorkOrder(
+        environment=item.cast.environment.name,
+        split=item.task_ref.split,
+        task_id=item.task_ref.id,
+        digest=item.task_ref.digest,
+        group_id=item.group_id,
+        rollout_id=item.rollout_id,
+        sample=item.sample,
+        seed=item.seed,
+        policy_seed=item.policy_seed,
+        attempt=work.attempt,
+        queued=work.queued,
+    )

@@ -1,0 +1,60 @@
+"""How many workers a run had better have: as many as its CPU work needs, and no more than have something to play."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+import anyio
+
+from rollouthub.engine.feed import Feed
+
+LOOK_SECONDS = 2.0
+BUSY_SHARE = 0.75
+"""Of a core: past it, on average, one more worker is worth its memory."""
+IDLE_SHARE = 0.5
+"""Of a core, had one worker less to carry it: below it, one goes."""
+
+
+class Scaled(Protocol):
+    """A pool whose workers can be counted and changed."""
+
+    @property
+    def workers(self) -> int: ...
+    def resize_workers(self, workers: int) -> None: ...
+    def cpu_seconds(self) -> Sequence[float]:
+        """Of each worker that is up, since its start."""
+        ...
+
+
+class Scaling:
+    """Follows the work there is."""
+
+    def __init__(self, pool: Scaled, most: Callable[[], Awaitable[int]]) -> None:
+        self._pool, self._most = pool, most
+
+    async def run(self, feed: Feed) -> None:
+        """Look every few seconds, until there is nothing more to play."""
+        before = sum(self._pool.cpu_seconds())
+        while not feed.is_over:
+            with anyio.move_on_after(LOOK_SECONDS):
+                await feed.until(lambda: feed.is_over)
+            now = self._pool.cpu_seconds()
+            busy = max(0.0, sum(now) - before) / LOOK_SECONDS
+            before = sum(now)
+            most = await self._most()
+            wanted = next_size(self._pool.workers, len(now), busy, feed.schedule.waiting, most)
+            if wanted != self._pool.workers and not feed.is_over and not feed.is_held:
+                self._pool.resize_workers(wanted)
+
+
+def next_size(workers: int, up: int, busy: float, waiting: int, most: int) -> int:
+    """How many workers to have next: `up` of them run and use `busy` cores, and `waiting` samples wait to be played.
+
+    One step at a time, and none while one that was wanted is still on its way up.
+    """
+    if up < workers:
+        return workers
+    if busy > BUSY_SHARE * workers and waiting and workers < most:
+        return workers + 1
+    if workers > 1 and busy < IDLE_SHARE * (workers - 1):
+        return workers - 1
+    return min(workers, max(1, most))

@@ -1,0 +1,384 @@
+"""One worker: its own models and environments, and hundreds of episodes as coroutines of one process."""
+
+import contextlib
+import logging
+import os
+import time
+from collections import deque
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.abc
+from pydantic_core import PydanticSerializationError
+
+from rollouthub.cluster.wire import (
+    Change,
+    Ended,
+    Hello,
+    Note,
+    Report,
+    State,
+    WorkOrder,
+    decode_order,
+    encode,
+)
+from rollouthub.engine.item import Cast, Item
+from rollouthub.engine.open_plan import OpenPlan, open_plan
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.play import Attempt
+from rollouthub.engine.request import RunRequest
+from rollouthub.errors import EpisodeError, HubError, TaskError, UsageError, describe, first_error
+from rollouthub.limits import Limits
+from rollouthub.loop import quiet_collector, steady_collector
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.preflight import BudgetedModel, SharedModel
+from rollouthub.observe.cpu import cpu_seconds
+from rollouthub.observe.memory import resident_bytes
+from rollouthub.protocols import Model, TaskCard
+from rollouthub.rollout import Rollout, TaskRef
+from rollouthub.store.rows import mended
+
+if TYPE_CHECKING:
+    from rollouthub.monitor.lag import LoopLag
+
+logger = logging.getLogger(__name__)
+
+GATHER_SECONDS = 0.05
+"""How long a record waits for company before a report leaves."""
+FULL_REPORT = 64
+"""Records that leave at once."""
+IDLE_SECONDS = 1.0
+"""The longest a report is waited for: it is also the sign of life."""
+STATES_SECONDS = 0.5
+MOST_WAITING_BYTES = 64 * 2**20
+"""Records not yet fetched; past it nothing new begins."""
+MOST_NOTES = 200
+MOST_TRACE = 8000
+"""Characters of a trace in them."""
+
+
+class Worker:
+    """What a Ray actor runs. `run` lives as long as the actor; `exchange` is called meanwhile, one call at a time."""
+
+    def __init__(self, request: bytes, run_id: str, credentials: dict[str, str], folder: str | None) -> None:
+        """`folder`: the driver's working directory, to which names of files are relative."""
+        self._request, self._run_id, self._folder = request, run_id, folder
+        self._credentials = Credentials(credentials)
+        self._hello = anyio.Event()
+        self._problem: tuple[str, bool] | None = None
+        self._opened: OpenPlan | None = None
+        self._casts: dict[str, Cast] = {}
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._over = anyio.Event()
+        self._queue: deque[WorkOrder] = deque()
+        self._concurrency = 1
+        self._at_play = 0
+        self._sharing = 1
+        self._attempts: dict[str, Attempt] = {}
+        self._coming: set[str] = set()
+        """Rollouts whose attempt has not begun."""
+        self._early: dict[str, list[Change]] = {}
+        """What is asked of them."""
+        self._is_cut_short = False
+        self._moved: dict[str, Attempt] = {}
+        self._states_at = 0.0
+        self._ended: list[Ended] = []
+        self._waiting_bytes = 0
+        self._news = anyio.Event()
+        self._notes = _Notes()
+        self._lag: LoopLag | None = None
+
+    async def run(self) -> None:
+        """Bring up what the plan needs, and play until `leave` is called."""
+        logging.getLogger("rollouthub").addHandler(self._notes)
+        try:
+            with quiet_collector(), steady_collector():
+                await self._run()
+        except BaseExceptionGroup as group:
+            self._refuse(first_error(group))
+        except Exception as error:
+            self._refuse(error)
+        finally:
+            logging.getLogger("rollouthub").removeHandler(self._notes)
+        if self._over.is_set():
+            import ray.actor  # this process is Ray's own
+
+            ray.actor.exit_actor()  # also where the cluster has no head any more that could end it
+
+    def _refuse(self, error: BaseException) -> None:
+        if not isinstance(error, HubError):
+            logger.exception("a worker broke", exc_info=error)
+        said = str(error) if isinstance(error, HubError) else f"{describe(error)}"
+        said = self._credentials.redact(said)
+        self._problem = said, isinstance(error, UsageError)
+        self._hello.set()
+
+    async def _run(self) -> None:
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                os.chdir(self._folder)
+        plan = make_plan(RunRequest.model_validate_json(self._request))
+        async with open_plan(plan, self._credentials) as self._opened:
+            self._casts = {cast.environment.name: cast for _, cast in self._opened.casts(self._run_id)}
+            async with anyio.create_task_group() as self._tasks:
+                self._hello.set()
+                await self._over.wait()
+                self._tasks.cancel_scope.cancel()
+
+    async def hello(self) -> bytes:
+        """Who this is, once it is up."""
+        await self._hello.wait()
+        import ray  # this process is Ray's own
+
+        context = ray.get_runtime_context()
+        problem, is_usage = self._problem or (None, False)
+        return encode(
+            Hello(
+                pid=os.getpid(),
+                node_id=context.get_node_id(),
+                address=str(ray.util.get_node_ip_address()),  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+                hub_version=version("rollouthub"),
+                environments={name: cast.environment.identity for name, cast in self._casts.items()},
+                cpu_seconds=cpu_seconds(),
+                problem=problem,
+                is_usage=is_usage,
+            )
+        )
+
+    async def leave(self) -> None:
+        """Close everything; what is in flight is cut short."""
+        self._over.set()
+
+    async def exchange(self, order: bytes) -> bytes:
+        """Take an order; tell what happened since the last report, at once where there is much of it."""
+        if self._problem is not None:
+            return encode(Report(problem=self._problem[0], notes=self._notes.taken()))
+        given = decode_order(order)
+        self._concurrency = given.concurrency
+        self._queue.extend(given.works)
+        self._coming.update(work.rollout_id for work in given.works)
+        if given.sharing != self._sharing:
+            self._sharing = given.sharing
+            for model in self._models().values():
+                if isinstance(model, SharedModel):
+                    model.share(given.sharing)
+        for role, dollars in given.allowances.items():
+            self._budgeted()[role].lease(dollars, is_last=role in given.last)
+        for change in given.changes:
+            self._change(change)
+        returned: list[tuple[str, int]] = []
+        if given.give_back:
+            returned = [work.key for work in self._queue]
+            self._queue.clear()
+            for rollout_id, _ in returned:
+                self._coming.discard(rollout_id)
+                self._early.pop(rollout_id, None)
+        if given.cancel:
+            self._is_cut_short = True
+            for attempt in tuple(self._attempts.values()):
+                attempt.cancel()
+        self._start()
+        if not returned:
+            await self._gather()
+        return encode(self._report(returned, self._look() if given.look else b""))
+
+    async def nudge(self) -> None:
+        """Let the report leave at once: the driver has something to say."""
+        self._news.set()
+
+    async def _gather(self) -> None:
+        if not self._ended:
+            with anyio.move_on_after(IDLE_SECONDS):
+                await self._news.wait()
+        if len(self._ended) < FULL_REPORT and self._ended:
+            with anyio.move_on_after(GATHER_SECONDS):
+                while len(self._ended) < FULL_REPORT and self._at_play:
+                    self._news = anyio.Event()
+                    await self._news.wait()
+        self._news = anyio.Event()
+
+    def _look(self) -> bytes:
+        """How this process stands."""
+        from rollouthub.monitor.figures import encode as encode_snapshot  # only where somebody wants to know
+        from rollouthub.monitor.lag import LoopLag
+        from rollouthub.monitor.snapshot import take_snapshot
+
+        assert self._tasks is not None
+        if self._lag is None:
+            self._lag = LoopLag()
+            self._tasks.start_soon(self._lag.watch)
+        return encode_snapshot(
+            take_snapshot(
+                f"worker-{os.getpid()}",
+                models={role or "policy": model for role, model in self._models().items()},
+                hosts=[cast.host for cast in self._casts.values()],
+                lag=self._lag.histogram,
+            )
+        )
+
+    def _report(self, returned: list[tuple[str, int]], figures: bytes) -> Report:
+        ended, self._ended, self._waiting_bytes = self._ended, [], 0
+        now = time.monotonic()
+        states: list[State] = []
+        if self._moved and now >= self._states_at + STATES_SECONDS:
+            states = [_state(attempt) for attempt in self._moved.values()]
+            self._moved.clear()
+            self._states_at = now
+        self._start()
+        return Report(
+            ended=ended,
+            states=states,
+            returned=returned,
+            notes=self._notes.taken(),
+            spent={role: model.spent for role, model in self._budgeted().items()},
+            cpu_seconds=cpu_seconds(),
+            resident_bytes=resident_bytes(),
+            figures=figures,
+        )
+
+    def _budgeted(self) -> dict[str, BudgetedModel]:
+        """Models whose calls cost, by role; the policy's is empty."""
+        return {role: model for role, model in self._models().items() if isinstance(model, BudgetedModel)}
+
+    def _models(self) -> dict[str, Model]:
+        """By role; the policy's is empty."""
+        assert self._opened is not None, "a worker says hello before it is given orders"
+        policy = {} if self._opened.model is None else {"": self._opened.model}
+        return {**policy, **self._opened.roles}
+
+    def _start(self) -> None:
+        """Begin what there is room for."""
+        assert self._tasks is not None, "a worker says hello before it is given orders"
+        if self._problem is not None:
+            return
+        while self._queue and self._at_play < self._concurrency and self._waiting_bytes < MOST_WAITING_BYTES:
+            self._at_play += 1
+            self._tasks.start_soon(self._play, self._queue.popleft())
+
+    async def _play(self, order: WorkOrder) -> None:
+        """One attempt; its record waits for the next report."""
+        attempt = await self._found(order)
+        self._coming.discard(order.rollout_id)
+        try:
+            rollout = await self._played(attempt) if isinstance(attempt, Attempt) else attempt
+        finally:
+            self._at_play -= 1
+            self._attempts.pop(order.rollout_id, None)
+            self._moved.pop(order.rollout_id, None)
+        media = dict(attempt.media) if isinstance(attempt, Attempt) else {}
+        record = _as_json(rollout)
+        self._waiting_bytes += len(record) + sum(map(len, media.values()))
+        self._ended.append(Ended(order.rollout_id, order.attempt, record, media))
+        self._news.set()
+        self._start()
+
+    async def _found(self, order: WorkOrder) -> Attempt | Rollout:
+        """The attempt at a task as this worker's own host knows it; or its record, where there is no such task."""
+        cast = self._casts[order.environment]
+        assert self._opened is not None
+        try:
+            card = await cast.host.find_task(order.split, order.task_id, self._opened.plan.seed)
+            if card.digest != order.digest:
+                raise TaskError(
+                    f"task {order.task_id!r} of {order.environment} is another one here than where the run was "
+                    f"started ({card.digest} for {order.digest}): install the same version and data on every node",
+                    retryable=False,
+                )
+        except HubError as error:
+            broken = error if isinstance(error, EpisodeError) else TaskError(str(error), retryable=False)
+            return Attempt(_item(order, cast, None), order.attempt, order.queued, self._track).broken(broken)
+        attempt = Attempt(_item(order, cast, card), order.attempt, order.queued, self._track)
+        self._attempts[order.rollout_id] = attempt
+        return attempt
+
+    async def _played(self, attempt: Attempt) -> Rollout:
+        early = self._early.pop(attempt.item.rollout_id, ())
+        if self._is_cut_short or any(change.what == "cancel" for change in early):
+            return attempt.cancelled()
+        for change in early:
+            self._change(change)
+        return await attempt.play()
+
+    def _track(self, attempt: Attempt) -> None:
+        self._moved[attempt.item.rollout_id] = attempt
+
+    def _change(self, change: Change) -> None:
+        """Do what is asked of one attempt; it may be over by now, or not have begun."""
+        attempt = self._attempts.get(change.rollout_id)
+        if attempt is None:
+            if change.rollout_id in self._coming:
+                self._early.setdefault(change.rollout_id, []).append(change)
+            return
+        match change.what:
+            case "cancel":
+                attempt.cancel()
+            case "interrupt":
+                attempt.interrupt()
+            case "retune":
+                attempt.retune(Limits.model_validate_json(change.limits))
+            case "tell":
+                attempt.tell(change.text)
+
+
+class _Untold:
+    """Stands for a task the worker's host does not know: its record needs only the names it was ordered by."""
+
+
+def _item(order: WorkOrder, cast: Cast, card: TaskCard | None) -> Item:
+    source = None if card is None else card.public.source
+    return Item(
+        cast,
+        _Untold() if card is None else card,  # pyright: ignore[reportArgumentType]  # never played
+        TaskRef(split=order.split, id=order.task_id, digest=order.digest, source=source),
+        order.group_id,
+        order.rollout_id,
+        order.sample,
+        order.seed,
+        order.policy_seed,
+    )
+
+
+def _as_json(rollout: Rollout) -> bytes:
+    try:
+        return rollout.__pydantic_serializer__.to_json(rollout)
+    except (PydanticSerializationError, UnicodeEncodeError):
+        return mended(rollout).model_dump_json().encode()
+
+
+def _state(attempt: Attempt) -> State:
+    recorder = attempt.recorder
+    return State(
+        attempt.item.rollout_id,
+        attempt.number,
+        attempt.state,
+        len(recorder.turns),
+        recorder.output_tokens,
+        recorder.cost,
+        recorder.model_seconds,
+        recorder.tool_seconds,
+    )
+
+
+_TRACES = logging.Formatter()
+
+
+class _Notes(logging.Handler):
+    """Keeps what the worker's log says for the driver's; of a flood, the latest."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._notes: deque[Note] = deque(maxlen=MOST_NOTES)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a line, and the trace of what broke."""
+        text = record.getMessage()
+        if record.exc_info:
+            text += "\n" + _TRACES.formatException(record.exc_info)[-MOST_TRACE:]
+        self._notes.append(Note(record.levelno, record.name, text))
+
+    def taken(self) -> list[Note]:
+        """What was said since the last time."""
+        notes = list(self._notes)
+        self._notes.clear()
+        return notes

@@ -1,0 +1,173 @@
+"""Runs compared on the tasks they have in common, task by task against the first."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rollouthub.comparing.record import Compared, TaskKey
+from rollouthub.errors import ConfigError
+from rollouthub.rollout import Outcome
+from rollouthub.statistics import Estimate, summarise_groups
+from rollouthub.statistics.intervals import TaskMeans
+from rollouthub.watching.pace import overall_rate
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What one run came to on the common tasks."""
+
+    label: str
+    run: str
+    status: str
+    rollouts: int
+    scored: int
+    mean_reward: Estimate | None
+    """A mean over tasks, as its interval is; None where nothing was scored."""
+    pass_rate: float | None
+    difference: Estimate | None
+    """Mean reward minus the first run's, task by task over those both have scored; None for the first itself."""
+    prompt_tokens: float
+    """Of a rollout, attempts that broke included."""
+    output_tokens: float
+    cost: float | None
+    """US dollars of a rollout, attempts that broke included; None where no call has a price."""
+    seconds_p50: float | None
+    seconds_p95: float | None
+    """Of a scored rollout."""
+    rollouts_per_second: float | None
+    outcomes: dict[str, int]
+    """Kind of ending → rollouts; kinds are never merged."""
+    projected_cost: float | None
+    projected_seconds: float | None
+    """Of the full set of tasks, at the same concurrency."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs side by side."""
+
+    standings: tuple[Standing, ...]
+    common: int
+    """Tasks that all of them played."""
+    left_out: dict[str, int]
+    """Label → tasks of that run which another did not play."""
+    remarks: tuple[str, ...]
+    full_tasks: int | None
+    """Tasks that cost and time are projected for."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The object `hub compare --json` prints."""
+        return asdict(self)
+
+
+def compare_runs(runs: Sequence[Compared], full_tasks: int | None = None) -> Comparison:
+    """Compare runs on their common tasks.
+
+    Raises:
+        ConfigError: fewer than two runs, or no task that all of them played.
+    """
+    if len(runs) < 2:
+        raise ConfigError("a comparison needs two runs or more")
+    runs = _labelled(runs)
+    common = set[TaskKey].intersection(*(run.keys for run in runs))
+    if not common:
+        raise ConfigError(_mismatch(runs))
+    kept = [run.only(common) for run in runs]
+    means = [_task_means(run) for run in kept]
+    standings = tuple(
+        _standing(run, None if place == 0 else _difference(means[0], means[place]), full_tasks)
+        for place, run in enumerate(kept)
+    )
+    left_out = {run.label: count for run in runs if (count := len(run.keys) - len(common))}
+    return Comparison(standings, len(common), left_out, tuple(_remarks(kept)), full_tasks)
+
+
+def _labelled(runs: Sequence[Compared]) -> list[Compared]:
+    """The runs with labels that tell them apart."""
+    count = Counter(run.label for run in runs)
+    return [
+        run if count[run.label] == 1 else Compared(f"{run.label} ({run.info.directory.name})", run.info, run.attempts)
+        for run in runs
+    ]
+
+
+def _mismatch(runs: Sequence[Compared]) -> str:
+    """Why nothing can be compared."""
+    names = [{key[:3] for key in run.keys} for run in runs]
+    alike = len(set[tuple[str, ...]].intersection(*names))
+    listing = ", ".join(f"{run.info.directory} has {len(run.keys)}" for run in runs)
+    if alike:
+        return (
+            f"the runs have 0 tasks in common ({listing}): {alike} have the same ids, but ask something else; "
+            "play them with the same data, settings, seed and version of the environment"
+        )
+    return f"the runs have 0 tasks in common ({listing}); play the same environment and split in all of them"
+
+
+def _task_means(run: Compared) -> dict[TaskKey, float]:
+    return {key: group.reward_sum / group.scored for key, group in run.groups() if group.scored}
+
+
+def _difference(first: dict[TaskKey, float], other: dict[TaskKey, float]) -> Estimate:
+    """Paired by task: what a task adds by being hard or easy falls out (arXiv:2411.00640, 4.2)."""
+    paired = TaskMeans()
+    for key, mean in other.items():
+        if key in first:
+            paired.add(mean - first[key], 1)
+    return paired.estimate(all_tasks=len(first.keys() | other.keys()), is_share=False)
+
+
+def _standing(run: Compared, difference: Estimate | None, full_tasks: int | None) -> Standing:
+    effective = [attempt for attempt in run.attempts if attempt.effective]
+    count = len(effective)
+    overall = summarise_groups(group for _, group in run.groups()).overall
+    priced = [attempt.cost for attempt in run.attempts if attempt.cost is not None]
+    cost = sum(priced) / count if priced and count else None
+    seconds = sorted(attempt.seconds for attempt in effective if attempt.reward is not None)
+    span = max(attempt.finished_at for attempt in run.attempts) - min(attempt.started_at for attempt in run.attempts)
+    rate = overall_rate(count, span)
+    tasks = len({attempt.key for attempt in effective}) or 1
+    projected = None if full_tasks is None else full_tasks * count / tasks
+    kinds: Counter[str] = Counter(Outcome(attempt.outcome).kind for attempt in effective)
+    return Standing(
+        label=run.label,
+        run=str(run.info.directory),
+        status=run.info.status,
+        rollouts=count,
+        scored=overall.scored,
+        mean_reward=overall.at_k[0].avg_at_k if overall.at_k and overall.scored else None,
+        pass_rate=overall.pass_rate,
+        difference=difference,
+        prompt_tokens=sum(attempt.prompt_tokens for attempt in run.attempts) / max(1, count),
+        output_tokens=sum(attempt.output_tokens for attempt in run.attempts) / max(1, count),
+        cost=cost,
+        seconds_p50=_rank(seconds, 0.5),
+        seconds_p95=_rank(seconds, 0.95),
+        rollouts_per_second=rate,
+        outcomes=dict(kinds),
+        projected_cost=None if cost is None or projected is None else cost * projected,
+        projected_seconds=None if rate is None or projected is None else projected / rate,
+    )
+
+
+def _remarks(runs: Sequence[Compared]) -> list[str]:
+    """What makes the runs less alike than their tasks are."""
+    found: list[str] = []
+    by_task = [{attempt.key: attempt for attempt in run.attempts} for run in runs]
+    first = by_task[0]
+    for run, others in zip(runs[1:], by_task[1:], strict=True):
+        if any(others[key].seed != first[key].seed for key in others):
+            found.append(f"{run.label} was played with other seeds of the environment than {runs[0].label}")
+        if any(others[key].environment_identity != first[key].environment_identity for key in others):
+            found.append(f"{run.label} was played with another version of the environment than {runs[0].label}")
+    helped = {run.label: sum(bool(attempt.told and attempt.effective) for attempt in run.attempts) for run in runs}
+    found += [f"{label}: in {count} rollouts a person spoke to the agent" for label, count in helped.items() if count]
+    return found + [
+        f"{run.label} is not complete: its run is {run.info.status}" for run in runs if run.info.status != "finished"
+    ]
+
+
+def _rank(ranked: Sequence[float], q: float) -> float | None:
+    return ranked[max(0, math.ceil(q * len(ranked)) - 1)] if ranked else None

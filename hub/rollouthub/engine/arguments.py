@@ -1,0 +1,53 @@
+"""The arguments of a tool call, as a model wrote them."""
+
+from typing import Any, cast
+
+import msgspec
+from mcp_types import CallToolResult
+
+from rollouthub.messages import ToolRequest
+from rollouthub.tools import text_result
+
+DEEPEST = 64
+"""Levels of nesting in a call's arguments; a record that nests deeper would not be read back."""
+MOST_VALUES = 50_000
+"""In a call's arguments: every episode waits while they are read."""
+TOO_MANY = f"the arguments hold more than {MOST_VALUES:,} values; give fewer at a time, or as text"
+TOO_DEEP = f"the arguments nest deeper than {DEEPEST} levels"
+
+
+def arguments_of(request: ToolRequest) -> tuple[Any, CallToolResult | None]:
+    """The request's arguments; or, where they are no JSON object, its text and the error to tell the model."""
+    text = request.arguments.strip() or "{}"
+    if is_crowded(text):
+        return request.arguments, text_result(TOO_MANY, is_error=True)
+    try:
+        arguments = msgspec.json.decode(text)
+    except (ValueError, RecursionError) as error:
+        return request.arguments, text_result(f"the arguments are not JSON: {error}", is_error=True)
+    if text.count("{") + text.count("[") > DEEPEST and not is_shallow(arguments, DEEPEST):
+        return request.arguments, text_result(TOO_DEEP, is_error=True)
+    if isinstance(arguments, dict):
+        return cast(dict[str, Any], arguments), None
+    return arguments, text_result("the arguments must be a JSON object", is_error=True)
+
+
+def is_crowded(text: str) -> bool:
+    """Whether JSON may hold more values than are read; commas and brackets in its strings count for none."""
+    if len(text) <= MOST_VALUES or _marks(text) <= MOST_VALUES:
+        return False
+    if "\\" in text:
+        text = text.replace("\\\\", "").replace('\\"', "")
+    if text.count('"') > 4 * MOST_VALUES:  # those of as many names and texts
+        return True
+    return _marks("".join(text.split('"')[::2])) > MOST_VALUES
+
+
+def _marks(text: str) -> int:
+    return text.count(",") + text.count("[") + text.count("{")
+
+
+def is_shallow(value: Any, levels: int) -> bool:
+    """Whether a JSON value nests no deeper than so many levels."""
+    inner: Any = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return not inner or (levels > 0 and all(is_shallow(item, levels - 1) for item in inner))

@@ -1,0 +1,31 @@
+"""What an agent plays, and whether anything can be said to it."""
+
+from functools import cache
+from typing import Literal
+
+from rollouthub.engine.item import Cast
+from rollouthub.protocols import Agent
+
+Part = Literal["policy", "reference", "sample", "exposed"]
+
+
+@cache
+def part_of(kind: type[Agent]) -> Part:
+    """What an agent plays. Looked up once per class: a check against a protocol costs more than a tool call."""
+    if hasattr(kind, "play_reference"):
+        return "reference"
+    if hasattr(kind, "play_exposed"):
+        return "exposed"
+    return "sample" if hasattr(kind, "play_sample") else "policy"
+
+
+def why_deaf(cast: Cast) -> str | None:
+    """Why nothing can be said to those who play; None where something can."""
+    name = cast.agent.name
+    match part_of(type(cast.agent)):
+        case "exposed":
+            return f"agent {name} plays from outside the hub, and keeps its conversation to itself"
+        case "reference" | "sample":
+            return f"agent {name} plays what is written, and asks no model"
+        case "policy":
+            return f"agent {name} asks no model of this run" if cast.model is None else None

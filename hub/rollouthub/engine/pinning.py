@@ -1,0 +1,29 @@
+"""What the run decides, and not an agent outside, when that agent asks the run's model."""
+
+from typing import Any
+
+from rollouthub.errors import ContextLimitError, ModelError
+from rollouthub.protocols import Sampling
+from rollouthub.streaming import ReplyStream
+
+_REFUSED = (400, 413, 422)
+"""Statuses by which a model's server says that the request is wrong."""
+
+
+def pinned(ours: Sampling, asked_for: Sampling) -> Sampling:
+    """The run's sampling, with what it leaves to the agent."""
+    update: dict[str, Any] = {}
+    if asked_for.max_tokens is not None and (ours.max_tokens is None or asked_for.max_tokens < ours.max_tokens):
+        update["max_tokens"] = asked_for.max_tokens
+    if ours.stop is None and asked_for.stop:
+        update["stop"] = asked_for.stop
+    if more := {key: value for key, value in asked_for.extra.items() if key not in ours.extra}:
+        update["extra"] = {**more, **ours.extra}
+    return ours.model_copy(update=update) if update else ours
+
+
+def is_of_the_agents_making(error: BaseException, stream: ReplyStream | None) -> bool:
+    """Whether a call of an agent outside failed for what the agent sent, or did not read: no fault of the model."""
+    if not isinstance(error, ModelError) or isinstance(error, ContextLimitError) or error.retryable:
+        return False
+    return error.status in _REFUSED or (stream is not None and stream.has_begun)

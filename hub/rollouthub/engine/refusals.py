@@ -1,0 +1,43 @@
+"""What ends a run whose model refuses everything: the same error of the client's, again and again, and nothing else."""
+
+import re
+
+from rollouthub.engine.stop import StopSignal
+from rollouthub.rollout import Fault, Rollout
+
+MOST = 50
+"""Attempts in a row, from the first on, that are refused alike before the run gives up."""
+_NUMBER = re.compile(r"\d+")
+
+
+class Refusals:
+    """Sets a run's stop signal when the model's server has refused all its first attempts in the same words."""
+
+    def __init__(self, stop: StopSignal) -> None:
+        self._stop = stop
+        self._words: str | None = None
+        self._count = 0
+        self._is_over = False
+
+    def came_in(self, rollout: Rollout) -> None:
+        """Look at a record on its way into the store."""
+        if self._is_over:
+            return
+        refused = next((fault for fault in rollout.faults if _is_refusal(fault)), None)
+        if rollout.score is not None or refused is None or self._words not in (None, words := _words(refused)):
+            self._is_over = True
+            return
+        self._words = words
+        self._count += 1
+        if self._count == MOST:
+            self._is_over = True
+            self._stop.set(f"the first {MOST} rollouts were all refused alike: {refused.message}; --resume goes on")
+
+
+def _is_refusal(fault: Fault) -> bool:
+    return fault.boundary == "model" and fault.status is not None and 400 <= fault.status < 500 and not fault.retryable
+
+
+def _words(fault: Fault) -> str:
+    """What the server said, without its own address and numbers that differ from call to call."""
+    return _NUMBER.sub("#", fault.message.partition("HTTP ")[2])

@@ -1,0 +1,72 @@
+"""A part of a plan to play before the rest: tasks spread evenly over each environment's."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan, open_plan
+from rollouthub.engine.plan import Part, Plan
+from rollouthub.engine.pool_options import RunLimits
+from rollouthub.limits import Limits
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.plugins import find_agent
+from rollouthub.task import BadRow
+
+
+@dataclass(frozen=True)
+class SamplePlan:
+    """How much is planned, and what of it stands for the rest."""
+
+    tasks: dict[str, int]
+    """How many are planned, by environment."""
+    part: Part
+
+
+async def choose_sample(plan: Plan, credentials: Credentials, tasks: int) -> SamplePlan:
+    """Choose so many tasks of each environment, where there are as many; fewer are played several times, as planned.
+
+    Nobody plays, so no model is needed.
+
+    Raises:
+        UsageError: an environment cannot be hosted, a row makes no task, or there is none.
+    """
+    counts: dict[str, int] = {}
+    chosen: dict[str, tuple[str, ...]] = {}
+    async with open_plan(_unplayed(plan), credentials) as opened:
+        await opened.count()  # complains of what cannot be played
+        for environment in opened.environments:
+            name = environment.host.info.name
+            counts[name] = count = await _count(opened, environment)
+            wanted = {place * count // tasks + count // (2 * tasks) for place in range(tasks)}
+            ids = [task_id async for place, task_id in _ids(opened, environment) if count <= tasks or place in wanted]
+            chosen[name] = tuple(ids)
+    repeats = -(-tasks // min(len(ids) for ids in chosen.values()))
+    return SamplePlan(counts, Part(chosen, min(repeats, plan.request.repeats)))
+
+
+def _unplayed(plan: Plan) -> Plan:
+    """The plan without those who play: enough to look at its tasks."""
+    silent = ModelConfig(name="mock/say?text=-")
+    update = {
+        "model": None,
+        "roles": dict.fromkeys(plan.request.roles, silent),
+        "run_limits": RunLimits(),
+        "limits": Limits(),
+        "traces": None,
+    }
+    return replace(plan, request=plan.request.model_copy(update=update), model=None, agent=find_agent("null", {}))
+
+
+async def _count(opened: OpenPlan, environment: OpenEnvironment) -> int:
+    count = 0
+    async for _ in _ids(opened, environment):
+        count += 1
+    return count
+
+
+async def _ids(opened: OpenPlan, environment: OpenEnvironment) -> AsyncIterator[tuple[int, str]]:
+    place = 0
+    async for card in opened.tasks(environment):
+        if not isinstance(card, BadRow):
+            yield place, card.public.id
+            place += 1

@@ -1,0 +1,140 @@
+"""A client of a serving hub's control plane: open episodes, have them verified, close them."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self, TypeVar
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from pydantic import BaseModel, ValidationError
+
+from rollouthub.errors import CredentialError, HubError, TaskError
+from rollouthub.gateway.service.wire import (
+    EnvironmentCard,
+    EnvironmentList,
+    EpisodePage,
+    EpisodeReport,
+    EpisodeRequest,
+    EpisodeTicket,
+)
+from rollouthub.hosting.control import BadCard, Card, CardPage, Failure, error_of
+
+SECONDS = 600.0
+"""One call may take this long: opening sets a world up, verifying may run a program."""
+_CONNECT_SECONDS = 10.0
+
+AnswerT = TypeVar("AnswerT", bound=BaseModel)
+
+
+class HubClient:
+    """Asks one hub. Example:
+
+    async with HubClient("http://127.0.0.1:8701", token) as hub:
+        async with hub.episode(EpisodeRequest(environment="arithmetic")) as ticket:
+            ...  # an agent plays at ticket.agent_url
+            report = await hub.verify(ticket.id)
+    """
+
+    def __init__(self, control_url: str, token: str, *, seconds: float = SECONDS) -> None:
+        """`control_url` is `http://HOST:PORT` or `unix:PATH`, as the hub says it."""
+        self._url, self._token, self._seconds = control_url, token, seconds
+        self._base = "http://control" if control_url.startswith("unix:") else control_url.rstrip("/")
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        path = self._url.removeprefix("unix:")
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.UnixConnector(path) if path != self._url else aiohttp.TCPConnector(limit=0),
+            headers={"Authorization": f"Bearer {self._token}"},
+            timeout=aiohttp.ClientTimeout(total=self._seconds, connect=_CONNECT_SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._session is not None
+        await self._session.close()
+
+    async def environments(self) -> tuple[EnvironmentCard, ...]:
+        """What the hub serves.
+
+        Raises:
+            HubError: what the hub says went wrong, or that it cannot be reached; so below.
+        """
+        return (await self._ask("GET", "/v1/environments", EnvironmentList)).environments
+
+    async def tasks(self, environment: str, split: str | None = None) -> AsyncIterator[Card | BadCard]:
+        """The public cards of a split, page by page."""
+        query = {} if split is None else {"split": split}
+        path = f"/v1/environments/{quote(environment, safe='')}/tasks"
+        while True:
+            page = await self._ask("GET", f"{path}?{urlencode(query)}", CardPage)
+            for card in page.cards:
+                yield card
+            if page.next_cursor is None:
+                return
+            query = {"cursor": page.next_cursor}
+
+    async def open(self, request: EpisodeRequest) -> EpisodeTicket:
+        """Open an episode; with an idempotency key it is safe to ask again where no answer came."""
+        return await self._ask("POST", "/v1/episodes", EpisodeTicket, request)
+
+    @asynccontextmanager
+    async def episode(self, request: EpisodeRequest) -> AsyncGenerator[EpisodeTicket]:
+        """An open episode; on the way out it is closed, unscored where nobody had it verified."""
+        ticket = await self.open(request)
+        try:
+            yield ticket
+        finally:
+            await self.close(ticket.id)
+
+    async def episodes(self) -> tuple[EpisodeReport, ...]:
+        """Those that have not ended."""
+        return (await self._ask("GET", "/v1/episodes", EpisodePage)).episodes
+
+    async def report(self, episode_id: str) -> EpisodeReport:
+        """How an episode stands, or ended."""
+        return await self._ask("GET", _path(episode_id), EpisodeReport)
+
+    async def seal(self, episode_id: str) -> EpisodeReport:
+        """End the agent's time."""
+        return await self._ask("POST", f"{_path(episode_id)}/seal", EpisodeReport)
+
+    async def verify(self, episode_id: str) -> EpisodeReport:
+        """End the agent's time and wait for the score; asked again, it is the same one."""
+        return await self._ask("POST", f"{_path(episode_id)}/verify", EpisodeReport)
+
+    async def close(self, episode_id: str) -> EpisodeReport:
+        """End an episode, unscored unless it has a score."""
+        return await self._ask("DELETE", _path(episode_id), EpisodeReport)
+
+    async def _ask(self, method: str, path: str, answer: type[AnswerT], body: BaseModel | None = None) -> AnswerT:
+        assert self._session is not None, "the client is used within its context"
+        data = None if body is None else body.model_dump_json(exclude_unset=True).encode()
+        what = f"{method} {path.partition('?')[0]}"
+        try:
+            async with self._session.request(method, self._base + path, data=data, allow_redirects=False) as response:
+                status, raw = response.status, await response.read()
+        except TimeoutError:
+            raise TaskError(f"the hub did not answer {what} within {self._seconds:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise TaskError(f"the hub at {self._url} cannot be reached ({what}): {type(error).__name__}") from error
+        try:
+            if status < 400:
+                return answer.model_validate_json(raw)
+            raise _refusal(Failure.model_validate_json(raw), status)
+        except ValidationError:
+            raise TaskError(f"the hub answered {what} (HTTP {status}) with what is no {answer.__name__}") from None
+
+
+def _path(episode_id: str) -> str:
+    return f"/v1/episodes/{quote(episode_id, safe='')}"
+
+
+def _refusal(failure: Failure, status: int) -> HubError:
+    if status == 401:
+        return CredentialError(f"the hub refused the credential: {failure.error.message}")
+    return error_of(failure.error)

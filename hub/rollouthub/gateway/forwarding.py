@@ -1,0 +1,279 @@
+"""Seats of environments in other processes: an agent's bytes go through as they are, and its tool calls are recorded.
+
+Only what a record needs is looked at: the method and arguments of a request, the result of a tool call. Sessions,
+protocol eras and their headers are between the client and the environment's server.
+"""
+
+import io
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import aiohttp
+import msgspec
+from mcp_types import CallToolResult
+from pydantic import ValidationError
+from yarl import URL
+
+from rollouthub.engine.arguments import DEEPEST, TOO_DEEP, is_shallow
+from rollouthub.engine.outside import OutsideCall
+from rollouthub.errors import EpisodeStop, TaskError
+from rollouthub.gateway.exposure import Exposure, stopped
+from rollouthub.hosting.toolbox import SUBMIT
+from rollouthub.serving.agent_plane import BUSY, MAX_BODY_BYTES, MOST_REQUESTS, NOT_FOUND
+from rollouthub.serving.http import Receive, Scope, Send, TooLarge, answer, read_body
+from rollouthub.tools import is_last, text_result
+
+logger = logging.getLogger(__name__)
+
+MAX_ANSWER_BYTES = 64 * 2**20
+ANSWER_SECONDS = 3600.0
+"""The environment's server keeps its own, shorter deadlines; this ends the wait for one that is frozen."""
+CONNECT_SECONDS = 10.0
+_KEEP_ALIVE_SECONDS = 4.0
+_LARGE_BODY = 2**20
+_PASSED_ON = frozenset(
+    {
+        b"content-type",
+        b"accept",
+        b"mcp-session-id",
+        b"mcp-protocol-version",
+        b"mcp-method",
+        b"mcp-name",
+        b"last-event-id",
+    }
+)
+"""Headers of requests that the environment's server sees. Of its answers all but the connection's own come back."""
+_PARAMETERS = b"mcp-param-"
+_PASSED_BACK = frozenset(
+    {"content-type", "mcp-session-id", "mcp-protocol-version", "retry-after", "cache-control", "allow"}
+)
+_GONE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"The environment does not answer."}}'
+_UNREAD = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"The body is not one JSON-RPC message."}}'
+_TOO_LARGE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"The message is too large."}}'
+
+
+class _Params(msgspec.Struct):
+    name: Any = None
+    arguments: Any = None
+    meta: Any = msgspec.field(name="_meta", default=None)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The arguments, where they are an object; the environment's server refuses them where not."""
+        given: object = self.arguments
+        return cast(dict[str, Any], given) if isinstance(given, dict) else {}
+
+
+class _Request(msgspec.Struct):
+    """As much of a JSON-RPC message as a record needs."""
+
+    id: int | str | float | None = None
+    method: str | None = None
+    params: _Params | None = None
+
+
+class _Response(msgspec.Struct):
+    id: int | str | float | None = None
+    result: msgspec.Raw = msgspec.Raw(b"")
+
+
+_requests = msgspec.json.Decoder(_Request)
+_responses = msgspec.json.Decoder(_Response)
+
+
+class Forwarder:
+    """Carries requests of exposed seats to the servers of their environments."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+
+    async def serve(self, exposure: Exposure, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request of whoever holds this seat's token."""
+        if scope["method"] not in ("POST", "DELETE"):
+            await answer(send, 405, headers=[(b"allow", b"POST, DELETE")])
+            return
+        if exposure.requests >= MOST_REQUESTS:
+            await answer(send, 429, BUSY, headers=[(b"retry-after", b"1")])
+            return
+        exposure.requests += 1
+        try:
+            body = await read_body(scope, receive, MAX_BODY_BYTES) if scope["method"] == "POST" else b""
+            with exposure.while_open(scope):
+                await self._forward(exposure, scope, body, send)
+                return
+            if exposure.is_over:
+                await answer(send, 404, NOT_FOUND)
+        except TooLarge:
+            await answer(send, 413, _TOO_LARGE)
+        finally:
+            exposure.requests -= 1
+
+    async def _forward(self, exposure: Exposure, scope: Scope, body: bytes, send: Send) -> None:
+        request = _read_request(body)
+        if request is None and scope["method"] == "POST":
+            # Other readers of JSON take more for it, NaN for one: a tool would run that no record tells of.
+            await answer(send, 400, _UNREAD)
+            return
+        call: OutsideCall | None = None
+        if request is not None and request.method == "tools/call":
+            params = request.params or _Params()
+            if not is_shallow(params.given, DEEPEST):
+                await answer(send, 200, _as_response(request, text_result(TOO_DEEP, is_error=True)))
+                return
+            try:
+                call = exposure.calls.begin(str(params.name), params.given, len(body))
+            except EpisodeStop as stop:
+                await answer(send, 200, _as_response(request, stopped(stop)))
+                return
+        passing = _Passing(send)
+        try:
+            await self._exchange(exposure, scope, body, passing)
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            # Not the error's text: it may hold the address.
+            fault = TaskError(f"the environment's server did not answer an agent: {type(error).__name__}")
+            if call is not None:
+                exposure.calls.lose(call, fault)
+            logger.warning("%s", fault)
+            await passing.break_off()
+            return
+        except BaseException as error:
+            if call is not None:
+                exposure.calls.lose(call, error)
+            raise
+        if call is not None:
+            self._record(exposure, call, request, passing.raw)
+        await passing.end()
+
+    async def _exchange(self, exposure: Exposure, scope: Scope, body: bytes, passing: "_Passing") -> None:
+        """Ask the environment's server.
+
+        Raises:
+            ValueError: its answer is too large.
+        """
+        url = exposure.forward_url
+        assert url is not None
+        headers = [
+            (name.decode("latin-1"), value.decode("latin-1"))
+            for name, value in scope["headers"]
+            if name in _PASSED_ON or name.startswith(_PARAMETERS)
+        ]
+        data = body if len(body) < _LARGE_BODY else io.BytesIO(body)
+        async with self._session.request(
+            scope["method"], URL(url, encoded=True), data=data, headers=headers, allow_redirects=False
+        ) as response:
+            await passing.take(response)
+
+    def _record(self, exposure: Exposure, call: OutsideCall, request: _Request | None, raw: bytes) -> None:
+        result = _result_of(raw, request.id if request is not None else None)
+        if result is None:
+            # Refused before any tool ran: nothing to record, and the model's request stays open for another try.
+            exposure.calls.lose(call, ValueError("refused"))
+            return
+        if (call.name == SUBMIT and not result.is_error) or is_last(result):
+            exposure.note_submitted()
+        exposure.calls.end(call, result)
+
+
+def _read_request(body: bytes) -> _Request | None:
+    try:
+        return _requests.decode(body) if body else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _result_of(raw: bytes, request_id: object) -> CallToolResult | None:
+    """The tool result an answer holds, whether it came whole or as events."""
+    pieces = [raw] if raw[:1] == b"{" else _events(raw)
+    for piece in reversed(pieces):
+        try:
+            response = _responses.decode(piece)
+            if response.id == request_id and bytes(response.result):
+                result = CallToolResult.model_validate_json(bytes(response.result))
+                if not is_last(result):
+                    result.meta = None  # the protocol's own marks say nothing of the call
+                return result
+        except (msgspec.DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
+            continue
+    return None
+
+
+def _events(raw: bytes) -> list[bytes]:
+    return [
+        b"\n".join(line[5:].lstrip() for line in event.split(b"\n") if line.startswith(b"data:"))
+        for event in raw.replace(b"\r\n", b"\n").split(b"\n\n")
+    ]
+
+
+def _as_response(request: _Request, result: CallToolResult) -> bytes:
+    """A tool result of our own, as both eras read it."""
+    told = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": request.id, "result": {**told, "resultType": "complete"}})
+
+
+class _Passing:
+    """An answer on its way back: whole once it is recorded, but events as they come, for clients that watch them."""
+
+    def __init__(self, send: Send) -> None:
+        self.raw = b""
+        self._send = send
+        self._status, self._headers = 502, list[tuple[bytes, bytes]]()
+        self._is_stream = False
+
+    async def take(self, response: aiohttp.ClientResponse) -> None:
+        """Read an answer to its end.
+
+        Raises:
+            ValueError: it is too large.
+        """
+        self._status = response.status
+        self._headers = [
+            (name.lower().encode("latin-1"), value.encode("latin-1"))
+            for name, value in response.headers.items()
+            if name.lower() in _PASSED_BACK
+        ]
+        self._is_stream = response.content_type == "text/event-stream"
+        if self._is_stream:
+            await self._start()
+        chunks, size = list[bytes](), 0
+        async for chunk in response.content.iter_any():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > MAX_ANSWER_BYTES:
+                response.close()
+                raise ValueError("too large")
+            if self._is_stream:
+                await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+        self.raw = b"".join(chunks)
+
+    async def _start(self) -> None:
+        await self._send({"type": "http.response.start", "status": self._status, "headers": self._headers})
+
+    async def end(self) -> None:
+        """Send what is not sent yet."""
+        if self._is_stream:
+            await self._send({"type": "http.response.body", "body": b""})
+            return
+        self._headers.append((b"content-length", b"%d" % len(self.raw)))
+        await self._start()
+        await self._send({"type": "http.response.body", "body": self.raw})
+
+    async def break_off(self) -> None:
+        """Say that there is no answer, where that can still be said."""
+        if self._is_stream:
+            await self._send({"type": "http.response.body", "body": b""})
+        else:
+            await answer(self._send, 502, _GONE)
+
+
+@asynccontextmanager
+async def open_forwarder() -> AsyncGenerator[Forwarder]:
+    """A pool of connections to environments' servers; closed on the way out."""
+    timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS, connect=CONNECT_SECONDS)
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS)
+    session = aiohttp.ClientSession(
+        connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
+    )
+    async with session:
+        yield Forwarder(session)

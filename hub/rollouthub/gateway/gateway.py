@@ -1,0 +1,222 @@
+"""The gateway: one address for the seats of many episodes, and for the models behind them."""
+
+import logging
+import math
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from urllib.parse import urlsplit
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from rollouthub.engine.seat import EpisodeSeat
+from rollouthub.gateway.exposure import Exposure
+from rollouthub.gateway.forwarding import Forwarder, open_forwarder
+from rollouthub.gateway.late import answer_late
+from rollouthub.gateway.rate import TokenBucket
+from rollouthub.gateway.seam.dialect import Problem
+from rollouthub.gateway.seam.seam import UNAUTHORIZED, refuse, serve_seam
+from rollouthub.protocols import EnvironmentInfo, SeatAddress
+from rollouthub.serving.agent_plane import BUSY, NOT_FOUND, AgentPlane, token_of
+from rollouthub.serving.episode import token_digest
+from rollouthub.serving.http import Application, Guard, Receive, Scope, Send, answer, header, note_holder
+from rollouthub.serving.listener import bind_tcp, listening
+from rollouthub.serving.loopback import LOOPBACK
+from rollouthub.serving.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+REMEMBERED = 10_000
+"""Tokens of episodes that are over, whose late calls are told so."""
+_SEAM = "/llm/"
+_PRACTICE = "/practice/"
+
+
+class Gateway:
+    """An ASGI application: `/e/{token}/mcp` and `/llm/{token}/v1/…` of every exposed seat. `open_gateway` makes one."""
+
+    def __init__(
+        self,
+        base_url: str,
+        guard: Guard,
+        forwarder: Forwarder,
+        tasks: TaskGroup,
+        requests_per_second: float | None = None,
+    ) -> None:
+        self.base_url = base_url
+        self.metrics = Metrics()
+        self.practice: Application | None = None
+        """What is at `/practice/…`, where anything is."""
+        self._per_second = requests_per_second
+        self._guard, self._forwarder, self._tasks = guard, forwarder, tasks
+        self._exposures: dict[bytes, Exposure] = {}
+        """By the digest of their token."""
+        self._over: OrderedDict[bytes, None] = OrderedDict()
+        self._planes: dict[str, AgentPlane] = {}
+        self._opening = anyio.Lock()
+
+    @property
+    def exposures(self) -> int:
+        """Seats that are open now."""
+        return len(self._exposures)
+
+    @asynccontextmanager
+    async def expose(
+        self, seat: EpisodeSeat, info: EnvironmentInfo, close_seconds: float
+    ) -> AsyncGenerator[SeatAddress]:
+        """Open a seat to the outside, for as long as the context lasts."""
+        exposure = Exposure(seat, info, self.metrics, close_seconds)
+        if self._per_second is not None:
+            exposure.bucket = TokenBucket(self._per_second)
+        plane = await self.plane_of(info) if exposure.forward_url is None else None
+        try:
+            with self._at_its_token(exposure):
+                yield self.address_of(exposure)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await exposure.end()
+                if plane is not None:
+                    await exposure.served.episode.answered()
+                    exposure.served.episode.closed.set()
+                    await plane.retire(exposure.served.episode)
+
+    def address_of(self, exposure: Exposure) -> SeatAddress:
+        """Where a seat is found."""
+        token, model = exposure.token, exposure.seat.model_name
+        return SeatAddress(
+            agent_url=f"{self.base_url}/e/{token}/mcp",
+            llm_url=None if model is None else f"{self.base_url}{_SEAM}{token}/v1",
+            api_key=token,
+            model=model,
+            over=exposure.seat.over,
+        )
+
+    @contextmanager
+    def _at_its_token(self, exposure: Exposure) -> Generator[None]:
+        digest = token_digest(exposure.token)
+        self._exposures[digest] = exposure
+        self.metrics.opened += 1
+        self.metrics.open += 1
+        try:
+            yield
+        finally:
+            del self._exposures[digest]
+            self.metrics.open -= 1
+            self._over[digest] = None
+            while len(self._over) > REMEMBERED:
+                self._over.popitem(last=False)
+
+    async def plane_of(self, info: EnvironmentInfo) -> AgentPlane:
+        """What serves the seats of a hosted environment: one for all its episodes."""
+        key = f"{info.name}\0{info.digest}\0{info.tools_digest}"
+        plane = self._planes.get(key)
+        if plane is None:
+            async with self._opening:
+                plane = self._planes.get(key)
+                if plane is None:
+                    plane = self._planes[key] = await self._tasks.start(_keep_serving, AgentPlane(info, self._guard))
+        return plane
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            return
+        path: str = scope["path"]
+        if path == "/health":
+            await answer(send, 200, b'{"status":"ok"}')
+        elif path.startswith(_SEAM):
+            await self._serve_model(path, scope, receive, send)
+        elif self.practice is not None and path.startswith(_PRACTICE):
+            refusal = self._guard.refusal(scope)
+            await (self.practice(scope, receive, send) if refusal is None else answer(send, refusal))
+        else:
+            await self._serve_agent(scope, receive, send)
+
+    async def _serve_agent(self, scope: Scope, receive: Receive, send: Send) -> None:
+        token = token_of(scope)
+        digest = token_digest(token) if token else b""
+        exposure = self._exposures.get(digest)
+        if exposure is None:
+            if digest in self._over and self._guard.refusal(scope) is None:
+                await answer_late(scope, receive, send)
+            else:
+                await answer(send, 404, NOT_FOUND)
+            return
+        note_holder(scope, digest)
+        if (seconds := exposure.wait_seconds()) > 0:
+            self.metrics.calls["refused"] += 1
+            await answer(send, 429, BUSY, headers=[(b"retry-after", b"%d" % math.ceil(seconds))])
+            return
+        if exposure.forward_url is None:
+            plane = await self.plane_of(exposure.info)
+            await plane.serve_seat(exposure.served, scope, receive, send)
+            return
+        refusal = self._guard.refusal(scope)
+        if refusal is not None:
+            await answer(send, refusal)
+            return
+        await self._forwarder.serve(exposure, scope, receive, send)
+
+    async def _serve_model(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        token, _, rest = path.removeprefix(_SEAM).partition("/")
+        if token == "v1":  # the key alone says whose it is
+            token, rest = _key_of(scope), f"v1/{rest}"
+        digest = token_digest(token) if token else b""
+        exposure = self._exposures.get(digest)
+        # Some clients are given the base with `/v1`, and add their own.
+        rest = rest.removeprefix("v1/").removeprefix("v1/")
+        refusal = self._guard.refusal(scope)
+        if exposure is None:
+            await refuse(rest, send, UNAUTHORIZED)
+            return
+        note_holder(scope, digest)
+        if refusal is not None:
+            await answer(send, refusal)
+        elif (seconds := exposure.wait_seconds()) > 0:
+            await refuse(rest, send, Problem("busy", 429, "too many requests", retry_after_seconds=math.ceil(seconds)))
+        else:
+            await serve_seam(exposure, rest, scope, receive, send)
+
+
+def _key_of(scope: Scope) -> str:
+    given = header(scope, b"x-api-key")
+    if given is None:
+        bearer = header(scope, b"authorization") or b""
+        given = bearer[7:] if bearer[:7].lower() == b"bearer " else b""
+    return given.strip().decode("latin-1")
+
+
+async def _keep_serving(plane: AgentPlane, *, task_status: TaskStatus[AgentPlane]) -> None:
+    """Hold what an environment's agent plane needs, to the gateway's end."""
+    async with plane.serving(None):
+        task_status.started(plane)
+        await anyio.sleep_forever()
+
+
+@asynccontextmanager
+async def open_gateway(
+    host: str = "127.0.0.1",
+    port: int = 0,
+    public_url: str | None = None,
+    requests_per_second: float | None = None,
+) -> AsyncGenerator[Gateway]:
+    """Listen for agents; port 0 takes a free one, `public_url` is how agents reach it where that differs.
+
+    A seat may ask `requests_per_second` times on the long run, and for a moment twice as often.
+
+    Raises:
+        ConfigError: the address cannot be had.
+    """
+    async with AsyncExitStack() as stack:
+        bound = bind_tcp(host, port)
+        stack.callback(bound.close)
+        authority = f"[{host}]" if ":" in host else host
+        base_url = (public_url or f"http://{authority}:{bound.getsockname()[1]}").rstrip("/")
+        forwarder = await stack.enter_async_context(open_forwarder())
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(tasks.cancel_scope.cancel)
+        names = (*LOOPBACK, host, urlsplit(base_url).hostname or host)
+        gateway = Gateway(base_url, Guard(names), forwarder, tasks, requests_per_second)
+        await stack.enter_async_context(listening(gateway, bound))
+        yield gateway

@@ -1,0 +1,37 @@
+"""Calls that come after an episode is over: each is told so in one fixed way, and nothing of it is left to reach."""
+
+import msgspec
+
+from rollouthub.hosting.episode import CLOSED
+from rollouthub.serving.agent_plane import MAX_BODY_BYTES, NOT_FOUND
+from rollouthub.serving.http import Receive, Scope, Send, TooLarge, answer, read_body
+
+
+class _Request(msgspec.Struct):
+    id: int | str | float | msgspec.UnsetType | None = msgspec.UNSET
+    method: str = ""
+
+
+_requests = msgspec.json.Decoder(_Request)
+
+
+async def answer_late(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer for an episode that is over: a tool call with its fixed error, the end of a session, nothing else."""
+    if scope["method"] == "DELETE":
+        await answer(send, 200)
+        return
+    if scope["method"] != "POST":
+        await answer(send, 405, headers=[(b"allow", b"POST, DELETE")])
+        return
+    try:
+        request = _requests.decode(await read_body(scope, receive, MAX_BODY_BYTES))
+    except (TooLarge, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        await answer(send, 404, NOT_FOUND)
+        return
+    if request.id is msgspec.UNSET:
+        await answer(send, 202)
+    elif request.method == "tools/call":
+        result = {"content": [{"type": "text", "text": CLOSED}], "isError": True, "resultType": "complete"}
+        await answer(send, 200, msgspec.json.encode({"jsonrpc": "2.0", "id": request.id, "result": result}))
+    else:
+        await answer(send, 404, NOT_FOUND)

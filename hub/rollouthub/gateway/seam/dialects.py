@@ -1,0 +1,51 @@
+"""Which dialect is spoken at which path of the model seam; those that need litellm are loaded when first asked for."""
+
+from functools import cache
+
+from rollouthub.gateway.seam.dialect import Dialect
+
+PATHS = ("chat/completions", "responses", "messages")
+COUNT_TOKENS = "messages/count_tokens"
+
+
+def dialect_of(path: str) -> Dialect | None:
+    """The dialect of a path below `/v1/`; None where there is none."""
+    return _load(path) if path in PATHS else None
+
+
+async def make_ready(path: str) -> None:
+    """Load what the dialect of a path needs to read a request, without holding up the loop.
+
+    Raises:
+        Refused: it is not installed.
+    """
+    if path in ("responses", "messages"):
+        from rollouthub.gateway.seam.litellm_translation import prepare
+
+        await prepare(path)
+
+
+@cache
+def _load(path: str) -> Dialect:
+    if path == "chat/completions":
+        from rollouthub.gateway.seam.chat import Chat
+
+        return Chat()
+    if path == "responses":
+        from rollouthub.gateway.seam.responses import Responses
+
+        return Responses()
+    from rollouthub.gateway.seam.anthropic_messages import AnthropicMessages
+
+    return AnthropicMessages()
+
+
+def counted_tokens(body: bytes) -> bytes:
+    """The answer to `messages/count_tokens`: an estimate, as no model is asked.
+
+    Raises:
+        ValueError: the body is no request.
+    """
+    from rollouthub.gateway.seam.anthropic_messages import count_tokens
+
+    return count_tokens(body)

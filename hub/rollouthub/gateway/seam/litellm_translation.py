@@ -1,0 +1,108 @@
+"""Requests of other APIs as chat completions, by litellm's own translation; what it would change is put right.
+
+Answers are written here and not by litellm: its Responses writer keeps every tool call by its id in a cache of the
+process, from which its reader adds calls of one conversation to another.
+"""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import anyio.to_thread
+
+from rollouthub.errors import ConfigError, describe
+from rollouthub.gateway.seam.dialect import Problem, Refused
+from rollouthub.models.litellm_package import import_litellm
+
+_APIS = {
+    "responses": ("the Responses API", ("litellm.responses.litellm_completion_transformation.transformation",)),
+    "messages": (
+        "the Messages API",
+        (
+            "litellm.llms.anthropic.pass_through.adapters.transformation",
+            # Where other versions have it.
+            "litellm.llms.anthropic.experimental_pass_through.adapters.transformation",
+        ),
+    ),
+}
+# litellm looks models up, to leave out what they do not take; of this one it knows nothing.
+_NO_MODEL = "none"
+_prepared: set[str] = set()
+
+
+async def prepare(path: str) -> None:
+    """Load what the dialect of a path needs, in a worker thread: litellm takes two seconds.
+
+    Raises:
+        Refused: litellm is not there.
+    """
+    if path in _APIS and path not in _prepared:
+        await anyio.to_thread.run_sync(_module, path)
+        _prepared.add(path)
+
+
+def chat_of_responses(request: Mapping[str, Any]) -> dict[str, Any]:
+    """A request of the Responses API as one of chat completions.
+
+    Raises:
+        ValueError: it is none.
+        Refused: litellm is not there.
+    """
+    config = _module("responses").LiteLLMCompletionResponsesConfig
+    fields = {name: value for name, value in request.items() if name not in ("input", "stream")}
+    return _translated(
+        lambda: config.transform_responses_api_request_to_chat_completion_request(
+            model=_NO_MODEL, input=request["input"], responses_api_request=fields
+        )
+    )
+
+
+def namespaces_of(tools: Sequence[Mapping[str, Any]]) -> Mapping[str, tuple[str, str]]:
+    """Names of functions as the model has them → their namespace and their name in it.
+
+    Raises:
+        Refused: litellm is not there.
+    """
+    if not any(tool.get("type") == "namespace" for tool in tools):
+        return {}
+    config = _module("responses").LiteLLMCompletionResponsesConfig
+    return _translated(lambda: config.namespace_tool_name_map(tools))
+
+
+def chat_of_messages(request: Mapping[str, Any]) -> dict[str, Any]:
+    """A request of the Messages API as one of chat completions.
+
+    Raises:
+        ValueError: it is none.
+        Refused: litellm is not there.
+    """
+    adapter = _module("messages").LiteLLMAnthropicMessagesAdapter()
+    fields = {**request, "model": _NO_MODEL}
+    return _translated(lambda: adapter.translate_anthropic_to_openai(fields)[0])
+
+
+def _translated(translate: Any) -> Any:
+    """litellm's code meets whatever an agent sent; what breaks it is no request."""
+    try:
+        return translate()
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(f"the request is not understood ({describe(error)})") from error
+
+
+@cache
+def _module(path: str) -> Any:
+    api, names = _APIS[path]
+    try:
+        import_litellm(api)
+    except ConfigError as error:
+        raise Refused(Problem("invalid", 404, str(error), "litellm_missing")) from None
+    for name in names:
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError:
+            continue
+    problem = f"{api} goes through litellm, and the installed one has no such translation; litellm 1.106.2 has"
+    raise Refused(Problem("invalid", 404, problem, "litellm_missing"))

@@ -1,0 +1,22 @@
+"""Errors as OpenAI's APIs tell them; which class a client raises, the status decides."""
+
+from typing import Any
+
+from rollouthub.gateway.seam.dialect import Problem
+
+_TYPES = {
+    "invalid": "invalid_request_error",
+    "unauthorized": "authentication_error",
+    "closed": "permission_error",
+    "limit": "permission_error",
+    "context": "invalid_request_error",
+    "too_large": "invalid_request_error",
+    "busy": "rate_limit_error",
+    "failed": "server_error",
+}
+
+
+def openai_error(problem: Problem) -> dict[str, Any]:
+    """The body of an answer that is none."""
+    error = {"message": problem.message, "type": _TYPES[problem.kind], "param": None, "code": problem.code}
+    return {"error": error}

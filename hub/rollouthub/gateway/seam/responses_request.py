@@ -1,0 +1,230 @@
+"""A request of the OpenAI Responses API, as the chat completions that say the same."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from rollouthub.gateway.seam.bounds import Parts, check_max_tokens, check_messages, check_tools
+from rollouthub.gateway.seam.chat_request import ChatReader
+from rollouthub.gateway.seam.dialect import Asked
+from rollouthub.gateway.seam.json_body import decoded
+from rollouthub.gateway.seam.litellm_translation import chat_of_responses, namespaces_of
+from rollouthub.gateway.seam.spellings import Spellings
+
+_TOOLS = ("function", "custom", "namespace")
+"""Tools a chat model can have; what only a provider can run is left out."""
+_ITEMS = ("function_call", "custom_tool_call")
+_OUTPUTS = ("function_call_output", "custom_tool_call_output")
+_SEALED = "rollouthub:"
+"""Begins what we put where others put encrypted reasoning."""
+
+
+class ResponsesRequest(Struct):
+    """A request body, as far as it shapes the answer."""
+
+    input: str | list[dict[str, Any]]
+    model: str = ""
+    instructions: str | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    max_output_tokens: int | None = None
+    text: dict[str, Any] | None = None
+    include: list[str] | None = None
+    stream: bool | None = False
+    background: bool | None = False
+    previous_response_id: str | None = None
+    conversation: Any = None
+    prompt: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What writing the answer needs of the request."""
+
+    custom: frozenset[str] = frozenset()
+    """Tools whose input is no JSON."""
+    namespaces: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    with_sealed: bool = False
+    """Whether reasoning is to be given in the form that is sent back."""
+
+
+_decode = msgspec.json.Decoder(ResponsesRequest).decode
+
+
+def read_responses(body: bytes, reader: ChatReader, spellings: Spellings, scope: bytes = b"") -> Asked:
+    """A request's body in our words.
+
+    Raises:
+        ValueError: says what is wrong with it.
+        Refused: litellm is not there.
+    """
+    request = decoded(_decode, body)
+    _check(request)
+    tools = [tool for tool in request.tools or () if tool.get("type") in _TOOLS]
+    items, thoughts = _items(request.input)
+    chat = chat_of_responses(
+        {
+            "input": items,
+            "instructions": request.instructions,
+            "tools": tools,
+            "tool_choice": _choice(request.tool_choice),
+            "parallel_tool_calls": request.parallel_tool_calls,
+            "max_output_tokens": request.max_output_tokens,
+            "text": request.text,
+        }
+    )
+    names = _custom_names(tools)
+    for message in chat["messages"]:
+        _put_right(message, thoughts, names, spellings.of(scope))
+    _put_tools_right(chat)
+    chat |= {"model": request.model, "stream": request.stream}
+    shape = Shape(names, namespaces_of(tools), "reasoning.encrypted_content" in (request.include or ()))
+    return reader.read(msgspec.json.encode(chat), shape, scope)
+
+
+def _check(request: ResponsesRequest) -> None:
+    check_max_tokens(request.max_output_tokens, "max_output_tokens")
+    check_tools(request.tools)
+    if not isinstance(request.input, str):
+        check_messages(request.input, "input")
+        parts = Parts()
+        for item in request.input:
+            for name in ("content", "output", "summary"):
+                parts.add_content(item.get(name))
+    if request.previous_response_id or request.conversation:
+        raise ValueError(
+            "the hub keeps no conversations: send all items with each call instead of `previous_response_id` or "
+            "`conversation` (`store` false)"
+        )
+    if request.background:
+        raise ValueError("`background` is not served; wait for the answer, or stream it")
+    if request.prompt:
+        raise ValueError("`prompt` names a template of a provider's; send `instructions` and `input`")
+
+
+def _items(given: str | list[dict[str, Any]]) -> tuple[str | list[dict[str, Any]], list[str]]:
+    """The items litellm is to see, and the thoughts that stand in them by number: it would trim them."""
+    if isinstance(given, str):
+        return given, []
+    items: list[dict[str, Any]] = []
+    thoughts: list[str] = []
+    for place, item in enumerate(given):
+        kind = item.get("type") or "message"
+        if kind == "item_reference":
+            raise ValueError(f"input[{place}] refers to an item; the hub keeps none: send it whole (`store` false)")
+        if kind == "reasoning":
+            if thought := _thought(item):
+                items.append({"type": "reasoning", "summary": [{"type": "summary_text", "text": str(len(thoughts))}]})
+                thoughts.append(thought)
+        elif kind == "message":
+            items.append({**item, "type": kind, "content": _content(item.get("content"), place)})
+        elif kind in _OUTPUTS:
+            output = item.get("output")
+            items.append({**item, "output": _content(output, place)} if isinstance(output, list) else item)
+        elif kind in _ITEMS:
+            items.append(item)
+        # The rest is of tools that only a provider can run, and of providers' own memory.
+    return items, thoughts
+
+
+def _content(content: Any, place: int) -> Any:
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise ValueError(f"input[{place}]: a message lacks content")
+    parts: list[Any] = []
+    for part in cast(list[Any], content):
+        if not isinstance(part, dict):
+            raise ValueError(f"input[{place}]: content is text or a list of parts")
+        known = cast(dict[str, Any], part)
+        kind = known.get("type")
+        if kind == "refusal":
+            parts.append({"type": "output_text", "text": known.get("refusal")})
+        elif kind == "input_image" and not isinstance(known.get("image_url"), str):
+            raise ValueError(f"input[{place}]: the hub keeps no files; send a base64 data URI in image_url")
+        elif kind == "input_file":
+            raise ValueError(f"input[{place}]: a chat model reads no input_file; send its text or pictures")
+        elif kind in ("input_text", "output_text", "text", "input_image"):
+            parts.append(known)
+        else:
+            raise ValueError(f"input[{place}]: a content part of type {kind!r} is not understood")
+    return parts
+
+
+def _thought(item: Mapping[str, Any]) -> str:
+    """The text of a reasoning item, from where it came back whole."""
+    sealed = item.get("encrypted_content")
+    if isinstance(sealed, str) and sealed.startswith(_SEALED):
+        try:
+            return base64.b64decode(sealed.removeprefix(_SEALED), validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            pass
+    for name in ("content", "summary"):
+        parts: Any = item.get(name)
+        if isinstance(parts, list):
+            texts = [
+                cast(dict[str, Any], part).get("text") for part in cast(list[Any], parts) if isinstance(part, dict)
+            ]
+            if said := "\n".join(text for text in texts if isinstance(text, str) and text):
+                return said
+    return ""
+
+
+def sealed_thought(text: str) -> str:
+    """Reasoning in the form in which agents that keep no reasoning in the clear send it back."""
+    return _SEALED + base64.b64encode(text.encode()).decode()
+
+
+def _custom_names(tools: list[dict[str, Any]]) -> frozenset[str]:
+    nested = [tool for space in tools if isinstance(space.get("tools"), list) for tool in space["tools"]]
+    every: list[Any] = [*tools, *nested]
+    return frozenset(
+        str(cast(dict[str, Any], tool).get("name"))
+        for tool in every
+        if isinstance(tool, dict) and cast(dict[str, Any], tool).get("type") == "custom"
+    )
+
+
+def _choice(choice: str | dict[str, Any] | None) -> str | dict[str, Any] | None:
+    """The choice of a tool; of one that is left out there is none."""
+    if isinstance(choice, dict) and choice.get("type") not in ("function", "custom"):
+        if choice.get("type") == "allowed_tools":
+            raise ValueError("tool_choice of type 'allowed_tools' is not served; send only the tools that are allowed")
+        return None
+    return choice
+
+
+def _put_right(message: dict[str, Any], thoughts: list[str], custom: frozenset[str], spellings: Spellings) -> None:
+    """Restore to the letter what the model wrote."""
+    if message.get("role") != "assistant":
+        return
+    if marks := message.get("reasoning_content"):
+        message["reasoning_content"] = "\n".join(thoughts[int(mark)] for mark in str(marks).split("\n"))
+    content = message.get("content")
+    if isinstance(content, list):
+        parts = cast(list[dict[str, Any]], content)
+        # One answer's words, cut at its tool calls.
+        if all(part.get("type") == "text" for part in parts):
+            message["content"] = "".join(str(part.get("text")) for part in parts)
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        if function["name"] in custom and (arguments := function["arguments"]):
+            function["arguments"] = spellings.find(call["id"], msgspec.json.decode(arguments))
+
+
+def _put_tools_right(chat: dict[str, Any]) -> None:
+    names: set[str] = set()
+    for tool in chat.get("tools") or ():
+        names.add(tool["function"]["name"])
+        # What has no description is given an empty one, which some chat templates show.
+        if not tool["function"].get("description"):
+            tool["function"].pop("description", None)
+    choice = chat.get("tool_choice")
+    if isinstance(choice, dict) and cast(dict[str, Any], choice)["function"]["name"] not in names:
+        del chat["tool_choice"]

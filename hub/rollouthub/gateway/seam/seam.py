@@ -1,0 +1,273 @@
+"""The model seam's HTTP side: an agent's request in any dialect becomes a turn of its seat, and the turn its answer."""
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from rollouthub.errors import AgentError, BudgetError, EpisodeError, EpisodeStop
+from rollouthub.gateway.exposure import Exposure
+from rollouthub.gateway.seam.deliveries import Delivery
+from rollouthub.gateway.seam.dialect import Asked, Dialect, Problem, Refused, model_list
+from rollouthub.gateway.seam.dialects import COUNT_TOKENS, counted_tokens, dialect_of, make_ready
+from rollouthub.protocols import ModelReply, Sampling
+from rollouthub.serving.http import Receive, Scope, Send, TooLarge, answer, header, read_body, send_body
+from rollouthub.streaming import Delta, ReplyStream, cut
+
+logger = logging.getLogger(__name__)
+
+MAX_BODY_BYTES = 32 * 2**20
+MOST_BYTES_READ_AT_ONCE = 256 * 2**10
+"""Larger requests are read, and larger answers written, in a worker thread: every episode waits for the loop."""
+MOST_CHARACTERS_AT_ONCE = 64 * 2**10
+"""Of a longer piece of an answer others have their turn in between."""
+# More threads would take turns with the loop, and away those that others need.
+_THREADS = anyio.CapacityLimiter(2)
+MOST_CALLS = 64
+"""Model calls of one seat at once; further ones are refused."""
+MOST_MEDIA_BYTES = 256 * 2**20
+"""Media of one episode, which stay in memory to its end; calls that bring further ones are refused."""
+_EVENT_STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+_RETRY_HEADER = b"x-stainless-retry-count"
+"""What the official clients of OpenAI and Anthropic count their retries in."""
+_KEY_HEADER = b"idempotency-key"
+
+UNAUTHORIZED = Problem("unauthorized", 401, "no episode has this key; it may be over")
+CLOSED = Problem("closed", 403, "the episode is closed", "episode_closed")
+_FAILED = "the hub could not get an answer from the model"
+_Read = TypeVar("_Read")
+_NOTHING = Sampling()
+"""What most agents ask for beyond messages and tools."""
+_LIMITS = {
+    "turn_limit": "the episode's limit of model responses is reached",
+    "token_limit": "the episode's limit of output tokens is reached",
+    "cost_limit": "the episode's limit of cost is reached",
+    "time_limit": "the episode's time is over",
+}
+
+
+async def refuse(path: str, send: Send, problem: Problem) -> None:
+    """Answer a request of the seam with a problem, in the words of its path's dialect."""
+    dialect = dialect_of(path) or dialect_of("chat/completions")
+    assert dialect is not None
+    headers: list[tuple[bytes, bytes]] = []
+    if problem.retry_after_seconds is not None:
+        headers.append((b"retry-after", b"%d" % max(1, round(problem.retry_after_seconds))))
+    await answer(send, problem.status, dialect.problem(problem), headers=headers)
+
+
+async def serve_seam(exposure: Exposure, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve one request below a seat's `…/v1/`; `path` is what comes after that."""
+    try:
+        await _serve(exposure, path, scope, receive, send)
+    except Refused as refused:
+        await refuse(path, send, refused.problem)
+
+
+async def _serve(exposure: Exposure, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+    model = exposure.seat.model_name
+    if path == "models" and scope["method"] == "GET":
+        await answer(send, 200, model_list([] if model is None else [model]))
+        return
+    dialect, is_count = dialect_of(path), path == COUNT_TOKENS
+    if dialect is None and not is_count:
+        raise Refused(Problem("invalid", 404, f"the hub serves no {scope['method']} of {path[:80]!r}", "not_found"))
+    if scope["method"] != "POST":
+        raise Refused(Problem("invalid", 405, f"{path!r} takes POST alone"))
+    if model is None:
+        raise Refused(Problem("invalid", 404, "this run has no model; the agent brings its own", "model_not_found"))
+    if exposure.model_calls >= MOST_CALLS:
+        raise Refused(Problem("busy", 429, f"at most {MOST_CALLS} calls of a seat at once", retry_after_seconds=1))
+    exposure.model_calls += 1
+    try:
+        try:
+            body = await read_body(scope, receive, MAX_BODY_BYTES)
+        except TooLarge:
+            raise Refused(Problem("too_large", 413, f"the request is larger than {MAX_BODY_BYTES >> 20} MiB")) from None
+        await make_ready(path)
+        if is_count:
+            await answer(send, 200, await _read(counted_tokens, body))
+            return
+        assert dialect is not None
+        asked = await _read(partial(dialect.read, scope=exposure.token.encode()), body)
+        await _Call(exposure, dialect, asked, path, body, scope, send).answer()
+    finally:
+        exposure.model_calls -= 1
+
+
+async def _read(read: Callable[[bytes], _Read], body: bytes) -> _Read:
+    """What a body says; only here are an error's words for the agent."""
+    try:
+        if len(body) <= MOST_BYTES_READ_AT_ONCE:
+            return read(body)
+        return await anyio.to_thread.run_sync(read, body, limiter=_THREADS)
+    except ValueError as error:
+        raise Refused(Problem("invalid", 400, str(error)[:2000])) from None
+
+
+async def _written(write: Callable[[ModelReply], bytes], reply: ModelReply) -> bytes:
+    """An answer's bytes."""
+    message = reply.message
+    size = len(message.text) + len(message.reasoning or "") + sum(len(call.arguments) for call in message.tool_requests)
+    if size <= MOST_BYTES_READ_AT_ONCE:
+        return write(reply)
+    return await anyio.to_thread.run_sync(write, reply, limiter=_THREADS)
+
+
+class _Call:
+    """One model call of an agent's."""
+
+    def __init__(
+        self, exposure: Exposure, dialect: Dialect, asked: Asked, path: str, body: bytes, scope: Scope, send: Send
+    ) -> None:
+        self._exposure, self._dialect, self._scope, self._send = exposure, dialect, scope, send
+        self._asked = asked
+        named = header(scope, _KEY_HEADER)
+        retries = header(scope, _RETRY_HEADER)
+        self._is_retry = named is not None or (retries is not None and retries.strip() not in (b"", b"0"))
+        self._key = hashlib.blake2b(path.encode() + b"\0" + (named or b"") + b"\0" + body, digest_size=16).digest()
+        self._out: _Stream | None = None
+        self._is_answering = False
+        """Whether the last of the answer is on its way."""
+
+    async def answer(self) -> None:
+        """Answer it, with the answer of an earlier try where there is one."""
+        deliveries = self._exposure.deliveries
+        reply = await deliveries.earlier(self._key, is_retry=self._is_retry)
+        if reply is not None:
+            await self._deliver(reply, None)
+            return
+        async with deliveries.on_the_way(self._key) as delivery:
+            # Whoever hangs up wants no answer any more, and it may cost money.
+            with self._exposure.while_open(self._scope):
+                await self._generate(delivery)
+                return
+        if self._exposure.is_over and not self._is_answering:
+            if self._out is None or not self._out.has_begun:
+                raise Refused(CLOSED)
+            await self._out.fail(CLOSED)
+            return
+        if delivery.reply is not None:
+            deliveries.keep(self._key, delivery.reply, is_delivered=False)
+        logger.debug("an agent left before its model had answered")
+
+    async def _generate(self, delivery: Delivery) -> None:
+        exposure, asked = self._exposure, self._asked
+        if exposure.is_over:
+            raise Refused(CLOSED)
+        _take_media(exposure.seat.recorder.media, asked.media)
+        out = self._out = _Stream(self._dialect, asked, self._number(), self._send) if asked.is_stream else None
+        try:
+            reply = delivery.reply = await exposure.seat.ask(
+                asked.messages,
+                asked.tools,
+                asked_for=_asked_for(asked),
+                stream=None if out is None else out.stream,
+                left=partial(setattr, delivery, "reply"),
+            )
+        except (EpisodeStop, EpisodeError) as error:
+            problem = _problem(error)
+            if out is None or not out.has_begun:
+                raise Refused(problem) from None
+            await out.fail(problem)
+            return
+        exposure.deliveries.keep(self._key, reply, is_delivered=False)
+        await self._deliver(reply, out)
+        exposure.seat.look()
+
+    async def _deliver(self, reply: ModelReply, out: "_Stream | None") -> None:
+        asked = self._asked
+        self._is_answering = True
+        if asked.is_stream:
+            out = out or _Stream(self._dialect, asked, self._number(), self._send)
+            await out.end(reply)
+        else:
+            whole = partial(self._dialect.whole, asked, number=self._number())
+            await answer(self._send, 200, await _written(whole, reply))
+        self._exposure.deliveries.keep(self._key, reply, is_delivered=True)
+
+    def _number(self) -> str:
+        return f"{self._key.hex()[:16]}{len(self._exposure.seat.recorder.turns):06x}"
+
+
+class _Stream:
+    """An answer as server-sent events. Nothing is sent before there is something to say: a refusal needs its status."""
+
+    def __init__(self, dialect: Dialect, asked: Asked, number: str, send: Send) -> None:
+        self._events, self._send = dialect.events(asked, number), send
+        self._sending = anyio.Lock()
+        self.has_begun = False
+        self.stream = ReplyStream(self._write)
+
+    async def _begin(self) -> None:
+        if not self.has_begun:
+            self.has_begun = True
+            await self._send({"type": "http.response.start", "status": 200, "headers": _EVENT_STREAM})
+            await self._say(self._events.begin())
+
+    async def _write(self, delta: Delta) -> None:
+        await self._begin()
+        for place, piece in enumerate(cut(delta, MOST_CHARACTERS_AT_ONCE)):
+            if place:
+                await anyio.lowlevel.checkpoint()
+            await self._say(self._events.delta(piece))
+
+    async def end(self, reply: ModelReply) -> None:
+        """Send the rest."""
+        await self._begin()
+        await self._say(await _written(self._events.end, reply), is_last=True)
+
+    async def fail(self, problem: Problem) -> None:
+        """Break off, and say why."""
+        await self._say(self._events.fail(problem), is_last=True)
+
+    async def _say(self, piece: bytes, *, is_last: bool = False) -> None:
+        if piece or is_last:
+            await send_body(self._send, piece, is_last=is_last)
+
+
+def _take_media(known: dict[str, bytes], media: Mapping[str, bytes]) -> None:
+    """Keep what a call shows. A limit on turns does not bound it: calls past it bring media, too."""
+    new = {digest: raw for digest, raw in media.items() if digest not in known}
+    if new and sum(map(len, known.values())) + sum(map(len, new.values())) > MOST_MEDIA_BYTES:
+        most = f"at most {MOST_MEDIA_BYTES >> 20} MiB of media in one episode"
+        raise Refused(Problem("too_large", 413, most))
+    known.update(new)
+
+
+def _asked_for(asked: Asked) -> Sampling:
+    constraints: Mapping[str, Any] = asked.constraints
+    if asked.max_tokens is None and not constraints:
+        return _NOTHING
+    stop = constraints.get("stop")
+    return Sampling(
+        max_tokens=asked.max_tokens,
+        stop=None if not stop else (stop,) if isinstance(stop, str) else tuple(stop),
+        extra={name: value for name, value in constraints.items() if name != "stop"},
+    )
+
+
+def _problem(error: EpisodeStop | EpisodeError) -> Problem:
+    """What an agent is told. What broke, and where, is on the record and not for it."""
+    if isinstance(error, EpisodeStop):
+        if error.stop == "context_limit":
+            return Problem(
+                "context", 400, "the conversation does not fit the model's context", "context_length_exceeded"
+            )
+        if error.stop == "submitted":
+            return CLOSED
+        return Problem("limit", 403, _LIMITS.get(error.stop, f"the episode has ended: {error.stop}"), error.stop)
+    if isinstance(error, AgentError):
+        return Problem("invalid", 400, str(error))
+    if isinstance(error, BudgetError):
+        return Problem("limit", 403, "the run's budget is spent", "budget")
+    status = getattr(error, "status", None)
+    if status in (400, 413, 422):
+        return Problem("invalid", 400, "the model refused the request")
+    # The hub has tried again already, as often as the run allows.
+    return Problem("failed", 502 if getattr(error, "retryable", False) else 424, _FAILED, "model_failed")

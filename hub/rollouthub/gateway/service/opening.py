@@ -1,0 +1,154 @@
+"""Opening a service: environments, models, a gateway, and the run that keeps what is played."""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from rollouthub.engine.control import LiveRun, RunFacts
+from rollouthub.engine.open_plan import OpenPlan, open_plan
+from rollouthub.engine.plan import Plan, check_roles, make_plan
+from rollouthub.engine.request import RunRequest
+from rollouthub.engine.resumption import accept_changes
+from rollouthub.engine.run import RunSink, run_parts
+from rollouthub.engine.stop import StopSignal
+from rollouthub.errors import ConfigError, first_error
+from rollouthub.gateway.gateway import Gateway, open_gateway
+from rollouthub.gateway.service.dealer import Dealer
+from rollouthub.gateway.service.journal import Journal, read_journal
+from rollouthub.gateway.service.player import Player
+from rollouthub.gateway.service.rules import GatewayPlace, ServiceRules
+from rollouthub.gateway.service.service import HubService, Served, practice_seed
+from rollouthub.gateway.service.visitor import VISITOR, Absent
+from rollouthub.lock import FILE_NAME as LOCK
+from rollouthub.lock import write_lock
+from rollouthub.models.credentials import Credentials
+from rollouthub.rollout import Rollout
+from rollouthub.store import RunWriter, open_writer
+
+STOP_SECONDS = 6.0
+"""Closing every open episode may take this long; then they are recorded as they are, and left."""
+WILDCARDS = ("0.0.0.0", "::")
+_RULES, _PLACE = ServiceRules(), GatewayPlace()
+
+
+def visitors_plan(request: RunRequest) -> Plan:
+    """A plan of environments and models, whose agents come from outside.
+
+    Raises:
+        UsageError: a name nobody registered, a setting that does not hold.
+    """
+    request = request.model_copy(update={"agent": None, "agent_set": {}})
+    return replace(make_plan(request), agent=Absent(), agent_name=VISITOR)
+
+
+@asynccontextmanager
+async def open_service(
+    plan: Plan,
+    directory: Path,
+    credentials: Credentials,
+    *,
+    given: str = "",
+    resume: bool = False,
+    rules: ServiceRules = _RULES,
+    place: GatewayPlace = _PLACE,
+    live: LiveRun | None = None,
+    on_commit: Callable[[Sequence[Rollout]], None] | None = None,
+    give_up: Callable[[], None] = lambda: None,
+) -> AsyncGenerator[HubService]:
+    """Open a service, without a control plane: for who serves, and for who plays one episode.
+
+    On the way out every open episode is ended, unscored; `give_up` is called where that takes too long, and `on_commit`
+    hears of durable records. Example:
+
+        async with open_service(visitors_plan(RunRequest(environments=("arithmetic",))), Path("runs/one"), keys) as hub:
+            visit = await hub.open(EpisodeRequest())
+            ...  # an agent plays at visit.address
+            rollout = await visit.verify()
+
+    Raises:
+        UsageError: the plan does not hold, the directory cannot be used, an address cannot be had.
+        StoreError: the store failed; what it had committed stays.
+    """
+    if place.host in WILDCARDS and place.public_url is None:
+        raise ConfigError(f"agents cannot reach {place.host}: say how they do, with --public-url http://HOST:PORT")
+    check_roles(plan)
+    live = live or LiveRun(StopSignal())
+    try:
+        async with AsyncExitStack() as stack:
+            gateway = await stack.enter_async_context(
+                open_gateway(place.host, place.port, place.public_url, rules.requests_per_second)
+            )
+            opened = await stack.enter_async_context(open_plan(plan, credentials))
+            resolved = opened.resolved
+            writer = await stack.enter_async_context(
+                open_writer(directory, resolved=resolved, given=given, resume=resume, on_commit=on_commit)
+            )
+            if writer.resumed:
+                accept_changes(directory, writer, opened)
+            served = _served(opened, writer, gateway, rules)
+            write_lock(opened.lock, directory / LOCK)
+            writer.set_plan(None)
+            journal = await stack.enter_async_context(Journal.open(directory))
+            tasks = await stack.enter_async_context(anyio.create_task_group())
+            sink = RunSink(writer, live)
+            player = Player(tasks, writer, sink, journal, plan.request.retries.infrastructure)
+            service = HubService(opened, served, gateway, directory, rules, player, writer)
+            await _recover(service, writer, directory)
+            live.parts = run_parts(opened, writer, None)
+            live.begin(_facts(plan, opened, directory, writer.run_id), None)
+            tasks.start_soon(service.reaper.run)
+            try:
+                yield service
+            finally:
+                with anyio.CancelScope(shield=True):
+                    if not await service.stop(STOP_SECONDS):
+                        give_up()
+                tasks.cancel_scope.cancel()
+        live.end("finished")
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+
+
+def _served(opened: OpenPlan, writer: RunWriter, gateway: Gateway, rules: ServiceRules) -> dict[str, Served]:
+    request = opened.plan.request
+    served: dict[str, Served] = {}
+    for environment, cast in opened.casts(writer.run_id):
+        info = environment.host.info
+        seconds = environment.limits.max_seconds
+        if seconds is not None and seconds > rules.ttl_seconds:
+            raise ConfigError(
+                f"max_seconds = {seconds:g} of {info.name} is past the TTL of {rules.ttl_seconds:g} s, which ends an "
+                "episode unscored; raise it with --ttl"
+            )
+        writer.add_tools(info.tools_digest, info.tools)
+        dealer = Dealer(environment, opened.plan.seed, request.limit, request.seed)
+        others = (split for split in info.splits if split != environment.split)
+        split = rules.practice_split or next(others, environment.split)
+        practice = Dealer(environment, practice_seed(opened.plan.seed), request.limit, None, split)
+        cast = replace(cast, gateway=gateway, deadlines=rules.deadlines(cast.deadlines))
+        served[info.name] = Served(environment, cast, dealer, practice)
+    return served
+
+
+async def _recover(service: HubService, writer: RunWriter, directory: Path) -> None:
+    """Record what was in flight when the hub was killed, and know what it had opened."""
+    for entry in await anyio.to_thread.run_sync(lambda: list(read_journal(directory))):
+        service.remember(entry)
+        if entry.attempt >= writer.attempts(entry.rollout_id):
+            await writer.add(entry.lost(writer.run_id))
+    await writer.flush()
+
+
+def _facts(plan: Plan, opened: OpenPlan, directory: Path, run_id: str) -> RunFacts:
+    return RunFacts(
+        run_id=run_id,
+        directory=directory.absolute(),
+        environments=tuple(planned.name for planned in plan.environments),
+        agent=plan.agent_name,
+        model=None if opened.model is None else opened.model.name,
+        planned=None,
+    )

@@ -1,0 +1,161 @@
+"""`hub serve`: a service and its control plane, until told to leave."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from rollouthub.engine.control import LiveRun
+from rollouthub.engine.plan import Plan
+from rollouthub.engine.stop import StopSignal
+from rollouthub.frozen import Frozen
+from rollouthub.gateway.service.control import ServiceControl
+from rollouthub.gateway.service.opening import STOP_SECONDS, open_service
+from rollouthub.gateway.service.practice import Practice
+from rollouthub.gateway.service.rules import GatewayPlace, ServiceRules
+from rollouthub.gateway.service.service import HubService
+from rollouthub.live.door import live_door
+from rollouthub.models.credentials import Credentials
+from rollouthub.serving.control_socket import control_guard, control_socket
+from rollouthub.serving.listener import listening
+
+
+@dataclass(frozen=True)
+class HubOrder:
+    """What to serve, where, and for whom."""
+
+    plan: Plan
+    directory: Path
+    credentials: Credentials
+    control_token: str = field(repr=False)
+    control: str
+    """`unix:PATH` or `HOST:PORT`."""
+    given: str = ""
+    """The request as TOML, for the run's directory."""
+    resume: bool = False
+    rules: ServiceRules = field(default_factory=ServiceRules)
+    place: GatewayPlace = field(default_factory=GatewayPlace)
+    metrics_token: str | None = field(default=None, repr=False)
+    """What a scraper of the plan's metrics must give; None where it need not."""
+    door: Mapping[str, str] | None = None
+    """The environment variables that say where live control may be had; None opens none."""
+
+
+class HubReady(Frozen):
+    """The hub is up."""
+
+    environments: tuple[str, ...]
+    gateway_url: str
+    """Where agents are: the URLs of seats are below it."""
+    control_url: str
+    """`http://HOST:PORT`, or `unix:PATH`."""
+    run: str
+    """The run's directory."""
+    run_id: str
+    pid: int
+    practice: tuple[str, ...] = ()
+    """Fixed URLs for trying an environment, unscored."""
+    metrics_url: str | None = None
+    """Where Prometheus finds its metrics; None where they are not asked for."""
+
+
+class _Leaving:
+    """When to leave: when told to by who started the hub, or by who watches it."""
+
+    def __init__(self) -> None:
+        self._is_draining = False
+        self._is_told = False
+        self._changed = anyio.Event()
+
+    def interrupt(self) -> None:
+        """Open nothing new; leave when what is open has ended."""
+        self._is_draining = True
+        self._changed.set()
+
+    def cancel(self) -> None:
+        """Leave now."""
+        self._is_told = True
+        self._changed.set()
+
+    async def wait(self, stopped: Callable[[], Awaitable[None]], service: HubService) -> None:
+        """Until it is time."""
+
+        async def heed() -> None:
+            await stopped()
+            self.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(heed)
+            while not self._is_told:
+                self._changed = anyio.Event()
+                if self._is_draining:
+                    tasks.start_soon(self._drain, service)
+                await self._changed.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _drain(self, service: HubService) -> None:
+        await service.drain()
+        self.cancel()
+
+
+async def serve_hub(
+    order: HubOrder,
+    ready: Callable[[HubReady], None],
+    stopped: Callable[[], Awaitable[None]],
+    give_up: Callable[[], None],
+) -> None:
+    """Serve until `stopped` returns; `give_up` is called where episodes do not close in time.
+
+    Raises:
+        UsageError: an environment, a model, an address or the directory does not hold.
+        StoreError: the store failed; what it had committed stays.
+    """
+    leaving = _Leaving()
+    live = LiveRun(StopSignal(), leaving)
+    async with AsyncExitStack() as stack:
+        bound, control_url = stack.enter_context(control_socket(order.control))
+        if order.door is not None:
+            await stack.enter_async_context(live_door(live, order.door))
+        monitor = None
+        if (metrics := order.plan.request.metrics) is not None:
+            from rollouthub.monitor.endpoint import monitored  # prometheus_client, and only where it is asked for
+
+            monitor = await stack.enter_async_context(monitored(metrics, live, None, token=order.metrics_token))
+        service = await stack.enter_async_context(
+            open_service(
+                order.plan,
+                order.directory,
+                order.credentials,
+                given=order.given,
+                resume=order.resume,
+                rules=order.rules,
+                place=order.place,
+                live=live,
+                on_commit=None if monitor is None else monitor.committed,
+                give_up=give_up,
+            )
+        )
+        control = ServiceControl(service, order.control_token, control_guard(control_url))
+        await stack.enter_async_context(listening(control, bound))
+        practice = Practice(service) if order.rules.practice else None
+        service.gateway.practice = practice
+        ready(
+            HubReady(
+                environments=tuple(service.served),
+                gateway_url=service.gateway.base_url,
+                control_url=control_url,
+                run=str(order.directory),
+                run_id=service.run_id,
+                pid=os.getpid(),
+                practice=practice.urls if practice is not None else (),
+                metrics_url=None if monitor is None else monitor.url,
+            )
+        )
+        await leaving.wait(stopped, service)
+        # While the listeners are up: who waits for a record is still told.
+        with anyio.CancelScope(shield=True):
+            if not await service.stop(STOP_SECONDS):
+                give_up()

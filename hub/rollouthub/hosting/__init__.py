@@ -1,0 +1,5 @@
+"""Hosting an environment class inside this process: the contract without a wire."""
+
+from rollouthub.hosting.host import InProcessHost
+
+__all__ = ["InProcessHost"]

@@ -1,0 +1,227 @@
+"""Hosts an environment class inside this process: its tasks, and an episode per attempt."""
+
+import hashlib
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import JsonValue
+from pydantic_core import PydanticSerializationError
+
+from rollouthub.blocking import timed_reading
+from rollouthub.environment import AnyEnvironment, Environment, EnvironmentConfig
+from rollouthub.errors import ConfigError, HubError, NotOffered, TaskError, UnknownNameError, VerifierError, describe
+from rollouthub.hosting.episode import HostedEpisode, logger
+from rollouthub.hosting.shelf import TaskShelf
+from rollouthub.hosting.toolbox import Toolbox
+from rollouthub.limits import Deadlines
+from rollouthub.protocols import EnvironmentInfo, Episode, Model, TaskCard
+from rollouthub.sandbox import SandboxProvider
+from rollouthub.score import Score, VerifierRef
+from rollouthub.submission import Submission
+from rollouthub.task import BadRow, Public, Secret, Task
+
+CONTRACT_VERSION = 1
+_MOST_SHELVES = 8
+_HOOKS = {
+    "tasks": "@classmethod def tasks(cls, config, split, seed)",
+    "verify": "async def verify(self, submission) -> Score",
+}
+"""What every environment must write itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _HostedTask:
+    """A task card whose secret half stays with its host."""
+
+    task: Task[Public, Secret]
+    split: str
+    environment: AnyEnvironment
+
+    @property
+    def has_reference(self) -> bool | None:
+        return self.environment.has_reference(self.task)
+
+    @property
+    def public(self) -> Public:
+        return self.task.public
+
+    @property
+    def digest(self) -> str:
+        try:
+            return self.task.digest
+        except PydanticSerializationError as error:
+            raise ConfigError(f"task {self.task.id!r} of split {self.split!r} is not JSON: {error}") from error
+
+
+class InProcessHost:
+    """The control plane of one environment class, in this process; its `prepare` has been awaited before."""
+
+    def __init__(
+        self,
+        name: str,
+        environment: AnyEnvironment,
+        config: EnvironmentConfig | None = None,
+        models: Mapping[str, Model] | None = None,
+        sandboxes: SandboxProvider | None = None,
+    ) -> None:
+        _require_hooks(name, environment)
+        self._environment = environment
+        self._config = environment.config_type() if config is None else config
+        self._models = models or {}
+        self._sandboxes = sandboxes
+        for role in environment.roles(self._config):
+            if role not in self._models:
+                raise ConfigError(
+                    f"environment {name!r} asks a model itself, as its {role!r}; name one with --role {role}=MODEL"
+                )
+        self._toolbox = Toolbox(environment, self._config)
+        self._shelves: dict[tuple[str, int], TaskShelf] = {}
+        self.info = EnvironmentInfo(
+            name=name,
+            version=environment.version,
+            digest=source_digest(environment),
+            contract=CONTRACT_VERSION,
+            splits=environment.splits(self._config),
+            seats=environment.seats,
+            tools=self._toolbox.tools,
+            tools_digest=self._toolbox.digest,
+            limits=environment.limits(self._config),
+            deadlines=environment.deadlines(self._config),
+            isolation="in_process",
+            scores_transcripts=environment.scores_transcripts,
+            default_agent=environment.default_agent,
+            config=self._config.model_dump(mode="json"),
+        )
+        self._verifier = VerifierRef(name=name, version=environment.version, digest=self.info.digest)
+
+    @property
+    def sandboxes(self) -> SandboxProvider | None:
+        """Where its sandboxes come from; None where it takes none."""
+        return self._sandboxes
+
+    def cards(self, split: str, seed: int) -> Iterator[TaskCard | BadRow]:
+        """The cards of a split, lazily.
+
+        Raises:
+            UnknownNameError: there is no such split.
+        """
+        for task in self._read(split, seed):
+            yield task if isinstance(task, BadRow) else _HostedTask(task, split, self._environment)
+
+    async def tasks(self, split: str, seed: int) -> AsyncIterator[TaskCard | BadRow]:
+        """The same, as every host gives them."""
+        for card in self.cards(split, seed):
+            yield card
+
+    async def find_task(self, split: str, task_id: str, seed: int) -> TaskCard:
+        """The card of one task.
+
+        Raises:
+            UnknownNameError: there is no such split or task.
+        """
+        shelf = self._shelves.get((split, seed))
+        if shelf is None:
+            if len(self._shelves) >= _MOST_SHELVES:
+                self._shelves.clear()
+            shelf = self._shelves[split, seed] = TaskShelf(split, lambda: self._read(split, seed))
+        return _HostedTask(shelf.find(task_id), split, self._environment)
+
+    def _read(self, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
+        if split not in self.info.splits:
+            raise UnknownNameError(f"split of {self.info.name}", split, self.info.splits)
+        try:
+            tasks = self._environment.tasks
+            for task in timed_reading(tasks, tasks(self._config, split, seed)):
+                yield task if isinstance(task, BadRow) else _checked(task)
+        except HubError:
+            raise
+        except Exception as error:
+            raise ConfigError(f"the tasks of {self.info.name} could not be made: {describe(error)}") from error
+
+    @asynccontextmanager
+    async def open(
+        self, task: TaskCard, *, seed: int, deadlines: Deadlines, state: JsonValue = None
+    ) -> AsyncGenerator[Episode]:
+        """Open an episode of a task this host handed out; it is closed on the way out.
+
+        Raises:
+            TaskError: setup failed or took too long.
+            SandboxError: its sandbox could not be had.
+            NotOffered: a state was given, and the environment restores none.
+        """
+        episode = self._episode(task, seed, deadlines)
+        async with episode.world():
+            try:
+                await episode.setup(state)
+                yield episode
+            finally:
+                try:
+                    await episode.close()
+                except HubError:
+                    logger.exception("an episode of %s did not close", self.info.name)
+
+    def _episode(self, task: TaskCard, seed: int, deadlines: Deadlines) -> HostedEpisode:
+        assert isinstance(task, _HostedTask), "a host opens only its own tasks"
+        try:
+            environment = self._environment(task.task, self._config, seed)
+        except Exception as error:
+            raise TaskError(f"task {task.public.id!r} could not be opened: {describe(error)}") from error
+        return HostedEpisode(environment, self._toolbox, self._verifier, deadlines, self._models, self._sandboxes)
+
+    async def score(self, task: TaskCard, submission: Submission, *, seed: int, deadlines: Deadlines) -> Score:
+        """Score a submission without an episode.
+
+        Raises:
+            NotOffered: this environment's verifier needs the world an episode leaves behind.
+            VerifierError: the verifier failed, or gave something that is no score.
+        """
+        if not self.info.scores_transcripts:
+            raise NotOffered(
+                f"environment {self.info.name!r} scores the world an episode leaves behind, not a text alone; "
+                "play its tasks with `hub run`"
+            )
+        try:
+            episode = self._episode(task, seed, deadlines)
+        except TaskError as error:
+            raise VerifierError(str(error)) from error
+        return await episode.verify(submission)
+
+
+def _checked(task: Any) -> Task[Public, Secret]:
+    """What an environment yielded, if it is a task."""
+    if not isinstance(task, Task):
+        raise TypeError(f"yielded {task!r:.100}, which is no Task")
+    return cast(Task[Public, Secret], task)
+
+
+def _require_hooks(name: str, environment: AnyEnvironment) -> None:
+    """Refuse a class that cannot make tasks or scores now, not once per rollout.
+
+    Raises:
+        ConfigError: says which method is missing, and how it is written.
+    """
+    written = {hook for base in environment.__mro__ if base is not Environment for hook in vars(base)}
+    for hook, form in _HOOKS.items():
+        if hook not in written:
+            raise ConfigError(f"environment {name!r} cannot be run: {environment.__qualname__} lacks `{form}`")
+
+
+def source_digest(environment: AnyEnvironment) -> str:
+    """A digest of the code that makes tasks and scores: the class's package folder, or its module."""
+    digest = hashlib.sha256(f"{environment.__module__}:{environment.__qualname__}:{environment.version}".encode())
+    for file in [*_sources(environment), *environment.sources()]:
+        digest.update(file.read_bytes())
+    return "sha256:" + digest.hexdigest()[:32]
+
+
+def _sources(environment: AnyEnvironment) -> list[Path]:
+    module: Any = inspect.getmodule(environment)
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return []
+    path = Path(file)
+    return sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]

@@ -1,0 +1,136 @@
+"""Opening the host of an environment: in this process, in a process of its own, or at somebody else's address."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+from pydantic import JsonValue
+
+from rollouthub.environment import AnyEnvironment, EnvironmentConfig, SandboxedConfig
+from rollouthub.errors import ConfigError, HubError, describe
+from rollouthub.hosting.host import InProcessHost
+from rollouthub.hosting.launch import RoleEndpoint, addresses
+from rollouthub.hosting.sandboxes import open_sandboxes
+from rollouthub.installed import Installation, installations
+from rollouthub.plugins import FoundEnvironment, check_config
+from rollouthub.protocols import EnvironmentHost, Model
+
+if TYPE_CHECKING:
+    from rollouthub.hosting.remote.program import Program
+
+
+def configured(
+    found: FoundEnvironment, settings: Mapping[str, JsonValue], *, is_strangers: bool = False
+) -> EnvironmentConfig:
+    """The configuration of an environment: its registered defaults, and what the caller sets.
+
+    Images of a stranger's are built without a network, whatever its own defaults say, unless the caller sets one.
+
+    Raises:
+        ConfigError: says which settings are wrong.
+    """
+    has_sandboxes = issubclass(found.environment.config_type, SandboxedConfig)
+    walled = {"build_network": "none"} if is_strangers and has_sandboxes else {}
+    values = {**found.defaults, **walled, **settings}
+    return check_config(found.environment.config_type, values, f"environment {found.name!r}", "--set")
+
+
+@asynccontextmanager
+async def open_in_process(
+    name: str,
+    environment: AnyEnvironment,
+    config: EnvironmentConfig,
+    models: Mapping[str, Model] | None = None,
+    *,
+    look: Callable[[EnvironmentHost], Awaitable[None]] | None = None,
+) -> AsyncGenerator[EnvironmentHost]:
+    """Host an environment class in this process; `look` may refuse it by its tasks, before its sandboxes are opened.
+
+    Raises:
+        HubError: what `look` raises.
+        ConfigError: the class or its configuration does not hold, or the sandboxes it needs cannot be had.
+    """
+    async with AsyncExitStack() as stack:
+        try:
+            await environment.prepare(config)
+            if look is not None and isinstance(config, SandboxedConfig):
+                await look(InProcessHost(name, environment, config, models))
+            sandboxes = await stack.enter_async_context(open_sandboxes(environment, config))
+            host = InProcessHost(name, environment, config, models, sandboxes)
+        except HubError:
+            raise
+        except Exception as error:
+            raise ConfigError(f"environment {name!r} cannot be hosted: {describe(error)}") from error
+        yield host
+
+
+@asynccontextmanager
+async def open_served(
+    name: str,
+    settings: Mapping[str, JsonValue],
+    roles: Mapping[str, RoleEndpoint] | None = None,
+    servers: int = 1,
+    *,
+    traces: str | None = None,
+    program: "Program | None" = None,
+) -> AsyncGenerator[EnvironmentHost]:
+    """Host an environment in a process of its own, or several, which are started here and end with the context.
+
+    Raises:
+        ConfigError: the server refuses the environment or its configuration.
+        TaskError: it does not come up.
+    """
+    from rollouthub.hosting.remote import serve, serve_replicas  # aiohttp, and only where there is a server
+    from rollouthub.hosting.remote.program import OURS
+
+    given, program = (name, settings, roles or {}), program or OURS
+    if servers == 1:
+        one = serve(*given, traces=traces, program=program)
+    else:
+        one = serve_replicas(*given, servers, traces=traces, program=program)
+    async with one as host:
+        yield host
+
+
+@asynccontextmanager
+async def open_installed(
+    installation: Installation,
+    settings: Mapping[str, JsonValue],
+    roles: Mapping[str, RoleEndpoint] | None = None,
+    servers: int = 1,
+    *,
+    traces: str | None = None,
+) -> AsyncGenerator[EnvironmentHost]:
+    """Host an installed environment, in a process of its own, once it is seen to be what was installed.
+
+    Raises:
+        UsageError: what lies on the disk is not what was installed, or the server offers other tools than published.
+        TaskError: it does not come up.
+    """
+    from rollouthub.hosting.remote.program import Program
+
+    keeper = installations()
+    await anyio.to_thread.run_sync(keeper.verify, installation)
+    target, program = str(installation.file), Program.of(installation)
+    async with open_served(target, settings, roles, servers, traces=traces, program=program) as host:
+        served = f"{host.info.name}@{host.info.version}"
+        if served != installation.target:
+            raise ConfigError(f"{installation.target} is installed, but its server calls itself {served}")
+        keeper.admit(installation, host.info.tools)
+        yield host
+
+
+@asynccontextmanager
+async def open_attached(address: str, token: str | None) -> AsyncGenerator[EnvironmentHost]:
+    """Use an environment that somebody else serves, in whatever language, at `http://HOST:PORT` or `unix:PATH`.
+
+    Several addresses, with commas between them, are servers of one environment.
+
+    Raises:
+        UsageError: nothing is there, the credential is missing or refused, or it speaks another contract.
+    """
+    from rollouthub.hosting.remote import attach  # as above
+
+    async with attach(addresses(address), token) as host:
+        yield host

@@ -1,0 +1,157 @@
+"""Using an environment server that somebody else runs, at its address: in any language, for as long as it is there."""
+
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import anyio
+
+from rollouthub.errors import ConfigError, CredentialError, HubError, ServerGone, first_error
+from rollouthub.hosting.launch import TOKEN_VARIABLE
+from rollouthub.hosting.remote.connection import Connection, ServerFault, connect
+from rollouthub.hosting.remote.host import RemoteHost
+from rollouthub.hosting.remote.replicas import ReplicatedHost
+from rollouthub.models.address import is_loopback, normal_base_url
+from rollouthub.protocols import EnvironmentHost, EnvironmentInfo
+
+logger = logging.getLogger(__name__)
+
+HEALTH_SECONDS = 5.0
+PATIENCE_SECONDS = 30.0
+"""How long a server that was lost may take to come back."""
+PROBE_SECONDS = 5.0
+"""Between two looks at each of several servers."""
+_PAUSE_SECONDS = 0.5
+
+
+class Attached:
+    """A server of somebody else's: looked at when a call fails, and waited for when it is gone."""
+
+    def __init__(self, address: str, patience_seconds: float) -> None:
+        self._address, self._patience_seconds = address, patience_seconds
+        self._connection: Connection | None = None
+        self._info: EnvironmentInfo | None = None
+        self._is_suspect = False
+        self._looking = anyio.Lock()
+
+    def suspect(self) -> None:
+        """Have the server looked at before it is used again."""
+        self._is_suspect = True
+
+    async def meet(self, connection: Connection) -> EnvironmentInfo:
+        """Learn what is served.
+
+        Raises:
+            UsageError: nothing is there, it refuses the credential, or it speaks another contract.
+        """
+        try:
+            self._info = await connection.info()
+        except CredentialError as error:
+            raise CredentialError(f"{self._address} refuses the credential in {TOKEN_VARIABLE}: {error}") from error
+        except ServerFault as error:
+            raise ConfigError(f"no environment is served at {self._address}: {error}") from error
+        except ConfigError as error:
+            raise ConfigError(f"{self._address}: {error}") from error
+        self._connection, self._is_suspect = connection, False
+        return self._info
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it can be used now, as far as is known."""
+        return not self._is_suspect
+
+    async def watch(self) -> None:
+        """Look at the server time and again, so that one of several is missed, and found again, in time."""
+        assert self._connection is not None
+        while True:
+            try:
+                await self.connection()
+            except ServerGone as error:
+                logger.warning("%s; others are asked until it is", error)
+            await anyio.sleep(PROBE_SECONDS)
+            if not self._is_suspect and not await self._connection.is_healthy(HEALTH_SECONDS):
+                self._is_suspect = True
+
+    async def connection(self) -> Connection:
+        """The server, when it answers.
+
+        Raises:
+            ServerGone: it did not come back, or is another environment now.
+        """
+        assert self._connection is not None
+        async with self._looking:
+            if self._is_suspect:
+                await self._look_again(self._connection)
+                self._is_suspect = False
+        return self._connection
+
+    async def _look_again(self, connection: Connection) -> None:
+        assert self._info is not None
+        try:
+            with anyio.fail_after(self._patience_seconds):
+                while not await connection.is_healthy(HEALTH_SECONDS):  # noqa: ASYNC110  # nothing tells us
+                    await anyio.sleep(_PAUSE_SECONDS)
+            info = await connection.info()
+        except TimeoutError:
+            raise ServerGone(
+                f"the server at {self._address} is gone, and was not back after {self._patience_seconds:g} s"
+            ) from None
+        except HubError as error:
+            raise ServerGone(f"the server at {self._address} is back, but: {error}") from error
+        if (info.name, info.digest, info.tools_digest) != (
+            self._info.name,
+            self._info.digest,
+            self._info.tools_digest,
+        ):
+            raise ServerGone(f"the server at {self._address} serves another environment, or version of it, than before")
+
+
+@asynccontextmanager
+async def attach(
+    addresses: Sequence[str], token: str | None, patience_seconds: float = PATIENCE_SECONDS
+) -> AsyncGenerator[EnvironmentHost]:
+    """Be the client of the server at `http://HOST:PORT` or `unix:PATH`, or of several that serve one environment.
+
+    Raises:
+        UsageError: nothing is there, the credential is missing or refused, it speaks another contract, or two of them
+            serve different environments.
+    """
+    async with AsyncExitStack() as stack:
+        servers = {address: Attached(address, patience_seconds) for address in addresses}
+        infos = {
+            address: await server.meet(await stack.enter_async_context(_reach(address, token, server)))
+            for address, server in servers.items()
+        }
+        if len(servers) == 1:
+            (server,), (info,) = servers.values(), infos.values()
+            yield RemoteHost(info, server)
+            return
+        host = ReplicatedHost(infos, list(servers.values()))
+        try:
+            async with anyio.create_task_group() as tasks:
+                for server in servers.values():
+                    tasks.start_soon(server.watch)
+                yield host
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise first_error(group) from None
+
+
+@asynccontextmanager
+async def _reach(address: str, token: str | None, server: Attached) -> AsyncGenerator[Connection]:
+    """A connection to what is served at an address, if anything is.
+
+    Raises:
+        CredentialError: there is no credential, or the address would show it.
+    """
+    if token is None:
+        raise CredentialError(
+            f"the server at {address} wants its control credential; "
+            f"set {TOKEN_VARIABLE} (`hub serve-env` says where it keeps it)"
+        )
+    if not address.startswith("unix:"):
+        address = normal_base_url(address, is_wire=False)
+        if address.startswith("http:") and not is_loopback(address):
+            logger.warning("the credential in %s is sent unencrypted to %s", TOKEN_VARIABLE, address)
+    async with connect(address, token, on_fault=server.suspect) as connection:
+        yield connection

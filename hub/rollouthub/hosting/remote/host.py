@@ -1,0 +1,205 @@
+"""The control plane of an environment that another process hosts."""
+
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import quote, urlencode
+
+import anyio
+from pydantic import ConfigDict, JsonValue, ValidationError
+
+from rollouthub.errors import DataError, HubError, TaskError, VerifierError
+from rollouthub.hosting.control import (
+    BadCard,
+    BatchAnswer,
+    BatchEntry,
+    BatchRequest,
+    Card,
+    CardPage,
+    OpenedEpisode,
+    OpenEpisode,
+    TaskKey,
+    error_of,
+)
+from rollouthub.hosting.host import logger
+from rollouthub.hosting.remote.connection import Connection, ServerFault
+from rollouthub.hosting.remote.episode import RemoteEpisode
+from rollouthub.limits import Deadlines
+from rollouthub.protocols import EnvironmentInfo, Episode, TaskCard
+from rollouthub.score import Score
+from rollouthub.submission import Submission
+from rollouthub.task import BadRow, Public
+
+MOST_LISTINGS = 4
+"""Tries of one page."""
+LIST_SECONDS = 120.0
+"""A page of tasks: the first may have to load a data set."""
+HURRIED_SECONDS = 2.0
+"""What closing an episode may take where a run is cancelled; the server goes on with it alone."""
+
+
+class RemotePublic(Public):
+    """The public half of a task whose class is not known here."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTask:
+    """A task card as it came over the wire, and how to name it there."""
+
+    public: Public
+    split: str
+    digest: str
+    seed: int
+    has_reference: bool | None = None
+
+    @property
+    def key(self) -> TaskKey:
+        return TaskKey(id=self.public.id, split=self.split, seed=self.seed)
+
+
+class Server(Protocol):
+    """Where an environment is served, for now and after it was started again."""
+
+    async def connection(self) -> Connection:
+        """The server as it is now, started again if it was gone.
+
+        Raises:
+            TaskError: it does not come up.
+        """
+        ...
+
+
+class RemoteHost:
+    """The control plane's client: the same contract, over the wire."""
+
+    def __init__(self, info: EnvironmentInfo, server: Server) -> None:
+        self.info = info.model_copy(update={"isolation": "process"})
+        self._tools = {tool.name: tool for tool in info.tools}
+        self._server = server
+
+    @property
+    def servers_up(self) -> Sequence[bool]:
+        """Of each server, whether it can be used now, as far as is known."""
+        is_up: bool | None = getattr(self._server, "is_up", None)
+        return [] if is_up is None else [is_up]
+
+    async def tasks(self, split: str, seed: int) -> AsyncIterator[TaskCard | BadRow]:
+        """The cards of a split, a page at a time.
+
+        Raises:
+            UsageError: there is no such split, or its tasks cannot be made.
+        """
+        cursor: str | None = None
+        while True:
+            query = {"split": split, "seed": str(seed)} | ({} if cursor is None else {"cursor": cursor})
+            page = await self._list(f"/v1/tasks?{urlencode(query)}")
+            for card in page.cards:
+                yield _bad_row(card) if isinstance(card, BadCard) else _task(card, seed)
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+            if not page.cards:
+                raise ServerFault("the environment server listed an empty page, and says that more follow")
+
+    async def _list(self, path: str) -> CardPage:
+        """A page of tasks; a server that dies over it is asked again when it is back, for the run goes on."""
+        for _ in range(MOST_LISTINGS - 1):
+            connection = await self._server.connection()
+            try:
+                return await connection.call("GET", path, CardPage, seconds=LIST_SECONDS)
+            except ServerFault as error:
+                logger.warning("the tasks of %s are asked for again: %s", self.info.name, error)
+        connection = await self._server.connection()
+        return await connection.call("GET", path, CardPage, seconds=LIST_SECONDS)
+
+    async def find_task(self, split: str, task_id: str, seed: int) -> TaskCard:
+        """The card of one task.
+
+        Raises:
+            UsageError: there is no such split or task.
+        """
+        query = urlencode({"split": split, "seed": str(seed)})
+        connection = await self._server.connection()
+        path = f"/v1/tasks/{quote(task_id, safe='')}?{query}"
+        return _task(await connection.call("GET", path, Card, seconds=LIST_SECONDS), seed)
+
+    async def score(self, task: TaskCard, submission: Submission, *, seed: int, deadlines: Deadlines) -> Score:
+        """Score a submission without an episode.
+
+        Raises:
+            NotOffered: the verifier needs the world an episode leaves behind.
+            VerifierError: there is no score.
+        """
+        assert isinstance(task, RemoteTask), "a host scores only its own tasks"
+        request = BatchRequest(
+            entries=(BatchEntry(task=task.key, submission=submission, seed=seed),), deadlines=deadlines
+        )
+        try:
+            connection = await self._server.connection()
+            answer = await connection.ask("POST", "/v1/verify", BatchAnswer, request, seconds=deadlines.verify)
+        except TaskError as error:
+            raise VerifierError(str(error), retryable=error.retryable) from error
+        if len(answer.verdicts) != 1:
+            raise VerifierError(f"the environment server gave {len(answer.verdicts)} verdicts on one submission")
+        (verdict,) = answer.verdicts
+        if verdict.score is not None:
+            return verdict.score
+        if verdict.error is not None:
+            raise error_of(verdict.error)
+        raise VerifierError("the environment server gave neither a score nor a reason")
+
+    @asynccontextmanager
+    async def open(
+        self, task: TaskCard, *, seed: int, deadlines: Deadlines, state: JsonValue = None
+    ) -> AsyncGenerator[Episode]:
+        """Open an episode there; it is closed on the way out.
+
+        Raises:
+            TaskError: setup failed or took too long, or the server is gone.
+            NotOffered: a state was given, and the environment restores none.
+        """
+        assert isinstance(task, RemoteTask), "a host opens only its own tasks"
+        request = OpenEpisode(
+            task=task.key, seed=seed, deadlines=deadlines, state=state, ttl_seconds=deadlines.episode * 1.1
+        )
+        connection = await self._server.connection()
+        # Cancelled before the answer is there, the call hangs up, and the server gives the episode up.
+        opened = await connection.ask("POST", "/v1/episodes", OpenedEpisode, request, seconds=deadlines.setup)
+        episode = RemoteEpisode(opened.id, connection, deadlines)
+        try:
+            if opened.tools_digest != self.info.tools_digest:
+                raise TaskError(
+                    f"the environment server offers other tools ({opened.tools_digest}) "
+                    f"than those pinned ({self.info.tools_digest})",
+                    retryable=False,
+                )
+            episode.take_seats(opened.seats, self.info.seats, self._tools)
+            yield episode
+        finally:
+            await self._close(episode)
+
+    async def _close(self, episode: RemoteEpisode) -> None:
+        is_cancelled = anyio.current_effective_deadline() == -math.inf
+        try:
+            with anyio.CancelScope(shield=True):  # bounded: every call has a deadline
+                with anyio.move_on_after(HURRIED_SECONDS if is_cancelled else None):
+                    await episode.close()
+        except HubError as error:
+            logger.warning("an episode of %s did not close: %s", self.info.name, error)
+
+
+def _task(card: Card, seed: int) -> RemoteTask:
+    try:
+        public = RemotePublic.model_validate(card.public)
+        return RemoteTask(public, card.split, card.digest, seed, card.has_reference)
+    except ValidationError as error:
+        told = error.errors(include_url=False)[0]
+        raise ServerFault(f"the environment server listed what is no task: {told['loc']} {told['msg']}") from None
+
+
+def _bad_row(card: BadCard) -> BadRow:
+    return BadRow(DataError(card.problem, card.file, card.line))

@@ -1,0 +1,224 @@
+"""An environment server of the hub's own: started, watched, killed whole, and started again when it fails."""
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import time
+from collections import deque
+from pathlib import Path
+
+import anyio
+from anyio.abc import ByteReceiveStream, Process
+from pydantic import ValidationError
+
+from rollouthub.errors import HubError, TaskError, said
+from rollouthub.hosting.control import Failure, error_of
+from rollouthub.hosting.launch import ServeOrder, ServerReady
+from rollouthub.hosting.remote.program import OURS, Program
+
+logger = logging.getLogger(__name__)
+
+START_SECONDS = 120.0
+"""Imports, data and whatever the environment prepares."""
+LEAVE_SECONDS = 10.0
+"""To close its episodes and go, once told to."""
+KILL_SECONDS = 5.0
+LAST_WORDS_SECONDS = 1.0
+LINES_A_SECOND = 100
+"""Of stderr that are logged; the rest of a flood is counted."""
+_LOOK_SECONDS = 1.0
+_MAX_LINE = 2**20
+_MAX_SAID = 2000
+_TAIL_LINES = 20
+_MAX_TAIL = 500
+
+_running: set[int] = set()
+"""Process groups of the servers that live now, for the one moment when nobody may wait for them."""
+
+
+def kill_running() -> None:
+    """End every server at once: for a process that leaves without its clean-up."""
+    for group in _running:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
+
+
+class ServerProcess:
+    """One process, from its start to its end."""
+
+    def __init__(self, process: Process, name: str) -> None:
+        self._process, self._name = process, name
+        self._said: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._has_said_all = anyio.Event()
+        self._is_up = False
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.returncode is None
+
+    def cpu_seconds(self) -> float | None:
+        """What it has used so far, all its threads together; None where the system does not say."""
+        try:
+            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return None
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # proc(5): utime, stime
+
+    async def greet(self, order: ServeOrder, start_seconds: float = START_SECONDS) -> ServerReady:
+        """Say what to serve; wait until it is served.
+
+        Raises:
+            UsageError: the environment or its configuration is refused.
+            TaskError: the process ended, said something else, or took too long.
+        """
+        line: bytes | None = None
+        async with anyio.create_task_group() as tasks:
+            with anyio.CancelScope(deadline=anyio.current_time() + start_seconds) as patience:
+                tasks.start_soon(self._shorten, patience)
+                line = await self._exchange_greetings(order)
+            tasks.cancel_scope.cancel()
+        if line is None and self.is_alive:
+            raise TaskError(f"the server of {self._name!r} was not up after {start_seconds:g} s{self._tail()}")
+        if line is None:
+            raise TaskError(f"the server of {self._name!r} ended before it was up ({await self.last_words()})")
+        try:
+            ready = ServerReady.model_validate_json(line)
+        except ValidationError:
+            raise self._refusal(line) from None
+        self._is_up = True
+        return ready
+
+    async def _exchange_greetings(self, order: ServeOrder) -> bytes | None:
+        """What it answers to the order; None where it goes without an answer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            await self._process.stdin.send(order.model_dump_json().encode() + b"\n")
+            return await _first_line(self._process.stdout)
+        except (anyio.BrokenResourceError, anyio.EndOfStream, ConnectionError):
+            with anyio.move_on_after(LAST_WORDS_SECONDS):
+                await self.wait()
+            return None
+
+    async def _shorten(self, patience: anyio.CancelScope) -> None:
+        """Do not wait for the words of the dead: what they started may hold the pipe open."""
+        await self.wait()
+        patience.deadline = min(patience.deadline, anyio.current_time() + LAST_WORDS_SECONDS)
+
+    def _refusal(self, line: bytes) -> HubError:
+        try:
+            return error_of(Failure.model_validate_json(line).error)
+        except ValidationError:
+            return TaskError(f"the server of {self._name!r} greeted with {line[:200]!r}", retryable=False)
+
+    async def wait(self) -> None:
+        """Until it has ended, whoever still holds its pipes: asyncio alone would wait for those, too."""
+        while self.is_alive:
+            with anyio.move_on_after(_LOOK_SECONDS):
+                await self._process.wait()
+
+    async def drain(self) -> None:
+        """Drop what it writes to stdout after its greeting, so that it never waits for a reader."""
+        assert self._process.stdout is not None
+        with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async for _ in self._process.stdout:
+                pass
+
+    async def hear(self) -> None:
+        """Take its words on stderr into the log, and keep the last lines for the message of its end."""
+        assert self._process.stderr is not None
+        log = _Sparing(self._name)
+        rest = b""
+        try:
+            async for chunk in self._process.stderr:
+                *lines, rest = (rest + chunk).split(b"\n")
+                rest = rest[:_MAX_SAID]
+                for line in lines[-_TAIL_LINES:]:
+                    self._said.append(line[:_MAX_SAID].decode(errors="replace"))
+                log.lines(lines)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+        finally:
+            self._has_said_all.set()
+
+    def _tail(self) -> str:
+        said = "\n".join(self._said).strip()
+        return f"; it said: {said[-_MAX_TAIL:]}" if said else ""
+
+    async def last_words(self) -> str:
+        """What is known of its end."""
+        with anyio.move_on_after(LAST_WORDS_SECONDS):
+            await self._has_said_all.wait()
+        return f"exit code {self._process.returncode}{self._tail()}"
+
+    async def end(self, *, at_once: bool = False) -> None:
+        """End it and whatever it started: first asked, where it was up and has something to tidy; then made to."""
+        with anyio.CancelScope(shield=True):
+            assert self._process.stdin is not None
+            with contextlib.suppress(anyio.BrokenResourceError, ConnectionError):
+                await self._process.stdin.aclose()
+            if self.is_alive and not at_once:
+                with anyio.move_on_after(LEAVE_SECONDS if self._is_up else LAST_WORDS_SECONDS):
+                    await self.wait()
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            with anyio.move_on_after(KILL_SECONDS):
+                await self.wait()
+            _running.discard(self._process.pid)
+            if not self._is_up:  # else somebody drains it
+                with anyio.move_on_after(LAST_WORDS_SECONDS):
+                    await self.drain()
+
+
+class _Sparing:
+    """Logs what a server says, and of a flood only how much it was."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._second, self._logged, self._dropped = 0.0, 0, 0
+
+    def lines(self, lines: list[bytes]) -> None:
+        """Log lines, as many as this second has room for."""
+        now = time.monotonic()
+        if now - self._second >= 1:
+            if self._dropped:
+                logger.info("%s: … and %d more lines", self._name, self._dropped)
+            self._second, self._logged, self._dropped = now, 0, 0
+        room = LINES_A_SECOND - self._logged
+        for line in lines[:room]:
+            logger.info("%s: %s", self._name, line[:_MAX_SAID].decode(errors="replace"))
+        self._logged += min(room, len(lines))
+        self._dropped += max(0, len(lines) - room)
+
+
+async def start(name: str, program: Program = OURS) -> ServerProcess:
+    """Start a server process in a session of its own, so that a Ctrl-C meets the hub alone.
+
+    Raises:
+        TaskError: the system starts no process now.
+    """
+    try:
+        process = await anyio.open_process(
+            program.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env=program.environment(os.environ),
+        )
+    except OSError as error:
+        raise TaskError(f"the server of {name!r} could not be started: {said(error)}") from error
+    _running.add(process.pid)
+    return ServerProcess(process, name)
+
+
+async def _first_line(stream: ByteReceiveStream) -> bytes:
+    line = b""
+    while b"\n" not in line:
+        if len(line) > _MAX_LINE:
+            return line
+        line += await stream.receive()
+    return line.partition(b"\n")[0]

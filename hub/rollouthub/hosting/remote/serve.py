@@ -1,0 +1,287 @@
+"""Serving an environment in a process of its own for as long as a run needs it."""
+
+import logging
+import secrets
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+from anyio.abc import TaskStatus
+from pydantic import JsonValue
+
+from rollouthub.errors import ConfigError, EpisodeError, HubError, ServerGone, first_error
+from rollouthub.hosting.launch import RoleEndpoint, ServeOrder
+from rollouthub.hosting.remote.connection import Connection, connect
+from rollouthub.hosting.remote.host import RemoteHost
+from rollouthub.hosting.remote.process import ServerProcess, start
+from rollouthub.hosting.remote.program import OURS, Program
+from rollouthub.protocols import EnvironmentHost, EnvironmentInfo
+
+logger = logging.getLogger(__name__)
+
+LAST_HEALTH_SECONDS = 2.0
+"""A server that has nothing more to do and does not answer within this is not asked to leave, but ended."""
+MOST_FAILED_STARTS = 3
+"""Starts in a row that fail before the server is given up."""
+MOST_SHORT_LIVES = 6
+"""Servers in a row that come up and die young before it is given up: one bad task may take several with it."""
+SETTLED_SECONDS = 10.0
+"""A server that was up for so long did not die young."""
+LONGEST_PAUSE_SECONDS = 2.0
+LONGEST_EPISODE_SECONDS = 30 * 86400.0
+"""The server leaves with the hub, which says for each episode how long it may live."""
+
+
+@dataclass(frozen=True)
+class Probing:
+    """How a server is looked at while nobody complains of it."""
+
+    every_seconds: float = 5.0
+    answer_seconds: float = 5.0
+    """What an answer may take. One that takes longer is late: others are asked first, where there are others."""
+    silent_seconds: float = 60.0
+    """A server that answers nothing and uses no CPU for so long is frozen, and ended. A busy one has its calls' own
+    deadlines: it may be reading its tasks."""
+
+
+class _Flag:
+    """An event that can be lowered again."""
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+
+    @property
+    def is_raised(self) -> bool:
+        return self._event.is_set()
+
+    def raise_(self) -> None:
+        self._event.set()
+
+    def lower(self) -> None:
+        self._event = anyio.Event()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
+class Supervisor:
+    """Keeps one environment server up: a task of its owner's starts it, and again when it is gone."""
+
+    def __init__(
+        self,
+        order: ServeOrder,
+        probing: Probing = Probing(),  # it is frozen
+        program: Program = OURS,
+    ) -> None:
+        self._order, self._probing, self._program = order, probing, program
+        self._name = program.name or order.environment
+        self._info: EnvironmentInfo | None = None
+        self._connection: Connection | None = None
+        self._changed = anyio.Event()
+        self._suspicion = _Flag()
+        self._is_late = False
+        self._gone: ServerGone | None = None
+        self._scope = anyio.CancelScope()
+
+    async def run(self, *, task_status: TaskStatus[EnvironmentInfo]) -> None:
+        """Serve until stopped; the first start's errors are the caller's.
+
+        Raises:
+            HubError: the server did not come up the first time.
+        """
+        with self._scope:
+            failed = short = 0
+            while True:
+                try:
+                    seconds, why = await self._live(task_status)
+                except EpisodeError as error:
+                    if self._info is None:
+                        raise
+                    failed, why = failed + 1, str(error)
+                    if not error.retryable or failed == MOST_FAILED_STARTS:
+                        break
+                except HubError as error:
+                    if self._info is None:
+                        raise
+                    why = str(error)
+                    break
+                else:
+                    failed, short = 0, short + 1 if seconds < SETTLED_SECONDS else 0
+                    if short == MOST_SHORT_LIVES:
+                        break
+                logger.warning("the server of %r is gone (%s); starting another", self._name, why)
+                await anyio.sleep(min(LONGEST_PAUSE_SECONDS, 0.1 * 2 ** (failed + short)))
+            self._gone = ServerGone(f"the server of {self._name!r} is gone for good: {why}")
+            logger.error("%s", self._gone)
+            self._announce(None)
+
+    async def _live(self, first: TaskStatus[EnvironmentInfo]) -> tuple[float, str]:
+        """One process from start to end: how many seconds it was up, and what ended it."""
+        process = await start(self._name, self._program)
+        began, why, is_frozen = time.monotonic(), "", False
+        try:
+            async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
+                tasks.start_soon(process.hear)
+                ready = await process.greet(self._order)
+                tasks.start_soon(process.drain)
+                suspicion = _Flag()
+                connection = await stack.enter_async_context(
+                    connect(ready.control_url, self._order.control_token, on_fault=suspicion.raise_)
+                )
+                await self._introduce(connection, first)
+                tasks.start_soon(_raise_at_end, suspicion, process)
+                began = time.monotonic()
+                try:
+                    await self._watch(process, connection, suspicion)
+                except anyio.get_cancelled_exc_class():
+                    with anyio.CancelScope(shield=True):
+                        is_frozen = not await connection.is_healthy(LAST_HEALTH_SECONDS)
+                    raise
+                why = await process.last_words()
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise first_error(group) from None
+        finally:
+            await process.end(at_once=is_frozen)
+        return time.monotonic() - began, why
+
+    async def _introduce(self, connection: Connection, first: TaskStatus[EnvironmentInfo]) -> None:
+        """Learn what is served; after a restart it must be the same.
+
+        Raises:
+            ConfigError: it is another environment now, or under another contract.
+        """
+        info = await connection.info()
+        if self._info is None:
+            self._info = info
+            self._scope.shield = True  # from here on whoever plays goes first, and `stop` ends it
+            first.started(info)
+        elif (info.digest, info.tools_digest) != (self._info.digest, self._info.tools_digest):
+            raise ConfigError(
+                f"it was changed while it ran ({self._info.digest}, {self._info.tools_digest} → "
+                f"{info.digest}, {info.tools_digest}); start a new run"
+            )
+
+    async def _watch(self, process: ServerProcess, connection: Connection, suspicion: _Flag) -> None:
+        """Let the server be used until it ends; one that is suspected and does not answer is ended."""
+        self._suspicion = suspicion
+        quiet = _Silence(process)
+        try:
+            while process.is_alive:
+                self._announce(connection)
+                with anyio.move_on_after(self._probing.every_seconds):
+                    await suspicion.wait()
+                is_suspect = suspicion.is_raised
+                if not process.is_alive:
+                    break
+                if await connection.is_healthy(self._probing.answer_seconds):
+                    self._is_late = False
+                    quiet.end()
+                    suspicion.lower()
+                elif is_suspect or quiet.seconds() >= self._probing.silent_seconds:
+                    logger.warning("the server of %r does not answer; ending it", self._name)
+                    await process.end(at_once=True)
+                else:
+                    self._is_late = True
+        finally:
+            self._is_late = False
+            self._announce(None)
+
+    def _announce(self, connection: Connection | None) -> None:
+        self._connection = connection
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it can be used now, as far as is known."""
+        return self._connection is not None and not self._suspicion.is_raised and not self._is_late
+
+    async def connection(self) -> Connection:
+        """The server as it is now, started again if it was gone.
+
+        Raises:
+            ServerGone: it does not come up any more.
+        """
+        while self._connection is None or self._suspicion.is_raised:
+            if self._gone is not None:
+                raise ServerGone(str(self._gone))
+            await self._changed.wait()
+        return self._connection
+
+    def stop(self) -> None:
+        """Let the server leave, and start no other."""
+        self._scope.cancel()
+
+
+class _Silence:
+    """For how long a process has neither answered nor worked."""
+
+    def __init__(self, process: ServerProcess) -> None:
+        self._process = process
+        self.end()
+
+    def end(self) -> None:
+        """It has answered."""
+        self._since, self._cpu_seconds = time.monotonic(), self._process.cpu_seconds()
+
+    def seconds(self) -> float:
+        """Since its last sign of life."""
+        used = self._process.cpu_seconds()
+        if used is None or used != self._cpu_seconds:
+            self._since, self._cpu_seconds = time.monotonic(), used
+        return time.monotonic() - self._since
+
+
+async def _raise_at_end(suspicion: _Flag, process: ServerProcess) -> None:
+    await process.wait()
+    suspicion.raise_()
+
+
+def new_order(
+    target: str,
+    settings: Mapping[str, JsonValue],
+    roles: Mapping[str, RoleEndpoint],
+    traces: str | None = None,
+    program: Program = OURS,
+) -> ServeOrder:
+    """An order for one server, with a credential that no other has."""
+    return ServeOrder(
+        environment=target,
+        python=program.python,
+        is_strangers=program.is_strangers,
+        config=dict(settings),
+        roles=dict(roles),
+        control_token=secrets.token_urlsafe(32),
+        ttl_seconds=LONGEST_EPISODE_SECONDS,
+        traces=traces,
+    )
+
+
+@asynccontextmanager
+async def serve(
+    target: str,
+    settings: Mapping[str, JsonValue],
+    roles: Mapping[str, RoleEndpoint],
+    *,
+    traces: str | None = None,
+    program: Program = OURS,
+) -> AsyncGenerator[EnvironmentHost]:
+    """Start an environment's server and be its client; it ends with the context, after whoever played.
+
+    Raises:
+        UsageError: the environment or its configuration is refused.
+        TaskError: the server does not come up.
+    """
+    supervisor = Supervisor(new_order(target, settings, roles, traces, program), program=program)
+    try:
+        async with anyio.create_task_group() as tasks:
+            info = await tasks.start(supervisor.run)
+            try:
+                yield RemoteHost(info, supervisor)
+            finally:
+                supervisor.stop()
+    except BaseExceptionGroup as group:
+        raise first_error(group) from None

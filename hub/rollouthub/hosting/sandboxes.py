@@ -1,0 +1,156 @@
+"""Sandboxes for hosted episodes: finding a provider by name, and noting what each episode was really given."""
+
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from rollouthub.environment import AnyEnvironment, EnvironmentConfig, SandboxedConfig
+from rollouthub.errors import ConfigError, SandboxError, UnknownNameError, describe
+from rollouthub.plugins import plugins
+from rollouthub.readiness import Readiness
+from rollouthub.sandbox import (
+    Build,
+    Network,
+    ProviderUnavailable,
+    Sandbox,
+    SandboxProvider,
+    SandboxRef,
+    SandboxSpec,
+    Snapshot,
+)
+
+logger = logging.getLogger(__name__)
+
+GROUP = "rollouthub.sandboxes"
+AUTO = "auto"
+_PREFERRED, _EMBEDDED = "docker", "process"
+
+
+@asynccontextmanager
+async def open_sandboxes(
+    environment: AnyEnvironment, config: EnvironmentConfig
+) -> AsyncGenerator[SandboxProvider | None]:
+    """The provider that an environment's configuration names, made ready; None where it takes no sandboxes.
+
+    Raises:
+        ConfigError: they cannot be had.
+    """
+    if not isinstance(config, SandboxedConfig):
+        yield None
+        return
+    async with open_provider(config.sandbox) as provider:
+        counted = CountedSandboxes(provider, config.build_network)
+        await _make_ready(counted, environment.specs(config))
+        yield counted
+
+
+@asynccontextmanager
+async def open_provider(name: str) -> AsyncGenerator[SandboxProvider]:
+    """Open the provider of a name; `auto` is docker where an engine answers, else process.
+
+    Raises:
+        UnknownNameError: no provider has this name.
+        ConfigError: it is not installed completely, or has nothing to work with, such as an engine.
+    """
+    async with AsyncExitStack() as stack:
+        try:
+            provider = await (_best(stack) if name == AUTO else stack.enter_async_context(_provider(name)))
+        except SandboxError as error:
+            raise ConfigError(f"there are no sandboxes of the provider {name!r}: {error}") from error
+        yield provider
+
+
+async def _best(stack: AsyncExitStack) -> SandboxProvider:
+    try:
+        return await stack.enter_async_context(_provider(_PREFERRED))
+    except ProviderUnavailable as error:
+        logger.warning("sandboxes are of the provider %r, as no container engine is at hand: %s", _EMBEDDED, error)
+    return await stack.enter_async_context(_provider(_EMBEDDED))
+
+
+async def _make_ready(provider: SandboxProvider, specs: Sequence[SandboxSpec]) -> None:
+    readiness = Readiness(len({str(spec.image) for spec in specs}))
+    for spec in specs:
+        async with readiness.of(spec):
+            try:
+                await provider.prepare(spec)
+            except SandboxError as error:
+                raise ConfigError(f"sandboxes of {spec.image or 'the base image'} cannot be had: {error}") from error
+
+
+def _provider(name: str) -> AbstractAsyncContextManager[SandboxProvider]:
+    known = plugins(GROUP)
+    if name not in known:
+        raise UnknownNameError("sandbox provider", name, [AUTO, *known])
+    try:
+        factory: Any = known[name].entry.load()
+    except Exception as error:
+        raise ConfigError(f"sandbox provider {name!r} cannot be loaded: {describe(error)}") from error
+    return factory()
+
+
+class CountedSandboxes:
+    """A provider as one environment sees it: how many it has opened, for those who watch a run."""
+
+    def __init__(self, provider: SandboxProvider, build_network: Network = "bridge") -> None:
+        self.provider, self._build_network = provider, build_network
+        self.live = self.opened = self.failed = self.died = 0
+        """Held now; ever had; could not be had; broke while they were held."""
+
+    @property
+    def name(self) -> str:
+        """The provider's name."""
+        return self.provider.name
+
+    async def prepare(self, spec: SandboxSpec) -> None:
+        """As the provider does."""
+        await self.provider.prepare(self._walled(spec))
+
+    def _walled(self, spec: SandboxSpec) -> SandboxSpec:
+        """With no network for the build of its image, where builds have none."""
+        if self._build_network == "bridge" or not isinstance(spec.image, Build):
+            return spec
+        return spec.model_copy(update={"image": spec.image.model_copy(update={"network": self._build_network})})
+
+    @asynccontextmanager
+    async def open(self, spec: SandboxSpec, *, snapshot: Snapshot | None = None) -> AsyncGenerator[Sandbox]:
+        """As the provider does."""
+        is_open = False
+        try:
+            async with self.provider.open(self._walled(spec), snapshot=snapshot) as sandbox:
+                is_open = True
+                self.live += 1
+                self.opened += 1
+                try:
+                    yield sandbox
+                finally:
+                    self.live -= 1
+                    self.died += not sandbox.is_alive
+        except (ConfigError, SandboxError):
+            self.failed += not is_open
+            raise
+
+
+class NotedSandboxes:
+    """A provider as one episode sees it: what it opens is noted, for the record."""
+
+    def __init__(self, provider: SandboxProvider, refs: list[SandboxRef]) -> None:
+        self._provider, self._refs = provider, refs
+
+    @property
+    def name(self) -> str:
+        """The provider's name."""
+        return self._provider.name
+
+    async def prepare(self, spec: SandboxSpec) -> None:
+        """As the provider does."""
+        await self._provider.prepare(spec)
+
+    @asynccontextmanager
+    async def open(self, spec: SandboxSpec, *, snapshot: Snapshot | None = None) -> AsyncGenerator[Sandbox]:
+        """As the provider does; equal sandboxes are noted once."""
+        async with self._provider.open(spec, snapshot=snapshot) as sandbox:
+            if sandbox.ref not in self._refs:
+                self._refs.append(sandbox.ref)
+            yield sandbox

@@ -1,0 +1,88 @@
+"""The tools of an environment class: its own, and the contract's (`get_task`, `submit`, `reply`)."""
+
+import hashlib
+from typing import Any
+
+from mcp_types import Tool
+from pydantic import Field
+from pydantic_core import to_json
+
+from rollouthub.environment import AnyEnvironment, Environment, EnvironmentConfig
+from rollouthub.errors import ToolError
+from rollouthub.tools import ForwardedTool, ToolSpec, checked_tool, tool_spec, tool_specs
+
+GET_TASK, SUBMIT, REPLY = "get_task", "submit", "reply"
+CONTRACT_TOOLS = frozenset({GET_TASK, SUBMIT, REPLY})
+LOOP_TOOLS = frozenset({GET_TASK, REPLY})
+"""Contract tools our own loops do not need: they are handed the conversation and carry the replies."""
+
+
+AnyTool = ToolSpec | ForwardedTool
+
+
+class Toolbox:
+    """What every seat of an environment class may call. Built once per class, shared by its episodes."""
+
+    def __init__(self, environment: AnyEnvironment, config: EnvironmentConfig | None = None) -> None:
+        own = tool_specs(environment)
+        specs: dict[str, AnyTool] = {spec.definition.name: spec for spec in own}
+        for definition in environment.more_tools(environment.config_type() if config is None else config):
+            if definition.name in specs:
+                raise TypeError(f"{environment.__qualname__} offers two tools named {definition.name!r}")
+            checks = environment.checks_arguments
+            specs[definition.name] = checked_tool(definition) if checks else ForwardedTool(definition)
+        for contract in _contract_tools(environment):
+            if contract.definition.name in specs:
+                raise TypeError(f"{environment.__qualname__}: {contract.definition.name!r} is a tool of the contract")
+            specs[contract.definition.name] = contract
+        for spec in specs.values():
+            for seat in spec.seats or ():
+                if seat not in environment.seats:
+                    place = f"{environment.__qualname__}: tool {spec.definition.name!r}"
+                    raise TypeError(f"{place}: no seat is named {seat!r}")
+        self._seats = {
+            seat: {name: spec for name, spec in specs.items() if spec.seats is None or seat in spec.seats}
+            for seat in environment.seats
+        }
+        self._definitions = {
+            seat: tuple(spec.definition for spec in offered.values()) for seat, offered in self._seats.items()
+        }
+        self.tools: tuple[Tool, ...] = tuple(spec.definition for spec in specs.values())
+        self.digest = tools_digest(self.tools)
+
+    def definitions(self, seat: str) -> tuple[Tool, ...]:
+        """The seat's tools, as MCP lists them."""
+        return self._definitions[seat]
+
+    def find(self, seat: str, name: str) -> AnyTool:
+        """The seat's tool of this name.
+
+        Raises:
+            ToolError: tells the model which tools there are.
+        """
+        offered = self._seats[seat]
+        spec = offered.get(name)
+        if spec is None:
+            raise ToolError(f"unknown tool {name!r}; there are: {', '.join(offered) or 'none'}")
+        return spec
+
+
+def tools_digest(tools: tuple[Tool, ...]) -> str:
+    """The pinned hash of a tool list, over canonical JSON."""
+    listing = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
+    return "sha256:" + hashlib.sha256(to_json(listing)).hexdigest()[:32]
+
+
+def _contract_tools(environment: AnyEnvironment) -> list[ToolSpec]:
+    tools = [_contract_tool(GET_TASK, "The task, as it was given at the start.")]
+    replies = any("reply" in vars(base) for base in environment.__mro__ if base is not Environment)
+    if replies:
+        tools.append(_contract_tool(REPLY, "Say something to the user and read the answer.", text="What to say."))
+    if environment.submits:
+        tools.append(_contract_tool(SUBMIT, "Hand in the final answer. This ends the episode.", answer="The answer."))
+    return tools
+
+
+def _contract_tool(name: str, description: str, **arguments: str) -> ToolSpec:
+    fields: dict[str, Any] = {key: (str, Field(description=note)) for key, note in arguments.items()}
+    return tool_spec(name, description, name, fields, None)

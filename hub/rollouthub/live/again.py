@@ -1,0 +1,48 @@
+"""Why a sample is not played again, in words."""
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from rollouthub.errors import HubError, UnknownNameError, UsageError
+from rollouthub.live.plain import plain_name
+from rollouthub.live.protocol import Problem
+from rollouthub.rollout import Outcome
+from rollouthub.store import open_run
+
+RESUME = "`hub run --resume` plays what was cut short or broke"
+
+
+def named(rollout_id: str, known: Sequence[str]) -> str | None:
+    """The only one of these that is meant by an id, or its beginning."""
+    if rollout_id in known:
+        return rollout_id
+    found = [name for name in known if name.startswith(rollout_id)]
+    return found[0] if len(found) == 1 else None
+
+
+def why_not_again(directory: Path, rollout_id: str, known: tuple[str, ...]) -> Problem:
+    """Why a rollout cannot be played again that is neither in flight nor known to be without a result. Reads the store.
+
+    `known`: some that could be.
+    """
+    name = plain_name(rollout_id)
+    try:
+        with open_run(directory) as reader:
+            kept = reader.attempts(rollout_id)
+    except UnknownNameError:
+        return Problem(kind="unknown_rollout", message=f"the run has kept no rollout {name!r}", known=known)
+    except UsageError as error:
+        return Problem(kind="bad_request", message=str(error))
+    except (HubError, OSError, sqlite3.Error) as error:
+        return Problem(kind="not_possible", message=f"the run's store could not be asked for {name!r}: {error}")
+    effective = next((summary for summary in kept if summary.effective), kept[-1])
+    if effective.outcome in (Outcome.SCORED, Outcome.AGENT_FAILED):
+        result = "a score" if effective.outcome is Outcome.SCORED else "its agent's failure"
+        said = (
+            f"{effective.rollout_id} ended with {result}, and that is not played again: it would choose among results"
+        )
+        return Problem(kind="not_possible", message=f"{said}; start a new run")
+    name = f"{effective.rollout_id} ({effective.outcome.value})"
+    said = f"{name} ended before this hub took the run up, long ago, or just now"
+    return Problem(kind="not_possible", message=f"{said}; {RESUME}")

@@ -1,0 +1,199 @@
+"""What happens in a run, told to everyone who follows it; who reads too slowly misses some, and nobody waits."""
+
+from collections import deque
+
+import anyio
+
+from rollouthub.engine.control import LiveRun, RunEnding
+from rollouthub.engine.in_flight import InFlight
+from rollouthub.live.describe import asked, finish_reason, turn_tokens
+from rollouthub.live.plain import plain_name
+from rollouthub.live.protocol import (
+    DroppedEvent,
+    Event,
+    FinishedEvent,
+    RunEndedEvent,
+    StartedEvent,
+    StateEvent,
+    ToolEvent,
+    TurnEvent,
+)
+from rollouthub.rollout import Rollout
+
+MOST_WAITING = 1000
+"""Events kept for a follower that does not read."""
+_OPEN_TURNS = 8
+"""Latest turns whose tool calls are looked for while an attempt plays; at its end, all are."""
+
+
+class Follower:
+    """The events one client has not read yet."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[bytes] = deque()
+        self._dropped = 0
+        self._change = anyio.Event()
+        self.taken = 0
+        """Events that went out."""
+        self.is_over = False
+        """Whether nothing more will come."""
+
+    def put(self, event: bytes, *, is_last: bool = False) -> None:
+        """Keep an event, or count it as dropped where too many wait."""
+        if len(self._waiting) >= MOST_WAITING and not is_last:
+            self._dropped += 1
+            return
+        if self._dropped:
+            self._waiting.append(_encoded(DroppedEvent(count=self._dropped)))
+            self._dropped = 0
+        self._waiting.append(event)
+        self.is_over = self.is_over or is_last
+        self._change.set()
+
+    async def take(self, most: int) -> list[bytes]:
+        """Wait for events; a few of them, or none when all is over."""
+        while not self._waiting:
+            if self.is_over:
+                return []
+            self._change = anyio.Event()
+            await self._change.wait()
+        taken = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+        self.taken += len(taken)
+        if self._dropped and len(self._waiting) < MOST_WAITING // 2:
+            self._waiting.append(_encoded(DroppedEvent(count=self._dropped)))  # also where nothing more happens
+            self._dropped = 0
+        return taken
+
+
+class _Seen:
+    """What has been told of an attempt."""
+
+    def __init__(self, attempt: InFlight) -> None:
+        turns = attempt.recorder.turns
+        self.calls = [len(turn.tool_calls) for turn in turns]
+        """Of every turn told."""
+
+
+class Broadcast:
+    """Watches a run while anybody follows it, and makes each event once for all."""
+
+    def __init__(self, live: LiveRun) -> None:
+        self._live = live
+        self._followers: list[Follower] = []
+        self._seen: dict[str, _Seen] = {}
+
+    @property
+    def followers(self) -> int:
+        """How many follow."""
+        return len(self._followers)
+
+    @property
+    def taken(self) -> int:
+        """Events that those who follow now have taken."""
+        return sum(follower.taken for follower in self._followers)
+
+    def join(self) -> Follower:
+        """Follow from now on."""
+        follower = Follower()
+        if not self._followers:
+            self._seen = {name: _Seen(attempt) for name, attempt in self._live.attempts.items()}
+            self._live.watchers.append(self)
+        self._followers.append(follower)
+        return follower
+
+    def leave(self, follower: Follower) -> None:
+        """Follow no more."""
+        if follower in self._followers:
+            self._followers.remove(follower)
+        if not self._followers and self in self._live.watchers:
+            self._live.watchers.remove(self)
+            self._seen = {}
+
+    def began(self, attempt: InFlight) -> None:
+        """An attempt is set up."""
+        item = attempt.item
+        self._seen[item.rollout_id] = _Seen(attempt)
+        self._tell(
+            StartedEvent(
+                rollout_id=item.rollout_id,
+                environment=plain_name(item.cast.environment.name),
+                task_id=plain_name(item.task_ref.id),
+                sample=item.sample,
+                attempt=attempt.number,
+            )
+        )
+
+    def moved(self, attempt: InFlight) -> None:
+        """An attempt is in another state; what it did before comes first."""
+        self._tell_turns(attempt, since=_OPEN_TURNS)
+        recorder = attempt.recorder
+        self._tell(
+            StateEvent(
+                rollout_id=attempt.item.rollout_id,
+                state=attempt.state,
+                turn=recorder.turn_count,
+                output_tokens=recorder.output_tokens,
+            )
+        )
+
+    def ended(self, attempt: InFlight, rollout: Rollout) -> None:
+        """An attempt is over."""
+        self._tell_turns(attempt, since=len(attempt.recorder.turns))
+        self._seen.pop(rollout.rollout_id, None)
+        fault = rollout.faults[0] if rollout.faults else None
+        self._tell(
+            FinishedEvent(
+                rollout_id=rollout.rollout_id,
+                attempt=rollout.attempt,
+                outcome=rollout.outcome.value,
+                stop=rollout.stop.value,
+                reward=rollout.reward,
+                turns=len(rollout.turns),
+                output_tokens=attempt.recorder.output_tokens,
+                seconds=round(rollout.timings.total, 3),
+                fault=None if fault is None else plain_name(f"{fault.boundary}:{fault.type}"),
+            )
+        )
+
+    def run_ended(self, run_id: str, ending: RunEnding) -> None:
+        """Nothing more will happen."""
+        self._tell(RunEndedEvent(run_id=run_id, ending=ending), is_last=True)
+
+    def _tell_turns(self, attempt: InFlight, since: int) -> None:
+        """Tell of the turns that are new, and of tool calls that have ended in the latest ones."""
+        rollout_id, turns = attempt.item.rollout_id, attempt.recorder.turns
+        seen = self._seen[rollout_id].calls
+        for turn in turns[max(0, min(len(seen), len(turns) - since)) :]:
+            if turn.index >= len(seen):
+                seen.append(0)
+                self._tell(
+                    TurnEvent(
+                        rollout_id=rollout_id,
+                        turn=turn.index,
+                        agent=plain_name(turn.agent),
+                        output_tokens=turn_tokens(turn),
+                        seconds=round(turn.seconds, 3),
+                        finish_reason=finish_reason(turn),
+                        asked=asked(turn),
+                    )
+                )
+            for call in turn.tool_calls[seen[turn.index] :]:
+                self._tell(
+                    ToolEvent(
+                        rollout_id=rollout_id,
+                        turn=turn.index,
+                        name=plain_name(call.name),
+                        outcome="error" if call.is_error else "ok",
+                        seconds=round(call.seconds, 3),
+                    )
+                )
+            seen[turn.index] = len(turn.tool_calls)
+
+    def _tell(self, event: Event, *, is_last: bool = False) -> None:
+        line = _encoded(event)
+        for follower in self._followers:
+            follower.put(line, is_last=is_last)
+
+
+def _encoded(event: Event) -> bytes:
+    return event.model_dump_json().encode()

@@ -1,0 +1,195 @@
+"""One client at the door: requests in, answers and events out, everything bounded."""
+
+import json
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+import anyio
+from anyio.abc import ByteStream, TaskGroup
+from pydantic import ValidationError
+
+from rollouthub.frozen import Frozen
+from rollouthub.live.broadcast import Broadcast, Follower
+from rollouthub.live.desk import Desk, Refusal
+from rollouthub.live.protocol import (
+    LONGEST_ANSWER,
+    LONGEST_REQUEST,
+    CancelRequest,
+    EventsRequest,
+    Following,
+    InterruptRequest,
+    ListRequest,
+    PauseRequest,
+    Problem,
+    Request,
+    RequestId,
+    ResumeRequest,
+    RetryRequest,
+    RetuneRequest,
+    ShowRequest,
+    TellRequest,
+    requests,
+)
+
+logger = logging.getLogger(__name__)
+
+IDLE_SECONDS = 600.0
+"""A client that neither asks nor follows is let go after this long."""
+LINE_SECONDS = 10.0
+"""How long a request may take from its first byte to its last."""
+SEND_SECONDS = 60.0
+"""A client that takes no byte for this long is let go."""
+_EVENTS_AT_ONCE = 100
+_REST = 4.0
+"""A client's next request waits this many times as long as its last one took, so that no client wears the hub down."""
+_LONGEST_REST_SECONDS = 1.0
+
+
+class Connection:
+    """A conversation with one client."""
+
+    def __init__(self, stream: ByteStream, desk: Desk, broadcast: Broadcast, in_flight: Callable[[], int]) -> None:
+        self._stream, self._desk, self._broadcast, self._in_flight = stream, desk, broadcast, in_flight
+        self._sending = anyio.Lock()
+        self._follower: Follower | None = None
+        self._is_done = False
+
+    async def serve(self) -> None:
+        """Answer until the client leaves, takes too long, or the run has told its last event."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                async with aclosing(self._lines()) as lines:
+                    async for line in lines:
+                        started = anyio.current_time()
+                        await self._answer(line, tasks)
+                        took = anyio.current_time() - started
+                        await anyio.sleep(min(_LONGEST_REST_SECONDS, _REST * took))
+                tasks.cancel_scope.cancel()
+        except* (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError, TimeoutError):
+            pass  # the client is gone, or as good as gone
+        finally:
+            if self._follower is not None:
+                self._broadcast.leave(self._follower)
+
+    async def _lines(self) -> AsyncGenerator[bytes]:
+        """The client's requests."""
+        waiting = bytearray()
+        until = float("inf")
+        while True:
+            place = waiting.find(b"\n")
+            if place >= 0:
+                line = bytes(waiting[:place])
+                del waiting[: place + 1]
+                until = anyio.current_time() + LINE_SECONDS
+                if len(line) > LONGEST_REQUEST:
+                    await self._refuse_length()
+                    return
+                if line.strip():
+                    yield line
+                continue
+            if len(waiting) > LONGEST_REQUEST:
+                await self._refuse_length()
+                return
+            now = anyio.current_time()
+            if not waiting:
+                until = now + (float("inf") if self._follower is not None else IDLE_SECONDS)
+            elif until - now > LINE_SECONDS:
+                until = now + LINE_SECONDS
+            with anyio.fail_after(until - now):
+                waiting += await self._stream.receive(LONGEST_REQUEST)
+
+    async def _refuse_length(self) -> None:
+        message = f"a request is one line of at most {LONGEST_REQUEST} bytes"
+        await self.refuse(None, Problem(kind="bad_request", message=message))
+
+    async def _answer(self, line: bytes, tasks: TaskGroup) -> None:
+        try:
+            request = requests.validate_json(line)
+        except ValidationError as error:
+            await self.refuse(_id_of(line), Problem(kind="bad_request", message=_what_is_wrong(error)))
+            return
+        try:
+            if isinstance(request, EventsRequest):
+                await self._follow(request, tasks)
+            else:
+                await self._send(_line(request.id, "result", await self._meet(request)))
+        except Refusal as refusal:
+            await self.refuse(request.id, refusal.problem)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            raise
+        except Exception:
+            logger.exception("live control: request %s broke", type(request).__name__)
+            message = "the hub failed to answer; its log says why"
+            await self.refuse(request.id, Problem(kind="internal", message=message))
+
+    async def _meet(self, request: Request) -> Frozen:
+        match request:
+            case ListRequest():
+                return await self._desk.list(request)
+            case ShowRequest():
+                return await self._desk.show(request)
+            case CancelRequest():
+                return self._desk.cancel(request)
+            case InterruptRequest():
+                return self._desk.interrupt(request)
+            case RetuneRequest():
+                return self._desk.retune(request)
+            case PauseRequest() | ResumeRequest():
+                return self._desk.hold(request)
+            case TellRequest():
+                return self._desk.tell(request)
+            case RetryRequest():
+                return await self._desk.retry(request)
+            case EventsRequest():
+                raise AssertionError("events are followed, not answered")
+
+    async def _follow(self, request: EventsRequest, tasks: TaskGroup) -> None:
+        if self._follower is not None:
+            raise Refusal(Problem(kind="bad_request", message="this connection follows already"))
+        self._follower = self._broadcast.join()
+        await self._send(_line(request.id, "result", Following(in_flight=self._in_flight())))
+        tasks.start_soon(self._pump, request.id, self._follower, tasks)
+
+    async def _pump(self, request_id: RequestId, follower: Follower, tasks: TaskGroup) -> None:
+        """Send the events as fast as the client takes them."""
+        head = b'{"id":' + json.dumps(request_id).encode() + b',"event":'
+        while events := await follower.take(_EVENTS_AT_ONCE):
+            await self._send(b"".join(head + event + b"}\n" for event in events))
+        tasks.cancel_scope.cancel()
+
+    async def refuse(self, request_id: RequestId | None, problem: Problem) -> None:
+        """Say why not."""
+        await self._send(_line(request_id, "error", problem))
+
+    async def _send(self, line: bytes) -> None:
+        async with self._sending:
+            with anyio.fail_after(SEND_SECONDS):
+                await self._stream.send(line)
+
+
+def _line(request_id: RequestId | None, key: str, value: Frozen) -> bytes:
+    line = f'{{"id":{json.dumps(request_id)},"{key}":{value.model_dump_json()}}}\n'.encode()
+    if len(line) <= LONGEST_ANSWER:
+        return line
+    problem = Problem(kind="not_possible", message=f"the answer would be {len(line)} bytes long; ask for less")
+    return _line(request_id, "error", problem)
+
+
+def _id_of(line: bytes) -> RequestId | None:
+    """The id of a request that is wrong otherwise."""
+    try:
+        found = json.loads(line)
+        request_id = found.get("id")
+    except (ValueError, AttributeError, RecursionError):
+        return None
+    is_id = isinstance(request_id, int) and not isinstance(request_id, bool) and abs(request_id) < 2**63
+    return request_id if is_id or (isinstance(request_id, str) and len(request_id) <= 64) else None
+
+
+def _what_is_wrong(error: ValidationError) -> str:
+    problems = (
+        f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" if problem["loc"] else problem["msg"]
+        for problem in error.errors(include_url=False, include_input=False)[:5]
+    )
+    return "; ".join(problems)

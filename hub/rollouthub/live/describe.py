@@ -1,0 +1,115 @@
+"""Attempts in flight, told in the protocol's words."""
+
+import json
+
+from rollouthub.engine.in_flight import InFlight
+from rollouthub.engine.recorder import OpenTurn
+from rollouthub.live.plain import plain, plain_name
+from rollouthub.live.protocol import CallView, RolloutView, SaidView, ShownRollout, TurnView
+from rollouthub.messages import Message
+from rollouthub.rollout import ToolCall
+
+MOST_TURNS = 200
+"""Turns shown of one rollout, the latest."""
+MOST_CALLS = 100
+"""Tool calls, and messages, shown of one turn."""
+TEXT_CHARACTERS = 20_000
+"""Of one message, or of one tool's result."""
+CONTENT_CHARACTERS = 1_000_000
+"""Of all content in one answer."""
+
+
+def rollout_view(attempt: InFlight) -> RolloutView:
+    """A line of a list."""
+    item, recorder = attempt.item, attempt.recorder
+    return RolloutView(
+        rollout_id=item.rollout_id,
+        environment=plain_name(item.cast.environment.name),
+        task_id=plain_name(item.task_ref.id),
+        sample=item.sample,
+        attempt=attempt.number,
+        state=attempt.state,
+        turn=recorder.turn_count,
+        output_tokens=recorder.output_tokens,
+        seconds=round(recorder.now(), 3),
+    )
+
+
+def shown_rollout(attempt: InFlight, *, with_content: bool) -> ShownRollout:
+    """One rollout; its content only where asked for, and the latest of it where there is too much."""
+    cast, recorder = attempt.item.cast, attempt.recorder
+    left = CONTENT_CHARACTERS
+    shown: list[TurnView] = []
+    for turn in reversed(recorder.turns):
+        if len(shown) == MOST_TURNS or left <= 0:
+            break
+        view = _turn(turn, with_content)
+        left -= sum(len(said.text) for said in view.messages or ())
+        left -= sum(len(call.arguments or "") + len(call.result or "") for call in view.calls)
+        shown.insert(0, view)
+    return ShownRollout(
+        **dict(rollout_view(attempt)),
+        seed=attempt.item.seed,
+        agent=plain_name(cast.agent_ref.name),
+        model=None if cast.model is None else plain_name(cast.model.name),
+        limits=attempt.limits,
+        retuned=attempt.limits is not cast.limits,
+        cost=recorder.cost,
+        model_seconds=round(recorder.model_seconds, 3),
+        tool_seconds=round(recorder.tool_seconds, 3),
+        turns=tuple(shown),
+        turns_left_out=recorder.turn_count - len(shown),
+    )
+
+
+def asked(turn: OpenTurn) -> tuple[str, ...]:
+    """The tools a turn called, by name."""
+    return tuple(plain_name(request.name) for request in turn.response.tool_requests[:MOST_CALLS])
+
+
+def finish_reason(turn: OpenTurn) -> str | None:
+    """Why the model stopped, in its server's words."""
+    reason = None if turn.reply is None else turn.reply.finish_reason
+    return None if reason is None else plain_name(reason)
+
+
+def turn_tokens(turn: OpenTurn) -> int:
+    """What the model's answer counted."""
+    return 0 if turn.reply is None else turn.reply.usage.output_tokens
+
+
+def _turn(turn: OpenTurn, with_content: bool) -> TurnView:
+    said: tuple[SaidView, ...] | None = None
+    if with_content:
+        said = tuple(_said(message) for message in (*turn.added[-MOST_CALLS:], turn.response))
+    return TurnView(
+        index=turn.index,
+        parent_turn=turn.parent,
+        agent=plain_name(turn.agent),
+        finish_reason=finish_reason(turn),
+        output_tokens=turn_tokens(turn),
+        seconds=round(turn.seconds, 3),
+        asked=asked(turn),
+        calls=tuple(_call(call, with_content) for call in turn.tool_calls[:MOST_CALLS]),
+        messages=said,
+    )
+
+
+def _said(message: Message) -> SaidView:
+    text = message.text if not message.reasoning else f"{message.reasoning}\n\n{message.text}"
+    return SaidView(role=message.role, text=plain(text, TEXT_CHARACTERS))
+
+
+def _call(call: ToolCall, with_content: bool) -> CallView:
+    arguments = result = None
+    if with_content:
+        arguments = plain(json.dumps(call.arguments, ensure_ascii=False), TEXT_CHARACTERS)
+        texts = (getattr(block, "text", f"[{block.type}]") for block in call.result.content[:MOST_CALLS])
+        result = plain("\n".join(texts), TEXT_CHARACTERS)
+    return CallView(
+        name=plain_name(call.name),
+        outcome="error" if call.is_error else "ok",
+        seconds=round(call.seconds, 3),
+        arguments=arguments,
+        result=result,
+    )

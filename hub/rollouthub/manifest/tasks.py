@@ -1,0 +1,54 @@
+"""`[tasks]`: where the rows of each split come from, and what makes them the same rows tomorrow."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from rollouthub.frozen import Frozen
+from rollouthub.manifest.forms import Sha256, Url, exactly_one, only_with
+
+
+class TaskSource(Frozen, defer_build=True):
+    """`[tasks.SPLIT]`: one split's rows; exactly one of `file`, `url` and `hf`."""
+
+    file: str | None = Field(default=None, min_length=1)
+    """A JSONL, JSON or Parquet file beside env.toml."""
+    url: Url | None = None
+    """Such a file elsewhere; fetched once, and refused where its digest is another."""
+    sha256: Sha256 | None = None
+    """With `file` or `url`: the digest of the file's bytes. What is fetched must have one."""
+    hf: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")] | None = None
+    """The name of a Hugging Face data set."""
+    config: str | None = Field(default=None, min_length=1)
+    """With `hf`: the configuration of the data set."""
+    split: str | None = Field(default=None, min_length=1)
+    """With `hf`: its name for this split, where that is another."""
+    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
+    """With `hf`: the commit of the data set."""
+
+    @model_validator(mode="after")
+    def _holds(self) -> "TaskSource":
+        exactly_one(self, ("file", "url", "hf"))
+        only_with(self, "hf", ("config", "split", "revision"))
+        if self.sha256 is not None and self.hf is not None:
+            raise ValueError("`sha256` is for a `file` or a `url`; a data set is pinned by its `revision`")
+        if self.url is not None and self.sha256 is None:
+            raise ValueError("`url` needs the `sha256` of the file, so that nobody can put other tasks in its place")
+        return self
+
+    @property
+    def data(self) -> str:
+        """What names a data set to `rollouthub.rows`; of `hf` alone."""
+        assert self.hf is not None
+        config = "" if self.config is None else f":{self.config}"
+        return f"hf:{self.hf}{config}{'' if self.revision is None else f'@{self.revision}'}"
+
+
+def _from_text(value: Any) -> Any:
+    return {"file": value} if isinstance(value, str) else value
+
+
+Split = Annotated[str, Field(pattern=r"^[\w.-]+$")]
+Tasks = Mapping[Split, Annotated[TaskSource, BeforeValidator(_from_text, json_schema_input_type=str | TaskSource)]]
+"""Split → its source; a bare text is a `file`."""

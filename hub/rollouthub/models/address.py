@@ -1,0 +1,53 @@
+"""Where a model server is: its base URL in one form, checked."""
+
+import ipaddress
+
+from yarl import URL
+
+from rollouthub.errors import ConfigError
+
+
+def normal_base_url(given: str, *, is_wire: bool = True) -> str:
+    """A base URL in its one form: no trailing slash, and `/v1` where only a host was given.
+
+    A URL with a path of its own is taken as it is, since providers mount the wire at many places; so is a server that
+    speaks another wire than OpenAI's (`is_wire` is false), whose client adds what belongs there.
+
+    Raises:
+        ConfigError: it is no http(s) URL with a host, or carries a password, a query or a fragment.
+    """
+    text = given.strip()
+    try:
+        url = URL(text)
+        port = url.port
+    except ValueError as error:
+        raise ConfigError(f"base URL {_shown(text)!r} is not a URL: {error}") from None
+    if url.user is not None or url.password is not None:
+        raise ConfigError("the base URL carries a user or password; base URLs are recorded, give the key separately")
+    if url.scheme not in ("http", "https"):
+        raise ConfigError(f"base URL {text!r} does not begin with http:// or https://")
+    if not url.host or port == 0:
+        raise ConfigError(f"base URL {text!r} names no host; write it like http://127.0.0.1:8000/v1")
+    if url.query_string or url.fragment:
+        raise ConfigError(f"base URL {str(url.origin())!r} is followed by a query or fragment; leave it out")
+    path = url.path.rstrip("/")
+    if not is_wire:
+        return str(url.with_path(path)).rstrip("/")
+    path = path.removesuffix("/chat/completions").rstrip("/")
+    return str(url.with_path(path or "/v1")).rstrip("/")
+
+
+def is_loopback(base_url: str) -> bool:
+    """Whether a server is on this machine."""
+    host = URL(base_url).host or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, and be it 127.0.0.1.example.org
+        return False
+
+
+def _shown(text: str) -> str:
+    """A URL that would not parse, without what may be a password in it."""
+    return text.rpartition("@")[2]

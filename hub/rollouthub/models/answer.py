@@ -1,0 +1,227 @@
+"""A chat-completions answer: only the fields we use are decoded, the rest is skipped unparsed.
+
+Structs rather than pydantic models: this is the measured hot path.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from rollouthub.messages import Message, ToolRequest
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.protocols import ModelReply
+from rollouthub.rollout import Usage
+
+Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+"""Tokens of one call. Far below what no column of the store holds, however many calls are added up."""
+_MOST_VERSIONS = 10**9
+
+
+class Function(Struct, gc=False):
+    """What a tool call calls."""
+
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class CalledTool(Struct, gc=False):
+    """One tool call of an answer."""
+
+    function: Function
+    id: str | None = None
+
+
+class Said(Struct, gc=False):
+    """The message of an answer."""
+
+    content: str | list[dict[str, Any]] | None = None
+    tool_calls: list[CalledTool] | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    refusal: str | None = None
+
+
+class Logprob(Struct, gc=False):
+    """One token's entry."""
+
+    logprob: float
+
+
+class Logprobs(Struct, gc=False):
+    """The tokens' entries, in order."""
+
+    content: list[Logprob] | None = None
+
+
+class Choice(Struct, gc=False):
+    """An answer proper."""
+
+    message: Said
+    finish_reason: str | None = None
+    logprobs: Logprobs | None = None
+    token_ids: list[int] | None = None
+
+
+class PromptDetails(Struct, gc=False):
+    """Of the prompt's tokens."""
+
+    cached_tokens: Count | None = None
+
+
+class OutputDetails(Struct, gc=False):
+    """Of the answer's tokens."""
+
+    reasoning_tokens: Count | None = None
+
+
+class Counted(Struct, gc=False):
+    """The tokens as the server counted them."""
+
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    prompt_tokens_details: PromptDetails | None = None
+    completion_tokens_details: OutputDetails | None = None
+    cost: Annotated[float, Meta(ge=0)] | None = None
+    """US dollars, where the server knows them."""
+
+
+class Answer(Struct, gc=False):
+    """The body of an answer, as far as we read it."""
+
+    choices: list[Choice] = []
+    usage: Counted | None = None
+    prompt_token_ids: list[int] | None = None
+    weight_version: int | str | None = None
+    error: Any = None
+
+
+_decoder = msgspec.json.Decoder(Answer)
+
+
+class BadAnswer(Exception):
+    """A body that is no answer; the message says why.
+
+    `told` is the error the server wrote instead, whatever its HTTP status was.
+    """
+
+    def __init__(self, problem: str, told: Any = None) -> None:
+        super().__init__(problem)
+        self.told = told
+
+
+def parse_answer(body: bytes) -> Answer:
+    """Decode a body.
+
+    Raises:
+        BadAnswer: it is no JSON, not of the wire's shape, or has no choice.
+    """
+    try:
+        answer = _decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadAnswer(f"the answer is not a chat completion ({error})") from None
+    if not answer.choices:
+        told = f": {error_words(answer.error)}" if answer.error is not None else ""
+        raise BadAnswer(f"the answer has no choices{told}", answer.error)
+    if answer.choices[0].finish_reason in ("abort", "error"):
+        raise BadAnswer("the server broke off the answer")
+    return answer
+
+
+def as_reply(
+    answer: Answer, *, turn: int, version_header: str | None, price: Callable[[int, int], float | None], retries: int
+) -> tuple[ModelReply, bool]:
+    """The reply an answer stands for, and whether its logprobs had to be dropped; `price` takes prompt, output tokens.
+
+    Token ids are kept as the engine gave them. Logprobs are kept only if there is exactly one for each id (where there
+    are ids): misaligned ones would be trained on at the wrong tokens.
+
+    Raises:
+        BadAnswer: an id or a logprob does not fit 32 bits.
+    """
+    choice = answer.choices[0]
+    said = choice.message
+    content, calls = said.content, said.tool_calls
+    if not isinstance(content, str):
+        content = words_of(content) if content else (said.refusal or "")
+    logprobs = choice.logprobs.content if choice.logprobs is not None else None
+    ids = choice.token_ids
+    is_dropped = logprobs is not None and ids is not None and len(logprobs) != len(ids)
+    try:
+        prompt_ids = None if answer.prompt_token_ids is None else Int32s(answer.prompt_token_ids)
+        output_ids = None if ids is None else Int32s(ids)
+        output_logprobs = None if logprobs is None or is_dropped else Float32s([entry.logprob for entry in logprobs])
+    except struct.error:
+        raise BadAnswer("the answer has a token id that does not fit 32 bits") from None
+    except OverflowError:
+        raise BadAnswer("the answer has a logprob that does not fit 32 bits") from None
+    usage = _usage(answer)
+    reply = ModelReply(
+        message=Message(
+            role="assistant",
+            content=content,
+            reasoning=said.reasoning or said.reasoning_content or None,
+            tool_requests=tuple(_request(call, turn, place) for place, call in enumerate(calls)) if calls else (),
+        ),
+        finish_reason=choice.finish_reason,
+        usage=usage,
+        cost=_cost(answer, price(usage.prompt_tokens, usage.output_tokens)),
+        prompt_token_ids=prompt_ids,
+        output_token_ids=output_ids,
+        output_logprobs=output_logprobs,
+        policy_version=_version(version_header if version_header is not None else answer.weight_version),
+        retries=retries,
+    )
+    return reply, is_dropped
+
+
+def _usage(answer: Answer) -> Usage:
+    """Tokens as the server counted them; where it did not, the ids are counted."""
+    usage = answer.usage
+    if usage is None:
+        ids = answer.choices[0].token_ids
+        return Usage(prompt_tokens=len(answer.prompt_token_ids or ()), output_tokens=len(ids or ()))
+    prompt, output = usage.prompt_tokens_details, usage.completion_tokens_details
+    return Usage(
+        prompt_tokens=usage.prompt_tokens or 0,
+        output_tokens=usage.completion_tokens or 0,
+        cached_tokens=(prompt.cached_tokens or 0) if prompt is not None else 0,
+        reasoning_tokens=(output.reasoning_tokens or 0) if output is not None else 0,
+    )
+
+
+def _cost(answer: Answer, priced: float | None) -> float | None:
+    """What the caller's prices make of it, else what the server says it cost."""
+    return priced if priced is not None or answer.usage is None else answer.usage.cost
+
+
+def error_words(error: object) -> str:
+    """What an error object of the wire says."""
+    if isinstance(error, dict):
+        words: Any = error.get("message")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        return str(words if words is not None else error)  # pyright: ignore[reportUnknownArgumentType]
+    return str(error)
+
+
+def _request(call: CalledTool, turn: int, place: int) -> ToolRequest:
+    arguments = call.function.arguments
+    if arguments is None:
+        arguments = ""
+    elif not isinstance(arguments, str):
+        arguments = msgspec.json.encode(arguments).decode()
+    # A server that names no id gets one that is unique within the conversation.
+    return ToolRequest(id=call.id or f"call-{turn}-{place}", name=call.function.name or "", arguments=arguments)
+
+
+def words_of(parts: list[dict[str, Any]]) -> str:
+    """The text of content that comes in parts."""
+    return "\n".join(str(part["text"]) for part in parts if "text" in part)
+
+
+def _version(given: int | str | None) -> int | None:
+    """A policy version, where it is a number; other marks (`default`, a hash) are not comparable and left out."""
+    if isinstance(given, str):
+        given = int(given) if given.isascii() and given.isdigit() and len(given) < 10 else None
+    return given if given is not None and 0 <= given < _MOST_VERSIONS else None

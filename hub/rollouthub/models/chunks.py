@@ -1,0 +1,224 @@
+"""A streamed answer of the chat wire: its chunks as pieces for whoever shows it, and the whole they come to.
+
+Of the chunks, too, only the fields we use are decoded.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from rollouthub.models.answer import (
+    Answer,
+    BadAnswer,
+    CalledTool,
+    Choice,
+    Counted,
+    Function,
+    Logprob,
+    Logprobs,
+    Said,
+    error_words,
+    words_of,
+)
+from rollouthub.streaming import Delta, ToolPiece
+
+
+class _CallPiece(Struct, gc=False):
+    index: int | None = None
+    id: str | None = None
+    function: Function | None = None
+
+
+class _Piece(Struct, gc=False):
+    content: str | list[dict[str, Any]] | None = None
+    tool_calls: list[_CallPiece] | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    refusal: str | None = None
+
+
+class _ChunkChoice(Struct, gc=False):
+    index: int = 0
+    delta: _Piece | None = None
+    finish_reason: str | None = None
+    logprobs: Logprobs | None = None
+    token_ids: list[int] | None = None
+
+
+class Chunk(Struct, gc=False):
+    """The data of one event, as far as we read it."""
+
+    choices: list[_ChunkChoice] | None = None
+    usage: Counted | None = None
+    prompt_token_ids: list[int] | None = None
+    weight_version: int | str | None = None
+    error: Any = None
+    object: str | None = None
+    message: Any = None
+    code: Any = None
+
+
+_decoder = msgspec.json.Decoder(Chunk)
+
+
+def parse_chunk(data: bytes) -> Chunk:
+    """Decode an event's data.
+
+    Raises:
+        BadAnswer: it is no JSON, or not of the wire's shape.
+    """
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadAnswer(f"the stream has an event that is no chunk of a chat completion ({error})") from None
+
+
+class _Call:
+    """A tool request while it comes."""
+
+    __slots__ = ("arguments", "id", "is_out", "name")
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.name = ""
+        self.arguments: list[str] = []
+        self.is_out = False
+
+
+class Assembly:
+    """Puts a streamed answer together. What `add` and `rest` give, joined, says the same as the whole."""
+
+    def __init__(self, turn: int) -> None:
+        """`turn` tells apart the ids of tool requests that the server leaves without one."""
+        self.has_lost_ids = False
+        """Whether the server left some of the answer's token ids out, so that the others were dropped."""
+        self._turn = turn
+        self._is_begun = False
+        self._text: list[str] = []
+        self._refusal: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[_Call] = []
+        self._places: dict[int, int] = {}
+        self._finish_reason: str | None = None
+        self._ids: list[int] | None = None
+        self._logprobs: list[Logprob] | None = None
+        self._prompt_ids: list[int] | None = None
+        self._usage: Counted | None = None
+        self._weight_version: int | str | None = None
+
+    def add(self, chunk: Chunk) -> Delta | None:
+        """Take a chunk; what of it is to be shown.
+
+        Raises:
+            BadAnswer: the server broke the answer off.
+        """
+        if chunk.error is not None or chunk.object == "error":
+            told = chunk.error if chunk.error is not None else {"message": chunk.message, "code": chunk.code}
+            raise BadAnswer(f"the server broke off the answer: {error_words(told)}", told)
+        if chunk.usage is not None:
+            self._usage = chunk.usage
+        if chunk.prompt_token_ids is not None:
+            self._prompt_ids = chunk.prompt_token_ids
+        if chunk.weight_version is not None:
+            self._weight_version = chunk.weight_version
+        for choice in chunk.choices or ():
+            if choice.index == 0:
+                return self._add_choice(choice)
+        return None
+
+    def _add_choice(self, choice: _ChunkChoice) -> Delta | None:
+        self._is_begun = True
+        if choice.token_ids is not None:
+            self._ids = self._ids or []
+            self._ids += choice.token_ids
+        if choice.logprobs is not None and choice.logprobs.content is not None:
+            self._logprobs = self._logprobs or []
+            self._logprobs += choice.logprobs.content
+        if choice.finish_reason is not None:
+            self._finish_reason = choice.finish_reason
+            if choice.finish_reason in ("abort", "error"):
+                raise BadAnswer("the server broke off the answer")
+        piece = choice.delta
+        if piece is None:
+            return None
+        text = piece.content
+        if not isinstance(text, str):
+            text = words_of(text) if text else ""
+        if text:
+            self._text.append(text)
+        elif piece.refusal:
+            # Shown only as long as it may turn out to be all there is; see `as_reply`.
+            self._refusal.append(piece.refusal)
+            text = "" if self._text else piece.refusal
+        reasoning = (piece.reasoning if piece.reasoning is not None else piece.reasoning_content) or ""
+        if reasoning:
+            self._reasoning.append(reasoning)
+        tools = self._add_calls(piece.tool_calls) if piece.tool_calls else ()
+        return Delta(text, reasoning, tools) if text or reasoning or tools else None
+
+    def _add_calls(self, pieces: list[_CallPiece]) -> tuple[ToolPiece, ...]:
+        shown: list[ToolPiece] = []
+        for piece in pieces:
+            place = self._place(piece)
+            call = self._calls[place]
+            function = piece.function or Function()
+            arguments = function.arguments or ""
+            if not isinstance(arguments, str):
+                arguments = msgspec.json.encode(arguments).decode()
+            if arguments:
+                call.arguments.append(arguments)
+            if call.is_out:
+                if arguments:
+                    shown.append(ToolPiece(place, arguments))
+            elif function.name:
+                call.name = function.name
+                shown.append(self._first_piece(place))
+        return tuple(shown)
+
+    def _place(self, piece: _CallPiece) -> int:
+        """Which of the answer's calls a piece belongs to; some servers number none, and send each whole."""
+        calls = self._calls
+        if piece.index is None:
+            is_new = not calls or piece.id is not None or (piece.function is not None and piece.function.name)
+            place = len(calls) if is_new else len(calls) - 1
+        else:
+            place = self._places.setdefault(piece.index, len(calls))
+        if place == len(calls):
+            calls.append(_Call(piece.id or f"call-{self._turn}-{place}"))
+        return place
+
+    def _first_piece(self, place: int) -> ToolPiece:
+        """Id, name, and what arguments have come before the name."""
+        call = self._calls[place]
+        call.is_out = True
+        return ToolPiece(place, "".join(call.arguments), call.id, call.name)
+
+    def rest(self) -> Delta | None:
+        """What was held back for a name that never came."""
+        held = tuple(self._first_piece(place) for place, call in enumerate(self._calls) if not call.is_out)
+        return Delta(tools=held) if held else None
+
+    def answer(self) -> Answer:
+        """The whole, as if it had come in one body.
+
+        Raises:
+            BadAnswer: there was nothing of an answer.
+        """
+        if not self._is_begun:
+            raise BadAnswer("the answer has no choices")
+        ids, logprobs, usage = self._ids, self._logprobs, self._usage
+        if ids is not None and usage is not None and usage.completion_tokens not in (None, len(ids)):
+            # Older servers send no chunk for a token without words, such as the marks around a tool call.
+            self.has_lost_ids = True
+            ids = logprobs = None
+        said = Said(
+            content="".join(self._text) or None,
+            tool_calls=[CalledTool(Function(call.name, "".join(call.arguments)), call.id) for call in self._calls],
+            reasoning="".join(self._reasoning) or None,
+            refusal="".join(self._refusal) or None,
+        )
+        choice = Choice(
+            said, self._finish_reason, None if logprobs is None else Logprobs(content=logprobs), token_ids=ids
+        )
+        return Answer([choice], usage=usage, prompt_token_ids=self._prompt_ids, weight_version=self._weight_version)

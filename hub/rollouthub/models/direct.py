@@ -1,0 +1,258 @@
+"""The direct lane: the OpenAI chat-completions wire over one pooled aiohttp connector.
+
+The measured hot path: two calls a rollout, thousands in flight.
+"""
+
+import io
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from functools import lru_cache, partial
+from typing import Any
+
+import aiohttp
+import anyio
+import msgspec
+from yarl import URL
+
+from rollouthub.errors import said
+from rollouthub.models.answer import Answer, BadAnswer, as_reply, parse_answer
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.connection import (
+    CONNECT_SECONDS,
+    LARGE_BODY,
+    MAX_ANSWER_BYTES,
+    MAX_REFUSAL_BYTES,
+    connection_problem,
+    list_models,
+    open_session,
+    read_answer,
+)
+from rollouthub.models.direct_stream import ListenerFailed, read_stream
+from rollouthub.models.endpoint import Endpoint, check_endpoint
+from rollouthub.models.events import EVENT_STREAM
+from rollouthub.models.prices import Price, find_price
+from rollouthub.models.quota import Quota, parse_quota
+from rollouthub.models.refusal import bad_answer, refusal
+from rollouthub.models.retry import Backoff, TryFailed, final
+from rollouthub.models.wire import ToolSchemas, check_extra, to_wire, write_sampling
+from rollouthub.protocols import ModelReply, ModelRequest, Sampling
+from rollouthub.tracing import HEADER as TRACE_HEADER
+from rollouthub.tracing import TRACEPARENT
+
+logger = logging.getLogger(__name__)
+
+POLICY_VERSION_HEADER = "X-Policy-Version"
+"""An answer's policy version: this header's number, or else the body's `weight_version`."""
+
+_OURS = frozenset({"model", "messages", "tools", "stream", "stream_options", "n"})
+
+
+class DirectModel:
+    """A model behind the OpenAI wire. `open_direct` makes one."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        endpoint: Endpoint,
+        session: aiohttp.ClientSession,
+        backoff: Backoff,
+        redact: Callable[[str], str],
+    ) -> None:
+        self.name = config.name
+        self.endpoint = endpoint
+        self._config, self._session, self._backoff, self._redact = config, session, backoff, redact
+        self._price = find_price(config, endpoint.base_url)
+        self._owner = f"{config.name} at {endpoint.base_url}"
+        self._url = URL(endpoint.base_url + "/chat/completions")
+        self._tools = ToolSchemas()
+        self._encode = msgspec.json.Encoder().encode
+        self._max_tokens_field = "max_completion_tokens" if endpoint.is_openai else "max_tokens"
+        self._base: dict[str, Any] = {"model": endpoint.served_name}
+        if endpoint.is_vllm:
+            self._base |= {"logprobs": True, "return_token_ids": True}
+        check_extra(config.sampling, _OURS)
+        write_sampling(self._base, config.sampling, _OURS, self._max_tokens_field)
+        self._told: set[str] = set()
+        self.quota: Quota | None = None
+        """What the last answer said of the provider's limits."""
+
+    def __repr__(self) -> str:
+        return f"DirectModel({self._owner!r})"
+
+    def cost_of(self, prompt_tokens: int, output_tokens: int) -> float | None:
+        """US dollars, at the list price or the one that was given; None where there is none."""
+        return None if self._price is None else self._price.cost(prompt_tokens, output_tokens)
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        """Answer one request, within its timeout, retries included.
+
+        Raises:
+            ContextLimitError: the conversation does not fit.
+            ModelError: the server failed in every try, or refused.
+        """
+        body = self._body(request)
+        headers = {"X-Session-ID": request.session} if request.session and self.endpoint.is_vllm else None
+        if (parent := TRACEPARENT.get()) is not None:
+            headers = {**(headers or {}), TRACE_HEADER: parent}
+        left = request.timeout_seconds
+        deadline = anyio.current_time() + left
+        failures = 0
+        while True:
+            try:
+                answer, version = await self._try(body, headers, left, deadline, request)
+                return self._reply(answer, version, len(request.messages), failures)
+            except ListenerFailed as failed:
+                raise failed.error from failed.error.__cause__
+            except TryFailed as failed:
+                failures += 1
+                error = failed.as_error(self._owner, failures, self._redact)
+                if (last := final(error, request.stream)) is not None:
+                    raise last from failed.__cause__
+                if not failed.is_retryable or failures >= self._config.max_tries:
+                    raise error from failed.__cause__
+                wait = self._backoff.wait_seconds(failures, failed.retry_after_seconds)
+                if anyio.current_time() + wait >= deadline:
+                    raise error from failed.__cause__
+            logger.debug("%s; trying again in %.2f s", error, wait)
+            await anyio.sleep(wait)
+            left = deadline - anyio.current_time()
+
+    def _body(self, request: ModelRequest) -> bytes:
+        """The request's JSON."""
+        with_reasoning, media = self.endpoint.is_vllm, request.media
+        body = dict(self._base)
+        body["messages"] = [to_wire(message, media, with_reasoning=with_reasoning) for message in request.messages]
+        if request.tools:
+            body["tools"] = self._tools.encoded(request.tools)
+        if request.stream is not None:
+            body["stream"], body["stream_options"] = True, {"include_usage": True}
+        write_sampling(body, request.sampling, _OURS, self._max_tokens_field)
+        return self._encode(body)
+
+    async def _try(
+        self, body: bytes, headers: dict[str, str] | None, left: float, deadline: float, request: ModelRequest
+    ) -> tuple[Answer, str | None]:
+        """One try, within the seconds left until the deadline: the answer and its policy version header.
+
+        Raises:
+            TryFailed: it did not come to an answer.
+            ListenerFailed: whoever was to get the answer's pieces failed.
+        """
+        if left <= 0:  # which aiohttp would take for no limit at all
+            raise TryFailed("the call's time was over before it could be tried")
+        try:
+            async with self._session.post(
+                self._url,
+                data=body if len(body) <= LARGE_BODY else io.BytesIO(body),
+                headers=headers,
+                allow_redirects=False,
+                timeout=_timeout(left),
+            ) as response:
+                self.quota = parse_quota(response.headers)
+                if response.status != 200:
+                    told = await response.content.read(MAX_REFUSAL_BYTES)
+                    endpoint = self.endpoint
+                    raise refusal(
+                        response.status,
+                        response.headers,
+                        told,
+                        endpoint.key_name,
+                        sent_key=endpoint.api_key is not None,
+                    )
+                stream = request.stream
+                if stream is not None and response.content_type == EVENT_STREAM:
+                    assembly = await read_stream(response, stream, len(request.messages), deadline, MAX_ANSWER_BYTES)
+                    answer = assembly.answer()
+                    if assembly.has_lost_ids:
+                        self._warn_once("leaves token ids out of its streams; those it gives there are dropped")
+                else:
+                    answer = parse_answer(await read_answer(response))
+                return answer, response.headers.get(POLICY_VERSION_HEADER)
+        except BadAnswer as error:
+            endpoint = self.endpoint
+            raise bad_answer(str(error), error.told, endpoint.key_name, sent_key=endpoint.api_key is not None) from None
+        except aiohttp.ConnectionTimeoutError as error:
+            raise TryFailed(f"no connection within {CONNECT_SECONDS:g} s") from error
+        except TimeoutError as error:
+            raise TryFailed(f"no answer within the {left:.3g} s the call had left") from error
+        except (aiohttp.ClientSSLError, aiohttp.InvalidURL) as error:
+            raise TryFailed(f"connection refused by us: {said(error)}", is_retryable=False) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise TryFailed(connection_problem(error)) from error
+
+    def _reply(self, answer: Answer, version: str | None, turn: int, failures: int) -> ModelReply:
+        try:
+            reply, is_dropped = as_reply(
+                answer, turn=turn, version_header=version, price=_pricing(self._price, answer), retries=failures
+            )
+        except BadAnswer as error:
+            raise TryFailed(str(error), status=200) from None
+        if is_dropped:
+            self._warn_once("gives other numbers of logprobs than of token ids; its logprobs are dropped")
+        return reply
+
+    def _warn_once(self, problem: str) -> None:
+        if problem not in self._told:
+            self._told.add(problem)
+            logger.warning("%s %s", self.name, problem)
+
+    async def check_sampling(self, sampling: Sampling) -> None:
+        """Look at what requests will ask for; which of it the server takes, it alone knows.
+
+        Raises:
+            ConfigError: it sets what is not the caller's.
+        """
+        check_extra(sampling, _OURS)
+
+    async def check(self, timeout_seconds: float) -> None:
+        """Ask the server for its list of models.
+
+        Raises:
+            UsageError: the server cannot be reached.
+            CredentialError: it refuses the key.
+            ConfigError: it does not serve the model.
+        """
+        await check_endpoint(self.name, self.endpoint, self.listed_models, timeout_seconds)
+
+    async def listed_models(self, timeout_seconds: float) -> tuple[int, bytes]:
+        """Status and body of the server's list of models: the cheapest request there is.
+
+        Raises:
+            TryFailed: no answer came.
+        """
+        return await list_models(self._session, self.endpoint.base_url, timeout_seconds, self._redact)
+
+
+@lru_cache(maxsize=32)
+def _timeout(seconds: float) -> aiohttp.ClientTimeout:
+    """A limit on one request. The first try of every call has the same."""
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
+
+
+def _pricing(price: Price | None, answer: Answer) -> Callable[[int, int], float | None]:
+    """What turns an answer's prompt and output tokens into dollars."""
+    if price is None:
+        return _unknown_cost
+    details = answer.usage.prompt_tokens_details if answer.usage is not None else None
+    return partial(price.cost, cached_tokens=(details.cached_tokens or 0) if details is not None else 0)
+
+
+def _unknown_cost(prompt_tokens: int, output_tokens: int) -> float | None:
+    return None
+
+
+@asynccontextmanager
+async def open_direct(
+    config: ModelConfig,
+    endpoint: Endpoint,
+    *,
+    backoff: Backoff | None = None,
+    redact: Callable[[str], str] = str,
+) -> AsyncGenerator[DirectModel]:
+    """Open a model's connection pool; it is closed on the way out.
+
+    `redact` masks secrets in what a server says before it becomes an error's text.
+    """
+    async with open_session(config, endpoint) as session:
+        yield DirectModel(config, endpoint, session, backoff or Backoff(), redact)

@@ -1,0 +1,82 @@
+"""The direct lane's streamed answers: read as they come, handed on at once, put together at the end."""
+
+from contextlib import suppress
+
+import aiohttp
+import anyio
+import anyio.lowlevel
+
+from rollouthub.models.answer import BadAnswer
+from rollouthub.models.chunks import Assembly, parse_chunk
+from rollouthub.models.events import DONE, EventReader
+from rollouthub.models.retry import TryFailed
+from rollouthub.streaming import Delta, ReplyStream
+
+_BYTES_AT_ONCE = 16 * 2**10
+"""Of what has come, so much is read before others have their turn."""
+_LAST_BYTES_SECONDS = 0.05
+"""How long to wait, after an answer's end, for its connection's, which lets the next call have the connection."""
+
+
+class ListenerFailed(Exception):
+    """Who was to get the pieces failed, not the model; `error` is what it raised."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+async def hand_on(stream: ReplyStream, delta: Delta, deadline: float) -> None:
+    """Give a piece to whoever waits for it, who has as long as the call.
+
+    Raises:
+        ListenerFailed: it failed.
+        TryFailed: it did not take the piece in the call's time.
+    """
+    with anyio.CancelScope(deadline=deadline) as scope:
+        try:
+            await stream.write(delta)
+        except Exception as error:  # whatever it is, it is not the model's
+            raise ListenerFailed(error) from error
+    if scope.cancelled_caught:
+        raise TryFailed("whoever reads the answer did not take it in the call's time", status=200, is_retryable=False)
+
+
+async def read_stream(
+    response: aiohttp.ClientResponse, stream: ReplyStream, turn: int, deadline: float, most_bytes: int
+) -> Assembly:
+    """Read a streamed answer to its end, handing on its pieces.
+
+    Raises:
+        BadAnswer: it is none, or was broken off.
+        TryFailed: it ends too early, is too large, or is not taken.
+        ListenerFailed: whoever was to get the pieces failed.
+    """
+    content, events, assembly = response.content, EventReader(), Assembly(turn)
+    size = 0
+    while True:
+        # A server that never pauses would keep a cancelled call busy for ever.
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        received = await content.read(_BYTES_AT_ONCE)
+        size += len(received)
+        if size > most_bytes:
+            raise TryFailed(f"the answer is larger than {most_bytes >> 20} MiB", status=200, is_retryable=False)
+        for data in events.feed(received) if received else events.end():
+            if data == DONE:
+                if (rest := assembly.rest()) is not None:
+                    await hand_on(stream, rest, deadline)
+                await _read_out(content)
+                return assembly
+            if (delta := assembly.add(parse_chunk(data))) is not None:
+                await hand_on(stream, delta, deadline)
+        if len(received) == _BYTES_AT_ONCE:
+            await anyio.lowlevel.checkpoint()
+        if not received:
+            raise BadAnswer("the stream ended before the answer did")
+
+
+async def _read_out(content: aiohttp.StreamReader) -> None:
+    if not content.at_eof():
+        # A server that is rude after its answer has answered all the same.
+        with suppress(aiohttp.ClientError, OSError, TimeoutError), anyio.move_on_after(_LAST_BYTES_SECONDS):
+            await content.readany()

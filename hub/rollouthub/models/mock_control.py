@@ -1,0 +1,105 @@
+"""What a mock server has of vLLM's development routes: pausing, and a version of weights it does not have."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import msgspec
+from aiohttp import web
+
+from rollouthub.messages import Message
+from rollouthub.models.direct import POLICY_VERSION_HEADER
+from rollouthub.protocols import Model, ModelReply, ModelRequest
+
+ABORTED = ModelReply(message=Message(role="assistant"), finish_reason="abort")
+"""How vLLM ends a request that a pause broke off."""
+UNTOLD = "default"
+"""vLLM's word for weights whose version nobody told."""
+
+
+class MockControl:
+    """The state behind the routes. A paused server keeps new requests until it is resumed, as vLLM does."""
+
+    def __init__(self) -> None:
+        self.weight_version = UNTOLD
+        self.calls = list[str]()
+        """Methods asked of workers, in order."""
+        self._resumed: anyio.Event | None = None
+        """None while it generates."""
+        self._in_flight: set[anyio.CancelScope] = set()
+        self._drained = anyio.Event()
+
+    @property
+    def headers(self) -> Mapping[str, str] | None:
+        """What an answer says of the version, once one was told. (vLLM's chat route says nothing; others do.)"""
+        return None if self.weight_version == UNTOLD else {POLICY_VERSION_HEADER: self.weight_version}
+
+    def add_to(self, router: web.UrlDispatcher) -> None:
+        """Serve the routes."""
+        router.add_post("/pause", self._pause)
+        router.add_post("/resume", self._resume)
+        router.add_get("/is_paused", self._is_paused)
+        router.add_post("/reset_prefix_cache", self._reset_prefix_cache)
+        router.add_post("/collective_rpc", self._call_workers)
+        router.add_post("/update_weight_version", self._update_version)
+        router.add_get("/weight_info", self._weight_info)
+
+    async def generate(self, model: Model, request: ModelRequest) -> ModelReply:
+        """Ask the model, unless the server is paused: then when it is resumed."""
+        while self._resumed is not None:
+            await self._resumed.wait()
+        scope = anyio.CancelScope()
+        self._in_flight.add(scope)
+        try:
+            with scope:
+                return await model.generate(request)
+            return ABORTED
+        finally:
+            self._in_flight.discard(scope)
+            if not self._in_flight:
+                self._drained.set()
+                self._drained = anyio.Event()
+
+    async def _pause(self, request: web.Request) -> web.Response:
+        mode = request.query.get("mode", "abort")
+        if mode not in ("abort", "wait", "keep"):
+            return _json({"error": f"Invalid pause mode: {mode}"}, 400)
+        self._resumed = self._resumed or anyio.Event()
+        if mode == "abort":
+            for scope in self._in_flight:
+                scope.cancel()
+        # A mock's answers cannot be frozen in the middle: `keep` lets them end, and waits for none.
+        while mode != "keep" and self._in_flight:
+            await self._drained.wait()
+        return _json({"status": "paused"})
+
+    async def _resume(self, request: web.Request) -> web.Response:
+        if self._resumed is not None:
+            self._resumed.set()
+            self._resumed = None
+        return _json({"status": "resumed"})
+
+    async def _is_paused(self, request: web.Request) -> web.Response:
+        return _json({"is_paused": self._resumed is not None})
+
+    async def _reset_prefix_cache(self, request: web.Request) -> web.Response:
+        return _json({"success": True})
+
+    async def _call_workers(self, request: web.Request) -> web.Response:
+        asked: dict[str, Any] = await request.json()
+        if "method" not in asked:
+            return _json({"error": "Missing 'method' in request body"}, 400)
+        self.calls.append(str(asked["method"]))
+        return _json({"results": [None]})
+
+    async def _update_version(self, request: web.Request) -> web.Response:
+        asked: dict[str, Any] = await request.json()
+        self.weight_version = str(asked["new_version"])
+        return _json({"success": True, "new_version": self.weight_version})
+
+    async def _weight_info(self, request: web.Request) -> web.Response:
+        return _json({"weight_version": self.weight_version})
+
+
+def _json(value: dict[str, Any], status: int = 200) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")

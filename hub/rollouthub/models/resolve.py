@@ -1,0 +1,164 @@
+"""From a model's name to an open model: which lane, which server, which key."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from rollouthub.errors import ConfigError, CredentialError
+from rollouthub.models.address import is_loopback, normal_base_url
+from rollouthub.models.config import Lane, ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.endpoint import Endpoint
+from rollouthub.models.mock import MockModel
+from rollouthub.models.naming import OPENAI_BASE_URL, WIRE, Identity, identify, split_name
+from rollouthub.models.registered import at_registered, find_registered
+from rollouthub.protocols import Model
+
+
+@asynccontextmanager
+async def open_model(config: ModelConfig, credentials: Credentials) -> AsyncGenerator[Model]:
+    """Open the model a configuration names, with its replicas, limits and fallbacks; it is closed on the way out.
+
+    Raises:
+        ConfigError: nobody serves it, no server is known for it, or its lane cannot carry it.
+        CredentialError: its credentials are missing.
+    """
+    if not needs_router(config):
+        async with open_lane(config, None, credentials) as model:
+            yield model
+        return
+    from rollouthub.models.following import following  # a bare mock needs none of it
+    from rollouthub.models.router import open_router
+
+    async with open_router(addressed(config, credentials), credentials, following(open_lane)) as model:
+        yield model
+
+
+def addressed(config: ModelConfig, credentials: Credentials) -> ModelConfig:
+    """The configuration, and its fallbacks, with the address the environment gives: prices depend on it.
+
+    Where none is given, the servers that `hub model up` keeps are taken.
+
+    Raises:
+        ConfigError: it keeps some, and none of them takes calls.
+    """
+    registered = find_registered(config, credentials.get)
+    if registered is not None:
+        config = at_registered(config, registered)
+    wire = WIRE.get(split_name(config.name)[0])
+    given = config.base_url or (credentials.get(*wire.base_urls) if wire is not None else None)
+    return config.model_copy(
+        update={
+            "base_url": normal_base_url(given) if wire is not None and given is not None else given,
+            "fallbacks": tuple(addressed(fallback, credentials) for fallback in config.fallbacks),
+        }
+    )
+
+
+def needs_router(config: ModelConfig) -> bool:
+    """Whether something stands between a call and its lane: servers that may go and come back, or a limit."""
+    if split_name(config.name)[0] != "mock":
+        return True
+    limits = (config.requests_per_minute, config.tokens_per_minute, config.budget)
+    return bool(config.replicas or config.fallbacks) or any(limit is not None for limit in limits)
+
+
+@asynccontextmanager
+async def open_lane(config: ModelConfig, base_url: str | None, credentials: Credentials) -> AsyncGenerator[Model]:
+    """Open one server of a model; `base_url` wins over the configuration's. Nothing is routed here.
+
+    Raises:
+        ConfigError, CredentialError: as `open_model`.
+    """
+    if split_name(config.name)[0] == "mock":
+        if config.lane is not None:
+            raise ConfigError(f"{config.name!r} answers in this process and takes no lane; leave {config.lane!r} out")
+        yield MockModel(config)
+        return
+    if base_url is not None:
+        config = config.model_copy(update={"base_url": base_url})
+    endpoint = find_endpoint(config, credentials)
+    if endpoint is not None and choose_lane(config, endpoint) == "tokens":
+        from rollouthub.models.tokens.vllm_lane import open_tokens  # aiohttp, as below
+
+        async with open_tokens(config, endpoint, redact=credentials.redact) as model:
+            yield model
+        return
+    if endpoint is not None and choose_lane(config, endpoint) == "direct":
+        from rollouthub.models.direct import open_direct  # aiohttp, which a mock and the oracle do without
+
+        async with open_direct(config, endpoint, redact=credentials.redact) as model:
+            yield model
+        return
+    if endpoint is None:
+        choose_lane(config, None)
+        identity = await identify(config.name, credentials, config.base_url)
+        endpoint = _bare_endpoint(config, identity, credentials)
+    else:
+        identity = Identity(split_name(config.name)[0], endpoint.served_name, key_name=endpoint.key_name)
+    from rollouthub.models.litellm_lane import open_litellm  # which needs httpx
+
+    address = config.base_url if endpoint is None else endpoint.base_url
+    async with open_litellm(config, identity, base_url=address, endpoint=endpoint, redact=credentials.redact) as model:
+        yield model
+
+
+def choose_lane(config: ModelConfig, endpoint: Endpoint | None) -> Lane:
+    """The lane a model's calls travel on; `endpoint` is where a server of the OpenAI wire is.
+
+    Raises:
+        ConfigError: the lane asked for cannot carry it.
+    """
+    if config.lane == "tokens" and (endpoint is None or not endpoint.is_vllm):
+        raise ConfigError(
+            f"the tokens lane cannot carry {config.name!r}: it speaks to hosted_vllm/NAME alone; "
+            "leave the lane out, or name the model so"
+        )
+    if endpoint is None:
+        if config.lane == "direct":
+            raise ConfigError(
+                f"the direct lane cannot carry {config.name!r}: it speaks to hosted_vllm/NAME, and to openai/NAME "
+                "with a base URL, alone; leave the lane out, or take --lane litellm"
+            )
+        return "litellm"
+    if config.lane is not None:
+        return config.lane
+    # OpenAI's own service has quirks by model, which litellm knows.
+    return "litellm" if endpoint.is_openai else "direct"
+
+
+def find_endpoint(config: ModelConfig, credentials: Credentials) -> Endpoint | None:
+    """Where a `hosted_vllm/…` or `openai/…` model is served, and with which key; None for any other name.
+
+    Raises:
+        ConfigError: no base URL is given.
+        CredentialError: the key is missing.
+    """
+    provider, served_name = split_name(config.name)
+    wire = WIRE.get(provider)
+    if wire is None:
+        return None
+    given = config.base_url or credentials.get(*wire.base_urls)
+    is_openai = provider == "openai"
+    if given is None and (not is_openai or config.lane == "direct"):
+        openais = f" ({OPENAI_BASE_URL} is OpenAI's own)" if is_openai else ""
+        raise ConfigError(
+            f"no server is known for {config.name!r}: give its base URL (--base-url http://127.0.0.1:8000/v1) "
+            f"or set {' or '.join(wire.base_urls)}{openais}"
+        )
+    base_url = OPENAI_BASE_URL if given is None else normal_base_url(given)
+    api_key = credentials.key(wire.key)
+    if api_key is None and is_openai and not is_loopback(base_url):
+        other = "" if given else "; for another server than OpenAI's own, give its base URL (--base-url)"
+        raise CredentialError(
+            f"{config.name!r} at {base_url} needs a key: set the environment variable {wire.key}, "
+            f"or put {wire.key} into an untracked env.yaml or .env in the working directory{other}"
+        )
+    return Endpoint(served_name, base_url, wire.key, api_key, is_vllm=provider == "hosted_vllm")
+
+
+def _bare_endpoint(config: ModelConfig, identity: Identity, credentials: Credentials) -> Endpoint | None:
+    """Where a model of OpenAI's is served whose name has no provider (`gpt-4o-mini`); None for any other."""
+    if identity.provider not in WIRE:
+        return None
+    full = config.model_copy(update={"name": f"{identity.provider}/{identity.served_name}"})
+    return find_endpoint(full, credentials)

@@ -1,0 +1,102 @@
+"""When to try a model call again: failed tries by class, back-off with jitter, and `Retry-After`."""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+from rollouthub.errors import ContextLimitError, ModelError
+from rollouthub.streaming import ReplyStream
+
+_MAX_MESSAGE = 500
+
+
+class StreamCut(ModelError):
+    """A streamed answer broke off after pieces of it were handed on; a second try could not take them back.
+
+    It is retryable as errors are: not this call, but another attempt at the episode may fare better.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message, status=status, retryable=True, retry_after_seconds=retry_after_seconds)
+
+
+def final(error: ModelError, stream: ReplyStream | None) -> ModelError | None:
+    """What to raise at once after a failed try whose answer had begun; None where another may be made."""
+    if stream is None or not stream.has_begun:
+        return None
+    if not error.retryable or isinstance(error, StreamCut):
+        return error
+    return StreamCut(
+        f"{error}; the answer had begun, so it is not tried again",
+        status=error.status,
+        retry_after_seconds=error.retry_after_seconds,
+    )
+
+
+class TryFailed(Exception):
+    """One try of a call failed; whether another is made is the caller's to decide."""
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        status: int | None = None,
+        is_retryable: bool = True,
+        retry_after_seconds: float | None = None,
+        is_context_limit: bool = False,
+    ) -> None:
+        super().__init__(problem)
+        self.status, self.is_retryable, self.is_context_limit = status, is_retryable, is_context_limit
+        self.retry_after_seconds = retry_after_seconds
+
+    def as_error(self, owner: str, tries: int, redact: Callable[[str], str]) -> ModelError:
+        """The error the caller of the model gets, after `tries` tries."""
+        counted = f" (after {tries} tries)" if tries > 1 else ""
+        text = f"{owner}: {trimmed(redact(str(self)))}{counted}"
+        if self.is_context_limit:
+            return ContextLimitError(text)
+        return ModelError(
+            text, status=self.status, retryable=self.is_retryable, retry_after_seconds=self.retry_after_seconds
+        )
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Exponential back-off with full jitter: a wait is drawn between 0 and a ceiling that doubles with each try."""
+
+    base_seconds: float = 0.5
+    """The first ceiling."""
+    cap_seconds: float = 20.0
+    """The highest ceiling."""
+    jitter: Callable[[], float] = random.random
+    """Draws from [0, 1)."""
+
+    def wait_seconds(self, failures: int, retry_after_seconds: float | None) -> float:
+        """How long to wait after this many failed tries; never less than the server asked for."""
+        if retry_after_seconds is not None:
+            # A little apart from everyone else who was told the same.
+            return retry_after_seconds + self.jitter() * self.base_seconds
+        return self.jitter() * min(self.cap_seconds, self.base_seconds * 2 ** (failures - 1))
+
+
+def parse_retry_after(value: str | None, now: Callable[[], float] = time.time) -> float | None:
+    """Seconds a `Retry-After` asks for, as a number or an HTTP date (RFC 9110, 10.2.3); None if it is neither."""
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - now()
+        except ValueError:
+            return None
+        seconds = max(seconds, 0.0)
+    return seconds if 0 <= seconds < float("inf") else None
+
+
+def trimmed(text: str) -> str:
+    """A server's words, cut to what fits an error message."""
+    text = " ".join(text.split())
+    return text if len(text) <= _MAX_MESSAGE else text[: _MAX_MESSAGE - 1] + "…"

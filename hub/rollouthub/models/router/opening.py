@@ -1,0 +1,127 @@
+"""Opening a router: a lane for each server, the background checks, and the fallbacks."""
+
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+
+import anyio
+
+from rollouthub.errors import ConfigError
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.prices import Price, find_price
+from rollouthub.models.retry import Backoff
+from rollouthub.models.router.budget import Budget
+from rollouthub.models.router.cooling import Cooling
+from rollouthub.models.router.gate import Gate
+from rollouthub.models.router.health import watch
+from rollouthub.models.router.replicas import Replicas
+from rollouthub.models.router.router import Router
+from rollouthub.models.router.steering import steer
+from rollouthub.models.sockets import most_connections
+from rollouthub.protocols import Model
+
+OpenLane = Callable[[ModelConfig, str | None, Credentials], AbstractAsyncContextManager[Model]]
+"""Opens the way to one server of a model; None is the one its provider or its environment variable names."""
+
+
+@asynccontextmanager
+async def open_router(
+    config: ModelConfig,
+    credentials: Credentials,
+    open_lane: OpenLane,
+    *,
+    backoff: Backoff | None = None,
+    cooling: Cooling | None = None,
+    now: Callable[[], float] = time.monotonic,
+) -> AsyncGenerator[Router]:
+    """Open a model with its servers and fallbacks; all are closed on the way out.
+
+    Fallbacks are opened at once too, so that a missing key shows before the run and not in the middle of it. `now` is a
+    monotonic clock: asyncio's own may be rounded, and the limits hold by this one.
+
+    Raises:
+        ConfigError: a budget without a known price, a server given twice, or what `open_lane` finds.
+        CredentialError: a key is missing.
+    """
+    opening = _Opening(credentials, open_lane, backoff or Backoff(), cooling or Cooling(), now)
+    failure: BaseException | None = None
+    async with opening.lanes:
+        router = await opening.open(config, None)
+        try:
+            async with anyio.create_task_group() as checks:
+                routers = list(_all(router))
+                checks.start_soon(steer, routers, now)
+                for each in routers:
+                    checks.start_soon(watch, each.replicas)
+                try:
+                    yield router
+                finally:
+                    checks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            # What the caller raised in here should reach it as it was.
+            if len(group.exceptions) != 1:
+                raise
+            failure = group.exceptions[0]
+        if failure is not None:
+            raise failure
+
+
+class _Opening:
+    """What all routers of one opening share."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        open_lane: OpenLane,
+        backoff: Backoff,
+        cooling: Cooling,
+        now: Callable[[], float],
+    ) -> None:
+        self.lanes = AsyncExitStack()
+        self._credentials, self._open_lane = credentials, open_lane
+        self._backoff, self._cooling, self._now = backoff, cooling, now
+
+    async def open(self, config: ModelConfig, parent: Budget | None) -> Router:
+        """Open a model's lanes, and its fallbacks, whose costs are its own too."""
+        urls: tuple[str | None, ...] = (config.base_url, *config.replicas)
+        if len(set(urls)) < len(urls):
+            twice = next(url for url in urls if urls.count(url) > 1)
+            raise ConfigError(f"{config.name!r} is given the server {twice} twice; give each once")
+        budget = Budget(config.name, config.budget, parent)
+        price = _dearest(config, urls)
+        if budget.is_limited and price is None:
+            raise ConfigError(
+                f"a budget needs the price of {config.name!r}, which is not known: give price_prompt and price_output "
+                "(US dollars per million tokens; 0 where it is free)"
+            )
+        # The router tries again itself, so a lane must not.
+        single = config.model_copy(update={"max_tries": 1, "replicas": (), "fallbacks": ()})
+        lanes = [
+            (await self.lanes.enter_async_context(self._open_lane(single, url, self._credentials)), url or config.name)
+            for url in urls
+        ]
+        most = most_connections(config.max_connections)
+        gate = Gate(most, config.requests_per_minute, config.tokens_per_minute, self._now, config.name)
+        return Router(
+            config,
+            Replicas(lanes, self._cooling, self._now, most),
+            gate,
+            budget,
+            price,
+            self._backoff,
+            [await self.open(fallback, budget) for fallback in config.fallbacks],
+        )
+
+
+def _dearest(config: ModelConfig, urls: tuple[str | None, ...]) -> Price | None:
+    """The highest price of a model's servers; None where one is unknown."""
+    prices = [find_price(config, url) for url in urls]
+    known = [price for price in prices if price is not None]
+    return max(known, key=lambda price: price.cost(1000, 1000)) if len(known) == len(prices) else None
+
+
+def _all(router: Router) -> Iterator[Router]:
+    yield router
+    for fallback in router.fallbacks:
+        yield from _all(fallback)

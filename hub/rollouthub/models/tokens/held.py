@@ -1,0 +1,91 @@
+"""What is held of a session: the ids of each conversation in it, prompt and sampled, exactly as they were."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mcp_types import Tool
+
+from rollouthub.messages import Message
+from rollouthub.packed import Int32s
+
+_MOST_ANSWERS = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """A conversation up to an answer: what it adds to the one it goes on with. A tree, so that branches share."""
+
+    parent: "Held | None"
+    start: int
+    """How many messages come before these."""
+    messages: tuple[Message, ...]
+    """Those added, and the answer."""
+    tools: tuple[Tool, ...]
+    added: Int32s
+    """The ids added, those of the answer last."""
+
+    @property
+    def message_count(self) -> int:
+        """How many messages the conversation has."""
+        return self.start + len(self.messages)
+
+    def ids(self) -> Int32s:
+        """The ids of the whole conversation."""
+        runs, held = list[bytes](), self
+        while held is not None:
+            runs.append(held.added.raw)
+            held = held.parent
+        return Int32s.from_bytes(b"".join(reversed(runs)))
+
+
+class Sessions:
+    """The conversations of the latest sessions, the longest unused forgotten first."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._held: OrderedDict[str, list[Held]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def find(self, session: str, messages: Sequence[Message], tools: Sequence[Tool]) -> Held | None:
+        """The longest conversation of a session that these messages go on with; of equal ones the latest."""
+        known = self._held.get(session)
+        if not known:
+            return None
+        self._held.move_to_end(session)
+        shown = tuple(tools)
+        # Parents stand before their children. Equal objects compare by identity, so this costs next to nothing.
+        begins = set[int]()
+        best: Held | None = None
+        for held in known:
+            if held.parent is not None and id(held.parent) not in begins:
+                continue
+            end = held.message_count
+            if end > len(messages) or held.tools != shown or tuple(messages[held.start : end]) != held.messages:
+                continue
+            begins.add(id(held))
+            if best is None or end >= best.message_count:
+                best = held
+        return best
+
+    def hold(self, session: str, held: Held) -> None:
+        """Hold a conversation, so that the next prompt may go on with it."""
+        known = self._held.setdefault(session, [])
+        self._held.move_to_end(session)
+        if len(known) >= _MOST_ANSWERS:
+            known.clear()
+            held = Held(None, 0, whole(held), held.tools, held.ids())
+        known.append(held)
+        while len(self._held) > self._capacity:
+            self._held.popitem(last=False)
+
+
+def whole(held: Held) -> tuple[Message, ...]:
+    """All messages of a conversation."""
+    runs, each = list[tuple[Message, ...]](), held
+    while each is not None:
+        runs.append(each.messages)
+        each = each.parent
+    return tuple(message for run in reversed(runs) for message in run)

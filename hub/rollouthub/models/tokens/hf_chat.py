@@ -1,0 +1,150 @@
+"""`HfChatFormat`: conversations by a Hugging Face tokenizer and its chat template, without importing either."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, cast
+
+import anyio.to_thread
+from mcp_types import Tool
+
+from rollouthub.errors import ModelError
+from rollouthub.messages import Message, Text, ToolRequest
+from rollouthub.models.tokens.tool_text import ToolParser, find_tool_parser
+
+_LONG_CHARACTERS = 16_384
+"""Longer texts are encoded in a thread: they take longer than a hop there and back."""
+_THINKING_ENDS = "</think>"
+
+
+class Tokenizer(Protocol):
+    """What is asked of a tokenizer: three methods of `transformers.PreTrainedTokenizerBase`."""
+
+    def apply_chat_template(self, conversation: list[dict[str, Any]], **options: Any) -> Any:
+        """The conversation as its text (`tokenize=False`)."""
+        ...
+
+    def encode(self, text: str, *, add_special_tokens: bool = ...) -> Any:
+        """A text's ids."""
+        ...
+
+    def decode(self, token_ids: list[int], *, skip_special_tokens: bool = ...) -> Any:
+        """The text of ids."""
+        ...
+
+
+class HfChatFormat:
+    """A chat format over a tokenizer's template."""
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        tool_parser: str | ToolParser = "hermes",
+        template_kwargs: Mapping[str, Any] | None = None,
+        splits_thinking: bool = False,
+    ) -> None:
+        """`tool_parser` is one of `TOOL_PARSERS` by name, or a function.
+
+        `template_kwargs` go to the template (`{"enable_thinking": False}`). `splits_thinking` takes what stands before
+        `</think>` for the message's reasoning, as a server's reasoning parser does.
+
+        Raises:
+            ConfigError: no parser has that name.
+        """
+        self._tokenizer = cast(Tokenizer, tokenizer)
+        self._parse = find_tool_parser(tool_parser)
+        self._template_kwargs = dict(template_kwargs or {})
+        self._splits_thinking = splits_thinking
+
+    async def render(
+        self, messages: Sequence[Message], tools: Sequence[Tool], *, add_generation_prompt: bool
+    ) -> list[int]:
+        """The ids of a conversation.
+
+        Raises:
+            ModelError: the template does not take it.
+        """
+        text = self.written(messages, tools, add_generation_prompt=add_generation_prompt)
+        if len(text) > _LONG_CHARACTERS:
+            return await anyio.to_thread.run_sync(self._encode, text)
+        return self._encode(text)
+
+    def written(self, messages: Sequence[Message], tools: Sequence[Tool], *, add_generation_prompt: bool) -> str:
+        """A conversation as the template writes it; a picture is the template's mark for one.
+
+        Raises:
+            ModelError: the template does not take it.
+        """
+        try:
+            text = self._tokenizer.apply_chat_template(
+                [template_message(message) for message in messages],
+                tools=[template_tool(tool) for tool in tools] or None,
+                add_generation_prompt=add_generation_prompt,
+                tokenize=False,
+                **self._template_kwargs,
+            )
+        except ModelError:
+            raise
+        except Exception as error:  # a seam: templates raise what they like
+            raise ModelError(f"the chat template refuses the conversation: {error}", retryable=False) from error
+        assert isinstance(text, str), "a chat template that is not to tokenize gives text"
+        return text
+
+    def _encode(self, text: str) -> list[int]:
+        # The template has written the special tokens; the tokenizer must not add them a second time.
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+    async def parse(self, token_ids: Sequence[int], tools: Sequence[Tool]) -> Message:
+        """The message that sampled ids say."""
+        text = str(self._tokenizer.decode(list(token_ids), skip_special_tokens=True))
+        # Half a surrogate pair is no text: it could be neither stored nor sent.
+        text = text.encode(errors="replace").decode()
+        reasoning: str | None = None
+        if self._splits_thinking and _THINKING_ENDS in text:
+            thought, _, text = text.partition(_THINKING_ENDS)
+            reasoning, text = thought.removeprefix("<think>").strip("\n"), text.lstrip("\n")
+        spoken = self._parse(text, tools) if tools else None
+        if spoken is None:
+            return Message(role="assistant", content=text, reasoning=reasoning)
+        return Message(
+            role="assistant", content=spoken.words, reasoning=reasoning, tool_requests=tuple(spoken.requests)
+        )
+
+
+def template_message(message: Message) -> dict[str, Any]:
+    """A message as chat templates take it: arguments as an object, for they write them out themselves."""
+    content: Any = message.content
+    if not isinstance(content, str):
+        if all(isinstance(part, Text) for part in content):
+            content = message.text
+        else:
+            content = [
+                {"type": "text", "text": part.text}
+                if isinstance(part, Text)
+                else {"type": part.mime_type.partition("/")[0]}
+                for part in content
+            ]
+    written: dict[str, Any] = {"role": message.role, "content": content}
+    if message.reasoning is not None:
+        written["reasoning_content"] = message.reasoning
+    if message.tool_requests:
+        written["tool_calls"] = [_template_call(request) for request in message.tool_requests]
+    if message.tool_call_id is not None:
+        written["tool_call_id"] = message.tool_call_id
+    return written
+
+
+def _template_call(request: ToolRequest) -> dict[str, Any]:
+    try:
+        arguments: Any = json.loads(request.arguments)
+    except (ValueError, RecursionError):
+        arguments = request.arguments
+    return {"type": "function", "id": request.id, "function": {"name": request.name, "arguments": arguments}}
+
+
+def template_tool(tool: Tool) -> dict[str, Any]:
+    """A tool as chat templates take it."""
+    function: dict[str, Any] = {"name": tool.name}
+    if tool.description is not None:
+        function["description"] = tool.description
+    return {"type": "function", "function": {**function, "parameters": tool.input_schema}}

@@ -1,0 +1,297 @@
+"""`TokenModel`: a model over an engine of token ids. A prompt begins with exactly what was sampled before it."""
+
+import logging
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+
+import anyio
+from mcp_types import Tool
+
+from rollouthub.errors import ContextLimitError, HubError, ModelError, describe, first_error
+from rollouthub.messages import Message
+from rollouthub.models.tokens.chat import ChatFormat, PromptedChatFormat, ShowingChatFormat
+from rollouthub.models.tokens.engine import Sampled, TokenEngine
+from rollouthub.models.tokens.held import Held, Sessions
+from rollouthub.models.tokens.said import cut, named, shown_media
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.protocols import ModelReply, ModelRequest, Sampling
+from rollouthub.rollout import Usage
+
+logger = logging.getLogger(__name__)
+
+_SESSIONS = 2048
+_MOST_VERSION = 2**31 - 1
+_PROBE = (Message(role="user", content="a"), Message(role="assistant", content="b"))
+_PROBE_OTHER = (_PROBE[0], Message(role="assistant", content="c"))
+
+
+class TokenModel:
+    """A model that keeps each session's ids, and sends them with what was added since.
+
+    An answer's ids stand in the next prompt as they were sampled. Only where they cannot, because the history was
+    changed or the chat template writes it anew, the whole conversation is rendered; that turn begins another training
+    row.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        engine: TokenEngine,
+        chat: ChatFormat,
+        *,
+        max_context: int | None = None,
+        max_breaks: int = 0,
+        sessions: int = _SESSIONS,
+    ) -> None:
+        """`max_context` is how many tokens prompt and answer may have; `sessions` how many are held at once.
+
+        An answer that the engine breaks off, as for new weights, goes on from there up to `max_breaks` times; what was
+        sampled before keeps its log-probabilities and its version. Once more is an error worth another attempt.
+        """
+        self._name, self._engine, self._chat, self._max_context = name, engine, chat, max_context
+        self._max_breaks = max_breaks
+        self._sessions = Sessions(sessions)
+        self._closing: list[int] | None = None
+        self._told: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        """As it is recorded."""
+        return self._name
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        """Answer one request; a stream gets nothing before the end.
+
+        Raises:
+            ContextLimitError: the conversation does not fit.
+            ModelError: the engine failed, or broke off.
+        """
+        try:
+            with anyio.fail_after(request.timeout_seconds):
+                return await self._generate(request)
+        except TimeoutError as error:
+            raise ModelError(f"{self._name}: no answer within {request.timeout_seconds:g} s") from error
+
+    async def _generate(self, request: ModelRequest) -> ModelReply:
+        held, prompt = await self._prompt(request)
+        sampling = self._within_context(request.sampling, len(prompt))
+        sampled = await self._sample(prompt, sampling, request)
+        message = await self._parse(prompt, sampled, request.tools)
+        if sampling.stop and sampled.finish_reason == "stop":
+            message = cut(message, sampling.stop)
+        reply = self._reply(prompt, sampled, named(message, len(request.messages)))
+        if request.session and reply.output_token_ids is not None:
+            start = 0 if held is None else held.message_count
+            before = 0 if held is None else len(held.ids())
+            self._sessions.hold(
+                request.session,
+                Held(
+                    held,
+                    start,
+                    (*request.messages[start:], reply.message),
+                    tuple(request.tools),
+                    prompt[before:] + reply.output_token_ids,
+                ),
+            )
+        return reply
+
+    async def _sample(self, prompt: Int32s, sampling: Sampling, request: ModelRequest) -> Sampled:
+        """Ask the engine, on from where it broke off as often as it may.
+
+        Raises:
+            ModelError: it failed, or broke off once more.
+        """
+        media = shown_media(request.messages, request.media)
+        sampled = Sampled((), (), "abort")
+        for breaks in range(self._max_breaks + 1):
+            count = len(sampled.token_ids)
+            if breaks and sampling.max_tokens is not None and count >= sampling.max_tokens:
+                return replace(sampled, finish_reason="length")
+            ids = [*prompt, *sampled.token_ids]
+            try:
+                more = await self._engine.sample(
+                    ids, on_from(sampling, count, breaks), session=request.session, media=media
+                )
+            except (HubError, TimeoutError):
+                raise
+            except Exception as error:  # a seam: engines are anyone's
+                raise ModelError(f"{self._name}: the engine failed: {describe(error)}") from error
+            sampled = sampled.and_then(more) if breaks else more
+            if not sampled.is_broken_off:
+                return sampled
+        raise ModelError(f"{self._name}: the engine broke off the answer ({sampled.finish_reason})")
+
+    async def _parse(self, prompt: Int32s, sampled: Sampled, tools: Sequence[Tool]) -> Message:
+        words = sampled.token_ids[: len(sampled.token_ids) - sampled.ending]
+        if not len(words):
+            return Message(role="assistant")
+        chat = self._chat
+        if isinstance(chat, PromptedChatFormat):
+            return await chat.parse_after(prompt.tolist(), words, tools)
+        return await chat.parse(words, tools)
+
+    async def _prompt(self, request: ModelRequest) -> tuple[Held | None, Int32s]:
+        """What to ask the engine with, and the conversation it goes on with, if its ids could be kept."""
+        messages, tools = request.messages, request.tools
+        held = self._sessions.find(request.session, messages, tools) if request.session else None
+        if held is None:
+            return None, _packed(await self._render(messages, request, add_generation_prompt=True))
+        base, full = await self._rendered(messages[: held.message_count], request)
+        if base is None:
+            return None, _packed(full)
+        ids = held.ids()
+        suffix = await self._suffix(base, full, ids)
+        return (None, _packed(full)) if suffix is None else (held, ids + _packed(suffix))
+
+    async def _render(
+        self, messages: Sequence[Message], request: ModelRequest, *, add_generation_prompt: bool
+    ) -> list[int]:
+        chat, tools, media = self._chat, request.tools, request.media
+        if media and isinstance(chat, ShowingChatFormat):
+            return await chat.render_shown(messages, tools, add_generation_prompt=add_generation_prompt, media=media)
+        return await chat.render(messages, tools, add_generation_prompt=add_generation_prompt)
+
+    async def _rendered(self, known: Sequence[Message], request: ModelRequest) -> tuple[list[int] | None, list[int]]:
+        """What is known of a conversation, and all of it with the beginning of an answer; rendered side by side.
+
+        The first is None where the template takes no conversation that ends with an answer.
+        """
+        base, full = list[list[int]](), list[int]()
+
+        async def render_known() -> None:
+            try:
+                base.append(await self._render(known, request, add_generation_prompt=False))
+            except ModelError as error:
+                if error.retryable:
+                    raise
+
+        try:
+            async with anyio.create_task_group() as renders:
+                renders.start_soon(render_known)
+                full = await self._render(request.messages, request, add_generation_prompt=True)
+        except BaseExceptionGroup as group:
+            raise first_error(group) from group
+        return (base[0] if base else None), full
+
+    async def _suffix(self, base: list[int], full: list[int], ids: Int32s) -> list[int] | None:
+        """What follows held ids: the rest of their turn's end, then all that the template adds; None where it rewrites.
+
+        `base` is the conversation without what was added, `full` with it.
+        """
+        if self._closing is None:
+            self._closing = await self._find_closing()
+        closing = self._closing
+        if full[: len(base)] != base or not closing or base[-len(closing) :] != closing:
+            return None
+        # The engine sampled the beginning of the turn's end, or, cut at a limit, none of it.
+        tail = ids[max(0, len(ids) - len(closing)) :].tolist()
+        written = next(count for count in range(len(tail), -1, -1) if tail[len(tail) - count :] == closing[:count])
+        return closing[written:] + full[len(base) :]
+
+    async def _find_closing(self) -> list[int]:
+        """The ids with which the template ends an answer, whatever was said; none where it does not say."""
+        try:
+            one = await self._chat.render(_PROBE, (), add_generation_prompt=False)
+            other = await self._chat.render(_PROBE_OTHER, (), add_generation_prompt=False)
+        except ModelError as error:
+            if error.retryable:
+                raise
+            self._warn_once(f"does not say how its answers end, so every turn is rendered anew: {error}")
+            return []
+        return shared_suffix(one, other)
+
+    def _within_context(self, sampling: Sampling, prompt_tokens: int) -> Sampling:
+        """The sampling whose answer still fits.
+
+        Raises:
+            ContextLimitError: none does.
+        """
+        if self._max_context is None:
+            return sampling
+        left = self._max_context - prompt_tokens
+        if left <= 0:
+            raise ContextLimitError(
+                f"{self._name}: the conversation has {prompt_tokens} tokens, the model's context {self._max_context}"
+            )
+        if sampling.max_tokens is not None and sampling.max_tokens <= left:
+            return sampling
+        return sampling.model_copy(update={"max_tokens": left})
+
+    def _reply(self, prompt: Int32s, sampled: Sampled, message: Message) -> ModelReply:
+        count, logprobs = len(sampled.token_ids), sampled.logprobs
+        if logprobs is not None and len(logprobs) != count:
+            # Misaligned ones would be trained on at the wrong tokens.
+            self._warn_once("gives other numbers of logprobs than of token ids; its logprobs are dropped")
+            logprobs = None
+        packed = None if logprobs is None else _packed_logprobs(logprobs)
+        if logprobs is not None and packed is None:
+            self._warn_once("gives logprobs that are no numbers; they are dropped")
+        version, versions = self._versions(sampled)
+        is_call = bool(message.tool_requests) and sampled.finish_reason == "stop"
+        return ModelReply(
+            message=message,
+            finish_reason="tool_calls" if is_call else sampled.finish_reason,
+            usage=Usage(prompt_tokens=len(prompt), output_tokens=count),
+            prompt_token_ids=prompt,
+            output_token_ids=_packed(sampled.token_ids),
+            output_logprobs=packed,
+            policy_version=version,
+            policy_versions=versions,
+            retries=sampled.retries,
+        )
+
+    def _versions(self, sampled: Sampled) -> tuple[int | None, Int32s | None]:
+        """The version the answer began with, and those of its tokens where they differ."""
+        versions = sampled.versions
+        told = [versions] if isinstance(versions, int) else versions or ()
+        if not all(-_MOST_VERSION <= version <= _MOST_VERSION for version in told):
+            self._warn_once("gives policy versions that do not fit 32 bits; they are dropped")
+            return None, None
+        if versions is None or isinstance(versions, int):
+            return versions, None
+        if len(versions) != len(sampled.token_ids):
+            self._warn_once("gives other numbers of policy versions than of token ids; the oldest is taken for all")
+            return min(versions, default=None), None
+        if len(set(versions)) > 1:
+            return versions[0], Int32s(versions)
+        return next(iter(versions), None), None
+
+    def _warn_once(self, problem: str) -> None:
+        if problem not in self._told:
+            self._told.add(problem)
+            logger.warning("%s %s", self._name, problem)
+
+
+def on_from(sampling: Sampling, count: int, breaks: int) -> Sampling:
+    """How to sample what follows so many tokens of an answer that was broken off."""
+    if not breaks:
+        return sampling
+    limit, seed = sampling.max_tokens, sampling.seed
+    # The same seed would draw the same numbers once more.
+    return sampling.model_copy(
+        update={"max_tokens": None if limit is None else limit - count, "seed": None if seed is None else seed + breaks}
+    )
+
+
+def shared_suffix(one: Sequence[int], other: Sequence[int]) -> list[int]:
+    """The ids with which both end."""
+    count = 0
+    while count < min(len(one), len(other)) and one[-1 - count] == other[-1 - count]:
+        count += 1
+    return list(one[len(one) - count :])
+
+
+def _packed(ids: Sequence[int]) -> Int32s:
+    try:
+        return Int32s(ids)
+    except struct.error as error:
+        raise ModelError(f"a token id does not fit 32 bits: {error}", retryable=False) from error
+
+
+def _packed_logprobs(logprobs: Sequence[float]) -> Float32s | None:
+    """None where one is missing or none that 32 bits hold: half of them would stand at the wrong tokens."""
+    try:
+        return Float32s(logprobs)
+    except (struct.error, OverflowError):
+        return None

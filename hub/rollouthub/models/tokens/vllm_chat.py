@@ -1,0 +1,94 @@
+"""`VllmChatFormat`: conversations written and read by a vLLM server, with its own template and parsers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from mcp_types import Tool
+from msgspec import Struct
+
+from rollouthub.errors import ModelError
+from rollouthub.messages import Message, Text
+from rollouthub.models.answer import BadAnswer, as_reply, parse_answer
+from rollouthub.models.tokens.vllm_server import DERENDER, PROBE, RENDER, VllmServer
+from rollouthub.models.wire import ToolSchemas, to_wire
+
+
+class _Rendered(Struct, gc=False):
+    token_ids: list[int]
+
+
+_decoder = msgspec.json.Decoder(_Rendered)
+_SEED = 8
+"""How many of a prompt's last ids detokenization looks at."""
+
+
+class VllmChatFormat:
+    """A chat format that a server keeps."""
+
+    def __init__(self, server: VllmServer, fields: Mapping[str, Any] | None = None) -> None:
+        """`fields` are further ones of its chat requests: `chat_template_kwargs`, `reasoning_effort` …"""
+        self._server, self._fields = server, dict(fields or {})
+        self._tools = ToolSchemas()
+
+    async def render(
+        self, messages: Sequence[Message], tools: Sequence[Tool], *, add_generation_prompt: bool
+    ) -> list[int]:
+        """The ids of a conversation.
+
+        Raises:
+            ContextLimitError: it does not fit.
+            ModelError: the server failed, or the conversation shows more than words.
+        """
+        for message in messages:
+            if not isinstance(message.content, str) and not all(isinstance(part, Text) for part in message.content):
+                raise ModelError(
+                    f"{self._server.name}: the tokens lane carries words alone, and the conversation shows pictures or "
+                    "sounds; take --lane direct",
+                    retryable=False,
+                )
+        body = self._body([to_wire(message, {}, with_reasoning=True) for message in messages], tools)
+        if not add_generation_prompt:
+            body["add_generation_prompt"] = False
+        answer, _ = await self._server.call(RENDER, body)
+        try:
+            return _decoder.decode(answer).token_ids
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._server.bad_answer(RENDER, error) from None
+
+    async def parse(self, token_ids: Sequence[int], tools: Sequence[Tool]) -> Message:
+        """The message that sampled ids say."""
+        return await self.parse_after((), token_ids, tools)
+
+    async def parse_after(self, prompt_ids: Sequence[int], token_ids: Sequence[int], tools: Sequence[Tool]) -> Message:
+        """The message that ids sampled after a prompt say.
+
+        Raises:
+            ModelError: the server failed.
+        """
+        generated = {
+            "choices": [{"index": 0, "token_ids": token_ids, "finish_reason": "stop"}],
+            # A parser of thoughts looks in the prompt for one already begun.
+            "prompt_token_ids": prompt_ids or None,
+        }
+        body = {
+            "generate_response": generated,
+            "prompt_token_ids": prompt_ids[-_SEED:] or None,
+            "chat_request": {"model": self._server.endpoint.served_name, **self._body(PROBE, tools)},
+        }
+        answer, _ = await self._server.call(DERENDER, body)
+        try:
+            reply, _ = as_reply(parse_answer(answer), turn=0, version_header=None, price=_no_price, retries=0)
+        except BadAnswer as error:
+            raise self._server.bad_answer(DERENDER, error) from None
+        return reply.message
+
+    def _body(self, messages: Sequence[object], tools: Sequence[Tool]) -> dict[str, Any]:
+        body: dict[str, Any] = {"messages": messages, **self._fields}
+        if tools:
+            body["tools"] = self._tools.encoded(tools)
+        return body
+
+
+def _no_price(prompt_tokens: int, output_tokens: int) -> float | None:
+    return None

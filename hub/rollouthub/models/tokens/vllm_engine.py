@@ -1,0 +1,132 @@
+"""`VllmTokenEngine`: a vLLM server that takes and gives token ids."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from rollouthub.errors import ModelError
+from rollouthub.models.tokens.engine import Sampled
+from rollouthub.models.tokens.vllm_server import GENERATE, PROBE, RENDER, VllmServer
+from rollouthub.models.wire import write_sampling
+from rollouthub.protocols import Sampling
+
+RESERVED = frozenset(
+    {
+        *("model", "messages", "tools", "stream", "stream_options", "n", "logprobs", "top_logprobs", "prompt_logprobs"),
+        *("return_token_ids", "echo", "tool_choice", "add_generation_prompt", "continue_final_message"),
+    }
+)
+"""Fields of a request that are not the caller's here. Of `tool_choice` only the chat route makes a grammar."""
+_REMEMBERED = 256
+
+
+class _Logprob(Struct, gc=False):
+    logprob: float
+
+
+class _Logprobs(Struct, gc=False):
+    content: list[_Logprob] | None = None
+
+
+class _Span(Struct, gc=False):
+    version: str
+    start: int
+    end: int
+
+
+class _Choice(Struct, gc=False):
+    token_ids: list[int] | None = None
+    finish_reason: str | None = None
+    stop_reason: int | str | None = None
+    logprobs: _Logprobs | None = None
+    weight_versions: list[_Span] | None = None
+
+
+class _Generated(Struct, gc=False):
+    choices: list[_Choice] = []
+
+
+class _Rendered(Struct, gc=False):
+    sampling_params: dict[str, Any]
+
+
+_generated = msgspec.json.Decoder(_Generated)
+_rendered = msgspec.json.Decoder(_Rendered)
+
+
+class VllmTokenEngine:
+    """Samples with the server's own defaults for the model, as its chat route does."""
+
+    def __init__(self, server: VllmServer) -> None:
+        self._server = server
+        self._parameters: dict[bytes, dict[str, Any]] = {}
+
+    async def sample(
+        self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str, media: Mapping[str, bytes]
+    ) -> Sampled:
+        """Sample after a prompt.
+
+        Raises:
+            ContextLimitError: the prompt does not fit.
+            ModelError: the server failed, or refused.
+        """
+        if media:
+            raise ModelError(f"{self._server.name}: the tokens lane carries words alone", retryable=False)
+        parameters = {**await self._converted(sampling), "logprobs": 0}
+        # Left out, the server takes what is left of the context.
+        if sampling.max_tokens is not None:
+            parameters["max_tokens"] = sampling.max_tokens
+        if sampling.seed is not None:
+            parameters["seed"] = sampling.seed
+        body = {"token_ids": prompt_ids, "sampling_params": parameters}
+        answer, failures = await self._server.call(GENERATE, body, session=session)
+        try:
+            choice = _generated.decode(answer).choices[0]
+        except (msgspec.DecodeError, UnicodeDecodeError, IndexError) as error:
+            raise self._server.bad_answer(GENERATE, error) from None
+        ids = choice.token_ids or []
+        content = choice.logprobs.content if choice.logprobs is not None else None
+        return Sampled(
+            token_ids=ids,
+            logprobs=None if content is None else [entry.logprob for entry in content],
+            finish_reason=choice.finish_reason or "stop",
+            versions=versions_of(choice.weight_versions or (), len(ids)),
+            # The chat route's words leave the token out that ended them; a string that did is cut off as text.
+            ending=int(choice.finish_reason == "stop" and not isinstance(choice.stop_reason, str)),
+            retries=failures,
+        )
+
+    async def _converted(self, sampling: Sampling) -> dict[str, Any]:
+        """The engine's parameters for a chat request's, as the server converts them, with the model's defaults.
+
+        Rollouts differ in their seeds and in how many tokens are left to them; the rest is asked once.
+        """
+        asked = sampling.model_copy(update={"max_tokens": None, "seed": None})
+        fields: dict[str, Any] = {}
+        write_sampling(fields, asked, RESERVED)
+        key = msgspec.json.encode(fields, order="deterministic")
+        known = self._parameters.get(key)
+        if known is None:
+            answer, _ = await self._server.call(RENDER, {"messages": PROBE, **fields})
+            try:
+                known = _rendered.decode(answer).sampling_params
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise self._server.bad_answer(RENDER, error) from None
+            known.pop("max_tokens", None)
+            if len(self._parameters) >= _REMEMBERED:
+                self._parameters.clear()
+            self._parameters[key] = known
+        return known
+
+
+def versions_of(spans: Sequence[_Span], count: int) -> list[int] | None:
+    """The policy version of each token; None where a span's mark is no number, or they do not cover all tokens."""
+    versions: list[int] = []
+    for span in spans:
+        mark = span.version
+        if not (mark.isascii() and mark.isdigit() and len(mark) < 10) or span.start != len(versions):
+            return None
+        versions += [int(mark)] * (span.end - span.start)
+    return versions if versions and len(versions) == count else None

@@ -1,0 +1,158 @@
+"""A vLLM server's routes for token ids: it renders, samples and reads answers, each apart (`--enable-scale-out`)."""
+
+import io
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+import anyio
+import msgspec
+from yarl import URL
+
+from rollouthub.errors import ConfigError, ModelError, said
+from rollouthub.models.connection import (
+    CONNECT_SECONDS,
+    LARGE_BODY,
+    MAX_REFUSAL_BYTES,
+    connection_problem,
+    list_models,
+    read_answer,
+)
+from rollouthub.models.endpoint import Endpoint
+from rollouthub.models.refusal import refusal
+from rollouthub.models.retry import Backoff, TryFailed
+from rollouthub.tracing import HEADER as TRACE_HEADER
+from rollouthub.tracing import TRACEPARENT
+
+logger = logging.getLogger(__name__)
+
+RENDER = "/v1/chat/completions/render"
+GENERATE = "/inference/v1/generate"
+DERENDER = "/v1/chat/completions/derender"
+PROBE: list[dict[str, str]] = [{"role": "user", "content": "a"}]
+"""A conversation to ask with where only the rest of the request matters."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class RouteMissing(TryFailed):
+    """The server does not offer a route."""
+
+    def __init__(self, route: str, status: int, said: str) -> None:
+        super().__init__(
+            f"the server does not offer {route} (HTTP {status}{said}): the tokens lane needs vLLM 0.32 or later, "
+            "started with --enable-scale-out; restart it so, or take --lane direct",
+            status=status,
+            is_retryable=False,
+        )
+
+
+class VllmServer:
+    """Calls of the routes, tried again as those of the direct lane are."""
+
+    def __init__(
+        self,
+        name: str,
+        endpoint: Endpoint,
+        session: aiohttp.ClientSession,
+        *,
+        max_tries: int = 4,
+        backoff: Backoff | None = None,
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        """`name` is the model's, for messages; `session` is `models.connection.open_session`'s."""
+        self.name, self.endpoint = name, endpoint
+        self._session, self._max_tries, self._backoff, self._redact = session, max_tries, backoff or Backoff(), redact
+        self._root = endpoint.base_url.removesuffix("/v1")
+        self._owner = f"{name} at {endpoint.base_url}"
+
+    def __repr__(self) -> str:
+        return f"VllmServer({self._owner!r})"
+
+    async def call(self, route: str, body: dict[str, Any], *, session: str = "") -> tuple[bytes, int]:
+        """Body of a route's answer, and how many tries failed before it; the caller's deadline holds for all of them.
+
+        Raises:
+            ContextLimitError: the conversation does not fit.
+            ModelError: the server failed in every try, or refused.
+        """
+        sent = _encode({"model": self.endpoint.served_name, **body})
+        headers = {"X-Session-ID": session} if session else {}
+        if (parent := TRACEPARENT.get()) is not None:
+            headers[TRACE_HEADER] = parent
+        failures = 0
+        while True:
+            try:
+                return await self._try(route, sent, headers), failures
+            except TryFailed as failed:
+                failures += 1
+                error = failed.as_error(self._owner, failures, self._redact)
+                if not failed.is_retryable or failures >= self._max_tries:
+                    raise error from failed.__cause__
+                wait = self._backoff.wait_seconds(failures, failed.retry_after_seconds)
+                if anyio.current_time() + wait >= anyio.current_effective_deadline():
+                    raise error from failed.__cause__
+            logger.debug("%s; trying again in %.2f s", error, wait)
+            await anyio.sleep(wait)
+
+    async def _try(self, route: str, body: bytes, headers: dict[str, str]) -> bytes:
+        try:
+            async with self._session.post(
+                URL(self._root + route),
+                data=body if len(body) <= LARGE_BODY else io.BytesIO(body),
+                headers=headers,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+            ) as response:
+                if response.status == 200:
+                    return await read_answer(response)
+                told = await response.content.read(MAX_REFUSAL_BYTES)
+                raise _missing(route, response.status, told) or refusal(
+                    response.status,
+                    response.headers,
+                    told,
+                    self.endpoint.key_name,
+                    sent_key=self.endpoint.api_key is not None,
+                )
+        except aiohttp.ConnectionTimeoutError as error:
+            raise TryFailed(f"no connection within {CONNECT_SECONDS:g} s") from error
+        except (aiohttp.ClientSSLError, aiohttp.InvalidURL) as error:
+            raise TryFailed(f"connection refused by us: {said(error)}", is_retryable=False) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise TryFailed(connection_problem(error)) from error
+
+    def bad_answer(self, route: str, problem: object) -> ModelError:
+        """The error that an answer of another shape stands for."""
+        return ModelError(f"{self._owner}: {route} gave no answer that is understood: {problem}", status=200)
+
+    async def listed_models(self, timeout_seconds: float) -> tuple[int, bytes]:
+        """Status and body of the server's list of models.
+
+        Raises:
+            TryFailed: no answer came.
+        """
+        return await list_models(self._session, self.endpoint.base_url, timeout_seconds, self._redact)
+
+    async def check_routes(self) -> None:
+        """See whether the server offers the routes.
+
+        Raises:
+            ConfigError: it does not.
+        """
+        try:
+            await self._try(RENDER, _encode({"model": self.endpoint.served_name, "messages": PROBE}), {})
+        except RouteMissing as missing:
+            raise ConfigError(f"{self._owner}: {missing}") from None
+        except TryFailed as failed:
+            logger.debug("%s: %s", self._owner, failed)  # a call will meet it too, and try again
+
+
+def _missing(route: str, status: int, told: bytes) -> RouteMissing | None:
+    """Whether an answer says that the route is not there: vLLM has them behind a flag, and older ones not at all."""
+    words = told[:300].decode(errors="replace")
+    if status == 403 and "scale" in words.lower():
+        return RouteMissing(route, status, ": they are switched off")
+    if status in (404, 405) and "model" not in words.lower():
+        return RouteMissing(route, status, "")
+    return None

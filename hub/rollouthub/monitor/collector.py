@@ -1,0 +1,178 @@
+"""Where spans are delivered: an OTLP collector that may be slow, dead or hanging without anyone else's noticing."""
+
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from urllib.parse import unquote, urlsplit
+
+import aiohttp
+import anyio
+import anyio.to_thread
+
+from rollouthub.errors import ConfigError
+from rollouthub.monitor.otlp import encode
+from rollouthub.monitor.spans import AttemptNote, Span
+
+logger = logging.getLogger(__name__)
+
+MOST_WAITING = 4096
+"""Attempts whose spans are not delivered yet; the oldest give way."""
+BATCH = 128
+GATHER_SECONDS = 1.0
+POST_SECONDS = 5.0
+FAREWELL_SECONDS = 2.0
+"""How long the end of a run waits for the last spans."""
+LONGEST_PAUSE_SECONDS = 30.0
+HEADER_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
+_PATH = "/v1/traces"
+
+
+class Delivery:
+    """Takes notes at once, and delivers them when it can."""
+
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        resource: Mapping[str, str],
+        version: str,
+        *,
+        gather_seconds: float = GATHER_SECONDS,
+        farewell_seconds: float = FAREWELL_SECONDS,
+    ) -> None:
+        """A note waits `gather_seconds` for company; the end waits `farewell_seconds` for the last."""
+        self.dropped = 0
+        """Spans that were not delivered and never will be."""
+        self.delivered = 0
+        self._url, self._headers, self._resource, self._version = url, dict(headers), resource, version
+        self._gather_seconds, self._farewell_seconds = gather_seconds, farewell_seconds
+        self._waiting: deque[AttemptNote | Span] = deque()
+        self._work = anyio.Event()
+        self._has_warned = False
+        # A thread of its own: those that everyone shares may all be held by environments that block.
+        self._thread = anyio.CapacityLimiter(1)
+
+    def take(self, note: AttemptNote | Span) -> None:
+        """Keep a note until it is delivered."""
+        if len(self._waiting) >= MOST_WAITING:
+            self.dropped += _count(self._waiting.popleft())
+        self._waiting.append(note)
+        if len(self._waiting) == 1:
+            self._work.set()
+
+    async def run(self, session: aiohttp.ClientSession) -> None:
+        """Deliver until cancelled."""
+        pause = 0.0
+        while True:
+            if not self._waiting:
+                self._work = anyio.Event()
+                await self._work.wait()
+            await anyio.sleep(pause or self._gather_seconds)
+            problem = await self._deliver_all(session)
+            pause = 0.0 if problem is None else min(LONGEST_PAUSE_SECONDS, max(self._gather_seconds, 2 * pause))
+
+    async def end(self, session: aiohttp.ClientSession) -> None:
+        """Deliver what waits, once, and not for long; the rest is dropped."""
+        with anyio.move_on_after(self._farewell_seconds, shield=True):
+            await self._deliver_all(session)
+        self.dropped += sum(map(_count, self._waiting))
+        self._waiting.clear()
+
+    async def _deliver_all(self, session: aiohttp.ClientSession) -> str | None:
+        """Deliver what waits; why not, where the collector does not take it."""
+        while self._waiting:
+            batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+            problem: str | None = "cut short"
+            try:
+                body = await anyio.to_thread.run_sync(
+                    encode, batch, self._resource, self._version, limiter=self._thread, abandon_on_cancel=True
+                )
+                problem, may_pass = await self._post(session, body)
+                if problem is not None and not may_pass:
+                    self.dropped += sum(map(_count, batch))  # it will never take these
+                    batch = []
+            finally:
+                if problem is not None:
+                    self._put_back(batch)
+            if problem is not None:
+                self._warn(problem)
+                return problem
+            self.delivered += sum(map(_count, batch))
+        self._has_warned = False
+        return None
+
+    def _put_back(self, batch: Sequence[AttemptNote | Span]) -> None:
+        for note in reversed(batch):
+            if len(self._waiting) < MOST_WAITING:
+                self._waiting.appendleft(note)
+            else:
+                self.dropped += _count(note)
+
+    async def _post(self, session: aiohttp.ClientSession, body: bytes) -> tuple[str | None, bool]:
+        """Why a batch was not taken, and whether it may be another time."""
+        headers = {**self._headers, "Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
+        try:
+            async with session.post(
+                self._url,
+                data=body,
+                headers=headers,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=POST_SECONDS),
+            ) as response:
+                if response.status < 300:
+                    return None, True
+                return f"HTTP {response.status}", response.status in (408, 429) or response.status >= 500
+        except TimeoutError:
+            return f"no answer within {POST_SECONDS:g} s", True
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return type(error).__name__, True
+
+    def _warn(self, problem: str) -> None:
+        """Once an outage: a collector that is gone for an hour is tried a hundred times."""
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning("traces are not delivered to %s: %s; the run goes on without", self._url, problem)
+
+
+def _count(note: AttemptNote | Span) -> int:
+    return note.count if isinstance(note, AttemptNote) else 1
+
+
+def traces_url(given: str) -> str:
+    """Where spans are posted.
+
+    Raises:
+        ConfigError: it is no address, or holds a password.
+    """
+    try:
+        parts = urlsplit(given)
+        _ = parts.port  # raises on what is no port
+    except ValueError as error:
+        raise ConfigError(f"--traces {given!r} is no URL: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"--traces {given!r} is no address of an OTLP collector, for example http://127.0.0.1:4318")
+    if parts.username is not None or parts.query:
+        raise ConfigError(
+            f"--traces: the address of {parts.hostname} holds a credential or a query, and a run's settings are "
+            f"recorded; put credentials into {HEADER_VARIABLES[1]} (name=value,name=value)"
+        )
+    path = parts.path.rstrip("/")
+    return f"{parts.scheme}://{parts.netloc}{path if path.endswith(_PATH) else path + _PATH}"
+
+
+def traces_headers(given: str | None) -> dict[str, str]:
+    """Headers as the variables of OpenTelemetry have them: `name=value,name=value`, values percent-encoded.
+
+    Raises:
+        ConfigError: they are none. They are not repeated: they may be secret.
+    """
+    headers: dict[str, str] = {}
+    for pair in (given or "").split(","):
+        name, equals, value = pair.partition("=")
+        name, value = name.strip(), unquote(value.strip())
+        if not pair.strip():
+            continue
+        if not equals or not name.isascii() or not value.isprintable():
+            raise ConfigError(f"{HEADER_VARIABLES[1]} is not name=value,name=value")
+        headers[name] = value
+    return headers

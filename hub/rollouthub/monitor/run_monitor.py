@@ -1,0 +1,148 @@
+"""Watches a run from inside its process: counts what is committed, and looks at the rest when it is asked."""
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from rollouthub.engine.control import LiveRun
+from rollouthub.engine.run import Observer
+from rollouthub.monitor.exposition import RunFigures
+from rollouthub.monitor.figures import HUB, PoolLoad, Snapshot, StoreLoad
+from rollouthub.monitor.gpu import Gpus
+from rollouthub.monitor.lag import LoopLag
+from rollouthub.monitor.snapshot import take_snapshot
+from rollouthub.monitor.tally import Tally
+from rollouthub.rollout import Rollout
+
+logger = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class StaffedPool(Protocol):
+    """A pool whose episodes are played by other processes."""
+
+    @property
+    def workers(self) -> int:
+        """How many there should be."""
+        ...
+
+    @property
+    def workers_alive(self) -> int: ...
+
+
+@runtime_checkable
+class TellingPool(Protocol):
+    """A pool whose players send snapshots of themselves."""
+
+    @property
+    def snapshots(self) -> Sequence[Snapshot]:
+        """The latest of each worker that lives, without the states of episodes that this process knows itself."""
+        ...
+
+
+class RunMonitor:
+    """An observer that passes on what it hears, and adds it up."""
+
+    def __init__(self, live: LiveRun, observer: Observer | None = None) -> None:
+        self.tally = Tally()
+        self.lag = LoopLag()
+        self.url: str | None = None
+        """Where this is exposed; None where it is not."""
+        self._live, self._observer = live, observer
+        self._gpus = Gpus()
+        self._planned: int | None = None
+        self._done = self._bad_rows = 0
+
+    def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
+        """The run is about to play."""
+        self._planned, self._done, self._bad_rows = planned, done, bad_rows
+        logger.info("metrics at %s", self.url)
+        if self._observer is not None:
+            self._observer.started(run_id, planned, done, bad_rows)
+
+    def committed(self, rollouts: Sequence[Rollout]) -> None:
+        """These records are durable."""
+        self.tally.count(rollouts)
+        if self._observer is not None:
+            self._observer.committed(rollouts)
+
+    def stopped(self, reason: str) -> None:
+        """The run ends before everything planned was played."""
+        if self._observer is not None:
+            self._observer.stopped(reason)
+
+    def look(self) -> RunFigures:
+        """The run as it stands. Nothing in it changes afterwards, so that it can be written elsewhere."""
+        live = self._live
+        facts, parts = live.facts, live.parts
+        own = take_snapshot(
+            HUB,
+            attempts=live.attempts.values(),
+            models=None if parts is None else parts.models,
+            hosts=() if parts is None else parts.hosts,
+            lag=self.lag.histogram,
+            spans_dropped=0 if parts is None or parts.tracer is None else parts.tracer.dropped,
+            gpus=self._gpus.look(),
+        )
+        pool = None if parts is None else parts.pool
+        staff = pool if isinstance(pool, StaffedPool) else None
+        others = tuple(pool.snapshots) if isinstance(pool, TellingPool) else ()
+        figures = RunFigures(
+            tally=msgspec.convert(msgspec.to_builtins(self.tally), Tally),
+            processes=(own, *others),
+            planned=self._planned,
+            done_before=self._done,
+            bad_rows=self._bad_rows,
+            pool=PoolLoad(
+                in_flight=len(live.attempts),
+                concurrency=live.concurrency,
+                workers=None if staff is None else staff.workers,
+                workers_alive=None if staff is None else staff.workers_alive,
+            ),
+        )
+        if facts is not None:
+            figures.run, figures.agent, figures.model = facts.run_id, facts.agent, facts.model or ""
+            if parts is not None:
+                figures.store = _store(parts.writer, facts.directory)
+        return figures
+
+
+class Writer(Protocol):
+    """The run's writer."""
+
+    @property
+    def waiting(self) -> int: ...
+    @property
+    def commits(self) -> "Commits": ...
+
+
+class Commits(Protocol):
+    """What it has done."""
+
+    count: int
+    records: int
+    seconds: float
+    longest_seconds: float
+
+
+def _store(writer: Writer, directory: Path) -> StoreLoad:
+    commits = writer.commits
+    try:
+        disk = os.statvfs(directory)
+    except OSError:
+        free = size = None
+    else:
+        free, size = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
+    return StoreLoad(
+        waiting=writer.waiting,
+        commits=commits.count,
+        records=commits.records,
+        seconds=commits.seconds,
+        longest_seconds=commits.longest_seconds,
+        free_bytes=free,
+        disk_bytes=size,
+    )

@@ -1,0 +1,236 @@
+"""The spans of an environment server: its own half of an episode, in the trace of whoever opened it.
+
+Where an episode belongs is said over the control plane alone. Nothing of it is on the agent plane: an agent neither
+learns its trace, nor joins one.
+"""
+
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from mcp_types import CallToolResult, Tool
+from pydantic import JsonValue
+
+from rollouthub.hosting.doors import EnterableEpisode, WaysIn
+from rollouthub.limits import Deadlines
+from rollouthub.messages import Message
+from rollouthub.monitor.spans import UNKNOWN_TOOL, Span, Value, new_id
+from rollouthub.monitor.tracer import SpanTracer
+from rollouthub.protocols import AgentPlane, EnvironmentHost, EnvironmentInfo, Episode, TaskCard
+from rollouthub.rollout import Fault
+from rollouthub.sandbox import SandboxRef
+from rollouthub.score import ModelCall, Score
+from rollouthub.serving.http import Application, Receive, Scope, Send, header
+from rollouthub.submission import Submission
+from rollouthub.task import BadRow
+from rollouthub.tracing import HEADER, TRACEPARENT, parse
+
+
+class AdoptingTraces:
+    """A control plane whose requests say which trace they belong to."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, in its trace."""
+        given = header(scope, HEADER.encode()) if scope["type"] == "http" else None
+        before = TRACEPARENT.set(None if given is None else given.decode("latin-1"))
+        try:
+            await self._application(scope, receive, send)
+        finally:
+            TRACEPARENT.reset(before)
+
+
+class _Place:
+    """Where the spans of one episode go: a trace, and the span above them."""
+
+    def __init__(self, tracer: SpanTracer, environment: str) -> None:
+        self._tracer, self._environment = tracer, environment
+        self._trace_id, self._parent = parse(TRACEPARENT.get() or "") or (new_id(16), b"")
+
+    @contextmanager
+    def span(self, name: str, **attributes: Value) -> Generator[None]:
+        """A span around the block."""
+        start, error = time.time(), None
+        try:
+            yield
+        except BaseException as problem:
+            error = type(problem).__name__
+            raise
+        finally:
+            self.put(name, start, error, **attributes)
+
+    def put(self, name: str, start: float, error: str | None, **attributes: Value) -> None:
+        """A span that ends now."""
+        said: dict[str, Value] = {"rollouthub.environment.name": self._environment}
+        said |= {key.replace("__", "."): value for key, value in attributes.items()}
+        if error is not None:
+            said["error.type"] = error
+        self._tracer.take(
+            Span(self._trace_id, new_id(8), self._parent, name, start, time.time(), "server", said, error)
+        )
+
+
+class TracedHost:
+    """A host whose episodes make spans."""
+
+    def __init__(self, host: EnvironmentHost, tracer: SpanTracer) -> None:
+        self._host, self._tracer = host, tracer
+
+    @property
+    def info(self) -> EnvironmentInfo:
+        """As the host says."""
+        return self._host.info
+
+    def tasks(self, split: str, seed: int) -> AsyncIterator[TaskCard | BadRow]:
+        """As the host gives them."""
+        return self._host.tasks(split, seed)
+
+    async def find_task(self, split: str, task_id: str, seed: int) -> TaskCard:
+        """As the host finds it."""
+        return await self._host.find_task(split, task_id, seed)
+
+    async def score(self, task: TaskCard, submission: Submission, *, seed: int, deadlines: Deadlines) -> Score:
+        """As the host scores it."""
+        with _Place(self._tracer, self.info.name).span("verify"):
+            return await self._host.score(task, submission, seed=seed, deadlines=deadlines)
+
+    @asynccontextmanager
+    async def open(
+        self, task: TaskCard, *, seed: int, deadlines: Deadlines, state: JsonValue = None
+    ) -> AsyncGenerator[Episode]:
+        """As the host opens it."""
+        place, start = _Place(self._tracer, self.info.name), time.time()
+        is_open = False
+        try:
+            async with self._host.open(task, seed=seed, deadlines=deadlines, state=state) as episode:
+                is_open = True
+                place.put("setup", start, None)
+                yield TracedEpisode(episode, place)
+        except BaseException as error:
+            if not is_open:
+                place.put("setup", start, type(error).__name__)
+            raise
+
+
+class TracedEpisode:
+    """An episode that makes spans of what is asked of it."""
+
+    def __init__(self, episode: Episode, place: _Place) -> None:
+        self._episode, self._place = episode, place
+        self._seats = {name: TracedPlane(plane, place) for name, plane in episode.seats.items()}
+        self._is_judged = self._is_closed = False
+
+    @property
+    def id(self) -> str:
+        return self._episode.id
+
+    @property
+    def seats(self) -> Mapping[str, AgentPlane]:
+        return self._seats
+
+    @property
+    def is_sealed(self) -> bool:
+        return self._episode.is_sealed
+
+    @property
+    def answer(self) -> str | None:
+        return self._episode.answer
+
+    @property
+    def faults(self) -> Sequence[Fault]:
+        return self._episode.faults
+
+    @property
+    def role_calls(self) -> Sequence[ModelCall]:
+        return self._episode.role_calls
+
+    @property
+    def sandboxes(self) -> Sequence[SandboxRef]:
+        return self._episode.sandboxes
+
+    async def ways_in(self) -> WaysIn:
+        """As the episode has them."""
+        return await self._episode.ways_in() if isinstance(self._episode, EnterableEpisode) else WaysIn()
+
+    async def reference(self) -> Sequence[Message]:
+        """As the episode gives it."""
+        return await self._episode.reference()
+
+    async def snapshot(self) -> JsonValue:
+        """As the episode gives it."""
+        return await self._episode.snapshot()
+
+    async def seal(self) -> None:
+        """As the episode does."""
+        await self._episode.seal()
+
+    async def verify(self, submission: Submission) -> Score:
+        """As the episode does."""
+        if self._is_judged:  # the verdict is there
+            return await self._episode.verify(submission)
+        self._is_judged = True
+        with self._place.span("verify"):
+            return await self._episode.verify(submission)
+
+    async def conclude(self, submission: Submission) -> Score | None:
+        """As the episode does."""
+        if self._is_judged:
+            return await self._episode.conclude(submission)
+        self._is_judged = True
+        with self._place.span("verify"):
+            return await self._episode.conclude(submission)
+
+    async def close(self) -> None:
+        """As the episode does."""
+        if self._is_closed:
+            return await self._episode.close()
+        self._is_closed = True
+        with self._place.span("close"):
+            return await self._episode.close()
+
+
+class TracedPlane:
+    """A seat that makes spans of its tool calls."""
+
+    def __init__(self, plane: AgentPlane, place: _Place) -> None:
+        self._plane, self._place = plane, place
+        self._names = {tool.name for tool in plane.tools}
+
+    @property
+    def token(self) -> str:
+        return self._plane.token
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return self._plane.messages
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return self._plane.tools
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """As the seat does."""
+        start, error = time.time(), None
+        shown = name if name in self._names else UNKNOWN_TOOL
+        try:
+            result = await self._plane.call_tool(name, arguments)
+            error = "tool_error" if result.is_error else None
+            return result
+        except BaseException as problem:
+            error = type(problem).__name__
+            raise
+        finally:
+            self._place.put(
+                f"execute_tool {shown}",
+                start,
+                error,
+                gen_ai__operation__name="execute_tool",
+                gen_ai__tool__name=shown,
+            )
+
+    async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
+        """As the seat does."""
+        return await self._plane.reply(messages)

@@ -1,0 +1,210 @@
+"""What the committed records of a run add up to: a few additions for each, and nothing that grows with their number."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from rollouthub.monitor.histogram import Histogram, empty
+from rollouthub.rollout import Rollout, Turn
+from rollouthub.score import ModelCall
+
+WINDOW = 256
+"""Scored rollouts that recent means are taken over."""
+MOST_ENVIRONMENTS = 64
+"""Environments that are counted apart; further ones are counted together, as `other`."""
+MOST_ROLES = 16
+"""Models that are counted apart by the role they are asked in."""
+OTHER = "other"
+STAGES = ("queue", "setup", "model", "tool", "agent", "verify", "close", "total")
+
+
+class Spent(msgspec.Struct):
+    """Calls of models, by who asked."""
+
+    calls: int = 0
+    retries: int = 0
+    """Failed tries before the answers."""
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    dollars: float = 0.0
+    unpriced: int = 0
+    """Calls whose cost is not known."""
+
+    def add(self, other: "Spent") -> None:
+        """Count another's calls, too."""
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class Recent(msgspec.Struct):
+    """The last values of something, and their sum."""
+
+    values: list[float] = []
+    """At most `WINDOW`, a ring once it is full."""
+    place: int = 0
+
+    def put(self, value: float) -> None:
+        """Add a value; the oldest goes where there are too many."""
+        if len(self.values) < WINDOW:
+            self.values.append(value)
+        else:
+            self.values[self.place] = value
+            self.place = (self.place + 1) % WINDOW
+
+    @property
+    def mean(self) -> float | None:
+        """None where there is none: unscored is never zero."""
+        return sum(self.values) / len(self.values) if self.values else None
+
+
+class EnvironmentTally(msgspec.Struct):
+    """The records of one environment."""
+
+    outcomes: dict[str, int] = {}
+    """Records by outcome."""
+    stages: dict[str, Histogram] = msgspec.field(default_factory=lambda: {stage: empty() for stage in STAGES})
+    """Seconds of each."""
+    model_seconds: Histogram = msgspec.field(default_factory=empty)
+    """Of each call of the run's model."""
+    tool_seconds: Histogram = msgspec.field(default_factory=empty)
+    """Of each tool call."""
+    tool_errors: int = 0
+    """Tool calls that told the model of an error."""
+    faults: dict[str, int] = {}
+    """Faults by `boundary phase`."""
+    retried: int = 0
+    """Records of attempts that followed a broken one."""
+    reward_sum: float = 0.0
+    scored: int = 0
+    passed: int = 0
+    failed: int = 0
+    """Scored, and not passed; where the verifier says neither, neither counts."""
+    rewards: Recent = msgspec.field(default_factory=Recent)
+    passes: Recent = msgspec.field(default_factory=Recent)
+    spent: dict[str, Spent] = {}
+    """By role: `policy`, and those that the environment asks."""
+
+    def count(self, rollout: Rollout) -> None:
+        """Count a record."""
+        outcome = rollout.outcome.value
+        self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+        timings, stages = rollout.timings, self.stages
+        for stage in STAGES:
+            seconds: float = getattr(timings, stage)
+            if seconds > 0.0:  # a stage that was not reached took no time, and is none of those that were short
+                stages[stage].observe(seconds)
+        if timings.queue:
+            self.retried += 1
+        score = rollout.score
+        if score is not None:
+            self.scored += 1
+            self.reward_sum += score.reward
+            self.rewards.put(score.reward)
+            if score.passed is not None:
+                self.passed += score.passed
+                self.failed += not score.passed
+                self.passes.put(float(score.passed))
+            self._count_calls(score.judge_calls)
+        self._count_calls(rollout.role_calls)
+        for turn in rollout.turns:
+            self._count_turn(turn)
+        for fault in rollout.faults:
+            kind = f"{fault.boundary} {fault.phase}"
+            self.faults[kind] = self.faults.get(kind, 0) + 1
+
+    def _count_turn(self, turn: Turn) -> None:
+        for call in turn.tool_calls:
+            self.tool_seconds.observe(call.seconds)
+            self.tool_errors += call.is_error
+        usage = turn.usage
+        if not turn.seconds and not usage.output_tokens:
+            return  # said by no model
+        self.model_seconds.observe(turn.seconds)
+        spent = self._of("policy")
+        spent.calls += 1
+        spent.retries += turn.retries
+        spent.prompt_tokens += usage.prompt_tokens
+        spent.output_tokens += usage.output_tokens
+        spent.cached_tokens += usage.cached_tokens
+        spent.reasoning_tokens += usage.reasoning_tokens
+        if turn.cost is None:
+            spent.unpriced += 1
+        else:
+            spent.dollars += turn.cost
+
+    def _count_calls(self, calls: Sequence[ModelCall]) -> None:
+        for call in calls:
+            spent = self._of(call.role)
+            spent.calls += 1
+            spent.prompt_tokens += call.prompt_tokens
+            spent.output_tokens += call.output_tokens
+            if call.cost is None:
+                spent.unpriced += 1
+            else:
+                spent.dollars += call.cost
+
+    def _of(self, role: str) -> Spent:
+        spent = self.spent.get(role)
+        if spent is None:
+            if len(self.spent) >= MOST_ROLES and role != OTHER:  # a remote environment names them as it likes
+                return self._of(OTHER)
+            spent = self.spent[role] = Spent()
+        return spent
+
+    def add(self, other: "EnvironmentTally") -> None:
+        """Count another one's records, too; recent means are then over both windows."""
+        _add_counts(self.outcomes, other.outcomes)
+        _add_counts(self.faults, other.faults)
+        for stage, histogram in other.stages.items():
+            self.stages[stage].add(histogram)
+        self.model_seconds.add(other.model_seconds)
+        self.tool_seconds.add(other.tool_seconds)
+        for name in ("tool_errors", "retried", "reward_sum", "scored", "passed", "failed"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("rewards", "passes"):
+            ours: Recent = getattr(self, name)
+            setattr(self, name, Recent([*ours.values, *getattr(other, name).values]))
+        for role, spent in other.spent.items():
+            self._of(role).add(spent)
+
+
+class Tally(msgspec.Struct):
+    """The records of a run, or of a part of it that another process counted."""
+
+    environments: dict[str, EnvironmentTally] = {}
+
+    @property
+    def records(self) -> int:
+        """How many were counted."""
+        return sum(sum(each.outcomes.values()) for each in self.environments.values())
+
+    @property
+    def retried(self) -> int:
+        """How many of them followed a broken attempt."""
+        return sum(each.retried for each in self.environments.values())
+
+    def count(self, rollouts: Iterable[Rollout]) -> None:
+        """Count records."""
+        for rollout in rollouts:
+            self.of(rollout.environment.name).count(rollout)
+
+    def of(self, environment: str) -> EnvironmentTally:
+        """The tally of one environment."""
+        found = self.environments.get(environment)
+        if found is None:
+            if len(self.environments) >= MOST_ENVIRONMENTS and environment != OTHER:
+                return self.of(OTHER)
+            found = self.environments[environment] = EnvironmentTally()
+        return found
+
+    def add(self, other: "Tally") -> None:
+        """Count what another process counted."""
+        for environment, tally in other.environments.items():
+            self.of(environment).add(tally)
+
+
+def _add_counts(ours: dict[str, int], theirs: dict[str, int]) -> None:
+    for name, count in theirs.items():
+        ours[name] = ours.get(name, 0) + count

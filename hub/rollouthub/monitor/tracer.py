@@ -1,0 +1,104 @@
+"""The tracer of a process: notes what attempts do, and has it delivered as spans."""
+
+import os
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+import aiohttp
+import anyio
+
+from rollouthub.errors import ConfigError
+from rollouthub.models.credentials import Credentials
+from rollouthub.monitor.spans import AttemptNote, CallNote, Span, attempt_note, new_id, note_of
+from rollouthub.protocols import Model, ModelReply, ModelRequest
+from rollouthub.rollout import Rollout
+from rollouthub.tracing import TRACEPARENT, write
+
+try:
+    from rollouthub.monitor.collector import HEADER_VARIABLES, Delivery, traces_headers, traces_url
+except ImportError as missing:
+    raise ConfigError(
+        "traces need the OpenTelemetry protocol, which is not installed: pip install 'rollouthub[otel]'"
+    ) from missing
+
+
+class AttemptTrace:
+    """The notes on one attempt."""
+
+    __slots__ = ("_calls", "_delivery", "_is_over", "_root", "_tools", "_trace_id", "parent")
+
+    def __init__(self, delivery: Delivery, tools: frozenset[str]) -> None:
+        self._delivery, self._tools = delivery, tools
+        self._trace_id, self._root = new_id(16), new_id(8)
+        self.parent = write(self._trace_id, self._root)
+        self._calls: list[CallNote] = []
+        self._is_over = False
+
+    async def generate(self, model: Model, request: ModelRequest) -> ModelReply:
+        """Ask a model, under a span of its own."""
+        span_id, start = new_id(8), time.time()
+        before = TRACEPARENT.set(write(self._trace_id, span_id))
+        try:
+            reply = await model.generate(request)
+        except BaseException as error:
+            self._calls.append(note_of(span_id, start, model.name, request, None, error))
+            raise
+        finally:
+            TRACEPARENT.reset(before)
+        self._calls.append(note_of(span_id, start, model.name, request, reply, None))
+        return reply
+
+    def end(self, rollout: Rollout) -> None:
+        """The attempt is over; said twice, the first counts."""
+        if not self._is_over:
+            self._is_over = True
+            self._delivery.take(attempt_note(self._trace_id, self._root, self._calls, rollout, self._tools))
+
+
+class SpanTracer:
+    """Makes the spans of this process. `open_tracer` makes one."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
+
+    @property
+    def dropped(self) -> int:
+        """Spans that were not delivered."""
+        return self._delivery.dropped
+
+    def begin(self, tools: frozenset[str]) -> AttemptTrace:
+        """An attempt begins."""
+        return AttemptTrace(self._delivery, tools)
+
+    def take(self, note: AttemptNote | Span) -> None:
+        """A span that somebody else has made."""
+        self._delivery.take(note)
+
+
+@asynccontextmanager
+async def open_tracer(url: str, credentials: Credentials, service: str = "rollouthub") -> AsyncGenerator[SpanTracer]:
+    """Deliver spans to a collector for as long as the block lasts; its end waits `FAREWELL_SECONDS` at most.
+
+    Raises:
+        ConfigError: the address or the headers do not hold.
+    """
+    installed = version("rollouthub")
+    resource = {"service.name": service, "service.version": installed, "service.instance.id": str(os.getpid())}
+    delivery = Delivery(traces_url(url), traces_headers(credentials.get(*HEADER_VARIABLES)), resource, installed)
+    problem: Exception | None = None
+    async with aiohttp.ClientSession(
+        cookie_jar=aiohttp.DummyCookieJar(), headers={"User-Agent": "rollouthub"}
+    ) as session:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(delivery.run, session)
+            try:
+                yield SpanTracer(delivery)
+            except Exception as error:
+                problem = error  # raised below, outside the task group, so that it arrives as it is
+            finally:
+                tasks.cancel_scope.cancel()
+        await delivery.end(session)
+    if problem is not None:
+        raise problem

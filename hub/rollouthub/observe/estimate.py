@@ -1,0 +1,236 @@
+"""What a planned run will use, from a sample of it: tokens, money, time and disk, with 95 % intervals."""
+
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from rollouthub.engine.request import RunRequest
+from rollouthub.observe.sample import EnvironmentSample, longest_of
+from rollouthub.statistics.intervals import t_quantile
+from rollouthub.store import RoleUsage
+
+CPU_SECONDS = 0.001
+"""What the hub itself needs for a small rollout, in one process: instant models cannot make a run any faster."""
+FEW_TASKS = 5
+"""Below so many, an interval says little about rollouts that are unlike the others."""
+WIDE = 0.5
+"""An interval that reaches further from its middle than this share of it is worth a larger sample."""
+
+
+@dataclass(frozen=True)
+class Projection:
+    """An amount for the whole run."""
+
+    value: float
+    low: float | None
+    """None where one task stands for all: it says nothing of how they differ."""
+    high: float | None
+
+    def scaled(self, factor: float) -> "Projection":
+        """So many times as much."""
+        low, high = (None if end is None else end * factor for end in (self.low, self.high))
+        return Projection(self.value * factor, low, high)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What is planned of one environment."""
+
+    tasks: int
+    rollouts: int
+
+
+@dataclass(frozen=True)
+class LimitShare:
+    """How much of a limit the run would take."""
+
+    limit: float
+    share: Projection
+
+
+@dataclass(frozen=True)
+class RunEstimate:
+    """What a run would use."""
+
+    rollouts: int
+    tasks: int
+    sampled: int
+    """Rollouts it is projected from."""
+    sampled_tasks: int
+    scored: int
+    """Of those."""
+    prompt_tokens: Projection
+    """Of the model that plays, as `output_tokens`; `roles` has those of the others."""
+    output_tokens: Projection
+    cost: Projection | None
+    """US dollars of all models; None where a price is not known."""
+    roles: dict[str, RoleUsage]
+    """What models would use that environments ask themselves."""
+    seconds: Projection
+    bound: str
+    """What the time is decided by: `concurrency`, `requests_per_minute`, `tokens_per_minute` or `cpu`."""
+    disk_bytes: float
+    limits: dict[str, LimitShare]
+    """By setting: `run_limits.max_cost` …"""
+    remarks: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain fields."""
+        return asdict(self)
+
+
+def estimate_run(
+    samples: Mapping[str, EnvironmentSample],
+    planned: Mapping[str, Planned],
+    request: RunRequest,
+    bytes_per_rollout: float,
+) -> RunEstimate:
+    """Project a run from a sample of each of its environments, none of which may be empty."""
+    parts = [(samples[name], planned[name]) for name in planned]
+    rollouts = sum(plan.rollouts for plan in planned.values())
+    amounts = {name: _total(parts, name) for name in ("prompt_tokens", "output_tokens", "calls", "cost", "seconds")}
+    roles = _roles(parts)
+    seconds, bound = _wall(parts, amounts, request, rollouts)
+    is_priced = all(sample.is_priced for sample, _ in parts)
+    cost = amounts["cost"] if is_priced else None
+    estimate = RunEstimate(
+        rollouts=rollouts,
+        tasks=sum(plan.tasks for plan in planned.values()),
+        sampled=sum(sample.rollouts for sample, _ in parts),
+        sampled_tasks=sum(sample.tasks for sample, _ in parts),
+        scored=sum(sample.scored for sample, _ in parts),
+        prompt_tokens=amounts["prompt_tokens"],
+        output_tokens=amounts["output_tokens"],
+        cost=cost,
+        roles=roles,
+        seconds=seconds,
+        bound=bound,
+        disk_bytes=bytes_per_rollout * rollouts,
+        limits=_limits(request, amounts, cost, roles, seconds),
+        remarks=(),
+    )
+    return replace(estimate, remarks=tuple(_remarks(estimate, parts, planned)))
+
+
+_Parts = Sequence[tuple[EnvironmentSample, Planned]]
+
+
+def _total(parts: _Parts, quantity: str) -> Projection:
+    """A sum over the planned rollouts: Student's t over tasks, for what these will come to and not their mean.
+
+    Environments are drawn apart, so their errors add up as squares.
+    """
+    value, squares, is_known = 0.0, 0.0, True
+    for sample, planned in parts:
+        means = sample.means[quantity]
+        value += means.mean * planned.rollouts
+        if means.tasks < 2:
+            is_known = False
+            continue
+        spread = math.sqrt(means.squares / (means.tasks - 1) * (1 / means.tasks + 1 / planned.tasks))
+        squares += (t_quantile(means.tasks - 1) * spread * planned.rollouts) ** 2
+    margin = math.sqrt(squares)
+    return Projection(value, max(0.0, value - margin), value + margin) if is_known else Projection(value, None, None)
+
+
+def _roles(parts: _Parts) -> dict[str, RoleUsage]:
+    found: dict[str, RoleUsage] = {}
+    for sample, planned in parts:
+        factor = planned.rollouts / sample.rollouts
+        for role, usage in sample.roles.items():
+            found[role] = found.get(role, RoleUsage()) + RoleUsage(
+                round(usage.calls * factor),
+                round(usage.prompt_tokens * factor),
+                round(usage.output_tokens * factor),
+                None if usage.cost is None else usage.cost * factor,
+            )
+    return found
+
+
+def _wall(
+    parts: _Parts, amounts: Mapping[str, Projection], request: RunRequest, rollouts: int
+) -> tuple[Projection, str]:
+    """The work over so many at a time, and the longest at the end; or what the model's limits of rate allow."""
+    side = min(request.concurrency, rollouts)
+    durations = array("d")
+    for sample, _ in parts:
+        durations.extend(sample.seconds)
+    tail = max(0.0, longest_of(durations, side) - sum(durations) / len(durations))
+    work = amounts["seconds"].scaled(1 / side)
+    low, high = (None if end is None else end + tail for end in (work.low, work.high))
+    bounds = {"concurrency": Projection(work.value + tail, low, high)}
+    if request.requests_per_minute is not None:
+        bounds["requests_per_minute"] = _held_back(amounts["calls"], request.requests_per_minute)
+    if request.tokens_per_minute is not None:
+        tokens = _sum(amounts["prompt_tokens"], amounts["output_tokens"])
+        bounds["tokens_per_minute"] = _held_back(tokens, request.tokens_per_minute)
+    bounds["cpu"] = Projection(CPU_SECONDS * rollouts, None, None)
+    bound = max(bounds, key=lambda name: bounds[name].value)
+    return bounds[bound], bound
+
+
+def _held_back(amount: Projection, per_minute: int) -> Projection:
+    """Seconds under a limit that any 60 seconds keep: the first minute's worth may go at once."""
+
+    def seconds(amount: float) -> float:
+        return max(0.0, 60 * (amount / per_minute - 1))
+
+    low, high = (None if end is None else seconds(end) for end in (amount.low, amount.high))
+    return Projection(seconds(amount.value), low, high)
+
+
+def _sum(one: Projection, other: Projection, more: float = 0.0) -> Projection:
+    """Of amounts that grow together, so that their errors add up."""
+    low = None if one.low is None or other.low is None else one.low + other.low + more
+    high = None if one.high is None or other.high is None else one.high + other.high + more
+    return Projection(one.value + other.value + more, low, high)
+
+
+def _limits(
+    request: RunRequest,
+    amounts: Mapping[str, Projection],
+    cost: Projection | None,
+    roles: Mapping[str, RoleUsage],
+    seconds: Projection,
+) -> dict[str, LimitShare]:
+    limits = request.run_limits
+    asked = sum(usage.prompt_tokens + usage.output_tokens for usage in roles.values())
+    tokens = _sum(amounts["prompt_tokens"], amounts["output_tokens"], asked)
+    asked_cost = sum(usage.cost or 0.0 for usage in roles.values())
+    own_cost = None if cost is None else _sum(cost, Projection(0.0, 0.0, 0.0), -asked_cost)
+    found: list[tuple[str, float | None, Projection | None]] = [
+        ("run_limits.max_cost", limits.max_cost, cost),
+        ("budget", request.budget, own_cost),
+        ("run_limits.max_tokens", limits.max_tokens, tokens),
+        ("run_limits.max_seconds", limits.max_seconds, seconds),
+    ]
+    return {
+        name: LimitShare(limit, amount.scaled(1 / limit))
+        for name, limit, amount in found
+        if limit and amount is not None
+    }
+
+
+def _remarks(estimate: RunEstimate, parts: _Parts, planned: Mapping[str, Planned]) -> list[str]:
+    """What to know before one trusts the figures."""
+    remarks: list[str] = []
+    for (sample, plan), name in zip(parts, planned, strict=True):
+        if sample.tasks < min(FEW_TASKS, plan.tasks):
+            remarks.append(f"{sample.tasks} tasks of {name} are few: a larger --sample says more")
+        if not sample.scored:
+            remarks.append(f"nothing of {name} was scored, so nothing can be said of rollouts that do not break")
+    unscored = estimate.sampled - estimate.scored
+    if unscored and estimate.scored:
+        remarks.append(f"{unscored} of {estimate.sampled} sampled rollouts were not scored; what they used counts")
+    amounts = {"output tokens": estimate.output_tokens, "cost": estimate.cost, "time": estimate.seconds}
+    for name, amount in amounts.items():
+        if amount is not None and amount.high is not None and amount.high - amount.value > WIDE * amount.value:
+            remarks.append(f"the interval of the {name} is wide: rollouts differ much; a larger --sample narrows it")
+    unknown = [role for role, usage in estimate.roles.items() if usage.cost is None and usage.output_tokens]
+    if unknown and estimate.cost is not None:
+        remarks.append(f"what the models cost that are asked as {', '.join(unknown)} is not known, and not included")
+    if estimate.cost is None:
+        remarks.append("the cost is not known: give --price-prompt and --price-output")
+    return remarks

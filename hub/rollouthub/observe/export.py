@@ -1,0 +1,104 @@
+"""`hub bench export`: how fast a run becomes data sets and trainers' records, and that memory does not grow with it.
+
+A run is made without playing, once small and once ten times as large, and kept for the next time. Every cell has a
+fresh process; what its peak memory grows by from the small run to the large one is what depends on the run's size.
+"""
+
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rollouthub.errors import HubError
+from rollouthub.interpreter import PYTHON
+from rollouthub.observe.export_cell import ABSENT, FILES, TRAINERS
+from rollouthub.observe.export_run import GROUP, TURNS, synthetic_run
+from rollouthub.store import open_run
+
+ROLLOUTS, QUICK_ROLLOUTS = 25_000, 2_500
+SMALLER = 10
+"""How many times as large the large run is."""
+GROWTH_BAR_MB = 50.0
+_CELL_SECONDS = 1800
+
+
+@dataclass(frozen=True)
+class ExportRow:
+    """One format, or one trainer's records."""
+
+    name: str
+    turns: int
+    rows: int
+    turns_per_second: float
+    cpu_us_per_turn: float
+    mb_per_second: float | None
+    """Of what was written; None where nothing was."""
+    written_mb: float | None
+    peak_mb: float
+    growth_mb: float
+    """Peak memory with the large run less that with the small one."""
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """Everything measured in one go."""
+
+    turns: int
+    content_mb: float
+    """Of the large run's records."""
+    rows: list[ExportRow]
+    absent: dict[str, str]
+    """Trainers whose records could not be made here, and why."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As `hub bench export --json` prints it."""
+        within = {row.name: row.growth_mb <= GROWTH_BAR_MB for row in self.rows}
+        return {**asdict(self), "within_bars": within}
+
+
+def measure_export(rollouts: int, say: Callable[[str], None], folder: Path | None = None) -> ExportReport:
+    """Write a run of so many rollouts into each format, and make each trainer's records of it.
+
+    Raises:
+        HubError: a cell failed.
+    """
+    small = max(GROUP, rollouts // SMALLER)
+    say(f"making runs of {small * TURNS:,} and {rollouts * TURNS:,} turns …")
+    runs = synthetic_run(small, folder), synthetic_run(rollouts, folder)
+    with open_run(runs[1]) as reader:
+        content = reader.content_bytes()
+    rows: list[ExportRow] = []
+    absent: dict[str, str] = {}
+    for name in (*FILES, *TRAINERS):
+        say(f"{name} …")
+        found = [_cell(run, name) for run in runs]
+        less, more = found
+        if "absent" in more:
+            absent[name] = more["absent"]
+            continue
+        seconds = max(more["seconds"], 1e-3)
+        written = more["written_mb"] or None
+        rows.append(
+            ExportRow(
+                name=name,
+                turns=more["turns"],
+                rows=more["rows"],
+                turns_per_second=round(more["turns"] / seconds, 1),
+                cpu_us_per_turn=round(more["cpu_seconds"] / more["turns"] * 1e6, 1),
+                mb_per_second=None if written is None else round(written / seconds, 2),
+                written_mb=written,
+                peak_mb=more["peak_mb"],
+                growth_mb=round(more["peak_mb"] - less["peak_mb"], 1),
+            )
+        )
+    return ExportReport(rollouts * TURNS, round(content / 1e6, 1), rows, absent)
+
+
+def _cell(run: Path, name: str) -> dict[str, Any]:
+    command = [*PYTHON, "-m", "rollouthub.observe.export_cell", str(run), name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_CELL_SECONDS, check=False)
+    if done.returncode not in (0, ABSENT):
+        raise HubError(f"the cell {name!r} failed:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])

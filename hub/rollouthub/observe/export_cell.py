@@ -1,0 +1,178 @@
+"""One cell of `hub bench export`, in a process of its own: a run into one format, or into one trainer's records."""
+
+import json
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from rollouthub.observe.memory import resident_bytes
+from rollouthub.rollout import Rollout
+from rollouthub.store import RunReader, open_run
+from rollouthub.training import training_rows
+from rollouthub.training.data_set import DataSet
+from rollouthub.training.recipe import Recipe
+from rollouthub.training.writing import FileFormat, write_file
+
+Convert = Callable[[Sequence[Rollout]], object]
+ABSENT = 3
+"""The exit code of a cell whose adapter, or what that needs, is not here."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A format and a kind of file."""
+
+    recipe: Recipe
+    form: FileFormat = "jsonl"
+
+
+FILES: Mapping[str, File] = {
+    "sft": File(Recipe(format="sft")),
+    "sft, token ids": File(Recipe(format="sft", tokens=True)),
+    "sft, token ids, Parquet": File(Recipe(format="sft", tokens=True), "parquet"),
+    "dpo": File(Recipe(format="dpo")),
+    "kto": File(Recipe(format="kto")),
+    "groups": File(Recipe(format="groups")),
+    "groups, Parquet": File(Recipe(format="groups"), "parquet"),
+    "atif": File(Recipe(format="atif")),
+    "atif, Parquet": File(Recipe(format="atif"), "parquet"),
+}
+
+
+def _openrlhf() -> Convert:
+    response_of = import_module("rollouthub.trainers.openrlhf").response_of
+    return lambda group: [response_of(rollout, "", "") for rollout in group]
+
+
+def _areal() -> Convert:
+    row_columns = import_module("rollouthub.trainers.areal.tensors").row_columns
+    return lambda group: [row_columns(row) for rollout in group for row in training_rows(rollout)]
+
+
+def _skyrl() -> Convert:
+    generator_output = import_module("rollouthub.trainers.skyrl.output").generator_output
+    return lambda group: generator_output([(None, rollout) for rollout in group])
+
+
+def _slime() -> Convert:
+    samples_of = import_module("rollouthub.trainers.slime.sample").samples_of
+    sample = import_module("slime.utils.types").Sample
+    return lambda group: [samples_of(rollout, sample()) for rollout in group]
+
+
+def _trl() -> Convert:
+    columns = import_module("rollouthub.trainers.trl.rollouts").columns
+    return lambda group: columns(group, "longest", 0)
+
+
+def _verl() -> Convert:
+    data_proto = import_module("rollouthub.trainers.verl.batch").data_proto
+    import_module("verl.protocol")
+    return lambda group: data_proto([row for rollout in group for row in training_rows(rollout)], pad_token_id=0)
+
+
+def _nemo_rl() -> Convert:
+    gym_result = import_module("rollouthub.trainers.nemo_rl.results").gym_result
+    return lambda group: [gym_result(rollout) for rollout in group]
+
+
+def _agent_lightning() -> Convert:
+    replay_events = import_module("rollouthub.trainers.agent_lightning_events").replay_events
+    return lambda group: [replay_events(rollout) for rollout in group]
+
+
+def _rows() -> Convert:
+    def convert(group: Sequence[Rollout]) -> object:
+        rows = [row for rollout in group for row in training_rows(rollout)]
+        return [(row.prompt_ids, row.response_ids, row.response_mask, row.response_logprobs) for row in rows]
+
+    return convert
+
+
+TRAINERS: Mapping[str, Callable[[], Convert]] = {
+    "training rows": _rows,
+    "TRL": _trl,
+    "veRL": _verl,
+    "OpenRLHF": _openrlhf,
+    "AReaL": _areal,
+    "slime": _slime,
+    "SkyRL": _skyrl,
+    "NeMo-RL": _nemo_rl,
+    "agent-lightning": _agent_lightning,
+}
+"""What a group is made into for a trainer, in its own words: `columns`, `DataProto`, `Sample` …"""
+
+
+def measure(run: Path, name: str) -> dict[str, Any]:
+    """Write, or convert, a whole run; what it took.
+
+    Raises:
+        ImportError: the trainer's classes are not here.
+    """
+    work: Callable[[RunReader, Path], int] = _writing(FILES[name]) if name in FILES else _converting(TRAINERS[name]())
+    before = resident_bytes()
+    with tempfile.TemporaryDirectory(dir=run.parent) as folder, open_run(run) as reader:
+        turns = reader.totals().turns
+        out = Path(folder) / "out"
+        wall, cpu = time.perf_counter(), time.process_time()
+        rows = work(reader, out)
+        seconds, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
+        written = out.stat().st_size if out.exists() else 0
+    return {
+        "name": name,
+        "turns": turns,
+        "rows": rows,
+        "seconds": round(seconds, 3),
+        "cpu_seconds": round(cpu_seconds, 3),
+        "written_mb": round(written / 1e6, 2),
+        "start_mb": round(before / 1e6, 1),
+        "peak_mb": round(_peak_bytes() / 1e6, 1),
+    }
+
+
+def _writing(file: File) -> Callable[[RunReader, Path], int]:
+    return lambda reader, out: write_file(DataSet([reader], file.recipe), out, file.form)
+
+
+def _converting(convert: Convert) -> Callable[[RunReader, Path], int]:
+    def work(reader: RunReader, out: Path) -> int:
+        count = 0
+        for records in reader.groups():
+            group = [record for record in records if isinstance(record, Rollout)]
+            convert(group)
+            count += len(group)
+        return count
+
+    return work
+
+
+def _peak_bytes() -> int:
+    """The most this process has held: `ru_maxrss` also knows what was held before it was this program."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def main() -> None:
+    """`python -m rollouthub.observe.export_cell RUN NAME`."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    run, name = sys.argv[1:]
+    try:
+        figures = measure(Path(run), name)
+    except ImportError as error:
+        sys.stdout.write(json.dumps({"absent": str(error)}) + "\n")
+        sys.exit(ABSENT)
+    sys.stdout.write(json.dumps(figures) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""`hub bench layers`: every layer of a rollout alone, runs over more and more processes, and what holds them back.
+
+Every cell has a fresh process. The mock model has a server of its own, whose CPU counts for itself.
+"""
+
+import importlib.util
+import json
+import math
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.request import RunRequest
+from rollouthub.errors import ConfigError, HubError, UsageError
+from rollouthub.hosting.launch import is_address
+from rollouthub.interpreter import PYTHON
+from rollouthub.observe.bottleneck import RunFacts, Verdict, judge
+from rollouthub.observe.layer import Alone, Layer, Played, Reach, Setup, Way
+from rollouthub.observe.overhead import CELL_SECONDS, mock_process
+
+MOCK = "mock/solver"
+LAYER_SECONDS, RUN_SECONDS = 2.0, 10.0
+QUICK_LAYER_SECONDS, QUICK_RUN_SECONDS = 0.3, 2.0
+FEWEST_ROUNDS, MOST_ROLLOUTS = 4, 5000
+"""Of a whole run: how often every place in flight is used at least, and how much is enough."""
+NO_RAY = "without Ray, which is not installed: pip install 'rollouthub[ray]'"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A whole run with its name."""
+
+    name: str
+    model: str
+    workers: int
+    played: Played
+
+
+@dataclass(frozen=True)
+class LayersReport:
+    """Everything measured in one go."""
+
+    environment: str
+    in_flight: int
+    cores: int
+    load: float
+    """Processes at work on this machine when it began; with more than cores, all walls are too long."""
+    layers: dict[str, tuple[Layer, ...]]
+    """Model → its layers; of a further backend, the model alone."""
+    runs: tuple[Run, ...]
+    verdicts: tuple[Verdict, ...]
+    left_out: tuple[str, ...] = ()
+    """What could not be measured here, and why."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether others were at work here, too."""
+        return _is_busy(self.load, self.cores)
+
+    def as_json(self) -> dict[str, Any]:
+        """As `hub bench layers --json` prints it."""
+        return {
+            "environment": self.environment,
+            "in_flight": self.in_flight,
+            "cores": self.cores,
+            "load": self.load,
+            "layers": [
+                {"model": model, **layer.model_dump(mode="json")}
+                for model, layers in self.layers.items()
+                for layer in layers
+            ],
+            "runs": [
+                {"name": run.name, "model": run.model, "workers": run.workers, **run.played.model_dump(mode="json")}
+                for run in self.runs
+            ],
+            "verdicts": [asdict(verdict) for verdict in self.verdicts],
+            "left_out": list(self.left_out),
+        }
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A model that is measured."""
+
+    name: str
+    settings: dict[str, Any]
+    """Of the run's request."""
+    pid: int | None
+    """Of its server, where that is ours."""
+
+
+def measure_layers(
+    request: RunRequest,
+    say: Callable[[str], None],
+    *,
+    rollouts: int | None = None,
+    workers: int = 2,
+    is_quick: bool = False,
+) -> LayersReport:
+    """Measure the layers of a run and the run itself, with the mock model and with the request's.
+
+    `request` names one environment and its settings. Its model, where it has one, is measured beside the mock model; a
+    mock model takes the place of the usual one. `workers`: of the run on Ray, where Ray is installed; 0 leaves it out.
+
+    Raises:
+        UsageError: the request does not hold, or a model server does not answer.
+        HubError: no rollout could be scored, or a cell failed; a run on Ray that fails is left out.
+    """
+    mock, other = _models(request)
+    _check(request, other or mock)
+    session = _Session(request, say, rollouts, is_quick)
+    backend = None if other is None else Backend(other, {"base_url": request.base_url, "lane": request.lane}, None)
+    with mock_process(mock) as (url, pid):
+        kind = mock.partition("?")[0]
+        main = Backend(mock, {"model": f"hosted_vllm/{kind}", "base_url": (url,), "lane": None}, pid)
+        if backend is not None:
+            session.measure(backend, "model")  # before the rest: it may not be there
+        session.measure(main, "all")
+        session.play(main, "one process", "one process")
+        session.play(main, "served", "served")
+        if workers == 0:
+            session.leave_out("without Ray, as asked")
+        elif importlib.util.find_spec("ray") is None:
+            session.leave_out(NO_RAY)
+        else:
+            name = f"Ray, {workers} {'worker' if workers == 1 else 'workers'}"
+            try:
+                session.play(main, name, "ray", workers)
+            except HubError as error:  # no reason to throw away what was measured
+                session.leave_out(f"{name}: {error}")
+    if backend is not None:
+        session.play(backend, f"one process, {other}", "one process", like=main)
+    return session.report()
+
+
+def _models(request: RunRequest) -> tuple[str, str | None]:
+    """The mock model that is played, and the other backend, where there is one."""
+    if request.model is None or not request.model.startswith("mock/"):
+        return MOCK, request.model
+    if request.base_url:
+        raise ConfigError(
+            f"{request.model} gets a server of the benchmark's own; leave --base-url out, "
+            "or name the model as its server does: hosted_vllm/NAME"
+        )
+    return request.model, None
+
+
+def _check(request: RunRequest, model: str) -> None:
+    """Meet what does not hold before anything is started.
+
+    Raises:
+        UsageError: says what.
+    """
+    for environment in request.environments:
+        if is_address(environment):
+            raise ConfigError(f"{environment!r} is served by others; layers are measured of what can be started here")
+    if request.base_url and request.model is None:
+        raise ConfigError("a base URL needs its model; name it with -m, for example -m hosted_vllm/NAME")
+    make_plan(request.model_copy(update={"model": model, "in_process": True}))
+
+
+class _Session:
+    """What was measured so far, and what the next cell needs to know of it."""
+
+    def __init__(self, request: RunRequest, say: Callable[[str], None], rollouts: int | None, is_quick: bool) -> None:
+        self._request, self._say, self._rollouts = request, say, rollouts
+        self._layer_seconds = QUICK_LAYER_SECONDS if is_quick else LAYER_SECONDS
+        self._run_seconds = QUICK_RUN_SECONDS if is_quick else RUN_SECONDS
+        self._load = round(os.getloadavg()[0], 1)
+        self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self._tasks = 1
+        self._layers: dict[str, tuple[Layer, ...]] = {}
+        self._runs: list[Run] = []
+        self._verdicts: list[Verdict] = []
+        self._left_out: list[str] = []
+
+    def measure(self, backend: Backend, reach: Reach) -> None:
+        """Layers alone."""
+        what = "the model" if reach == "model" else "every layer"
+        self._say(f"{what} alone, {backend.name}, {self._request.concurrency} in flight …")
+        request = self._asked(backend, limit=MOST_ROLLOUTS, in_process=True)
+        alone = Alone.model_validate(self._cell("alone", request, backend, reach=reach))
+        self._layers[backend.name] = alone.layers
+        self._tasks = alone.tasks
+
+    def play(self, backend: Backend, name: str, way: Way, workers: int = 0, *, like: Backend | None = None) -> None:
+        """One whole run, and what holds it back; all layers but the model may be `like` another backend's."""
+        layers, in_flight = self._layers[backend.name], self._request.concurrency
+        if like is not None:
+            layers += tuple(layer for layer in self._layers[like.name] if layer.layer != "model")
+        count = self._rollouts or self._enough(layers, workers)
+        tasks = min(self._tasks, count)
+        request = self._asked(backend, limit=tasks, repeats=math.ceil(count / tasks))
+        request = request.model_copy(
+            update={
+                "served": way == "served",
+                "in_process": way != "served",
+                "pool": "ray" if way == "ray" else "local",
+                "workers": workers or None,
+            }
+        )
+        self._say(f"{name}: {request.repeats * tasks:,} rollouts …")
+        played = Played.model_validate(self._cell("run", request, backend))
+        self._runs.append(Run(name, backend.name, workers, played))
+        is_busy = _is_busy(self._load, self._cores)
+        self._verdicts.append(judge(RunFacts(name, way, played, in_flight, self._cores, workers, is_busy), layers))
+
+    def leave_out(self, why: str) -> None:
+        """Say what is not measured."""
+        self._say(why)
+        self._left_out.append(why)
+
+    def report(self) -> LayersReport:
+        """Everything."""
+        return LayersReport(
+            environment=self._request.environments[0],
+            in_flight=self._request.concurrency,
+            cores=self._cores,
+            load=self._load,
+            layers=dict(reversed(self._layers.items())),
+            runs=tuple(self._runs),
+            verdicts=tuple(self._verdicts),
+            left_out=tuple(self._left_out),
+        )
+
+    def _enough(self, layers: Sequence[Layer], workers: int) -> int:
+        """As many rollouts as take the time there is, by what the layers allow one after the other."""
+        in_flight = self._request.concurrency
+        rate = max(workers, 1) / sum(layer.seconds_per_rollout for layer in layers if layer.layer != "transport")
+        rounds = max(FEWEST_ROUNDS, round(rate * self._run_seconds / in_flight))
+        return max(min(rounds * in_flight, MOST_ROLLOUTS * max(workers, 1)), FEWEST_ROUNDS * in_flight)
+
+    def _asked(self, backend: Backend, **update: Any) -> RunRequest:
+        return self._request.model_copy(update={**backend.settings, **update})
+
+    def _cell(self, what: str, request: RunRequest, backend: Backend, *, reach: Reach = "all") -> dict[str, Any]:
+        setup = Setup(request=request, seconds=self._layer_seconds, reach=reach, model_pid=backend.pid)
+        command = [*PYTHON, "-m", "rollouthub.observe.layers_cell", what, setup.model_dump_json()]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=CELL_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise HubError(
+                f"{what} with {backend.name} was not over after {CELL_SECONDS} s; ask for fewer rollouts (--rollouts)"
+            ) from None
+        if done.returncode:
+            raise HubError(f"{what} with {backend.name} failed:\n{done.stderr[-2000:]}")
+        said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        if "error" in said:
+            raise (UsageError if said["is_usage"] else HubError)(said["error"])
+        return said
+
+
+def _is_busy(load: float, cores: int) -> bool:
+    return load > cores / 2

@@ -1,0 +1,122 @@
+"""A whole run of `hub bench layers`: its rate, and the CPU of driver, workers and servers apart.
+
+What counts begins when a fifth of the records are durable and every worker is up: neither a run's start nor that of its
+processes is a matter of layers.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from rollouthub.cluster.pool import RayPool
+from rollouthub.cluster.start import open_cluster
+from rollouthub.engine.control import LiveRun
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.stop import StopSignal
+from rollouthub.models.credentials import Credentials
+from rollouthub.observe.cpu import children_cpu_seconds, process_cpu_seconds
+from rollouthub.observe.layer import Played, Setup
+from rollouthub.observe.overhead_cell import Count, run_plan
+from rollouthub.rollout import Rollout
+
+WARM_UP = 32
+"""Rollouts of a first run that does not count."""
+_BEGINNING = 0.2
+"""The part of the records that does not count."""
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """How things stood at a moment; CPU in seconds."""
+
+    records: int
+    wall: float
+    driver: float
+    children: float
+    model: float
+    workers: float
+
+
+class Watch(Count):
+    """Notes how things stand when what counts begins, and after every commit."""
+
+    def __init__(self, records: int, model_pid: int | None, live: LiveRun, workers: int) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+        """Of each rollout, from its setup to its end."""
+        self._beginning, self._model_pid = _BEGINNING * records, model_pid
+        self._live, self._workers = live, workers
+        self._marks: list[_Mark] = []
+        """The start, the beginning of what counts where there was one, and the last commit."""
+
+    def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
+        """Note when; what counts begins later, as a rule."""
+        super().started(run_id, planned, done, bad_rows)
+        self._marks = [self._look()] * 2
+
+    def committed(self, rollouts: Sequence[Rollout]) -> None:
+        """Note how things stand."""
+        super().committed(rollouts)
+        self.seconds += [rollout.timings.total for rollout in rollouts]
+        is_beginning = len(self._marks) == 2 and self.committed_count >= self._beginning and self._are_workers_up()
+        self._marks[-1:] = [self._look()] * (2 if is_beginning else 1)
+
+    def _are_workers_up(self) -> bool:
+        pool = self._pool
+        return pool is None or pool.workers_alive >= self._workers
+
+    @property
+    def _pool(self) -> RayPool | None:
+        pool = self._live.parts.pool if self._live.parts is not None else None
+        return pool if isinstance(pool, RayPool) else None
+
+    def _look(self) -> _Mark:
+        pool, pid = self._pool, self._model_pid
+        workers = 0.0
+        if pool is not None:
+            workers = sum(status.cpu_seconds for status in (*pool.status(), *pool.gone))
+        return _Mark(
+            self.committed_count,
+            time.perf_counter(),
+            time.process_time(),
+            children_cpu_seconds(),
+            0.0 if pid is None else process_cpu_seconds(pid),
+            workers,
+        )
+
+    def played(self) -> Played:
+        """The figures, once it is over."""
+        start, *beginning, last = self._marks
+        first = next((mark for mark in beginning if last.records - mark.records >= last.records / 4), start)
+        records, ordered = last.records - first.records, sorted(self.seconds)
+
+        def each(of: Callable[[_Mark], float]) -> float:
+            return round(max(of(last) - of(first), 0.0) / records * 1000, 4)
+
+        return Played(
+            rollouts=last.records,
+            unscored=last.records - self.scored,
+            per_second=round(records / (last.wall - first.wall), 2),
+            driver_cpu_ms=each(lambda mark: mark.driver),
+            workers_cpu_ms=each(lambda mark: mark.workers),
+            servers_cpu_ms=each(lambda mark: mark.children - mark.workers),
+            model_cpu_ms=each(lambda mark: mark.model),
+            p50_ms=round(ordered[len(ordered) // 2] * 1000, 2),
+            p95_ms=round(ordered[int(len(ordered) * 0.95)] * 1000, 2),
+        )
+
+
+async def play(setup: Setup, credentials: Credentials) -> Played:
+    """One run, after a short one that does not count."""
+    request = setup.request
+    workers = request.workers if isinstance(request.workers, int) else 0
+    async with AsyncExitStack() as stack:
+        if request.pool == "ray":
+            await stack.enter_async_context(open_cluster(request.ray, cpus=max(workers, 2)))
+        first = {"limit": min(request.limit or WARM_UP, request.concurrency, WARM_UP), "repeats": 1}
+        await run_plan(make_plan(request.model_copy(update=first)), credentials, Count())
+        live = LiveRun(StopSignal())
+        watch = Watch((request.limit or 1) * request.repeats, setup.model_pid, live, workers)
+        await run_plan(make_plan(request), credentials, watch, live=live)
+    return watch.played()

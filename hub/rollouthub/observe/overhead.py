@@ -1,0 +1,144 @@
+"""`hub bench overhead`: CPU of a one-tool rollout, beside the floor of a bare client in the same run.
+
+Every cell runs in a fresh process, warmed up first; what counts is that process's CPU. The mock model server is another
+process and does not count. Floor and lane take turns, and the best of three is shown: on a shared machine the others
+measure its neighbours.
+"""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rollouthub.errors import HubError, UnknownNameError
+from rollouthub.interpreter import HUB, PYTHON
+
+REPETITIONS = 3
+START_SECONDS = 30
+CELL_SECONDS = 900
+LANES = {
+    "floor": "a bare aiohttp loop: the same calls, a record, a commit",
+    "direct": "the hub, environment in its process, calls on the direct lane",
+    "served": "the same, environment in a process of its own (which counts), played over MCP",
+    "two litellm calls": "two bare litellm.acompletion calls, nothing else",
+    "litellm": "the hub, environment in its process, calls through litellm",
+}
+"""What can be measured; floors stand before what they are the floor of."""
+LITELLM_MOST = 256
+"""In flight: litellm's own calls take seconds each beyond it, and measure nothing of ours."""
+MEMORY_ROLLOUTS = 20_000
+MEMORY_CONCURRENCY = 256
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell of the table."""
+
+    lane: str
+    """A name of `LANES`."""
+    concurrency: int
+    cpu_ms_per_rollout: float
+    rollouts_per_second: float
+    rollouts: int
+
+
+@dataclass(frozen=True)
+class OverheadReport:
+    """Everything measured in one go."""
+
+    rows: list[Row]
+    parts: dict[int, dict[str, float]]
+    """Concurrency → part of a rollout → CPU milliseconds."""
+    memory_growth_mb: float | None
+    """Resident memory from 1,000 to 20,000 rollouts."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As `hub bench overhead --json` prints it."""
+        return asdict(self)
+
+
+def measure_overhead(
+    levels: Sequence[int],
+    rollouts: int,
+    *,
+    lanes: Sequence[str] = tuple(LANES),
+    with_memory: bool,
+    say: Callable[[str], None],
+) -> OverheadReport:
+    """Measure lanes and their floors at each level of concurrency.
+
+    Raises:
+        UnknownNameError: there is no such lane.
+        HubError: the mock server or a cell did not come up.
+    """
+    for lane in lanes:
+        if lane not in LANES:
+            raise UnknownNameError("lane", lane, LANES)
+    rows: list[Row] = []
+    parts: dict[int, dict[str, float]] = {}
+    growth: float | None = None
+    with mock_server() as url:
+        for level in levels:
+            count = max(rollouts, level * 2)
+            counts = {
+                lane: max(count // 3, level) if "litellm" in lane else count
+                for lane in lanes
+                if level <= LITELLM_MOST or "litellm" not in lane
+            }
+            tries: dict[str, list[dict[str, float]]] = {lane: [] for lane in counts}
+            for repetition in range(1, REPETITIONS + 1):
+                say(f"{level} in flight, {count} rollouts, {repetition} of {REPETITIONS} …")
+                for lane, results in tries.items():
+                    results.append(_cell(lane, url, level, counts[lane]))
+            best = {lane: min(results, key=lambda result: result["cpu_ms"]) for lane, results in tries.items()}
+            rows += [
+                Row(lane, level, result["cpu_ms"], result["per_second"], counts[lane]) for lane, result in best.items()
+            ]
+            if "direct" in best:
+                say(f"where the time goes at {level} in flight …")
+                parts[level] = _cell("parts", url, level, count)
+                rest = best["direct"]["cpu_ms"] - sum(parts[level].values())
+                parts[level]["scheduling, recording and the rest"] = round(rest, 4)
+        if with_memory:
+            say(f"memory over {MEMORY_ROLLOUTS} rollouts …")
+            growth = _cell("memory", url, MEMORY_CONCURRENCY, MEMORY_ROLLOUTS)["growth_mb"]
+    return OverheadReport(rows, parts, growth)
+
+
+@contextmanager
+def mock_server(model: str = "mock/solver") -> Generator[str]:
+    """A mock model's server in its own process, instant unless its name says otherwise; its address."""
+    with mock_process(model) as (url, _):
+        yield url
+
+
+@contextmanager
+def mock_process(model: str) -> Generator[tuple[str, int]]:
+    """The same; its address, and the process's id.
+
+    Raises:
+        HubError: it did not come up.
+    """
+    command = [*HUB, "mock-server", model]
+    with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            line = server.stdout.readline()
+            address = re.search(r"http://\S+", line)
+            if address is None:
+                raise HubError(f"the mock server did not come up; it said {line!r}")
+            yield address[0], server.pid
+        finally:
+            server.terminate()
+            server.wait(START_SECONDS)
+
+
+def _cell(lane: str, url: str, concurrency: int, rollouts: int) -> dict[str, float]:
+    command = [*PYTHON, "-m", "rollouthub.observe.overhead_cell", lane, url, str(concurrency), str(rollouts)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=CELL_SECONDS, check=False)
+    if done.returncode:
+        raise HubError(f"the {lane} cell failed:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])

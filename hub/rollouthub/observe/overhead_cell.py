@@ -1,0 +1,327 @@
+"""One cell of `hub bench overhead`, in a process of its own: prints its figures as JSON."""
+
+import json
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import anyio
+from pydantic import BaseModel
+
+from rollouthub.engine.control import LiveRun
+from rollouthub.engine.item import Item
+from rollouthub.engine.open_plan import OpenPlan, open_plan
+from rollouthub.engine.plan import Plan, make_plan
+from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run import collect
+from rollouthub.engine.stop import StopSignal
+from rollouthub.loop import run_async
+from rollouthub.messages import Message, assistant, user
+from rollouthub.models.credentials import Credentials
+from rollouthub.observe.cpu import cpu_seconds
+from rollouthub.observe.memory import resident_bytes
+from rollouthub.protocols import ModelRequest
+from rollouthub.rollout import Rollout
+from rollouthub.store import open_writer
+from rollouthub.submission import Submission
+
+WARM_UP = 300
+WANTED = {"logprobs": True, "return_token_ids": True}
+_CALCULATE = {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]}
+PROMPT = "What is 123456 + 654321? Use the calculator, then answer with the number alone."
+
+
+def plan_for(url: str, concurrency: int, rollouts: int, **more: Any) -> Plan:
+    """The benchmark's run: arithmetic, the tool loop, the direct lane unless something else is said."""
+    return make_plan(
+        RunRequest(
+            environments=("arithmetic",),
+            model="hosted_vllm/mock/solver",
+            base_url=(url,),
+            concurrency=concurrency,
+            limit=rollouts,
+            set={"size": rollouts},
+            **more,
+        )
+    )
+
+
+class Count:
+    """Watches a run: how many records are durable, and how large the process is."""
+
+    def __init__(self, mark: int = 0) -> None:
+        self.committed_count, self.scored = 0, 0
+        self.mark_bytes: int | None = None
+        self.began = (0.0, 0.0)
+        """Wall and CPU seconds when the run was about to play: with everything up, servers included."""
+        self._mark = mark
+
+    def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
+        """Note when."""
+        self.began = (time.perf_counter(), cpu_seconds())
+
+    def committed(self, rollouts: Sequence[Rollout]) -> None:
+        """Count, and weigh the process once at the mark."""
+        self.committed_count += len(rollouts)
+        self.scored += sum(rollout.score is not None for rollout in rollouts)
+        if self.mark_bytes is None and self.committed_count >= self._mark:
+            self.mark_bytes = resident_bytes()
+
+    def stopped(self, reason: str) -> None:
+        """A benchmark has no budget."""
+
+
+async def run_once(
+    url: str, concurrency: int, rollouts: int, count: Count, *, live: LiveRun | None = None, **more: Any
+) -> None:
+    """One durable run into a directory that goes away."""
+    await run_plan(plan_for(url, concurrency, rollouts, **more), Credentials({}), count, live=live)
+    if count.scored != rollouts:
+        raise SystemExit(f"{count.scored} of {rollouts} rollouts were scored")
+
+
+async def run_plan(plan: Plan, credentials: Credentials, count: Count, *, live: LiveRun | None = None) -> None:
+    """One durable run of any plan, into a directory that goes away."""
+    with tempfile.TemporaryDirectory() as folder:
+        await collect(
+            plan,
+            Path(folder) / "run",
+            given="",
+            resume=False,
+            credentials=credentials,
+            observer=count,
+            stop=StopSignal(),
+            live=live,
+        )
+
+
+async def direct(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
+    """The whole thing: engine, direct lane, tools, verifier, store."""
+    await run_once(url, min(concurrency, 32), WARM_UP, Count())
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    await run_once(url, concurrency, rollouts, Count())
+    return _figures(wall, cpu, rollouts)
+
+
+async def served(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
+    """The same with the environment in a process of its own, whose CPU counts; its start does not."""
+    count = Count()
+    await run_once(url, concurrency, rollouts, count, served=True)
+    return _figures(*count.began, rollouts)
+
+
+async def through_litellm(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
+    """The same with the model calls carried by litellm."""
+    await run_once(url, min(concurrency, 32), WARM_UP, Count(), lane="litellm")
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    await run_once(url, concurrency, rollouts, Count(), lane="litellm")
+    return _figures(wall, cpu, rollouts)
+
+
+async def bare_litellm(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
+    """Two bare calls of `litellm.acompletion` and nothing else: the floor of that lane."""
+    from rollouthub.models.litellm_package import load_litellm
+
+    litellm: Any = await load_litellm("the benchmark")
+    tools = [{"type": "function", "function": {"name": "calculate", "parameters": _CALCULATE}}]
+
+    async def ask(messages: list[dict[str, Any]]) -> Any:
+        return await litellm.acompletion(
+            model="hosted_vllm/mock/solver", base_url=url, api_key="none", messages=messages, tools=tools, **WANTED
+        )
+
+    async def play(number: int) -> None:
+        messages: list[dict[str, Any]] = [{"role": "user", "content": PROMPT}]
+        message = (await ask(messages)).choices[0].message
+        call = message.tool_calls[0]
+        asked = {"id": call.id, "type": "function", "function": call.function.model_dump()}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [asked]})
+        messages.append({"role": "tool", "tool_call_id": call.id, "content": "777777"})
+        await ask(messages)
+
+    await spread(play, range(WARM_UP), 32)
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    await spread(play, range(rollouts), concurrency)
+    return _figures(wall, cpu, rollouts)
+
+
+async def memory(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
+    """How resident memory grows from 1,000 rollouts to all."""
+    count = Count(mark=1000)
+    await run_once(url, concurrency, rollouts, count)
+    assert count.mark_bytes is not None
+    return {"growth_mb": round((resident_bytes() - count.mark_bytes) / 1e6, 2)}
+
+
+class BareRecord(BaseModel):
+    """What the floor keeps of a rollout."""
+
+    rollout_id: str
+    messages: list[dict[str, Any]]
+    reward: float
+    usage: list[dict[str, Any]]
+
+
+async def floor(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
+    """A bare aiohttp loop: the same calls, a pydantic record, a commit to SQLite; nothing else."""
+    with tempfile.TemporaryDirectory() as folder:
+        database = sqlite3.connect(Path(folder) / "floor.db")
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=NORMAL")
+        database.execute("CREATE TABLE record (id TEXT PRIMARY KEY, body TEXT)")
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            await _floor_rollouts(session, database, url, min(concurrency, 32), WARM_UP, "warm")
+            wall, cpu = time.perf_counter(), cpu_seconds()
+            await _floor_rollouts(session, database, url, concurrency, rollouts, "real")
+            figures = _figures(wall, cpu, rollouts)
+        database.close()
+    return figures
+
+
+async def _floor_rollouts(
+    session: aiohttp.ClientSession, database: sqlite3.Connection, url: str, concurrency: int, count: int, name: str
+) -> None:
+    async with open_plan(plan_for(url, concurrency, 1), Credentials({})) as opened:
+        tools = [
+            {"type": "function", "function": {"name": tool.name, "parameters": tool.input_schema}}
+            for tool in opened.environments[0].host.info.tools
+        ]
+    numbers = iter(range(count))
+    waiting: list[tuple[str, str]] = []
+
+    async def ask(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        body = {"model": "mock/solver", "messages": messages, "tools": tools, **WANTED}
+        async with session.post(f"{url}/chat/completions", json=body) as response:
+            return await response.json()
+
+    async def play() -> None:
+        for number in numbers:
+            messages: list[dict[str, Any]] = [{"role": "user", "content": PROMPT}]
+            first = await ask(messages)
+            message = first["choices"][0]["message"]
+            call = message["tool_calls"][0]
+            messages += [message, {"role": "tool", "tool_call_id": call["id"], "content": "777777"}]
+            second = await ask(messages)
+            messages.append(second["choices"][0]["message"])
+            record = BareRecord(
+                rollout_id=f"{name}-{number}", messages=messages, reward=1.0, usage=[first["usage"], second["usage"]]
+            )
+            waiting.append((record.rollout_id, record.model_dump_json()))
+            if len(waiting) >= 100:
+                commit()
+
+    def commit() -> None:
+        with database:
+            database.executemany("INSERT INTO record VALUES (?, ?)", waiting)
+        waiting.clear()
+
+    async with anyio.create_task_group() as players:
+        for _ in range(concurrency):
+            players.start_soon(play)
+    commit()
+
+
+async def parts(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
+    """The parts of a rollout, each alone at the same concurrency: CPU milliseconds a rollout."""
+    async with open_plan(plan_for(url, concurrency, rollouts), Credentials({})) as opened:
+        return await _parts(opened, url, concurrency)
+
+
+async def _parts(opened: OpenPlan, url: str, concurrency: int) -> dict[str, float]:
+    model, tools = opened.model, opened.environments[0].host.info.tools
+    assert model is not None
+    items = [item async for _, item in opened.items("parts")]
+    opening = ModelRequest(messages=(user(PROMPT),), tools=tools)
+
+    async def ask(item: Item) -> None:
+        first = (await model.generate(opening)).message
+        answer = Message(role="tool", content="777777", tool_call_id=first.tool_requests[0].id)
+        await model.generate(ModelRequest(messages=(*opening.messages, first, answer), tools=opening.tools))
+
+    await spread(ask, items[:WARM_UP], 32)
+    calls = await _cpu(ask, items, concurrency)
+
+    async def host(item: Item) -> None:
+        cast = item.cast
+        async with cast.host.open(item.task, seed=item.seed, deadlines=cast.deadlines) as episode:
+            seat = episode.seats["agent"]
+            await seat.call_tool("calculate", {"expression": "123456 + 654321"})
+            await episode.verify(Submission(transcript=(assistant("777777"),)))
+
+    hosting = await _cpu(host, items, concurrency)
+    return {"two model calls": calls, "environment and tool": hosting, "record and store": await _storing(opened, url)}
+
+
+async def _storing(opened: OpenPlan, url: str) -> float:
+    """CPU of committing a typical rollout."""
+    kept: list[Rollout] = []
+
+    class Keep(Count):
+        def committed(self, rollouts: Sequence[Rollout]) -> None:
+            super().committed(rollouts)
+            kept.extend(rollouts)
+
+    await run_once(url, 32, WARM_UP, Keep())
+    copies = [
+        rollout.model_copy(update={"rollout_id": f"{rollout.rollout_id}{copy}"})
+        for copy in range(10)
+        for rollout in kept
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        async with open_writer(Path(folder) / "run", resolved=opened.resolved, given="", resume=False) as writer:
+            cpu = time.process_time()
+            for rollout in copies:
+                await writer.add(rollout)
+            await writer.flush()
+            spent = time.process_time() - cpu
+    return round(spent / len(copies) * 1000, 4)
+
+
+async def _cpu(work: Callable[[Item], Awaitable[None]], items: Sequence[Item], concurrency: int) -> float:
+    cpu = time.process_time()
+    await spread(work, items, concurrency)
+    return round((time.process_time() - cpu) / len(items) * 1000, 4)
+
+
+async def spread(work: Callable[[Any], Awaitable[None]], items: Iterable[Any], concurrency: int) -> None:
+    source = iter(items)
+
+    async def worker() -> None:
+        for item in source:
+            await work(item)
+
+    async with anyio.create_task_group() as workers:
+        for _ in range(concurrency):
+            workers.start_soon(worker)
+
+
+def _figures(wall: float, cpu: float, rollouts: int) -> dict[str, float]:
+    return {
+        "cpu_ms": round((cpu_seconds() - cpu) / rollouts * 1000, 4),
+        "per_second": round(rollouts / (time.perf_counter() - wall), 1),
+    }
+
+
+def main() -> None:
+    """`python -m rollouthub.observe.overhead_cell LANE URL CONCURRENCY ROLLOUTS`."""
+    cells = {
+        "direct": direct,
+        "served": served,
+        "litellm": through_litellm,
+        "two litellm calls": bare_litellm,
+        "floor": floor,
+        "parts": parts,
+        "memory": memory,
+    }
+    lane, url, concurrency, rollouts = sys.argv[1:]
+    sys.stdout.write(json.dumps(run_async(cells[lane], url, int(concurrency), int(rollouts))) + "\n")
+
+
+if __name__ == "__main__":
+    main()

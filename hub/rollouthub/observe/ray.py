@@ -1,0 +1,95 @@
+"""`hub bench ray`: what distributing a run costs its driver and its workers, beside the same run in one process."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rollouthub.errors import ConfigError, HubError
+from rollouthub.interpreter import PYTHON
+from rollouthub.observe.overhead import CELL_SECONDS, mock_server
+
+REPETITIONS = 2
+"""In turns; the best of each counts: on a shared machine the others measure its neighbours."""
+
+
+@dataclass(frozen=True)
+class RayReport:
+    """Everything measured in one go. CPU is in milliseconds; the mock model's server does not count."""
+
+    rollouts: int
+    concurrency: int
+    workers: int
+    cores: int
+    local_cpu_ms_per_rollout: float
+    driver_cpu_ms_per_rollout: float
+    worker_cpu_ms_per_rollout: float
+    worker_cpu_ratio: float
+    """A worker's CPU for a rollout over that of one process."""
+    local_per_second: float
+    ray_per_second: float
+    wall_efficiency: float
+    """The cluster's rate over `workers` times that of one process."""
+    local_growth_mb: float
+    driver_growth_mb: float
+    """Resident memory, from 1,000 rollouts to the end."""
+    worker_growth_mb: float
+    start_seconds: float
+    """From the start of the run to its first order, on a cluster that is up."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether driver, workers and model server had a core each: else the wall says little."""
+        return self.cores >= self.workers + 2
+
+    def as_json(self) -> dict[str, Any]:
+        """As `hub bench ray --json` prints it."""
+        return {**asdict(self), "has_room": self.has_room}
+
+
+def measure_ray(rollouts: int, concurrency: int, workers: int, say: Callable[[str], None]) -> RayReport:
+    """Play the same run on both pools.
+
+    Raises:
+        HubError: Ray is not installed, or a cell failed.
+    """
+    if workers < 1:
+        raise ConfigError("`hub bench ray` measures workers; --workers 1 is the least")
+    local: list[dict[str, float]] = []
+    ray: list[dict[str, float]] = []
+    with mock_server() as url:
+        for repetition in range(1, REPETITIONS + 1):
+            say(f"{rollouts:,} rollouts in one process, {repetition} of {REPETITIONS} …")
+            local.append(_cell("local", url, concurrency, rollouts, workers))
+            say(f"{rollouts:,} rollouts on Ray with {workers} workers, {repetition} of {REPETITIONS} …")
+            ray.append(_cell("ray", url, concurrency, rollouts, workers))
+    one, many = min(local, key=lambda each: each["cpu_ms"]), min(ray, key=lambda each: each["worker_cpu_ms"])
+    return RayReport(
+        rollouts=rollouts,
+        concurrency=concurrency,
+        workers=workers,
+        cores=os.cpu_count() or 1,
+        local_cpu_ms_per_rollout=one["cpu_ms"],
+        driver_cpu_ms_per_rollout=many["driver_cpu_ms"],
+        worker_cpu_ms_per_rollout=many["worker_cpu_ms"],
+        worker_cpu_ratio=round(many["worker_cpu_ms"] / one["cpu_ms"], 3),
+        local_per_second=one["per_second"],
+        ray_per_second=many["per_second"],
+        wall_efficiency=round(many["per_second"] / (workers * one["per_second"]), 3),
+        local_growth_mb=one["growth_mb"],
+        driver_growth_mb=many["driver_growth_mb"],
+        worker_growth_mb=many["worker_growth_mb"],
+        start_seconds=many["start_seconds"],
+    )
+
+
+def _cell(pool: str, url: str, concurrency: int, rollouts: int, workers: int) -> dict[str, float]:
+    command = [*PYTHON, "-m", "rollouthub.observe.ray_cell", pool, url, *map(str, (concurrency, rollouts, workers))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=CELL_SECONDS, check=False)
+    if done.returncode:
+        if "the Ray pool needs Ray" in done.stderr:
+            raise ConfigError("`hub bench ray` needs Ray: pip install 'rollouthub[ray]'")
+        raise HubError(f"the {pool} cell failed:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])

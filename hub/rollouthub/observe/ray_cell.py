@@ -1,0 +1,97 @@
+"""One cell of `hub bench ray`, in a process of its own: prints its figures as JSON."""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from rollouthub.cluster.pool import RayPool
+from rollouthub.cluster.start import open_cluster
+from rollouthub.engine.control import LiveRun
+from rollouthub.engine.pool_options import RayOptions
+from rollouthub.engine.stop import StopSignal
+from rollouthub.loop import run_async
+from rollouthub.observe.memory import resident_bytes
+from rollouthub.observe.overhead_cell import WARM_UP, Count, run_once
+from rollouthub.rollout import Rollout
+
+MARK = 1000
+"""Rollouts after which memory counts as settled; of a small run, half of them."""
+
+
+class Weighed(Count):
+    """Also weighs the workers at the mark."""
+
+    def __init__(self, live: LiveRun, mark: int) -> None:
+        super().__init__(mark)
+        self._live = live
+        self.workers: dict[str, int] = {}
+        """Worker → resident bytes at the mark."""
+
+    def committed(self, rollouts: Sequence[Rollout]) -> None:
+        """Count, and weigh everyone once."""
+        is_first = self.mark_bytes is None
+        super().committed(rollouts)
+        pool = self._live.parts.pool if self._live.parts is not None else None
+        if is_first and self.mark_bytes is not None and isinstance(pool, RayPool):
+            self.workers = {status.name: status.resident_bytes for status in pool.status()}
+
+
+async def local(url: str, concurrency: int, rollouts: int) -> dict[str, Any]:
+    """One process, for comparison."""
+    await run_once(url, min(concurrency, 32), WARM_UP, Count())
+    count = Count(min(MARK, rollouts // 2))
+    wall, cpu = time.perf_counter(), time.process_time()
+    await run_once(url, concurrency, rollouts, count)
+    return {
+        "cpu_ms": _each(time.process_time() - cpu, rollouts),
+        "per_second": round(rollouts / (time.perf_counter() - wall), 1),
+        "growth_mb": _growth(count.mark_bytes, resident_bytes()),
+    }
+
+
+async def ray(url: str, concurrency: int, rollouts: int, workers: int) -> dict[str, Any]:
+    """The driver's CPU, and that of its workers; Ray's own processes are shown by its tools."""
+    async with open_cluster(RayOptions(), cpus=max(workers, 2)):
+        await run_once(url, 32, WARM_UP, Count(), pool="ray", workers=workers)
+        live = LiveRun(StopSignal())
+        count = Weighed(live, min(MARK, rollouts // 2))
+        wall, cpu = time.perf_counter(), time.process_time()
+        await run_once(url, concurrency, rollouts, count, live=live, pool="ray", workers=workers)
+        began = count.began[0]
+        seconds, used = time.perf_counter() - began, time.process_time() - cpu
+        pool = live.parts.pool if live.parts is not None else None
+        assert isinstance(pool, RayPool)
+        return {
+            "driver_cpu_ms": _each(used, rollouts),
+            "worker_cpu_ms": _each(sum(status.cpu_seconds for status in pool.gone), rollouts),
+            "per_second": round(rollouts / seconds, 1),
+            "start_seconds": round(began - wall, 2),
+            "driver_growth_mb": _growth(count.mark_bytes, resident_bytes()),
+            "worker_growth_mb": max(
+                _growth(count.workers.get(status.name), status.resident_bytes) or 0.0 for status in pool.gone
+            ),
+        }
+
+
+def _each(seconds: float, rollouts: int) -> float:
+    return round(seconds * 1000 / rollouts, 4)
+
+
+def _growth(before: int | None, after: int) -> float | None:
+    return None if before is None else round((after - before) / 1e6, 2)
+
+
+def main() -> None:
+    """Measure what the command line names: pool, URL, concurrency, rollouts, workers."""
+    pool, url, concurrency, rollouts, *workers = sys.argv[1:]
+    if pool == "local":
+        figures = run_async(local, url, int(concurrency), int(rollouts))
+    else:
+        figures = run_async(ray, url, int(concurrency), int(rollouts), int(workers[0]))
+    sys.stdout.write(json.dumps(figures) + "\n")
+
+
+if __name__ == "__main__":
+    main()

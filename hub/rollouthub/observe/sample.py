@@ -1,0 +1,87 @@
+"""What a few rollouts of a planned run used, task by task: what an estimate is made from."""
+
+import math
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rollouthub.models.prices import Price
+from rollouthub.rollout import Outcome
+from rollouthub.statistics.intervals import TaskMeans
+from rollouthub.store import RoleUsage, RunReader
+from rollouthub.store.facts import Summary
+
+QUANTITIES = ("prompt_tokens", "output_tokens", "calls", "cost", "seconds")
+
+
+@dataclass
+class EnvironmentSample:
+    """One environment's rollouts: means over tasks of what a rollout used, all its attempts together."""
+
+    means: dict[str, TaskMeans] = field(default_factory=lambda: {name: TaskMeans() for name in QUANTITIES})
+    rollouts: int = 0
+    scored: int = 0
+    is_priced: bool = True
+    """Whether the cost of every call is known."""
+    roles: dict[str, RoleUsage] = field(default_factory=dict[str, RoleUsage])
+    """What the models have used that the environment asked itself; their cost is part of the rollouts'."""
+    seconds: "array[float]" = field(default_factory=lambda: array("d"))
+    """Of each rollout's effective attempt."""
+
+    @property
+    def tasks(self) -> int:
+        """How many there are rollouts of."""
+        return self.means["seconds"].tasks
+
+
+def read_sample(reader: RunReader, price: Price | None = None) -> dict[str, EnvironmentSample]:
+    """A run's rollouts by environment. With a price the model's tokens cost that, whatever was recorded."""
+    samples: dict[str, EnvironmentSample] = {}
+    for name, rows in _by_task(reader):
+        sample = samples.setdefault(name, EnvironmentSample())
+        count = sum(row.effective for row in rows)
+        for quantity, mean in sample.means.items():
+            mean.add(sum(_amount(quantity, row, price) for row in rows) / count, count)
+        sample.rollouts += count
+        sample.scored += sum(row.effective and row.outcome is Outcome.SCORED for row in rows)
+        sample.seconds.extend(row.seconds for row in rows if row.effective)
+        if price is None and any(row.cost is None and row.output_tokens for row in rows):
+            sample.is_priced = False
+    for name, sample in samples.items():
+        sample.roles = reader.role_usage(name)
+        if price is not None and (asked := sum(usage.cost or 0.0 for usage in sample.roles.values())):
+            sample.means["cost"].mean += asked / sample.rollouts
+    return samples
+
+
+def _by_task(reader: RunReader) -> Iterator[tuple[str, list[Summary]]]:
+    """All attempts at each task's samples, environment by environment."""
+    rows: list[Summary] = []
+    for row in reader.summaries(effective=False, order_by="group_id"):
+        if rows and row.group_id != rows[0].group_id:
+            yield rows[0].environment, rows
+            rows = []
+        rows.append(row)
+    if rows:
+        yield rows[0].environment, rows
+
+
+def _amount(quantity: str, row: Summary, price: Price | None) -> float:
+    match quantity:
+        case "prompt_tokens":
+            return row.prompt_tokens
+        case "output_tokens":
+            return row.output_tokens
+        case "calls":
+            return row.turns
+        case "seconds":
+            return row.seconds
+        case _:
+            return price.cost(row.prompt_tokens, row.output_tokens) if price is not None else row.cost or 0.0
+
+
+def longest_of(seconds: "array[float]", count: int) -> float:
+    """The expected longest of so many rollouts drawn from these."""
+    ranked, total = sorted(seconds), len(seconds)
+    shares = [math.exp(count * math.log(place / total)) if place else 0.0 for place in range(total + 1)]
+    return sum(value * (shares[place + 1] - shares[place]) for place, value in enumerate(ranked))

@@ -1,0 +1,43 @@
+"""A run at one moment: a live run goes on while it is read, and its report must still add up."""
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rollouthub.store import RunInfo, RunReader
+from rollouthub.store.source import Source
+
+
+class Moment(Source):
+    """A source that shows what was committed when it was opened."""
+
+    def __init__(self, directory: Path, connection: sqlite3.Connection) -> None:
+        super().__init__(directory)
+        self.connection = connection
+
+    @contextmanager
+    def connect(self) -> Generator[sqlite3.Connection]:
+        """The one connection, in its transaction."""
+        yield self.connection
+
+
+@contextmanager
+def one_moment(directory: Path) -> Generator[tuple[RunInfo, RunReader, sqlite3.Connection]]:
+    """A run's facts, its reader, and the connection behind that; all see the same commits.
+
+    Raises:
+        RunDirectoryError: there is no run, or none that this version can read.
+        StoreError: it could not be read just now.
+    """
+    source = Source(directory)
+    try:
+        info = RunReader(source).info
+        with source.connect() as connection:
+            connection.execute("BEGIN")
+            try:
+                yield info, RunReader(Moment(directory, connection)), connection
+            finally:
+                connection.execute("ROLLBACK")
+    finally:
+        source.close()

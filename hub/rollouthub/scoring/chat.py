@@ -1,0 +1,116 @@
+"""Chat messages as others write them (OpenAI's form and its dialects), read as ours.
+
+Structs rather than pydantic models: a file has a hundred thousand lines of them.
+"""
+
+from typing import Any, Literal, cast
+
+import msgspec
+from msgspec import Struct
+
+from rollouthub.messages import Message, ToolRequest
+
+_ROLES: dict[str, Literal["system", "user", "assistant", "tool"]] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "model": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+SUBMIT = "submit"
+
+
+class ChatFunction(Struct, gc=False):
+    """What a tool call calls; some write the arguments as an object, not as its text."""
+
+    name: str
+    arguments: Any = "{}"
+
+
+class ChatToolCall(Struct, gc=False):
+    """One tool call of an assistant message."""
+
+    function: ChatFunction
+    id: str | None = None
+
+
+class ChatMessage(Struct, gc=False):
+    """One message of a conversation."""
+
+    role: str
+    content: str | list[Any] | None = None
+    tool_calls: list[ChatToolCall] | None = None
+    tool_call_id: str | None = None
+    reasoning_content: str | None = None
+    reasoning: Any = None
+
+
+class _Submit(Struct, forbid_unknown_fields=True):
+    """The arguments of `submit`."""
+
+    answer: str
+
+
+_decode_submit = msgspec.json.Decoder(_Submit).decode
+
+
+def read_chat(messages: list[ChatMessage]) -> tuple[Message, ...]:
+    """The conversation as ours. Of contents in parts the words are kept; a verifier of text reads nothing else.
+
+    Raises:
+        ValueError: says which message is not understood.
+    """
+    return tuple(_message(place, message) for place, message in enumerate(messages))
+
+
+def _message(place: int, message: ChatMessage) -> Message:
+    role = _ROLES.get(message.role)
+    if role is None:
+        raise ValueError(f"messages[{place}] has the unknown role {message.role!r}; there are: {', '.join(_ROLES)}")
+    reasoning = message.reasoning_content
+    if reasoning is None and isinstance(message.reasoning, str):
+        reasoning = message.reasoning
+    calls = tuple(
+        ToolRequest(
+            id=call.id or f"call-{place}-{number}",
+            name=call.function.name,
+            arguments=_arguments(call.function.arguments),
+        )
+        for number, call in enumerate(message.tool_calls or ())
+    )
+    return Message(
+        role=role,
+        content=_text(message.content),
+        reasoning=reasoning,
+        tool_requests=calls,
+        tool_call_id=message.tool_call_id,
+    )
+
+
+def _text(content: str | list[Any] | None) -> str:
+    if not isinstance(content, list):
+        return content or ""
+    words: list[str] = []
+    for part in content:
+        text: object = cast(dict[str, object], part).get("text") if isinstance(part, dict) else part
+        if isinstance(text, str):
+            words.append(text)
+    return "\n".join(words)
+
+
+def _arguments(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+
+
+def submitted(transcript: tuple[Message, ...]) -> str | None:
+    """What the conversation hands in: the answer of its first well-formed call of `submit`, which ends an episode."""
+    for message in transcript:
+        for request in message.tool_requests:
+            if request.name == SUBMIT:
+                try:
+                    return _decode_submit(request.arguments).answer
+                except (msgspec.DecodeError, UnicodeEncodeError):
+                    continue
+    return None

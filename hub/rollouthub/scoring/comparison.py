@@ -1,0 +1,101 @@
+"""What scoring a run again changed: two runs of the same rollouts, read side by side."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from rollouthub.rollout import Outcome
+from rollouthub.statistics import RunningMeans
+from rollouthub.store import RunReader, Summary
+
+EXAMPLES = 10
+_SAME = 1e-9
+"""Rewards no further apart than this are the same."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One rollout whose verdict changed."""
+
+    rollout_id: str
+    task_id: str
+    before: float | str
+    """The reward, or the outcome where there was none."""
+    after: float | str
+
+
+@dataclass
+class Comparison:
+    """Counts over the rollouts that both runs have."""
+
+    before: RunningMeans = field(default_factory=RunningMeans)
+    after: RunningMeans = field(default_factory=RunningMeans)
+    raised: int = 0
+    lowered: int = 0
+    newly_scored: int = 0
+    newly_unscored: int = 0
+    examples: list[Change] = field(default_factory=list[Change])
+    """The first few that changed."""
+
+    @property
+    def changed(self) -> int:
+        """Rollouts whose reward or outcome changed."""
+        return self.raised + self.lowered + self.newly_scored + self.newly_unscored
+
+    def add(self, old: Summary, new: Summary) -> None:
+        """Count one rollout."""
+        self.before.add(old.outcome, old.reward, old.passed)
+        self.after.add(new.outcome, new.reward, new.passed)
+        if old.reward is None or new.reward is None:
+            if old.outcome is new.outcome:
+                return
+            self.newly_scored += new.reward is not None
+            self.newly_unscored += new.reward is None
+        elif abs(old.reward - new.reward) <= _SAME:
+            return
+        elif new.reward > old.reward:
+            self.raised += 1
+        else:
+            self.lowered += 1
+        if len(self.examples) < EXAMPLES:
+            self.examples.append(Change(old.rollout_id, old.task_id, _verdict(old), _verdict(new)))
+
+    def as_json(self) -> dict[str, Any]:
+        """The object `hub score RUN --json` prints."""
+        return {
+            "rollouts": self.before.finished,
+            "changed": self.changed,
+            "raised": self.raised,
+            "lowered": self.lowered,
+            "newly_scored": self.newly_scored,
+            "newly_unscored": self.newly_unscored,
+            "before": self.before.to_json(),
+            "after": self.after.to_json(),
+            "examples": [vars(change) for change in self.examples],
+        }
+
+
+def _verdict(row: Summary) -> float | str:
+    return row.outcome.value if row.outcome is not Outcome.SCORED or row.reward is None else row.reward
+
+
+def compare(old: RunReader, new: RunReader) -> Comparison:
+    """Compare two runs rollout by rollout."""
+    comparison = Comparison()
+    for one, other in _pairs(old.summaries(order_by="rollout_id"), new.summaries(order_by="rollout_id")):
+        comparison.add(one, other)
+    for means in (comparison.before, comparison.after):
+        means.planned = old.info.planned or means.finished
+    return comparison
+
+
+def _pairs(old: Iterator[Summary], new: Iterator[Summary]) -> Iterator[tuple[Summary, Summary]]:
+    one, other = next(old, None), next(new, None)
+    while one is not None and other is not None:
+        if one.rollout_id == other.rollout_id:
+            yield one, other
+            one, other = next(old, None), next(new, None)
+        elif one.rollout_id < other.rollout_id:
+            one = next(old, None)
+        else:
+            other = next(new, None)

@@ -1,0 +1,188 @@
+"""One line to score: which task it answers, what was handed in, and how the line is written back.
+
+A line keeps its own text, so that every field a file has (and every digit of its numbers) comes out as it went in.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from rollouthub.errors import HubError
+from rollouthub.messages import Message, assistant
+from rollouthub.rollout import Outcome, Rollout
+from rollouthub.scoring.chat import ChatMessage, read_chat, submitted
+from rollouthub.submission import Submission
+from rollouthub.transcript import submission_of
+
+BAD_ROW = "bad_row"
+"""The outcome of a line that cannot be scored because of what stands in it."""
+ADDED = ("score", "outcome", "error")
+"""Fields that scoring writes; a line's own of these names are replaced."""
+_BOM = b"\xef\xbb\xbf"
+_SHOWN = 60
+_NOTHING = Submission()
+
+
+class BadLine(HubError):
+    """A line that makes nothing to score."""
+
+
+class _Line(Struct, gc=False):
+    """The fields that matter; the decoder skips the others without making objects of them."""
+
+    task_id: str | int | UnsetType | None = UNSET
+    completion: str | UnsetType | None = UNSET
+    messages: list[ChatMessage] | UnsetType | None = UNSET
+    rollout_id: str | UnsetType = UNSET
+    turns: Raw | UnsetType = UNSET
+    score: Raw | UnsetType = UNSET
+    outcome: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the input."""
+
+    number: int
+    """1-based, blank lines counted."""
+    beginning: bytes
+    """The output line up to what scoring adds."""
+    task_id: str = ""
+    submission: Submission = _NOTHING
+    split: str | None = None
+    """Where the line itself says so."""
+    seed: int | None = None
+    unscored: Outcome | None = None
+    """How its episode ended, where that leaves nothing to score."""
+    problem: str | None = None
+    """Why it cannot be scored."""
+
+    @property
+    def size(self) -> int:
+        """Roughly how many bytes it keeps while it waits."""
+        return 3 * len(self.beginning) + 500
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class EntryReader:
+    """Reads lines as entries."""
+
+    def __init__(self, answer_field: str | None = None) -> None:
+        self._answer_field = answer_field
+
+    def read(self, raw: bytes, number: int) -> Entry:
+        """The entry of a line that is not blank."""
+        text = raw.strip().removeprefix(_BOM)
+        try:
+            line, problem = _parsed(text)
+        except BadLine as error:
+            return Entry(number, b'{"line": ' + _quoted(text) + b", ", problem=_one_line(str(error)))
+        beginning = _beginning(text, line)
+        try:
+            if problem is not None:
+                raise BadLine(problem)
+            if line.rollout_id is not UNSET and line.turns is not UNSET:
+                return _rollout(text, number, beginning)
+            return self._entry(text, line, number, beginning)
+        except (BadLine, ValueError) as error:
+            return Entry(number, beginning, problem=_one_line(str(error)))
+
+    def _entry(self, text: bytes, line: _Line, number: int, beginning: bytes) -> Entry:
+        if line.task_id is UNSET or line.task_id is None:
+            raise BadLine("the field 'task_id' is missing; it says which task of the environment this answers")
+        has_text, has_messages = isinstance(line.completion, str), isinstance(line.messages, list)
+        if has_text == has_messages:
+            both = "both 'completion' and 'messages'" if has_text else "neither 'completion' nor 'messages'"
+            raise BadLine(f"the line has {both}; give what was said in one of them")
+        answer: str | None = None
+        if isinstance(line.completion, str):
+            transcript: tuple[Message, ...] = (assistant(line.completion),)
+        else:
+            transcript = read_chat(cast(list[ChatMessage], line.messages))
+            answer = submitted(transcript)
+        if self._answer_field is not None:
+            answer = self._answer(text)
+        return Entry(number, beginning, str(line.task_id), Submission(answer=answer, transcript=transcript))
+
+    def _answer(self, text: bytes) -> str | None:
+        assert self._answer_field is not None
+        value: Any = json.loads(text).get(self._answer_field)
+        return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _parsed(text: bytes) -> tuple[_Line, str | None]:
+    """The fields of a line, and what is wrong with one of them.
+
+    Raises:
+        BadLine: it is no JSON object.
+    """
+    try:
+        return _decode(text), None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        # Again by the parser that takes NaN and halves of surrogate pairs: those are nobody's to judge here.
+        fields = _object(text)
+    marks = {name: Raw(b"0") for name in (*ADDED, "turns") if name in fields}
+    try:
+        line, problem = msgspec.convert({key: fields[key] for key in fields.keys() - marks.keys()}, _Line), None
+    except (msgspec.ValidationError, RecursionError) as error:
+        line, problem = _Line(), str(error)
+    for name, mark in marks.items():
+        setattr(line, name, mark)
+    return line, problem
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except UnicodeDecodeError as error:
+        raise BadLine(f"not UTF-8: byte 0x{text[error.start]:02x} at column {error.start + 1}") from None
+    except json.JSONDecodeError as error:
+        raise BadLine(f"not JSON: {error.msg} at column {error.colno}") from None
+    except (ValueError, RecursionError) as error:
+        raise BadLine(f"not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise BadLine(f"a line must be an object of fields, this is {text[:_SHOWN].decode(errors='replace')}")
+    return cast(dict[str, Any], value)
+
+
+def _beginning(text: bytes, line: _Line) -> bytes:
+    """The line's own fields, up to where more can be added."""
+    if line.score is UNSET and line.outcome is UNSET and line.error is UNSET:
+        head = text[:-1].rstrip()
+        return head if head == b"{" else head + b", "
+    try:
+        fields = {key: bytes(value) for key, value in _decode_fields(text).items() if key not in ADDED}
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        values: dict[str, Any] = json.loads(text)
+        fields = {key: json.dumps(value).encode() for key, value in values.items() if key not in ADDED}
+    return b"{" + b"".join(json.dumps(key).encode() + b": " + value + b", " for key, value in fields.items())
+
+
+def _rollout(text: bytes, number: int, beginning: bytes) -> Entry:
+    """A line of `hub export`."""
+    rollout = Rollout.model_validate_json(text)
+    is_scorable = rollout.outcome in (Outcome.SCORED, Outcome.VERIFIER_FAILED)
+    return Entry(
+        number,
+        beginning,
+        rollout.task.id,
+        submission_of(rollout),
+        rollout.task.split,
+        rollout.seed,
+        None if is_scorable else rollout.outcome,
+    )
+
+
+def _quoted(text: bytes) -> bytes:
+    return json.dumps(text.decode(errors="replace"), ensure_ascii=True).encode()
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:500]

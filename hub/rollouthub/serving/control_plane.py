@@ -1,0 +1,227 @@
+"""The control plane: HTTP and JSON for the hub alone, behind a credential that no agent holds."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import ClassVar
+
+import anyio
+from pydantic import BaseModel
+
+from rollouthub.errors import HubError, NotOffered, TaskError, UnknownNameError, UsageError
+from rollouthub.hosting.control import (
+    BatchAnswer,
+    BatchEntry,
+    BatchRequest,
+    OpenEpisode,
+    Problem,
+    Reference,
+    ReplyAnswer,
+    ReplyRequest,
+    State,
+    Verdict,
+    Verified,
+    VerifyRequest,
+    problem_of,
+)
+from rollouthub.hosting.doors import Doors, EnterableEpisode, WaysIn
+from rollouthub.limits import Deadlines
+from rollouthub.protocols import EnvironmentHost
+from rollouthub.serving.control_http import (
+    MAX_BODY_BYTES,
+    METRICS_TEXT,
+    ControlHttp,
+    NoRoute,
+    Query,
+    WrongMethod,
+    body_of,
+    first_event,
+    integer,
+    json_of,
+    need,
+    parsed,
+    query_of,
+    send_events,
+)
+from rollouthub.serving.episodes import Conflict, Episodes, Unknown
+from rollouthub.serving.http import Guard, Receive, Scope, Send, answer, read_body, until_gone
+from rollouthub.serving.listing import MOST_ON_A_PAGE, PAGE, Listing, card_json
+from rollouthub.serving.metrics import Metrics
+
+BATCH_CONCURRENCY = 32
+
+
+class _NoReference(NotOffered):
+    """A task without a reference solution."""
+
+
+class ControlPlane(ControlHttp):
+    """An ASGI application: every route of the contract's control plane."""
+
+    statuses: ClassVar[Mapping[type[HubError], int]] = {Unknown: 404, _NoReference: 404, Conflict: 409}
+
+    def __init__(
+        self, host: EnvironmentHost, episodes: Episodes, metrics: Metrics, token: str, guard: Guard | None
+    ) -> None:
+        """`guard` checks Host and Origin; None where a unix socket keeps browsers out."""
+        super().__init__(token, guard)
+        self._host, self._episodes, self._metrics = host, episodes, metrics
+        self._listing = Listing(host)
+        info = host.info.model_copy(update={"isolation": "process"})
+        self._environment = info.model_dump_json(by_alias=True, exclude_none=True).encode()
+
+    async def serve(self, parts: list[str], scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request of the hub."""
+        if len(parts) == 4 and parts[1] == "episodes" and parts[3] == "events" and scope["method"] == "GET":
+            await self._stream(parts[2], first_event(scope), scope, send)
+        elif parts == ["metrics"]:
+            need(scope, "GET")
+            await answer(send, 200, self._metrics.text().encode(), METRICS_TEXT)
+        else:
+            await answer(send, 200, await self._answer(parts, scope, receive))
+
+    def problem(self, error: HubError) -> Problem:
+        """An error as its caller is told; of an episode that is gone, another attempt may fare better."""
+        if isinstance(error, Unknown | Conflict):
+            return Problem(type="TaskError", message=str(error), retryable=True)
+        return problem_of(error)
+
+    async def _answer(self, parts: list[str], scope: Scope, receive: Receive) -> bytes:
+        """The body of a success.
+
+        Raises:
+            HubError: there is none.
+        """
+        match parts:
+            case ["v1", "episodes"]:
+                return await self._open(scope, receive)
+            case ["v1", "episodes", episode_id]:
+                if scope["method"] == "DELETE":
+                    return json_of(await self._episodes.close(episode_id))
+                need(scope, "GET")
+                closed = self._episodes.closed(episode_id)
+                return json_of(closed or self._episodes.find(episode_id).status())
+            case ["v1", "episodes", episode_id, verb]:
+                return await self._act(episode_id, verb, scope, receive)
+            case ["v1", "environment"]:
+                need(scope, "GET")
+                return self._environment
+            case ["v1", "tasks"]:
+                need(scope, "GET")
+                return await self._list(scope)
+            case ["v1", "tasks", *rest, "reference"] if rest:
+                need(scope, "GET")
+                return await self._task_reference("/".join(rest), scope)
+            case ["v1", "tasks", *rest]:
+                need(scope, "GET")
+                query = query_of(scope, "split", "seed")
+                split, seed = self._split(query), integer(query, "seed")
+                return card_json(await self._host.find_task(split, "/".join(rest), seed))
+            case ["v1", "verify"]:
+                return json_of(await self._score(await body_of(scope, receive, BatchRequest)))
+            case _:
+                raise NoRoute
+
+    def _split(self, query: Query) -> str:
+        return query.get("split", self._host.info.splits[0])
+
+    async def _list(self, scope: Scope) -> bytes:
+        query = query_of(scope, "split", "seed", "cursor", "limit")
+        seed = integer(query, "seed") if "seed" in query else None
+        limit = integer(query, "limit", PAGE)
+        if not 1 <= limit <= MOST_ON_A_PAGE:
+            raise UsageError(f"limit = {limit}: a page has 1 to {MOST_ON_A_PAGE} tasks")
+        return await self._listing.page(query.get("split"), seed, query.get("cursor"), limit)
+
+    async def _task_reference(self, task_id: str, scope: Scope) -> bytes:
+        query = query_of(scope, "split", "seed")
+        card = await self._host.find_task(self._split(query), task_id, integer(query, "seed"))
+        async with self._host.open(card, seed=0, deadlines=Deadlines()) as episode:
+            messages = await episode.reference()
+        if not messages:
+            raise _NoReference(f"task {task_id!r} has no reference solution")
+        return json_of(Reference(messages=tuple(messages)))
+
+    async def _open(self, scope: Scope, receive: Receive) -> bytes:
+        request = await body_of(scope, receive, OpenEpisode)
+        with until_gone(scope):
+            return json_of(await self._episodes.open(request))
+        raise TaskError("whoever asked for the episode has left")
+
+    async def _act(self, episode_id: str, verb: str, scope: Scope, receive: Receive) -> bytes:
+        act = _ACTIONS.get((scope["method"], verb))
+        if act is None:
+            if any(known == verb for _, known in _ACTIONS):
+                raise WrongMethod
+            raise NoRoute
+        return json_of(await act(self, episode_id, scope, receive))
+
+    async def _seal(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
+        return (await self._episodes.seal(episode_id)).status()
+
+    async def _verify(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
+        body = await read_body(scope, receive, MAX_BODY_BYTES)
+        request = parsed(body, VerifyRequest) if body else VerifyRequest()
+        served = await self._episodes.seal(episode_id)
+        score = await served.verify(request.submission, unless_broken=request.unless_broken)
+        return Verified(score=score, status=served.status())
+
+    async def _reply(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
+        request = await body_of(scope, receive, ReplyRequest)
+        seats = self._episodes.find(episode_id).episode.seats
+        if request.seat not in seats:
+            raise UnknownNameError("seat", request.seat, seats)
+        with until_gone(scope):
+            messages = await seats[request.seat].reply(request.messages)
+            return ReplyAnswer(messages=None if messages is None else tuple(messages))
+        raise TaskError("whoever asked for the reply has left")
+
+    async def _doors(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
+        episode = self._episodes.find(episode_id).episode
+        return Doors.of(await episode.ways_in() if isinstance(episode, EnterableEpisode) else WaysIn())
+
+    async def _reference(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
+        return Reference(messages=tuple(await self._episodes.find(episode_id).episode.reference()))
+
+    async def _state(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
+        return State(state=await self._episodes.find(episode_id).episode.snapshot())
+
+    async def _score(self, request: BatchRequest) -> BatchAnswer:
+        if not self._host.info.scores_transcripts:
+            raise NotOffered(f"environment {self._host.info.name!r} scores episodes, not submissions alone")
+        verdicts = [Verdict()] * len(request.entries)
+        limiter = anyio.CapacityLimiter(BATCH_CONCURRENCY)
+
+        async def score(position: int, entry: BatchEntry) -> None:
+            async with limiter:
+                verdicts[position] = await self._verdict(entry, request.deadlines)
+
+        async with anyio.create_task_group() as tasks:
+            for position, entry in enumerate(request.entries):
+                tasks.start_soon(score, position, entry)
+        return BatchAnswer(verdicts=tuple(verdicts))
+
+    async def _verdict(self, entry: BatchEntry, deadlines: Deadlines) -> Verdict:
+        key, outcome = entry.task, "scored"
+        try:
+            card = await self._host.find_task(key.split, key.id, key.seed)
+            score = await self._host.score(card, entry.submission, seed=entry.seed, deadlines=deadlines)
+            return Verdict(score=score)
+        except HubError as error:
+            outcome = type(error).__name__
+            return Verdict(error=problem_of(error))
+        finally:
+            self._metrics.verdicts[outcome] += 1
+
+    async def _stream(self, episode_id: str, after: int, scope: Scope, send: Send) -> None:
+        """Send an episode's events as they come."""
+        await send_events(self._episodes.find(episode_id).events, after, scope, send)
+
+
+_Action = Callable[[ControlPlane, str, Scope, Receive], Awaitable[BaseModel]]
+_ACTIONS: dict[tuple[str, str], _Action] = {
+    ("POST", "seal"): ControlPlane._seal,  # pyright: ignore[reportPrivateUsage]  # its own module
+    ("POST", "verify"): ControlPlane._verify,  # pyright: ignore[reportPrivateUsage]
+    ("POST", "reply"): ControlPlane._reply,  # pyright: ignore[reportPrivateUsage]
+    ("GET", "doors"): ControlPlane._doors,  # pyright: ignore[reportPrivateUsage]
+    ("GET", "reference"): ControlPlane._reference,  # pyright: ignore[reportPrivateUsage]
+    ("GET", "state"): ControlPlane._state,  # pyright: ignore[reportPrivateUsage]
+}

@@ -1,0 +1,52 @@
+"""Serving an installed environment by hand: its own interpreter does it, in the place of this process."""
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import NoReturn
+
+from pydantic import JsonValue
+
+from rollouthub.hosting.launch import TOKEN_VARIABLE
+from rollouthub.hosting.opening import open_installed
+from rollouthub.hosting.remote.program import Program
+from rollouthub.installed import Installation
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import load_credentials
+from rollouthub.models.resolve import open_model
+from rollouthub.models.serving import serve_roles
+
+TOOLS_VARIABLE = "ROLLOUTHUB_SERVED_TOOLS"
+"""Tells the process that serves which tools were seen to be those that were published: it lists them anew."""
+
+
+async def see_that_it_is_sound(
+    installation: Installation, settings: Mapping[str, JsonValue], roles: Mapping[str, ModelConfig]
+) -> str:
+    """Serve it for a moment, to see that bytes and tools are what was installed; the digest of these tools.
+
+    Raises:
+        UsageError: they are not, or it cannot be served as asked.
+        TaskError: it does not come up.
+    """
+    async with AsyncExitStack() as stack:
+        credentials = load_credentials(os.environ, Path.cwd())
+        models = {
+            role: await stack.enter_async_context(open_model(model, credentials)) for role, model in roles.items()
+        }
+        endpoints = await stack.enter_async_context(serve_roles(models))
+        host = await stack.enter_async_context(open_installed(installation, settings, endpoints))
+        return host.info.tools_digest
+
+
+def hand_over(installation: Installation, name: str, tools_digest: str) -> NoReturn:
+    """Become the process that serves it: this one's arguments, with the file in the place of the name."""
+    arguments = [str(installation.file) if word == name else word for word in sys.argv[1:]]
+    variables = Program.of(installation).environment(os.environ)
+    variables[TOOLS_VARIABLE] = tools_digest
+    if token := os.environ.get(TOKEN_VARIABLE):
+        variables[TOKEN_VARIABLE] = token
+    sys.stdout.flush()
+    os.execve(installation.hub[0], [*installation.hub, *arguments], variables)

@@ -1,0 +1,240 @@
+"""A listening socket with an ASGI application behind it, for as long as its context lasts."""
+
+import asyncio
+import math
+import os
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from uvicorn import Config, Server
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from rollouthub.errors import ConfigError
+from rollouthub.serving.connections import connections_of
+from rollouthub.serving.http import CONNECTION, Application
+
+MAX_SOCKET_PATH = 107
+"""Bytes of a unix socket's path; the kernel's bound is 108 with the closing zero."""
+MAX_HEADER_BYTES = 64 * 2**10
+KEEP_ALIVE_SECONDS = 75
+"""An idle connection is kept this long: an agent thinks between two calls."""
+STRANGER_SECONDS = 20
+"""One that never showed a token, no longer than this; clients' own pools let go of theirs before."""
+HEADER_SECONDS = 20.0
+"""From a connection, or a request's first byte, to the end of its headers."""
+BODY_SECONDS = 120.0
+"""From there to the end of its body. Both bound those who send a byte now and then to hold a connection."""
+DRAIN_SECONDS = 1
+_BACKLOG = 2048
+
+
+class _Protocol(HttpToolsProtocol):
+    """HTTP on one connection, which tells those who work for it when the client leaves.
+
+    The MCP SDK does not notice that in JSON mode; polling for it would cost every call, and notice late.
+    """
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.holder: bytes | None = None
+        self.timeout_keep_alive = STRANGER_SECONDS
+        self._all = connections_of(self.loop)
+        self.app_state = {**self.app_state, CONNECTION: self}
+        self._watching: set[anyio.CancelScope] = set()
+        self._unparsed: int | None = 0
+        """Bytes of headers read so far; None in a body."""
+        self._patience: asyncio.TimerHandle | None = None
+        self._is_patient_with_body = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """A client is there, and has something to say; where there are too many, one of them is sent away."""
+        super().connection_made(transport)
+        if not self._all.admit(self, self.loop.time()):
+            transport.abort()
+            return
+        self._be_patient(HEADER_SECONDS)
+
+    def known_as(self, holder: bytes) -> None:
+        """A request showed this token: the connection is kept for longer, and closed after those that showed none."""
+        if self.holder is None:
+            self._all.strangers.pop(self, None)
+            self.timeout_keep_alive = KEEP_ALIVE_SECONDS
+        self.holder = holder
+
+    def ends_at(self) -> float | None:
+        """When its client has to have done something; None while it is answered."""
+        for timer in (self.timeout_keep_alive_task, self._patience):
+            if timer is not None:
+                return timer.when()
+        return -math.inf if self.flow.write_paused else None  # who does not read is not worked for
+
+    def drop(self) -> None:
+        """Close it at once."""
+        self.transport.abort()
+
+    def on_response_complete(self) -> None:
+        """Its client is idle from now on."""
+        super().on_response_complete()
+        if self.holder is None and self in self._all.strangers:
+            self._all.strangers[self] = self._all.strangers.pop(self)
+
+    def _be_patient(self, seconds: float) -> None:
+        """Wait so long for the rest."""
+        self._lose_patience()
+        self._patience = self.loop.call_later(seconds, self.transport.close)
+
+    def _lose_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def watch(self, scope: anyio.CancelScope) -> None:
+        """Cancel the scope when the client leaves."""
+        self._watching.add(scope)
+        if self.transport.is_closing():
+            scope.cancel()
+        # Reading pauses over large bodies, and who does not read is not told.
+        self.flow.resume_reading()
+
+    def forget(self, scope: anyio.CancelScope) -> None:
+        """Stop watching for it."""
+        self._watching.discard(scope)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        for scope in self._watching:
+            scope.cancel()
+        self._lose_patience()
+        self._all.remove(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes of a request; endless headers are cut off."""
+        if self._unparsed is not None:
+            self._unparsed += len(data)
+        super().data_received(data)
+        # Where the headers, or the whole message, were in `data`, this is None or 0 by now.
+        if self._unparsed is not None and self._unparsed > MAX_HEADER_BYTES:
+            self.transport.close()
+        self._bound_the_rest()
+
+    def _bound_the_rest(self) -> None:
+        """Bound what is still to come of a message. Most come whole, and cost no timer."""
+        is_body = self._unparsed is None
+        if self._unparsed == 0:
+            self._lose_patience()
+        elif self._patience is None or is_body != self._is_patient_with_body:
+            self._is_patient_with_body = is_body
+            self._be_patient(BODY_SECONDS if is_body else HEADER_SECONDS)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """White space around a value is no part of it (RFC 9110, 5.5); the parser leaves what trails."""
+        super().on_header(name, value.strip(b" \t"))
+
+    def on_headers_complete(self) -> None:
+        """What follows is a body, bounded by who reads it."""
+        self._unparsed = None
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The next bytes are headers again."""
+        self._unparsed = 0
+        super().on_message_complete()
+
+
+class _Server(Server):
+    """A server whose owner handles the signals."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave them alone."""
+        yield
+
+
+def bind_tcp(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one.
+
+    Raises:
+        ConfigError: the address cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol named, asyncio sends what is written at once; else each answer waits 40 ms for the client's ACK.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    bound.setblocking(False)
+    return bound
+
+
+def bind_unix(path: str) -> socket.socket:
+    """A socket file that only this user can connect to.
+
+    Raises:
+        ConfigError: the path is too long, in use, or cannot be written.
+    """
+    if len(os.fsencode(path)) > MAX_SOCKET_PATH:
+        raise ConfigError(
+            f"the control socket's path {path!r} is longer than {MAX_SOCKET_PATH} bytes; "
+            "give a shorter one with --control unix:PATH"
+        )
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        _remove_dead(path)
+        before = os.umask(0o177)
+        try:
+            bound.bind(path)
+        finally:
+            os.umask(before)
+    except OSError as error:
+        bound.close()
+        raise ConfigError(f"cannot listen on unix:{path}: {error.strerror or error}") from error
+    bound.setblocking(False)
+    return bound
+
+
+def _remove_dead(path: str) -> None:
+    """Remove the socket file of a server that is gone; one that answers stays."""
+    if not Path(path).is_socket():
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            Path(path).unlink()
+
+
+@asynccontextmanager
+async def listening(application: Application, bound: socket.socket) -> AsyncGenerator[None]:
+    """Serve an application on a bound socket; open connections get a moment to end."""
+    config = Config(
+        application,  # pyright: ignore[reportArgumentType]  # ASGI, in our own words for it
+        http=_Protocol,
+        ws="none",
+        loop="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+    )
+    server = _Server(config)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(server.serve, [bound])
+        while not server.started:  # noqa: ASYNC110  # uvicorn has no event to wait for; it takes one turn of the loop
+            await asyncio.sleep(0)
+        try:
+            yield
+        finally:
+            server.should_exit = True

@@ -1,0 +1,27 @@
+"""`hub stdio`: a served episode for MCP clients that start programs instead of calling addresses."""
+
+from typing import Annotated
+
+import typer
+
+URL_VARIABLE = "ROLLOUTHUB_AGENT_URL"
+
+
+def stdio(
+    agent_url: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="AGENT_URL",
+            envvar=URL_VARIABLE,
+            show_envvar=True,
+            help="A seat's URL. It holds the seat's token: a variable keeps it from other users' eyes.",
+        ),
+    ] = None,
+) -> None:
+    """Speak MCP on stdin and stdout for a seat that is served over HTTP."""
+    from rollouthub.errors import UsageError
+    from rollouthub.serving.bridge import bridge_stdio
+
+    if not agent_url:
+        raise UsageError(f"which seat? give its URL, or set {URL_VARIABLE}")
+    bridge_stdio(agent_url)

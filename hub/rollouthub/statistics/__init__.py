@@ -1,0 +1,18 @@
+"""Honest figures of a run: means over what was scored, pass@k and avg@k, and how sure they are."""
+
+from rollouthub.statistics.groups import AtK, GroupCounts, GroupSummary, Summary, avg_at_k, pass_at_k, summarise_groups
+from rollouthub.statistics.intervals import Estimate, wilson_interval
+from rollouthub.statistics.means import RunningMeans
+
+__all__ = [
+    "AtK",
+    "Estimate",
+    "GroupCounts",
+    "GroupSummary",
+    "RunningMeans",
+    "Summary",
+    "avg_at_k",
+    "pass_at_k",
+    "summarise_groups",
+    "wilson_interval",
+]

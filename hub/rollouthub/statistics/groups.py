@@ -1,0 +1,209 @@
+"""The final table: pass@k and avg@k from each task's counts, read once, in constant memory."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from rollouthub.statistics.intervals import Estimate, TaskMeans
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCounts:
+    """One task's samples, counted. A slotted dataclass: a run may have 100,000, made from rows of SQL."""
+
+    environment: str
+    task_id: str
+    planned: int
+    scored: int
+    passed: int | None
+    """None where the verifier draws no pass line (SQL's SUM over nothing but NULL)."""
+    reward_sum: float
+    reward_sq_sum: float
+    judged: int | None = None
+    """Scored samples whose verifier drew a pass line (SQL's COUNT of the column); None means all, or none if `passed`
+    is None."""
+
+    @property
+    def verdicts(self) -> int:
+        """Samples that passed or failed."""
+        if self.passed is None:
+            return 0
+        return self.scored if self.judged is None else self.judged
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether every reward is its verdict, 1 or 0."""
+        return self.verdicts == self.scored and self.reward_sum == self.reward_sq_sum == (self.passed or 0)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether two or more are scored, all alike (as far as the sums can tell): a group to learn nothing from."""
+        spread = self.scored * self.reward_sq_sum - self.reward_sum**2
+        return self.scored >= 2 and spread <= 1e-12 * self.scored * self.reward_sq_sum
+
+
+@dataclass(frozen=True, slots=True)
+class AtK:
+    """pass@k and avg@k over the tasks with at least k samples."""
+
+    k: int
+    pass_at_k: Estimate | None
+    """The chance that one of k samples passes, a mean over tasks; None where no verifier draws a pass line."""
+    avg_at_k: Estimate
+    """The mean reward of k samples, a mean over tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """Figures over the tasks of an environment, or of a whole run."""
+
+    tasks: int
+    planned: int
+    """Samples planned."""
+    scored: int
+    constant_groups: int
+    """Tasks with two or more scored samples, all of one reward."""
+    coverage: float | None
+    mean_reward: float | None
+    """Over scored samples."""
+    pass_rate: float | None
+    """Over samples with a verdict; None where no verifier draws a pass line."""
+    at_k: tuple[AtK, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The final table of a run."""
+
+    overall: GroupSummary
+    environments: dict[str, GroupSummary]
+    """In the order they were met."""
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """The unbiased chance that one of k samples passes, when c of n did: 1 - C(n - c, k) / C(n, k).
+
+    arXiv:2107.03374, equation 1; in whole numbers, so exact before the one division.
+
+    Raises:
+        ValueError: k is not from 1 to n, or c not from 0 to n. With fewer than k samples there is no unbiased estimate.
+    """
+    _check(n, k)
+    if not 0 <= c <= n:
+        raise ValueError(f"{c} of {n} samples cannot have passed")
+    all_sets = math.comb(n, k)
+    return (all_sets - math.comb(n - c, k)) / all_sets
+
+
+def avg_at_k(n: int, reward_sum: float, k: int) -> float:
+    """The expected mean reward of k samples, when n have this sum: their mean, whatever k is.
+
+    Raises:
+        ValueError: k is not from 1 to n.
+    """
+    _check(n, k)
+    return reward_sum / n
+
+
+def _check(n: int, k: int) -> None:
+    if not 1 <= k <= n:
+        raise ValueError(f"k={k} of n={n} samples: k must be from 1 to n")
+
+
+def summarise_groups(groups: Iterable[GroupCounts], ks: Sequence[int] | None = None) -> Summary:
+    """Pass@k, avg@k and means, with intervals, per environment and overall; the groups are read once.
+
+    A task counts at k when it has k samples (scored for avg@k, with a verdict for pass@k); the others are left out and
+    counted as `excluded`. `ks` defaults to the powers of two up to the number of repeats. Tasks weigh the same.
+
+    Raises:
+        ValueError: a k is below 1, or named twice.
+    """
+    if ks is not None and (not ks or min(ks) < 1 or len(set(ks)) != len(ks)):
+        raise ValueError(f"ks must be different whole numbers from 1, not {list(ks)!r}")
+    wanted = None if ks is None else sorted(ks)
+    tallies: dict[str, _Tally] = {}
+    for group in groups:
+        tally = tallies.get(group.environment)
+        if tally is None:
+            tally = tallies[group.environment] = _Tally(wanted)
+        tally.add(group)
+    overall = _Tally(wanted)
+    for tally in tallies.values():
+        overall.merge(tally)
+    return Summary(overall.summary(), {name: tally.summary() for name, tally in tallies.items()})
+
+
+@dataclass(slots=True)
+class _At:
+    """The tasks' values at one k."""
+
+    passing: TaskMeans = field(default_factory=TaskMeans)
+    average: TaskMeans = field(default_factory=TaskMeans)
+
+
+class _Tally:
+    """What a pass over the groups adds up."""
+
+    def __init__(self, ks: Sequence[int] | None) -> None:
+        self._doubling = ks is None
+        self._at: dict[int, _At] = {k: _At() for k in ks or (1,)}
+        self.tasks = self.planned = self.scored = self.constant = self.judged = self.passed = 0
+        self.reward_sum = 0.0
+        self.is_binary = True
+
+    def add(self, group: GroupCounts) -> None:
+        """Count one task."""
+        self.tasks += 1
+        self.planned += group.planned
+        self.scored += group.scored
+        self.constant += group.is_constant
+        self.judged += group.verdicts
+        self.passed += group.passed or 0
+        self.reward_sum += group.reward_sum
+        self.is_binary = self.is_binary and group.is_binary
+        if self._doubling:
+            # No earlier task had samples enough for a k that only now appears, so none is missed.
+            last = next(reversed(self._at))
+            while (last := 2 * last) <= max(group.planned, group.scored):
+                self._at[last] = _At()
+        for k, at in self._at.items():
+            if group.passed is not None and k <= group.verdicts:
+                at.passing.add(pass_at_k(group.verdicts, group.passed, k), group.verdicts // k)
+            if k <= group.scored:
+                at.average.add(avg_at_k(group.scored, group.reward_sum, k), group.scored)
+
+    def merge(self, other: "_Tally") -> None:
+        """Take in another's tasks."""
+        self.tasks += other.tasks
+        self.planned += other.planned
+        self.scored += other.scored
+        self.constant += other.constant
+        self.judged += other.judged
+        self.passed += other.passed
+        self.reward_sum += other.reward_sum
+        self.is_binary = self.is_binary and other.is_binary
+        for k, at in other._at.items():
+            mine = self._at.setdefault(k, _At())
+            mine.passing.merge(at.passing)
+            mine.average.merge(at.average)
+
+    def summary(self) -> GroupSummary:
+        """The figures."""
+        return GroupSummary(
+            tasks=self.tasks,
+            planned=self.planned,
+            scored=self.scored,
+            constant_groups=self.constant,
+            coverage=self.scored / self.planned if self.planned else None,
+            mean_reward=self.reward_sum / self.scored if self.scored else None,
+            pass_rate=self.passed / self.judged if self.judged else None,
+            at_k=tuple(
+                AtK(
+                    k,
+                    at.passing.estimate(all_tasks=self.tasks, is_share=True) if self.judged else None,
+                    at.average.estimate(all_tasks=self.tasks, is_share=self.is_binary),
+                )
+                for k, at in self._at.items()
+            ),
+        )

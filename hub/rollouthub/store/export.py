@@ -1,0 +1,34 @@
+"""Writing a run's records elsewhere: full records, one JSON object a line."""
+
+from pathlib import Path
+from typing import IO
+
+from rollouthub.store.files import complete_file
+from rollouthub.store.reader import RunReader
+
+_ARRAYS = {"prompt_token_ids", "output_token_ids", "output_logprobs", "output_mask", "policy_versions"}
+_WITHOUT_TOKENS = {"turns": {"__all__": _ARRAYS}}
+
+
+def export_jsonl(reader: RunReader, out: IO[str] | Path, *, effective: bool = True, with_tokens: bool = True) -> int:
+    """Write every record as a line of JSON, arrays of tokens in base64; how many there were.
+
+    A path gets its file only when it is complete; a device or pipe is written as it comes.
+    A line is read back by `Rollout.model_validate_json`.
+
+    Raises:
+        ConfigError: nothing can be written there.
+        StoreError: the file could not be written.
+    """
+    if not isinstance(out, Path):
+        return _export(reader, out, effective, with_tokens)
+    with complete_file(out) as path, path.open("w", encoding="utf-8", newline="\n") as file:
+        return _export(reader, file, effective, with_tokens)
+
+
+def _export(reader: RunReader, out: IO[str], effective: bool, with_tokens: bool) -> int:
+    count = 0
+    for rollout in reader.rollouts(effective=effective):
+        out.write(rollout.model_dump_json(exclude=None if with_tokens else _WITHOUT_TOKENS) + "\n")
+        count += 1
+    return count

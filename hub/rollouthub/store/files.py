@@ -1,0 +1,74 @@
+"""Files that appear only when they are complete."""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rollouthub.errors import ConfigError, StoreError
+
+
+def check_output(out: Path) -> None:
+    """Find out whether a file can be written there, before the work for it is done. What is there stays as it is.
+
+    Raises:
+        ConfigError: it is a folder or is read-only, or its folder is not there or takes no file.
+    """
+    target = _target(out)
+    if is_stream(target):
+        return
+    probe = _partial(target)
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ConfigError(f"cannot write {out}: {error.strerror or error}; name another file") from error
+
+
+@contextmanager
+def complete_file(out: Path) -> Generator[Path]:
+    """A path to write, which becomes `out` when the block ends well; a device or pipe is written itself.
+
+    Raises:
+        ConfigError: nothing can be written there, see `check_output`; the block is not begun.
+        StoreError: the file could not be written.
+    """
+    check_output(out)
+    target = _target(out)
+    streams = is_stream(target)
+    partial = target if streams else _partial(target)
+    try:
+        yield partial
+        if not streams:
+            partial.replace(target)
+    except OSError as error:
+        raise StoreError(f"could not write {out}: {error.strerror or error}") from error
+    finally:
+        if not streams:
+            partial.unlink(missing_ok=True)
+
+
+def _target(out: Path) -> Path:
+    """What is written: of a link, what it leads to, so that the link stays."""
+    try:
+        target = out.resolve()
+        if target.is_dir():
+            raise ConfigError(f"cannot write {out}: it is a folder; name a file in it")
+        if not target.parent.is_dir():
+            raise ConfigError(f"cannot write {out}: there is no folder {target.parent}; make it first")
+        if target.exists() and not os.access(target, os.W_OK):
+            raise ConfigError(f"cannot write {out}: it is read-only; name another file")
+    except (OSError, RuntimeError) as error:  # no permission to look there, a name too long; links in a circle
+        raise ConfigError(
+            f"cannot write {out}: {getattr(error, 'strerror', None) or error}; name another file"
+        ) from error
+    return target
+
+
+def is_stream(path: Path) -> bool:
+    """Whether it is a device or a pipe, which is written and never replaced."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _partial(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{os.getpid()}.partial")

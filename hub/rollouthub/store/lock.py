@@ -1,0 +1,88 @@
+"""The one lock of a run: held by its writer, looked at by everyone."""
+
+import errno
+import json
+import os
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from rollouthub.errors import RunDirectoryError, StoreError
+
+try:
+    import fcntl
+except ImportError:  # no flock on this platform: the lock's existence has to do
+    fcntl = None
+
+LOCK = "run.lock"
+_PATIENCE_SECONDS = 0.25
+"""A reader's look at the lock holds it for microseconds; that must not turn a writer away."""
+
+
+def take_lock(directory: Path) -> FileLock:
+    """Take the run's lock, to be released by the caller, and say in it who holds it.
+
+    Raises:
+        RunDirectoryError: another writer has it, or the directory cannot be written.
+        StoreError: the disk is full.
+    """
+    path = directory / LOCK
+    lock = FileLock(path, thread_local=False)
+    try:
+        lock.acquire(timeout=_PATIENCE_SECONDS, poll_interval=0.02)
+    except Timeout:
+        raise RunDirectoryError(
+            f"{directory} is being written by {_holder(path)}; wait until that run ends, "
+            "or start a new one in another directory (-o)"
+        ) from None
+    except (OSError, NotImplementedError) as error:
+        raise cannot_write(directory, error) from error
+    try:
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
+        path.write_text(json.dumps(holder))
+    except OSError as error:
+        lock.release()
+        raise cannot_write(directory, error) from error
+    return lock
+
+
+def is_locked(directory: Path) -> bool:
+    """Whether a writer holds the run. Only looks: works in a directory that cannot be written."""
+    try:
+        descriptor = os.open(directory / LOCK, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # it exists and is none of ours: say running rather than dead
+    try:
+        if fcntl is None:
+            return True
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def cannot_write(directory: Path, error: Exception) -> RunDirectoryError | StoreError:
+    """The error for a run directory that could not be made or written."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreError(f"the run in {directory} could not be started: the disk is full. Free some space, or use -o")
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return RunDirectoryError(f"{directory} is no folder, and none can be made there; choose another one (-o)")
+    return RunDirectoryError(
+        f"{directory} cannot be written ({error}); make it writable, or choose another directory (-o)"
+    )
+
+
+def _holder(path: Path) -> str:
+    with suppress(OSError, ValueError):
+        holder: Any = json.loads(path.read_text())
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(holder["since"]))
+        return f"process {holder['pid']} on {holder['host']} since {since}"
+    return "another process"

@@ -1,0 +1,50 @@
+"""The means over what a run has durable, for somebody who asks again and again: each time only what is new is read."""
+
+from collections import Counter
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+
+from rollouthub.errors import RunDirectoryError
+from rollouthub.rollout import Outcome
+from rollouthub.statistics import RunningMeans
+from rollouthub.store.source import Source
+
+_NEW = "SELECT id, seq, effective, outcome, reward, passed FROM rollouts WHERE seq > ?"
+
+
+class StoredMeans:
+    """What `RunReader` would count anew. Blocking; a reading waits for one that goes on in another thread."""
+
+    def __init__(self, directory: Path, planned: int = 0) -> None:
+        """`planned` is how many samples the run is to play."""
+        self._directory = directory
+        self._means = RunningMeans(planned=planned)
+        self._seq = self._last = 0
+        self._reading = Lock()
+
+    def read(self) -> RunningMeans:
+        """The means as of now, a resumed run's earlier rollouts included.
+
+        Raises:
+            RunDirectoryError: there is no run (any more), or it is damaged.
+            StoreError: it could not be read just now.
+        """
+        with self._reading:
+            with closing(Source(self._directory)) as source, source.connect() as connection:
+                rows = connection.execute(_NEW, (self._seq,)).fetchall()
+            means = replace(self._means, outcomes=Counter(self._means.outcomes))
+            seq, last = self._seq, self._last
+            try:
+                for row_id, row_seq, is_effective, word, reward, passed in rows:
+                    outcome, verdict = Outcome(word), None if passed is None else bool(passed)
+                    if is_effective:
+                        means.add(outcome, reward, verdict)
+                    elif row_id <= self._last:  # it was counted, and a later attempt has taken its place
+                        means.withdraw(outcome, reward, verdict)
+                    seq, last = max(seq, row_seq), max(last, row_id)
+            except (TypeError, ValueError) as error:
+                raise RunDirectoryError(f"the run in {self._directory} is damaged: {error}") from error
+            self._means, self._seq, self._last = means, seq, last
+            return means

@@ -1,0 +1,63 @@
+"""Writing a run's records as Parquet: flat, typed columns that pandas, DuckDB and `datasets` read as they are."""
+
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from rollouthub.errors import ConfigError
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.rollout import Rollout
+from rollouthub.store.columns import Table, typed_columns
+from rollouthub.store.files import complete_file
+from rollouthub.store.reader import RunReader
+from rollouthub.store.tables import Row, column_array, rows_of
+
+_GROUP_ROWS, _GROUP_BYTES = 1000, 64 * 2**20
+"""How much is gathered for one row group, the most that is in memory at a time."""
+
+
+def export_parquet(reader: RunReader, out: Path, table: Table = "rollouts", *, effective: bool = True) -> int:
+    """Write a run as a Parquet file, a row group at a time; how many rows there were.
+
+    Raises:
+        ConfigError: nothing can be written there, or pyarrow is not installed.
+        StoreError: the file could not be written.
+    """
+    try:
+        # Imported on use: it is an extra, and takes its time. It has no type stubs.
+        arrow: Any = import_module("pyarrow")
+        parquet: Any = import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise ConfigError("writing Parquet needs pyarrow: pip install 'rollouthub[data]'") from error
+    schema = arrow.schema(typed_columns(arrow, table))
+    count = 0
+    with (
+        complete_file(out) as path,
+        path.open("wb") as file,
+        parquet.ParquetWriter(file, schema, compression="zstd") as writer,
+    ):
+        for group in arrow_tables(arrow, schema, reader.rollouts(effective=effective), table):
+            writer.write_table(group)
+            count += len(group)
+    return count
+
+
+def arrow_tables(arrow: Any, schema: Any, rollouts: Iterable[Rollout], table: Table) -> Iterator[Any]:
+    """Records as Arrow tables of a bounded size each, with the columns of a schema."""
+    for rows in _groups(rollouts, table):
+        yield arrow.table([column_array(arrow, rows, column) for column in schema], schema=schema)
+
+
+def _groups(rollouts: Iterable[Rollout], table: Table) -> Iterator[list[Row]]:
+    rows: list[Row] = []
+    size = 0
+    for rollout in rollouts:
+        for row in rows_of(rollout, table):
+            rows.append(row)
+            size += 2000 + sum(len(value.raw) for value in row.values() if isinstance(value, Int32s | Float32s))
+        if len(rows) >= _GROUP_ROWS or size >= _GROUP_BYTES:
+            yield rows
+            rows, size = [], 0
+    if rows:
+        yield rows

@@ -1,0 +1,173 @@
+"""The tables of `run.db`, and which databases are ours to read."""
+
+import re
+import sqlite3
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+from rollouthub.errors import RunDirectoryError
+from rollouthub.store.facts import LiveState, Summary
+
+SCHEMA = 1
+"""`PRAGMA user_version` of the databases this version writes and reads."""
+APPLICATION_ID = 0x656E7668
+"""`PRAGMA application_id`: "envh" in ASCII."""
+DATABASE = "run.db"
+MEDIA = "media"
+
+SUMMARY_COLUMNS = tuple(field.name for field in fields(Summary))
+LIVE_COLUMNS = tuple(field.name for field in fields(LiveState))
+
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE rollouts (
+    id INTEGER PRIMARY KEY,
+    seq INTEGER NOT NULL UNIQUE,
+    rollout_id TEXT NOT NULL,
+    group_id TEXT NOT NULL,
+    environment TEXT NOT NULL,
+    split TEXT NOT NULL,
+    task_id TEXT NOT NULL,
+    source TEXT,
+    sample INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    effective INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    stop TEXT NOT NULL,
+    reward REAL,
+    passed INTEGER,
+    turns INTEGER NOT NULL,
+    tool_calls INTEGER NOT NULL,
+    prompt_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cost REAL,
+    seconds REAL NOT NULL,
+    queue_seconds REAL NOT NULL,
+    setup_seconds REAL NOT NULL,
+    agent_seconds REAL NOT NULL,
+    model_seconds REAL NOT NULL,
+    tool_seconds REAL NOT NULL,
+    verify_seconds REAL NOT NULL,
+    close_seconds REAL NOT NULL,
+    started_at REAL NOT NULL,
+    finished_at REAL NOT NULL,
+    fault TEXT,
+    trainable INTEGER NOT NULL,
+    suspect INTEGER NOT NULL DEFAULT 0,
+    body TEXT NOT NULL -- the record as JSON, without its turns
+);
+CREATE UNIQUE INDEX rollouts_by_attempt ON rollouts (rollout_id, attempt);
+CREATE UNIQUE INDEX rollouts_effective ON rollouts (rollout_id) WHERE effective;
+CREATE TABLE turns (
+    id INTEGER PRIMARY KEY, -- rollouts.id * 2^20 + place in the record: appended in order, found without an index
+    body TEXT NOT NULL, -- the turn as JSON, without its arrays of numbers
+    prefix_turn INTEGER, -- the place of the turn whose prompt and output ids begin this prompt
+    prefix_length INTEGER NOT NULL, -- how many of those ids do
+    prompt_token_ids BLOB, -- the prompt ids after that prefix; this and the arrays below are packed little-endian
+    output_token_ids BLOB,
+    output_logprobs BLOB,
+    output_mask BLOB,
+    policy_versions BLOB
+);
+CREATE TABLE tools (digest TEXT PRIMARY KEY, definitions TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE live (
+    rollout_id TEXT PRIMARY KEY,
+    environment TEXT NOT NULL,
+    task_id TEXT NOT NULL,
+    sample INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    turn INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    updated_at REAL NOT NULL
+) WITHOUT ROWID;
+"""
+
+TURN_BITS = 20
+_MOST_TABLES = 100
+_LENGTH = 2**26
+"""What a value may be longer than the file: SQLite puts some together."""
+_STEPS, _STEPS_BYTE, _STRIDE = 100_000_000, 4, 100_000
+"""Steps of SQLite's machine: for a look (about a second), more for each byte of the file, from count to count."""
+
+
+def check_schema(connection: sqlite3.Connection, directory: Path) -> None:
+    """Make sure that this is a run's database, of a schema this version knows.
+
+    Raises:
+        RunDirectoryError: it is not.
+    """
+    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    if application != APPLICATION_ID:
+        raise RunDirectoryError(f"{directory / DATABASE} is not the database of a run; move it away")
+    _check_tables(connection, directory)
+    schema: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if schema > SCHEMA:
+        raise RunDirectoryError(
+            f"{directory} was written with run schema {schema}, and this version of rollouthub knows schemas up to "
+            f"{SCHEMA}; use a newer rollouthub for it, or start a new run in another directory (-o)"
+        )
+
+
+def lacks_suspect(connection: sqlite3.Connection) -> bool:
+    """Whether a run was made before scores could be suspect."""
+    return all(column != "suspect" for _, column, *_ in connection.execute("PRAGMA main.table_info(rollouts)"))
+
+
+def read_as_new(connection: sqlite3.Connection) -> None:
+    """Have an older run look like one of this version, for this connection alone."""
+    if lacks_suspect(connection):
+        connection.execute("CREATE TEMP VIEW rollouts AS SELECT *, 0 AS suspect FROM main.rollouts")
+
+
+def defend(connection: sqlite3.Connection, size: int) -> Callable[[], None]:
+    """Let a database whose writer is unknown neither run its own SQL nor keep its reader for good.
+
+    Pages can be linked so that a small file has endless rows, or values of a gigabyte. What is read is bounded by what
+    a file of `size` bytes can hold: the function that is given back begins to count anew, for another look.
+    """
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(size + _LENGTH, 2**31 - 1))
+    most = (_STEPS + _STEPS_BYTE * size) // _STRIDE
+    strides = most
+
+    def is_over() -> bool:
+        nonlocal strides
+        strides -= 1
+        return strides < 0
+
+    def anew() -> None:
+        nonlocal strides
+        strides = most
+
+    connection.set_progress_handler(is_over, _STRIDE)
+    return anew
+
+
+def _check_tables(connection: sqlite3.Connection, directory: Path) -> None:
+    """Tables of a run are tables: a view or a virtual table would run what its writer chose, and perhaps for ever."""
+    kinds = connection.execute("SELECT type, substr(sql, 1, 13) FROM sqlite_master LIMIT ?", (_MOST_TABLES,)).fetchall()
+    is_strange = len(kinds) == _MOST_TABLES or any(
+        kind not in ("table", "index") or (kind == "table" and sql.upper() != "CREATE TABLE ") for kind, sql in kinds
+    )
+    names = re.findall(r"CREATE TABLE (\w+)", TABLES)
+    if is_strange or any(_has_computed_columns(connection, name) for name in names):
+        raise RunDirectoryError(
+            f"{directory / DATABASE} holds views, triggers or computed columns, which no run of rollouthub has; "
+            "it is not read: ask whoever gave it to you"
+        )
+
+
+def _has_computed_columns(connection: sqlite3.Connection, table: str) -> bool:
+    query = "SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden LIMIT 1"
+    return connection.execute(query, (table,)).fetchone() is not None
+
+
+def damaged(directory: Path, error: Exception) -> RunDirectoryError:
+    """The error for a database that SQLite cannot make sense of."""
+    return RunDirectoryError(
+        f"{directory / DATABASE} cannot be read ({error}): it is damaged or no database. "
+        f"Salvage what is left with `sqlite3 {DATABASE} .recover`, or start a new run in another directory (-o)"
+    )

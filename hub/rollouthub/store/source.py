@@ -1,0 +1,172 @@
+"""How a reader gets at `run.db` without writing a byte beside it, whoever else is or was writing there.
+
+| the run | how it is read |
+| --- | --- |
+| live: a writer holds the lock | `mode=ro`, next to the writer, one connection for each look |
+| ended cleanly: a single file, no WAL | `mode=ro`; needs nothing from the directory, which may be read-only |
+| ended uncleanly, or by someone who left the WAL mode on | from a copy of the database and its WAL |
+
+`immutable` is never used: beside a WAL it would show a database without its latest commits.
+"""
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from rollouthub.errors import RunDirectoryError, StoreError
+from rollouthub.store.lock import is_locked
+from rollouthub.store.schema import DATABASE, check_schema, damaged, defend, read_as_new
+
+_SIBLINGS = ("", "-wal", "-journal")
+_TRIES = 5
+_Stamp = tuple[tuple[int, int, int] | None, ...]
+_Opened = tuple[sqlite3.Connection, Callable[[], None]]
+"""A connection, and what begins to count anew how much is read over it."""
+
+
+class Source:
+    """The database of a run, to be read; looks anew at each use, because runs end, die and are resumed meanwhile."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._path = directory / DATABASE
+        self._settled: tuple[_Stamp, _Opened] | None = None
+        self._opened: list[sqlite3.Connection] = []
+        self._copies: list[Path] = []
+
+    @contextmanager
+    def connect(self) -> Generator[sqlite3.Connection]:
+        """A connection that sees what is committed now.
+
+        Raises:
+            RunDirectoryError: there is no run, or none that this version can read.
+            StoreError: it could not be read just now.
+        """
+        try:
+            if self.is_live:
+                connection, _ = self._open_live()
+                try:
+                    yield connection
+                finally:
+                    connection.close()
+            else:
+                connection, look_anew = self._open_settled()
+                look_anew()
+                yield connection
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                raise RunDirectoryError(
+                    f"{self._path} is given up: reading it goes on for longer than a run of its size can take; "
+                    "it is damaged, or not rollouthub's"
+                ) from error
+            raise StoreError(f"could not read the run in {self.directory}: {error}; try again") from error
+        except sqlite3.DatabaseError as error:
+            raise damaged(self.directory, error) from error
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a writer holds the run."""
+        return is_locked(self.directory)
+
+    def close(self) -> None:
+        """Give back connections and copies."""
+        for connection in self._opened:
+            connection.close()
+        for copy in self._copies:
+            shutil.rmtree(copy, ignore_errors=True)
+        self._opened, self._copies, self._settled = [], [], None
+
+    def _open_live(self) -> _Opened:
+        self._require()
+        return self._open(self._path)
+
+    def _open_settled(self) -> _Opened:
+        self._require()
+        stamp = self._stamp()
+        if self._settled is not None and self._settled[0] == stamp:
+            return self._settled[1]
+        path = self._path if self._is_single_file() else self._copy()
+        opened = self._open(path)
+        self._opened.append(opened[0])
+        self._settled = (stamp, opened)
+        return opened
+
+    def _open(self, path: Path) -> _Opened:
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=5)
+        try:
+            connection.execute("PRAGMA temp_store = MEMORY")
+            size = sum(stamp[1] for suffix in _SIBLINGS if (stamp := _stamp(path.with_name(DATABASE + suffix))))
+            look_anew = defend(connection, size)
+            check_schema(connection, self.directory)
+            read_as_new(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection, look_anew
+
+    def _require(self) -> None:
+        try:
+            if self._path.is_file() and self._path.stat().st_size:
+                return
+        except OSError as error:
+            raise RunDirectoryError(f"the run in {self.directory} cannot be read: {error}") from error
+        if not self.directory.is_dir():
+            raise RunDirectoryError(
+                f"there is no run directory {str(self.directory)!r}; `hub runs` lists those there are"
+            )
+        raise RunDirectoryError(f"{self.directory} holds no run (no {DATABASE}); `hub runs` lists what there is")
+
+    def _stamp(self) -> _Stamp:
+        return tuple(_stamp(self._sibling(suffix)) for suffix in _SIBLINGS)
+
+    def _sibling(self, suffix: str) -> Path:
+        return self._path.with_name(DATABASE + suffix)
+
+    def _is_single_file(self) -> bool:
+        """Whether the last writer left the WAL mode and nothing waits beside the file (its header's version bytes)."""
+        if any((stamp := _stamp(self._sibling(suffix))) and stamp[1] for suffix in _SIBLINGS[1:]):
+            return False
+        # Closing a file drops a process's POSIX locks on it, SQLite's too; nobody writes here, so none is missed.
+        with self._file_errors(), self._path.open("rb") as file:
+            header = file.read(20)
+        return header[18:20] != b"\x02\x02"
+
+    def _copy(self) -> Path:
+        """Copy the database with its WAL. Nobody should be writing; where one does, unseen, the copy is made again."""
+        with self._file_errors():
+            folder = Path(tempfile.mkdtemp(prefix="rollouthub-run-"))
+            self._copies.append(folder)
+            for _ in range(_TRIES):
+                before = self._stamp()
+                for suffix in _SIBLINGS:
+                    (folder / (DATABASE + suffix)).unlink(missing_ok=True)
+                    with suppress(FileNotFoundError):
+                        shutil.copyfile(self._sibling(suffix), folder / (DATABASE + suffix))
+                if self._stamp() == before:
+                    # Puts the WAL into the copy, so that it opens like any other file.
+                    connection = sqlite3.connect(folder / DATABASE, isolation_level=None)
+                    try:
+                        connection.execute("PRAGMA journal_mode = DELETE")
+                    finally:
+                        connection.close()
+                    return folder / DATABASE
+        raise StoreError(f"the run in {self.directory} changes while it is copied; try again")
+
+    @contextmanager
+    def _file_errors(self) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunDirectoryError(f"the run in {self.directory} cannot be read: {error}") from error
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns

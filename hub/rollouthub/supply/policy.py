@@ -1,0 +1,81 @@
+"""The policy's version: which is in force, which was when, and stamps of it on records."""
+
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+
+from rollouthub.rollout import Rollout, Turn
+
+TOKEN_VERSIONS = "token_versions"
+"""The gap of a record in which weights changed in mid-answer, and nobody knows at which token."""
+_REMEMBERED = 4096
+
+
+class Policy:
+    """The version of the weights that generate."""
+
+    def __init__(self, version: int, clock: Callable[[], float] = time.time) -> None:
+        """`clock` gives seconds since the epoch, as records have them."""
+        self._clock = clock
+        self._versions = [version]
+        self._since = [float("-inf")]
+
+    @property
+    def version(self) -> int:
+        """The one in force."""
+        return self._versions[-1]
+
+    def advance(self, version: int) -> None:
+        """Another is in force from now on."""
+        self._versions.append(version)
+        self._since.append(self._clock())
+        if len(self._versions) > _REMEMBERED:
+            del self._versions[0], self._since[0]
+
+    def at(self, seconds: float) -> int:
+        """The one in force at a moment."""
+        return self._versions[max(0, bisect_right(self._since, seconds) - 1)]
+
+
+def stamped(rollout: Rollout, policy: Policy, until: int | None = None) -> Rollout:
+    """The record with a version on every turn a model made; what its server said of that stands.
+
+    A turn that says nothing has the version that was in force when its call began: no token of it is older. `until` is
+    the version at the end of a call during which weights changed.
+    """
+    unknown = [turn for turn in rollout.turns if _is_unstamped(turn)]
+    if not unknown and until is None:
+        return rollout
+    turns, newest = list(rollout.turns), until
+    for turn in unknown:
+        began = rollout.started_at + turn.started
+        version = policy.at(began)
+        turns[turn.index] = turn.model_copy(update={"policy_version": version})
+        ended = policy.at(began + turn.seconds)
+        if ended != version:
+            newest = ended if newest is None else max(newest, ended)
+    versions = list(_versions(turns))
+    gaps = rollout.gaps
+    if newest is not None:
+        versions.append(newest)
+        gaps = gaps if TOKEN_VERSIONS in gaps else (*gaps, TOKEN_VERSIONS)
+    return rollout.model_copy(
+        update={
+            "turns": tuple(turns),
+            "policy_version_min": min(versions, default=None),
+            "policy_version_max": max(versions, default=None),
+            "gaps": gaps,
+        }
+    )
+
+
+def _is_unstamped(turn: Turn) -> bool:
+    """Whether the run's own model made a turn and nobody said with which weights."""
+    is_asked = turn.finish_reason is not None and turn.model is None
+    return is_asked and turn.policy_version is None and turn.policy_versions is None
+
+
+def _versions(turns: list[Turn]) -> Iterator[int]:
+    for turn in turns:
+        if turn.version_span is not None:
+            yield from turn.version_span

@@ -1,0 +1,287 @@
+"""`@tool`: how a method of an environment becomes an MCP tool."""
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar, cast, get_args, get_type_hints, overload
+
+from mcp_types import CallToolResult, ContentBlock, TextContent, Tool
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticSerializationError, from_json, to_json
+
+from rollouthub.blocking import call_hook
+from rollouthub.errors import ToolError
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_MARK = "__rollouthub_tool__"
+LONG_TEXT = 64 * 1024
+"""Characters from which on an argument is not looked at more often than it must be."""
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_BLOCKS = get_args(ContentBlock)
+
+
+@dataclass(frozen=True)
+class ToolMark:
+    """What `@tool` was told."""
+
+    name: str | None
+    seats: tuple[str, ...] | None
+
+
+@overload
+def tool(method: Method, /) -> Method: ...
+@overload
+def tool(*, name: str | None = None, seats: tuple[str, ...] | None = None) -> Callable[[Method], Method]: ...
+def tool(
+    method: Method | None = None, /, *, name: str | None = None, seats: tuple[str, ...] | None = None
+) -> Method | Callable[[Method], Method]:
+    """Offer a method to the agent as an MCP tool: `async def`, or plain `def`, which runs in a worker thread.
+
+    The signature becomes a strict JSON schema, the docstring its description; an `Args:` section describes arguments.
+    `seats` limits the tool to those seats. Raise `ToolError(text)` to speak to the model.
+    """
+
+    def mark(function: Method) -> Method:
+        setattr(function, _MARK, ToolMark(name, seats))
+        return function
+
+    return mark if method is None else mark(method)
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """One tool of an environment class: its MCP definition and how to call it."""
+
+    definition: Tool
+    method: str
+    arguments: type[BaseModel]
+    """Its fields are the tool's parameters, by alias."""
+    seats: tuple[str, ...] | None
+    texts: frozenset[str] = frozenset()
+    """The parameters that are any text at all."""
+
+    def parse(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Check arguments strictly, nested ones too: no coercion, no unknown names (an open object is a `dict`).
+
+        Raises:
+            ToolError: says which argument is wrong, to the model.
+        """
+        long = {name: text for name, text in arguments.items() if name in self.texts and _is_long(text)}
+        if long:  # megabytes through JSON and back would hold up the loop, and tell nothing
+            arguments = {**arguments, **dict.fromkeys(long, "")}
+        try:
+            # Through JSON, so that strictness means JSON's types (an array is a tuple, a string is a date).
+            # Both said here, not in the model's configuration, which its nested models would not inherit.
+            checked = self.arguments.model_validate_json(to_json(arguments), strict=True, extra="forbid")
+        except ValidationError as error:
+            raise ToolError(self._explain(error)) from None
+        except PydanticSerializationError as error:  # lone surrogates, endless nesting
+            raise ToolError(f"the arguments are not JSON: {error}") from None
+        fields = self.arguments.model_fields
+        return {fields[name].alias or name: getattr(checked, name) for name in checked.model_fields_set} | long
+
+    def call(self, environment: Any, arguments: dict[str, Any]) -> Awaitable[Any]:
+        """Run the tool with parsed arguments."""
+        return call_hook(getattr(environment, self.method), **arguments)
+
+    def _explain(self, error: ValidationError) -> str:
+        known = ", ".join(self.definition.input_schema["properties"]) or "none"
+        lines: list[str] = []
+        for problem in error.errors(include_url=False, include_context=False, include_input=False):
+            place = ".".join(str(step) for step in problem["loc"])
+            if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+                lines.append(f"unknown argument {place!r}; {self.definition.name} takes: {known}")
+            elif problem["type"] == "missing":
+                lines.append(f"argument {place!r} is missing")
+            else:
+                lines.append(f"argument {place!r}: {problem['msg']}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class ForwardedTool:
+    """A tool known only at run time, whose calls go to the environment's `call_tool`."""
+
+    definition: Tool
+    problems: Callable[[dict[str, Any]], list[str]] | None = None
+    """What is wrong with arguments, by the tool's schema; None where who runs the tool checks them."""
+    seats: tuple[str, ...] | None = None
+
+    def parse(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as they came.
+
+        Raises:
+            ToolError: says which argument is wrong, to the model.
+        """
+        if self.problems is not None and (problems := self.problems(arguments)):
+            raise ToolError("\n".join(problems))
+        return arguments
+
+    def call(self, environment: Any, arguments: dict[str, Any]) -> Awaitable[Any]:
+        """Run the tool."""
+        return call_hook(environment.call_tool, self.definition.name, arguments)
+
+
+_MOST_PROBLEMS = 8
+
+
+def checked_tool(definition: Tool) -> ForwardedTool:
+    """A tool known only at run time whose arguments are checked by its own schema.
+
+    Raises:
+        TypeError: the schema is none.
+    """
+    from jsonschema import Draft202012Validator  # 0.1 s to import: for environments that have such tools alone
+    from jsonschema.exceptions import SchemaError
+
+    try:
+        Draft202012Validator.check_schema(definition.input_schema)  # pyright: ignore[reportUnknownMemberType]
+    except SchemaError as error:
+        raise TypeError(f"the input schema of tool {definition.name!r} is not valid: {error.message}") from error
+    validator = Draft202012Validator(definition.input_schema)
+
+    def problems(arguments: dict[str, Any]) -> list[str]:
+        found = islice(validator.iter_errors(arguments), _MOST_PROBLEMS)  # pyright: ignore[reportUnknownMemberType]
+        return [f"argument {'.'.join(map(str, error.path)) or 'object'!r}: {error.message}"[:500] for error in found]
+
+    return ForwardedTool(definition, problems)
+
+
+def tool_specs(environment: type) -> tuple[ToolSpec, ...]:
+    """The tools of an environment class, in order of definition, base classes first."""
+    found: dict[str, Callable[..., Any]] = {}
+    for cls in reversed(environment.__mro__):
+        for attribute, value in vars(cls).items():
+            if hasattr(value, _MARK):
+                found[attribute] = value
+            elif attribute in found:
+                del found[attribute]
+    specs = tuple(_spec(attribute, function) for attribute, function in found.items())
+    names = [spec.definition.name for spec in specs]
+    if len(set(names)) != len(names):
+        raise TypeError(f"{environment.__qualname__} offers two tools of one name: {names}")
+    return specs
+
+
+def _spec(attribute: str, function: Callable[..., Any]) -> ToolSpec:
+    mark: ToolMark = getattr(function, _MARK)
+    name = mark.name or attribute
+    if not _NAME.fullmatch(name):
+        raise TypeError(f"tool name {name!r} is not 1 to 64 of A-Z a-z 0-9 _ -")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"tool {function.__qualname__} must return its result; it yields")
+    description, described = _docstring(function)
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or parameter.name not in hints:
+            raise TypeError(f"tool {function.__qualname__}: parameter {parameter.name!r} needs a name and a type")
+        default: Any = ... if parameter.default is parameter.empty else parameter.default
+        if isinstance(default, FieldInfo):
+            raise TypeError(
+                f"tool {function.__qualname__}: write {parameter.name!r} as Annotated[type, Field(…)] = default, "
+                "so that the method itself sees the default"
+            )
+        note = described.get(parameter.name)
+        field: Any = (
+            Field(default, alias=parameter.name, description=note) if note else Field(default, alias=parameter.name)
+        )
+        fields[f"argument_{parameter.name}"] = (hints[parameter.name], field)
+    return tool_spec(name, description, attribute, fields, mark.seats)
+
+
+def tool_spec(
+    name: str, description: str, method: str, fields: dict[str, Any], seats: tuple[str, ...] | None
+) -> ToolSpec:
+    """A tool of these pydantic fields; a field's alias is the argument's name, free to be one pydantic uses itself."""
+    config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    arguments: type[BaseModel] = create_model(f"{name}_arguments", __config__=config, **fields)
+    schema = arguments.model_json_schema()
+    schema.pop("title", None)
+    for field in schema.setdefault("properties", {}).values():
+        field.pop("title", None)
+    for nested in schema.get("$defs", {}).values():
+        if "properties" in nested:
+            nested["additionalProperties"] = False
+    texts = {field.alias or key for key, field in arguments.model_fields.items() if _is_any_text(field)}
+    definition = Tool(name=name, description=description, input_schema=schema)
+    return ToolSpec(definition, method, arguments, seats, frozenset(texts))
+
+
+def _is_any_text(field: FieldInfo) -> bool:
+    return field.annotation is str and not field.metadata
+
+
+def _is_long(value: object) -> bool:
+    """Whether it is text of some length, and JSON could hold it."""
+    if not isinstance(value, str) or len(value) < LONG_TEXT:
+        return False
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return False
+    return True
+
+
+def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """Split a docstring into its description and its `Args:` section."""
+    text = inspect.getdoc(function) or ""
+    head, _, section = text.partition("\nArgs:\n")
+    described: dict[str, str] = {}
+    name = ""
+    for line in section.splitlines():
+        if line and not line.startswith(" "):
+            break
+        if match := re.match(r" {2,4}(\w+)(?: \([^)]*\))?: (.*)", line):
+            name = match[1]
+            described[name] = match[2].strip()
+        elif name and line.strip():
+            described[name] += " " + line.strip()
+    return head.strip(), described
+
+
+def text_result(text: str, *, is_error: bool = False) -> CallToolResult:
+    """A tool result of plain words."""
+    return CallToolResult(content=[TextContent(text=text)], is_error=is_error)
+
+
+def as_result(value: object) -> CallToolResult:
+    """What a tool returned, as an MCP result: text and content blocks as they are, anything else as JSON.
+
+    An object is structured content as well. Nothing of the result is shared with the tool's own state.
+    """
+    if isinstance(value, str):
+        return CallToolResult(content=[TextContent(text=_writable(value))])
+    if isinstance(value, CallToolResult):
+        return value
+    if value is None:
+        return CallToolResult(content=[])
+    blocks: list[object] = [value] if not isinstance(value, list | tuple) else [*cast(list[object], value)]
+    if blocks and all(isinstance(block, _BLOCKS) for block in blocks):
+        return CallToolResult(content=cast(list[ContentBlock], blocks))
+    text = to_json(value, inf_nan_mode="strings")
+    structured = from_json(text) if text.startswith(b"{") else None
+    return CallToolResult(content=[TextContent(text=text.decode())], structured_content=structured)
+
+
+_ENDED = "rollouthub/episode-ended"
+
+
+def ended(result: CallToolResult) -> CallToolResult:
+    """The result, marked as the episode's last: whoever passes it on knows that the episode is sealed."""
+    return result.model_copy(update={"meta": {**(result.meta or {}), _ENDED: True}})
+
+
+def is_last(result: CallToolResult) -> bool:
+    """Whether the call ended the episode."""
+    return result.meta is not None and result.meta.get(_ENDED) is True
+
+
+def _writable(text: str) -> str:
+    """The text as UTF-8 can hold it: a program's undecodable bytes (lone surrogates) become question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

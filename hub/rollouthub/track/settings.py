@@ -1,0 +1,42 @@
+"""The settings of a run as trackers show them: flat, and without anything that may be a secret."""
+
+import re
+from collections.abc import Callable, Iterator
+
+from pydantic import JsonValue
+
+from rollouthub.track.tracker import Setting
+
+_SECRET_NAME = re.compile(r"(?:^|[._-])(?:api_?key|key|token|secret|password|passwd|credentials?|auth\w*)$", re.I)
+_PRIVATE = ("request.ray.runtime_env",)
+"""Sections that hold whatever their users need, such as keys among environment variables."""
+_LONGEST = 200
+
+
+def shown_settings(resolved: dict[str, JsonValue], redact: Callable[[str], str]) -> dict[str, Setting]:
+    """What `resolved.json` says, flat; a tracker may be somebody else's server, so less is more."""
+    shown: dict[str, Setting] = {}
+    for path, value in _leaves(resolved, ""):
+        name = path.removeprefix("request.")
+        if any(path.startswith(private) for private in _PRIVATE) or _SECRET_NAME.search(name):
+            continue
+        if isinstance(value, str):
+            shown[name] = redact(value)[:_LONGEST]
+        elif isinstance(value, bool | int | float):
+            shown[name] = value
+    return shown
+
+
+def _leaves(value: JsonValue, path: str) -> Iterator[tuple[str, JsonValue]]:
+    if isinstance(value, dict):
+        for key, held in value.items():
+            yield from _leaves(held, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        if all(isinstance(item, str | int | float) for item in value):
+            if value:
+                yield path, ", ".join(str(item) for item in value)
+        else:
+            for place, held in enumerate(value):
+                yield from _leaves(held, f"{path}.{place}")
+    elif value is not None:
+        yield path, value

@@ -1,0 +1,71 @@
+"""The TensorBoard tracker: event files in `RUN/tensorboard/`, and the settings for its HParams page."""
+
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+
+from rollouthub.track.event_file import EventFile, scalars
+from rollouthub.track.tracker import Ending, Point, Setting, TrackedRun
+from rollouthub.track.wire import block, double, number
+
+FOLDER = "tensorboard"
+_METRICS = ("run/mean_reward", "run/pass_rate")
+_STRING, _BOOL, _FLOAT = 1, 2, 3
+_SUCCESS, _FAILURE = 1, 2
+
+
+class TensorBoard:
+    """Writes one event file; a resumed run adds another to the same folder, and its steps go on."""
+
+    def __init__(self, file: EventFile) -> None:
+        self._file = file
+
+    def write(self, points: Sequence[Point]) -> None:
+        """Append the points, and let TensorBoard see them."""
+        for point in points:
+            self._file.add(scalars(point.values, point.step, point.time))
+        self._file.flush()
+
+    def end(self, ending: Ending, figures: Mapping[str, float]) -> None:
+        """Say on the HParams page how the run ended."""
+        status = _SUCCESS if ending == "finished" else _FAILURE
+        self._file.add(_hparams("_hparams_/session_end_info", block(4, number(1, status) + double(2, time.time()))))
+
+
+@contextmanager
+def track(run: TrackedRun) -> Generator[TensorBoard]:
+    """Draw a run."""
+    file = EventFile(run.directory / FOLDER)
+    try:
+        for event in _settings(run.settings):
+            file.add(event)
+        yield TensorBoard(file)
+    finally:
+        file.close()
+
+
+def _settings(settings: Mapping[str, Setting]) -> list[bytes]:
+    """The events of the HParams plug-in: what there is to compare runs by, and what this one has of it."""
+    infos = b"".join(block(4, block(1, name) + number(4, _kind(value))) for name, value in settings.items())
+    metrics = b"".join(block(5, block(1, block(2, tag))) for tag in _METRICS)
+    values = b"".join(block(1, block(1, name) + block(2, _value(value))) for name, value in settings.items())
+    return [
+        _hparams("_hparams_/experiment", block(2, double(3, time.time()) + infos + metrics)),
+        _hparams("_hparams_/session_start_info", block(3, values + double(5, time.time()))),
+    ]
+
+
+def _hparams(tag: str, content: bytes) -> bytes:
+    plugin = block(1, "hparams") + block(2, content)
+    return double(1, time.time()) + block(5, block(1, block(1, tag) + block(9, block(1, plugin))))
+
+
+def _kind(value: Setting) -> int:
+    return _BOOL if isinstance(value, bool) else _STRING if isinstance(value, str) else _FLOAT
+
+
+def _value(value: Setting) -> bytes:
+    """As `google.protobuf.Value` holds it."""
+    if isinstance(value, bool):
+        return number(4, int(value))
+    return block(3, value) if isinstance(value, str) else double(2, value)

@@ -1,0 +1,73 @@
+"""Recorded turns as agent-lightning's events, as its gateway would have written them."""
+
+from typing import Any
+
+from rollouthub.rollout import Rollout, Turn
+from rollouthub.training import NotTrainable, Refusal, Refused, why_refused
+
+
+def reward_event(value: float, message: str | None = None) -> dict[str, Any]:
+    """The event that tells a reward."""
+    data: dict[str, Any] = {"value": value, "source": "agent"}
+    if message is not None:
+        data["message"] = message
+    return {"event_type": "reward", "data": data}
+
+
+def replay_events(rollout: Rollout, *, endpoint: str = "rollouthub") -> list[dict[str, Any]]:
+    """A rollout's turns as `model_request` events, and its reward: bodies for `…/events`, in order.
+
+    Raises:
+        NotTrainable: it must not be learnt from, or holds what these events cannot say.
+    """
+    if (refused := why_refused(rollout)) is not None:
+        raise NotTrainable(refused)
+    prompts = [turn.prompt_token_ids for turn in rollout.turns]
+    if any(prompt in prompts[:place] for place, prompt in enumerate(prompts)):
+        said = "two of its turns have the same prompt, of which agent-lightning keeps the last alone"
+        raise NotTrainable(Refused(Refusal.FORKED, said, rollout.rollout_id))
+    if any(turn.output_mask is not None and 0 in turn.output_mask for turn in rollout.turns):
+        said = "tokens of it are masked, and agent-lightning's events have no mask"
+        raise NotTrainable(Refused(Refusal.FILTERED, said, rollout.rollout_id))
+    assert rollout.reward is not None
+    events = [_model_request(rollout, turn, endpoint) for turn in rollout.turns]
+    return [*events, reward_event(rollout.reward)]
+
+
+def _model_request(rollout: Rollout, turn: Turn, endpoint: str) -> dict[str, Any]:
+    assert turn.prompt_token_ids is not None
+    assert turn.output_token_ids is not None
+    assert turn.output_logprobs is not None
+    model, version = turn.model or rollout.model, turn.policy_version
+    usage = {"prompt_tokens": len(turn.prompt_token_ids), "completion_tokens": len(turn.output_token_ids)}
+    response = {
+        "object": "chat.completion",
+        "model": model,
+        "prompt_token_ids": turn.prompt_token_ids.tolist(),
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": turn.finish_reason,
+                "message": {"role": "assistant", "content": turn.response.text},
+                "token_ids": turn.output_token_ids.tolist(),
+                "logprobs": {"content": [{"logprob": value} for value in turn.output_logprobs]},
+            }
+        ],
+        "usage": usage,
+    }
+    return {
+        "event_type": "model_request",
+        "data": {
+            "model": model,
+            "model_version": version,
+            "request": {"messages": [{"role": each.role, "content": each.text} for each in turn.messages]},
+            "response": response,
+            "server": {"model": model, "endpoint": endpoint, "version": version},
+            "latency_ms": turn.seconds * 1000,
+            "http_status": 200,
+            "status": "ok",
+            "retry_count": turn.retries,
+            "usage": usage,
+            "finish_reason": turn.finish_reason,
+        },
+    }

@@ -1,0 +1,197 @@
+"""DanceGRPO: rewards of generated pictures for the block of its scripts that scores them, and its list of captions."""
+
+import base64
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from rollouthub.errors import ConfigError, VerifierError
+from rollouthub.rewarding.client import RewardClient
+from rollouthub.rewarding.wire import MOST_IMAGES, ImageReply
+from rollouthub.rewards import group_advantages
+from rollouthub.task import Public
+
+Picture = Any
+"""A Pillow image, its encoded bytes, or the path of a file."""
+_MOST_BYTES = 32 * 2**20
+"""Of the pictures in one request; encoded they are a third more, and the server takes 64 MiB."""
+_CHINESE = re.compile("[\u4e00-\u9fff]")
+_MOST_CAPTIONS = 50_000
+
+
+@dataclass(frozen=True)
+class ImageRewards:
+    """What a reward server said of pictures, in their order."""
+
+    rewards: list[float | None]
+    """None is unscored."""
+    components: dict[str, list[float | None]] = field(default_factory=dict[str, "list[float | None]"])
+    problems: list[str | None] = field(default_factory=list["str | None"])
+    """Why a picture is unscored."""
+
+
+def judge_images(
+    images: Sequence[Picture],
+    prompts: Sequence[str],
+    *,
+    metadata: Sequence[Mapping[str, Any]] | None = None,
+    on_server: bool = False,
+    client: RewardClient | None = None,
+) -> ImageRewards:
+    """Ask the server what pictures are worth; those it cannot score are None, with the reason.
+
+    `on_server` sends paths as they are, for the server to look up in its own folder; else bytes travel, in as many
+    requests as they need.
+
+    Raises:
+        ConfigError: images and prompts do not match, or the server is not known.
+        VerifierError: the server does not answer.
+    """
+    given: list[dict[str, Any]] = [{} for _ in images]
+    if metadata is not None:
+        given = [dict(each) for each in metadata]
+    if not len(images) == len(prompts) == len(given):
+        raise ConfigError(f"{len(images)} images, {len(prompts)} prompts and {len(given)} metadata do not match")
+    client = client or RewardClient()
+    encoded = [{"path": str(image)} if on_server else _encoded(image) for image in images]
+    whole = ImageRewards([])
+    for begin, end in _requests(encoded):
+        body = {"images": encoded[begin:end], "prompts": list(prompts[begin:end]), "metadata": given[begin:end]}
+        answer = client.post("/v1/images", body)
+        try:
+            reply = ImageReply.model_validate(answer)
+        except ValidationError as error:
+            raise VerifierError(f"the reward server's answer is none: {error}") from error
+        lengths = {len(reply.rewards), len(reply.problems), *map(len, reply.components.values())}
+        if lengths != {end - begin}:
+            raise VerifierError(f"the reward server answered for {lengths} pictures, not {end - begin}")
+        for name in {*whole.components, *reply.components}:
+            column = whole.components.setdefault(name, [None] * begin)
+            column.extend(reply.components.get(name, [None] * (end - begin)))
+        whole.rewards.extend(_finite(reply.rewards))
+        whole.problems.extend(reply.problems)
+    return whole
+
+
+def image_rewards(
+    images: Sequence[Picture],
+    prompts: Sequence[str],
+    *,
+    url: str = "",
+    token: str | None = None,
+    metadata: Sequence[Mapping[str, Any]] | None = None,
+    on_server: bool = False,
+    unscored: Literal["raise", "nan"] = "raise",
+    client: RewardClient | None = None,
+) -> list[float]:
+    """The reward of each picture. One without a score raises, or is NaN where that is asked for: never 0.
+
+    With NaN, let `image_advantages` normalise the groups: DanceGRPO's own mean would be NaN for all of them.
+
+    Raises:
+        VerifierError: the server does not answer, or a picture is unscored.
+        ConfigError: as `judge_images`.
+    """
+    client = client or RewardClient(url, token)
+    judged = judge_images(images, prompts, metadata=metadata, on_server=on_server, client=client)
+    missing = [place for place, reward in enumerate(judged.rewards) if reward is None]
+    if missing and unscored == "raise":
+        why = judged.problems[missing[0]] or "no reason was given"
+        raise VerifierError(f"{len(missing)} of {len(judged.rewards)} pictures are unscored; the first: {why}")
+    return [math.nan if reward is None else reward for reward in judged.rewards]
+
+
+def image_advantages(rewards: Sequence[float], generations: int, *, eps: float = 1e-8) -> list[float]:
+    """Advantages as DanceGRPO's `--use_group` has them, of rewards in groups of `generations`; NaN learns nothing.
+
+    An unscored picture (NaN) is no part of its group's mean and deviation, and its own advantage is 0: its loss is 0.
+
+    Raises:
+        ConfigError: the rewards are no whole groups.
+    """
+    if generations < 1 or len(rewards) % generations:
+        raise ConfigError(f"{len(rewards)} rewards are no groups of {generations}")
+    found: list[float] = []
+    for begin in range(0, len(rewards), generations):
+        group = [None if math.isnan(reward) else reward for reward in rewards[begin : begin + generations]]
+        found += [advantage or 0.0 for advantage in group_advantages(group, "mean_std", eps=eps)]
+    return found
+
+
+@dataclass(frozen=True)
+class Captions:
+    """What `write_captions` wrote."""
+
+    written: int
+    left_out: dict[str, int]
+    """How many captions DanceGRPO's preprocessing would not take, by why."""
+
+
+def write_captions(tasks: Iterable[Public], path: Path | str) -> Captions:
+    """Write tasks' prompts as the text file that DanceGRPO's preprocessing scripts take (`--prompt_dir`).
+
+    One caption a line; what its script would drop without a word (Chinese, and past 50 000) is left out and counted.
+    """
+    written, left_out = 0, dict[str, int]()
+    with Path(path).open("w", encoding="utf-8") as file:
+        for task in tasks:
+            caption = " ".join(_words(task).split())
+            why = _why_left_out(caption, written)
+            if why is not None:
+                left_out[why] = left_out.get(why, 0) + 1
+                continue
+            file.write(caption + "\n")
+            written += 1
+    return Captions(written, left_out)
+
+
+def _why_left_out(caption: str, written: int) -> str | None:
+    if not caption:
+        return "empty"
+    if _CHINESE.search(caption):
+        return "chinese"
+    return "past_50000" if written >= _MOST_CAPTIONS else None
+
+
+def _words(task: Public) -> str:
+    """The words of a prompt; of a conversation, the last user's."""
+    if isinstance(task.prompt, str):
+        return task.prompt
+    return next((message.text for message in reversed(task.prompt) if message.role == "user"), "")
+
+
+def _encoded(image: Picture) -> dict[str, str]:
+    if isinstance(image, (str, Path)):
+        content = Path(image).read_bytes()
+    elif isinstance(image, (bytes, bytearray)):
+        content = bytes(image)
+    elif hasattr(image, "save"):
+        buffer = BytesIO()
+        image.save(buffer, format="PNG")
+        content = buffer.getvalue()
+    else:
+        raise ConfigError(f"{type(image).__name__} is no picture: give a Pillow image, encoded bytes or a path")
+    return {"base64": base64.b64encode(content).decode()}
+
+
+def _requests(encoded: Sequence[Mapping[str, str]]) -> list[tuple[int, int]]:
+    """Where one request ends and the next begins, so that none is too large."""
+    cuts: list[tuple[int, int]] = []
+    begin = size = 0
+    for place, each in enumerate(encoded):
+        length = len(each.get("base64", ""))
+        if place > begin and (size + length > _MOST_BYTES or place - begin >= MOST_IMAGES):
+            cuts.append((begin, place))
+            begin, size = place, 0
+        size += length
+    return [*cuts, (begin, len(encoded))] if encoded else cuts
+
+
+def _finite(rewards: Sequence[float | None]) -> list[float | None]:
+    return [reward if reward is not None and math.isfinite(reward) else None for reward in rewards]

@@ -1,0 +1,132 @@
+"""EasyR1: a reward file for `worker.reward.reward_function`, and the data sets it reads.
+
+EasyR1 loads this file by its path and calls `compute_score` with a whole batch; the task's reference is in the answer
+column, for a reward function sees nothing else of a row.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from rollouthub.errors import ConfigError, VerifierError
+from rollouthub.messages import Message, Text
+from rollouthub.task import Public
+from rollouthub.trainers.verl.prompts import write_prompts
+from rollouthub.training import TaskReference
+from rollouthub.training.blocking_scorer import scorer_for
+from rollouthub.training.scorer import Verdict
+
+__all__ = ["REWARD_NAME", "REWARD_TYPE", "RewardInput", "compute_score", "prompt_rows", "write_prompts"]
+
+REWARD_NAME = "rollouthub"
+REWARD_TYPE = "batch"
+
+MARK = "<image>"
+"""Stands in a prompt where EasyR1 is to show a picture."""
+
+
+class RewardInput(TypedDict):
+    """What EasyR1 gives of one answer."""
+
+    response: str
+    response_length: int
+    ground_truth: str
+
+
+def compute_score(
+    reward_inputs: Sequence[RewardInput],
+    *,
+    components: Sequence[str] = (),
+    unscored: Literal["group_mean", "raise"] = "group_mean",
+    environments: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
+) -> list[dict[str, float]]:
+    """The rewards of a batch: `overall`, `accuracy` (whether it passed), `unscored`, and the parts asked for
+    (0 where an environment has no such part).
+
+    EasyR1 has no word for an unscored answer. It gets, in every value, the mean of the scored answers to its task, so
+    that it stands where its group's baseline does and moves nothing; `unscored` counts it. Where none of its task is
+    scored, all have 0, and no advantage either. "raise" stops instead. `environments` says what to open where the
+    tasks' own names do not, `settings` are those of a run.
+
+    Raises:
+        VerifierError: an answer is unscored, and that is to stop.
+        UsageError: an environment cannot be opened, or a ground truth names no task.
+    """
+    tasks = [TaskReference.parse(each["ground_truth"]) for each in reward_inputs]
+    named = tuple(environments) or tuple(sorted({task.environment for task in tasks}))
+    asked = [(task, each["response"]) for task, each in zip(tasks, reward_inputs, strict=True)]
+    verdicts = scorer_for(*named, **(settings or {})).judge_all(asked) if asked else []
+    if unscored == "raise":
+        for task, verdict in zip(tasks, verdicts, strict=True):
+            if verdict.score is None:
+                raise VerifierError(f"task {task.task_id!r} of {task.environment!r} is unscored: {verdict.problem}")
+    return filled(tasks, [values(verdict, components) for verdict in verdicts], components)
+
+
+def values(verdict: Verdict, components: Sequence[str]) -> dict[str, float] | None:
+    """What is reported of one verdict; None where there is no score."""
+    score = verdict.score
+    if score is None:
+        return None
+    parts = {name: score.components[name].value if name in score.components else 0.0 for name in components}
+    accuracy = score.reward if score.passed is None else float(score.passed)
+    return {"overall": score.reward, "accuracy": accuracy, **parts}
+
+
+def filled(
+    tasks: Sequence[TaskReference], found: Sequence[dict[str, float] | None], components: Sequence[str]
+) -> list[dict[str, float]]:
+    """The same, unscored ones with the means of what else was said to their tasks."""
+    known: defaultdict[TaskReference, list[dict[str, float]]] = defaultdict(list)
+    for task, each in zip(tasks, found, strict=True):
+        if each is not None:
+            known[task].append(each)
+    rows: list[dict[str, float]] = []
+    for task, each in zip(tasks, found, strict=True):
+        scored = known[task]
+        row = each or {
+            name: sum(other[name] for other in scored) / len(scored) if scored else 0.0
+            for name in ("overall", "accuracy", *components)
+        }
+        rows.append({**row, "unscored": float(each is None)})
+    return rows
+
+
+def prompt_rows(
+    tasks: Iterable[Public], environment: str, split: str, *, pictures: Mapping[str, Path] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Rows with EasyR1's default columns: `prompt`, `answer` (the task's reference), and `images` where there are any.
+
+    Tasks are those of `Scorer.tasks` or `RolloutWorker.tasks`: public halves alone. `pictures` says where the file of
+    each picture is, by digest; with it, every row has the column `images`.
+
+    Raises:
+        ConfigError: a task shows what `pictures` does not have.
+    """
+    for task in tasks:
+        said = [Message(role="user", content=task.prompt)] if isinstance(task.prompt, str) else list(task.prompt)
+        shown: list[str] = []
+        words = [task.system] if task.system is not None else []
+        words += [_words(message, pictures, shown) for message in said]
+        row: dict[str, Any] = {
+            "prompt": "\n\n".join(words),
+            "answer": str(TaskReference(environment, split, task.id)),
+        }
+        yield row if pictures is None else {**row, "images": shown}
+
+
+def _words(message: Message, pictures: Mapping[str, Path] | None, shown: list[str]) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    parts: list[str] = []
+    for part in message.content:
+        if isinstance(part, Text):
+            parts.append(part.text)
+            continue
+        if pictures is None or part.digest not in pictures:
+            raise ConfigError(f"a task shows {part.mime_type} {part.digest}; say in `pictures` where its file is")
+        shown.append(str(pictures[part.digest]))
+        parts.append(MARK)
+    return "\n".join(parts)

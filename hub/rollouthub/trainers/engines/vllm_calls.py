@@ -1,0 +1,82 @@
+"""Between vLLM's own objects and ours: trainers that hand out an engine hand out these."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from rollouthub.models.tokens import Sampled
+from rollouthub.protocols import Sampling
+
+_EXTRA = ("top_k", "min_p", "min_tokens", "stop_token_ids", "repetition_penalty", "presence_penalty")
+"""Fields of `SamplingParams` that our sampling has no name of its own for."""
+
+
+class SamplingParams(Protocol):
+    """What is read of vLLM's class of this name."""
+
+    temperature: float
+    top_p: float
+    max_tokens: int | None
+    logprobs: int | None
+
+
+class Logprob(Protocol):
+    """One token's log-probability."""
+
+    logprob: float
+
+
+class CompletionOutput(Protocol):
+    """One answer of vLLM's."""
+
+    token_ids: Sequence[int]
+    logprobs: Sequence[Mapping[int, Logprob]] | None
+    finish_reason: str | None
+
+
+class RequestOutput(Protocol):
+    """What vLLM gives for one prompt."""
+
+    outputs: Sequence[CompletionOutput]
+
+
+def sampling_of(params: SamplingParams) -> Sampling:
+    """How a trainer wants to sample, in our words."""
+    extra = {name: getattr(params, name, None) for name in _EXTRA}
+    stop = getattr(params, "stop", None)
+    return Sampling(
+        temperature=params.temperature,
+        top_p=params.top_p,
+        max_tokens=params.max_tokens,
+        stop=tuple(stop) if stop else None,
+        extra={name: value for name, value in extra.items() if value},
+    )
+
+
+def params_of(template: SamplingParams, sampling: Sampling) -> Any:
+    """A trainer's own parameters, with what this call asks for; log-probabilities are always asked for."""
+    params: Any = copy.deepcopy(template)
+    params.logprobs = template.logprobs or 1
+    for name in ("temperature", "top_p", "max_tokens", "seed"):
+        if (value := getattr(sampling, name)) is not None:
+            setattr(params, name, value)
+    if sampling.stop is not None:
+        params.stop = list(sampling.stop)
+    for name, value in sampling.extra.items():
+        if hasattr(params, name):
+            setattr(params, name, value)
+    return params
+
+
+def sampled_of(output: RequestOutput | None) -> Sampled:
+    """What was sampled; without log-probabilities where one is missing, for it must not pass for certainty."""
+    if output is None or not output.outputs:
+        return Sampled((), None, "abort")
+    answer = output.outputs[0]
+    ids = list(answer.token_ids)
+    logprobs: list[float] | None = None
+    if answer.logprobs is not None and len(answer.logprobs) == len(ids):
+        found = [told.get(token) for token, told in zip(ids, answer.logprobs, strict=True)]
+        known = [each.logprob for each in found if each is not None]
+        logprobs = known if len(known) == len(ids) else None
+    return Sampled(ids, logprobs, answer.finish_reason or "abort")

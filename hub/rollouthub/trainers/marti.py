@@ -1,0 +1,242 @@
+"""MARTI: a workflow file (`workflow_func_path`) that plays the hub's environments, a seat for each agent.
+
+Each turn of each seat is a step of its agent's, with the ids its own engine took and gave, and a reward of its own.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import Any, Literal
+
+from rollouthub.errors import ConfigError, ModelError
+from rollouthub.models.tokens import TokenModel
+from rollouthub.protocols import Model, ModelReply, ModelRequest
+from rollouthub.rollout import Rollout, Turn
+from rollouthub.supply import RolloutWorker, rollout_worker
+from rollouthub.trainers.engines.loop import LoopEngine
+from rollouthub.trainers.workers.replays import play_learnable
+from rollouthub.trainers.workers.resident import RESIDENTS
+from rollouthub.trainers.workers.settings import TrainingSettings, read_settings
+from rollouthub.training import Credit, TrainingRow, training_rows, turn_returns
+from rollouthub.training.task_column import find_task
+
+_NAME = "marti"
+
+AgentConfig = Mapping[str, Any]
+"""What MARTI says of an agent: `agent_id`, `agent_role`, `llm`, `tokenizer`, `sampling_params` …"""
+Step = dict[str, Any]
+Per = Literal["turn", "agent"]
+
+
+async def workflow(
+    prompt: str,
+    label: str,
+    agents: Sequence[AgentConfig],
+    tool_manager: Any = None,
+    task: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """Play the task that the metadata or the label name; MARTI's record of it.
+
+    Of `workflow_args`: `per` is "turn" (a step for each turn; the default) or "agent" (one for each agent, so that
+    every rollout makes equally many); `discount` is what a reward is worth a turn earlier; `nested` keeps a list of
+    steps for each agent, which processors that flatten want.
+
+    Raises:
+        ConfigError: the settings do not hold, or the row names no task.
+        NotTrainable: no sample of it may be learnt from, and MARTI has no word for that.
+    """
+    asked: Mapping[str, Any] = kwargs.get("workflow_args") or {}
+    settings = read_settings(asked.get("settings"))
+    loop = asyncio.get_running_loop()
+
+    def worker() -> AbstractAsyncContextManager[RolloutWorker]:
+        return _worker(settings, agents, kwargs.get("max_length"), loop)
+
+    resident = await RESIDENTS.opened(_NAME, worker)
+    rollout = await play_learnable(resident, find_task(metadata, label), settings)
+    return result_of(
+        rollout,
+        prompt,
+        label,
+        agents,
+        per=asked.get("per", "turn"),
+        credit=Credit(discount=asked.get("discount", 1.0)),
+        is_nested=bool(asked.get("nested")),
+    )
+
+
+def _worker(
+    settings: TrainingSettings,
+    agents: Sequence[AgentConfig],
+    max_length: int | None,
+    loop: asyncio.AbstractEventLoop,
+) -> AbstractAsyncContextManager[RolloutWorker]:
+    models: dict[str, Model] = {}
+    for agent in agents:
+        role = str(agent["agent_role"])
+        models[role] = TokenModel(
+            f"{_NAME}/{role}",
+            LoopEngine(_asking(agent["llm"]), agent["sampling_params"], loop),
+            settings.chat_format(agent["tokenizer"]),
+            max_context=settings.training.max_context or max_length,
+        )
+    if len(models) < len(agents):
+        raise ConfigError("two agents of MARTI's have one role; each plays the seat of its role's name")
+    return rollout_worker(
+        settings.request,
+        directory=settings.run_directory(_NAME),
+        model=SeatModels(models),
+        suspect=settings.training.suspect,
+    )
+
+
+def _asking(llm: Any) -> Any:
+    """A call of a Ray actor's `generate_async`, as a function of ids and parameters."""
+
+    def generate(prompt_ids: list[int], params: Any) -> Any:
+        return llm.generate_async.remote(prompt_ids=prompt_ids, sampling_params=params)
+
+    return generate
+
+
+class SeatModels:
+    """A model for each seat; the only one for all, where there is one."""
+
+    name = f"{_NAME}/policies"
+
+    def __init__(self, models: Mapping[str, Model]) -> None:
+        self._models = dict(models)
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        """Answer one request by the model of its seat.
+
+        Raises:
+            ModelError: no agent has the seat's name for its role, or its model failed.
+        """
+        model = self._models.get(request.seat)
+        if model is None and len(self._models) == 1:
+            model = next(iter(self._models.values()))
+        if model is None:
+            known = ", ".join(self._models)
+            raise ModelError(
+                f"no agent has the role {request.seat!r} of the environment's seat: {known}", retryable=False
+            )
+        return await model.generate(replace(request, session=f"{request.session}/{request.seat}"))
+
+
+# --- the record -------------------------------------------------------------------------------------------------------
+
+
+def result_of(
+    rollout: Rollout,
+    prompt: str,
+    label: str,
+    agents: Sequence[AgentConfig],
+    *,
+    per: Per = "turn",
+    credit: Credit | None = None,
+    is_nested: bool = False,
+) -> dict[str, Any]:
+    """What a workflow returns: steps in the order they were spoken, and rewards [agent][step].
+
+    Raises:
+        NotTrainable: it is not to be learnt from.
+        ConfigError: a seat is no agent's.
+    """
+    rows = training_rows(rollout)
+    returns = turn_returns(rollout, credit or Credit())
+    steps: list[Step] = []
+    if per == "turn":
+        steps = [
+            _turn_step(turn, worth, _index_of(turn.agent, agents), agents)
+            for turn, worth in zip(rollout.turns, returns, strict=True)
+        ]
+    else:
+        for seat in dict.fromkeys(turn.agent for turn in rollout.turns):
+            own = [row for row in rows if row.segment.agent == seat]
+            row = max(own, key=lambda each: (sum(each.segment.loss_mask), each.index))
+            worth = returns[row.turns[0]]
+            steps.append(_row_step(row, worth, len(own), _index_of(seat, agents), agents))
+    counts = [0] * len(agents)
+    nested = [list[Step]() for _ in agents]
+    for step in steps:
+        index: int = step["agent_index"]
+        step["turn_id"] = counts[index]
+        counts[index] += 1
+        nested[index].append(step)
+    return {
+        "prompt": prompt,
+        "label": label,
+        "trajectory": nested if is_nested else steps,
+        "reward_matrix": [[step["reward"] for step in own] for own in nested],
+        "final_reward": rollout.reward,
+    }
+
+
+def _index_of(seat: str, agents: Sequence[AgentConfig]) -> int:
+    """Which agent played a seat."""
+    for index, agent in enumerate(agents):
+        if agent["agent_role"] == seat:
+            return index
+    if len(agents) == 1:
+        return 0
+    raise ConfigError(f"no agent has the role of the seat {seat!r}")
+
+
+def _step(index: int, agents: Sequence[AgentConfig], reward: float, **fields: Any) -> Step:
+    agent = agents[index]
+    return {
+        "turn_id": 0,
+        "agent_index": index,
+        "agent_id": agent["agent_id"],
+        "agent_name": agent["agent_id"],
+        "agent_role": agent["agent_role"],
+        "reward": reward,
+        **fields,
+    }
+
+
+def _turn_step(turn: Turn, reward: float, index: int, agents: Sequence[AgentConfig]) -> Step:
+    """A turn: everything before it is prompt."""
+    assert turn.prompt_token_ids is not None
+    assert turn.output_token_ids is not None
+    assert turn.output_logprobs is not None
+    prompt, output = list(turn.prompt_token_ids), list(turn.output_token_ids)
+    fields: Step = {"action_mask": list(turn.output_mask)} if turn.output_mask is not None else {}
+    return _step(
+        index,
+        agents,
+        reward,
+        agent_input="\n".join(message.text for message in turn.messages),
+        agent_output=turn.response.text,
+        output_ids=output,
+        sequence_ids=[*prompt, *output],
+        rollout_log_prob=_logprobs([0.0] * len(prompt) + list(turn.output_logprobs), agents[index]),
+        metadata={"turn": turn.index},
+        **fields,
+    )
+
+
+def _row_step(row: TrainingRow, reward: float, count: int, index: int, agents: Sequence[AgentConfig]) -> Step:
+    """An agent's whole conversation: what the environment wrote within it is masked."""
+    turns = [row.rollout.turns[turn] for turn in row.turns]
+    return _step(
+        index,
+        agents,
+        reward,
+        agent_input="\n".join(message.text for message in turns[0].messages),
+        agent_output=turns[-1].response.text,
+        output_ids=row.response_ids,
+        sequence_ids=list(row.segment.token_ids),
+        action_mask=row.response_mask,
+        rollout_log_prob=_logprobs(list(row.segment.logprobs), agents[index]),
+        metadata={"turns": row.turns, "left_out_rows": count - 1},
+    )
+
+
+def _logprobs(values: list[float], agent: AgentConfig) -> list[float] | None:
+    """None where the trainer asks for none."""
+    return None if agent["sampling_params"].logprobs is None else values

@@ -1,0 +1,12 @@
+"""The file for OpenRLHF's `--train.agent_func_path`: it defines `AgentExecutor` once somebody looks for it."""
+
+from typing import Any
+
+from rollouthub.trainers.openrlhf import agent_executor
+
+
+def __getattr__(name: str) -> Any:
+    """`AgentExecutor`, which needs OpenRLHF; the file itself does not."""
+    if name != "AgentExecutor":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault(name, agent_executor())

@@ -1,0 +1,199 @@
+"""`PolicyEngine`: samples from a model of `transformers` as it stands in memory, such as the one a trainer moves."""
+
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from rollouthub.errors import ModelError, describe
+from rollouthub.models.tokens.engine import Sampled
+from rollouthub.protocols import Sampling
+
+_MAX_TOKENS = 1024
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    """A prompt that waits for its answer."""
+
+    prompt: Sequence[int]
+    sampling: Sampling
+    token_ids: list[int] = field(default_factory=list[int])
+    logprobs: list[float] = field(default_factory=list[float])
+    finish_reason: str = ""
+    version: int | None = None
+    failure: Exception | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.finish_reason) or self.failure is not None
+
+    @property
+    def temperature(self) -> float:
+        return 1.0 if self.sampling.temperature is None else self.sampling.temperature
+
+
+class PolicyEngine:
+    """An engine of token ids around a causal language model; calls that come while it samples share the next batch.
+
+    Made for small models and for tests of a loop: there is no paging, and one batch runs at a time. Weights must not
+    move while it samples, so a trainer waits for its rollouts, as one that asks for them in its own thread does.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        end_ids: Collection[int],
+        pad_id: int = 0,
+        max_batch: int = 128,
+        gather_seconds: float = 0.003,
+        version: Callable[[], int] | None = None,
+    ) -> None:
+        """`end_ids` end an answer; `gather_seconds` is how long the first call waits for others; `version` tells the
+        policy's, which every answer is stamped with."""
+        self._model, self._end_ids, self._pad_id = model, frozenset(end_ids), pad_id
+        self._max_batch, self._gather_seconds, self._version = max_batch, gather_seconds, version
+        self._waiting: deque[_Call] = deque()
+        self._turn = anyio.Lock()
+        self.batches = 0
+        """How many batches were sampled."""
+
+    async def sample(
+        self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str, media: Mapping[str, bytes]
+    ) -> Sampled:
+        """Sample after a prompt.
+
+        Raises:
+            ModelError: it is asked for what it does not know, or the model failed.
+        """
+        _check(sampling, media)
+        call = _Call(prompt_ids, sampling)
+        self._waiting.append(call)
+        try:
+            async with self._turn:  # who comes first samples for all who wait
+                while not call.is_over:
+                    await anyio.sleep(self._gather_seconds)
+                    await self._sample_batch()
+        finally:
+            if call in self._waiting:
+                self._waiting.remove(call)
+        if call.failure is not None:
+            raise call.failure
+        return Sampled(call.token_ids, call.logprobs, call.finish_reason, call.version)
+
+    async def _sample_batch(self) -> None:
+        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._max_batch))]
+        version = None if self._version is None else self._version()
+        self.batches += 1
+        with anyio.CancelScope(shield=True):  # the others' answers do not go with the one who happens to sample
+            try:
+                await anyio.to_thread.run_sync(self._run, batch)
+            except Exception as error:  # a seam: torch and the model raise what they like
+                for call in batch:
+                    call.failure = ModelError(f"the policy failed: {describe(error)}", retryable=False)
+        for call in batch:
+            call.version = version
+
+    def _run(self, batch: Sequence[_Call]) -> None:
+        """Sample a batch to its end, token by token."""
+        torch: Any = import_module("torch")  # heavy, and there wherever a policy is in this process
+        model = self._model
+        device = model.device
+        width = max(len(call.prompt) for call in batch)
+        padded = [[self._pad_id] * (width - len(call.prompt)) + list(call.prompt) for call in batch]
+        ids = torch.tensor(padded, device=device)
+        mask = torch.tensor([[0] * (width - len(call.prompt)) + [1] * len(call.prompt) for call in batch]).to(device)
+        places = (mask.cumsum(1) - 1).clamp(min=0)
+        draw = _Draw(torch, batch, device)
+        was_training, cache = model.training, None
+        model.eval()
+        try:
+            with torch.no_grad():
+                while True:
+                    output = model(
+                        input_ids=ids,
+                        attention_mask=mask,
+                        position_ids=places,
+                        past_key_values=cache,
+                        use_cache=True,
+                        logits_to_keep=1,
+                    )
+                    cache = output.past_key_values
+                    tokens, logprobs = draw(output.logits[:, -1].float())
+                    self._take(batch, tokens.tolist(), logprobs.tolist())
+                    if all(call.is_over for call in batch):
+                        return
+                    ids, places = tokens[:, None], places[:, -1:] + 1
+                    mask = torch.cat([mask, mask.new_ones(len(batch), 1)], dim=1)
+        finally:
+            model.train(was_training)
+
+    def _take(self, batch: Sequence[_Call], tokens: Sequence[int], logprobs: Sequence[float]) -> None:
+        for call, token, logprob in zip(batch, tokens, logprobs, strict=True):
+            if call.is_over:
+                continue
+            call.token_ids.append(token)
+            call.logprobs.append(logprob)
+            if token in self._end_ids:
+                call.finish_reason = "stop"
+            elif len(call.token_ids) >= (call.sampling.max_tokens or _MAX_TOKENS):
+                call.finish_reason = "length"
+
+
+class _Draw:
+    """Draws a token for each row [row, vocabulary], and tells its log-probability under what it was drawn from."""
+
+    def __init__(self, torch: Any, batch: Sequence[_Call], device: Any) -> None:
+        self._torch = torch
+        temperatures = [call.temperature for call in batch]
+        self._is_greedy = torch.tensor([value == 0 for value in temperatures], device=device)
+        self._temperatures = torch.tensor([value or 1.0 for value in temperatures], device=device)[:, None]
+        shares = [call.sampling.top_p or 1.0 for call in batch]
+        self._shares = torch.tensor(shares, device=device)[:, None] if min(shares) < 1 else None
+        self._generators = {
+            place: torch.Generator(device).manual_seed(_seed(call.sampling.seed, len(call.prompt)))
+            for place, call in enumerate(batch)
+            if call.sampling.seed is not None
+        }
+
+    def __call__(self, logits: Any) -> tuple[Any, Any]:
+        torch = self._torch
+        logprobs = torch.log_softmax(logits / self._temperatures, dim=-1)
+        if self._shares is not None:
+            ordered, order = logprobs.sort(dim=-1, descending=True)
+            probabilities = ordered.exp()
+            is_cut = probabilities.cumsum(-1) - probabilities >= self._shares
+            logprobs = logprobs.masked_fill(is_cut.scatter(-1, order, is_cut), float("-inf"))
+            logprobs = torch.log_softmax(logprobs, dim=-1)
+        waits = torch.empty_like(logprobs).exponential_()
+        for place, generator in self._generators.items():
+            waits[place].exponential_(generator=generator)
+        # The first of exponential clocks that run at the tokens' probabilities is a draw from them.
+        drawn = (logprobs - waits.log()).argmax(-1)
+        tokens = torch.where(self._is_greedy, logprobs.argmax(-1), drawn)
+        return tokens, logprobs.gather(-1, tokens[:, None])[:, 0]
+
+
+def _seed(seed: int, prompt_tokens: int) -> int:
+    """One for each turn: a conversation asks with the same seed throughout, and its draws must not be the same ones."""
+    return (seed * 1_000_003 + prompt_tokens) % 2**63
+
+
+def _check(sampling: Sampling, media: Mapping[str, bytes]) -> None:
+    """Refuse what would be ignored.
+
+    Raises:
+        ModelError: says what it is.
+    """
+    unknown = [*sampling.extra, *(["stop"] if sampling.stop else []), *(["media"] if media else [])]
+    if unknown:
+        raise ModelError(
+            f"the policy knows temperature, top_p, max_tokens and seed; it was asked for {', '.join(unknown)}",
+            status=400,
+            retryable=False,
+        )

@@ -1,0 +1,125 @@
+"""What both of ROLL's ways in share: the process's worker, its tasks, and what a rollout came to."""
+
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+
+from rollouthub.engine.request import Retries
+from rollouthub.rollout import Rollout
+from rollouthub.supply import RolloutWorker, Wanted, rollout_worker
+from rollouthub.trainers.roll.callers import CallersModel, asked_by
+from rollouthub.trainers.workers.resident import RESIDENTS, ResidentWorker
+from rollouthub.trainers.workers.settings import TrainingSettings, read_settings
+from rollouthub.training import Refusal, TaskReference, why_refused
+
+logger = logging.getLogger(__name__)
+
+_NAME = "roll"
+UNSCORED = "unscored: "
+"""How what ROLL records of an episode without a verdict begins."""
+
+
+class Stage:
+    """One worker for all of a process's environments, and the connections to ROLL's proxy."""
+
+    def __init__(self, settings: TrainingSettings) -> None:
+        # Another attempt would be another conversation, which ROLL takes for a branch of the first.
+        request = settings.request.model_copy(update={"retries": Retries(infrastructure=0, verifier=0)})
+        self.settings = settings.model_copy(update={"request": request})
+        self.model = CallersModel()
+        self.session: aiohttp.ClientSession | None = None
+        self._tasks: dict[tuple[str, str | None], Sequence[str]] = {}
+
+    @property
+    def resident(self) -> ResidentWorker:
+        """The worker; opened by whoever asks first."""
+        return RESIDENTS.get(_NAME, self._worker)
+
+    @asynccontextmanager
+    async def _worker(self) -> AsyncGenerator[RolloutWorker]:
+        directory = self.settings.run_directory(_NAME)
+        connector = aiohttp.TCPConnector(limit=0)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=15)
+        async with (
+            aiohttp.ClientSession(connector=connector, timeout=timeout) as self.session,
+            rollout_worker(
+                self.settings.request, directory=directory, model=self.model, suspect=self.settings.training.suspect
+            ) as worker,
+        ):
+            logger.info("ROLL's rollouts are recorded in %s", directory)
+            yield worker
+
+    def task(self, seed: int, environment: str | None, split: str | None) -> TaskReference | None:
+        """The task of a seed; None where there are no tasks."""
+        name = environment or self.resident.environments[0]
+        chosen = split or self.settings.request.split
+        key = name, chosen
+        if key not in self._tasks:
+            self._tasks[key] = [task.id for task in self.resident.tasks(name, chosen)]
+        tasks = self._tasks[key]
+        return TaskReference(name, chosen or "", tasks[seed % len(tasks)]) if tasks else None
+
+    def wanted(self, task: TaskReference, seed: int, caller: str) -> Wanted:
+        """A sample of the seed's group: members share the seed, so they meet the same task in the same state."""
+        group = str(seed)
+        return Wanted(
+            task.task_id,
+            environment=task.environment,
+            split=task.split or None,
+            group=group,
+            sample=self.resident.next_visit(task, group),
+            sampling=asked_by(caller),
+        )
+
+
+_stages: dict[str, Stage] = {}
+
+
+def stage(path: str | None = None) -> Stage:
+    """The stage of this process, by the settings' file.
+
+    Raises:
+        ConfigError: there are no settings, or they do not hold.
+    """
+    settings = read_settings(path)
+    key = settings.model_dump_json()
+    if key not in _stages:
+        _stages.clear()
+        _stages[key] = Stage(settings)
+    return _stages[key]
+
+
+def why_unscored(rollout: Rollout) -> str | None:
+    """Why an episode's score is none that may be learnt from; None where it is. ROLL has the tokens, we need none."""
+    refused = why_refused(rollout, "text")
+    if refused is None:
+        return None
+    if refused.refusal is Refusal.UNSCORED and rollout.faults:
+        return f"{UNSCORED}{refused.reason}: {rollout.faults[-1].message[:200]}"
+    return f"{UNSCORED}{refused.reason}"
+
+
+def step_scores(rollout: Rollout) -> list[float]:
+    """Each turn's own reward, the verdict added at the last."""
+    scores = [turn.reward or 0.0 for turn in rollout.turns]
+    if scores and rollout.reward is not None:
+        scores[-1] += rollout.reward
+    return scores
+
+
+def metrics_of(rollout: Rollout) -> dict[str, Any]:
+    """What ROLL logs of an episode beside its score."""
+    times = rollout.timings
+    total = times.total or 1.0
+    score = rollout.score
+    return {
+        **({} if score is None else {name: part.value for name, part in score.components.items()}),
+        "finish_reason": rollout.stop.value,
+        "rollout_id": rollout.rollout_id,
+        "agent_execution_time_ratio": times.agent / total,
+        "env_setup_time_ratio": times.setup / total,
+        "time_total_sec": times.total,
+    }

@@ -1,0 +1,69 @@
+"""An episode whose model is answered from another thread, one call at a time."""
+
+import queue
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+
+import anyio
+
+from rollouthub.errors import ContextLimitError, ModelError
+from rollouthub.messages import Message
+from rollouthub.protocols import ModelReply, ModelRequest
+from rollouthub.rollout import Rollout
+from rollouthub.trainers.roll.play import Stage
+from rollouthub.training import TaskReference
+
+Answer = Message | ModelError
+
+
+class SteppedEpisode:
+    """One episode under way."""
+
+    def __init__(self, at: Stage, task: TaskReference, seed: int) -> None:
+        """Begin it."""
+        self._stage = at
+        self._events: queue.SimpleQueue[ModelRequest | Future[Rollout]] = queue.SimpleQueue()
+        self._send, self._receive = anyio.create_memory_object_stream[Answer](1)
+        self._caller = at.model.add(self._ask)
+        self._end = at.resident.begin(at.wanted(task, seed, self._caller))
+        self._end.add_done_callback(self._over)
+
+    def next(self) -> ModelRequest | Rollout:
+        """Wait for what comes next: a call of the model, or the end.
+
+        Raises:
+            UsageError, SupplyError, StoreError: as `RolloutWorker.play`.
+        """
+        event = self._events.get()
+        return event if isinstance(event, ModelRequest) else event.result()
+
+    def answer(self, message: Message) -> None:
+        """Answer the call that came last."""
+        self._tell(message)
+
+    def stop_for_length(self) -> None:
+        """Say that the conversation does not fit any more: the episode ends, and is scored."""
+        self._tell(ContextLimitError("ROLL's limit of length or steps is reached"))
+
+    def abandon(self) -> None:
+        """Leave it: the call that waits fails, and nothing is scored."""
+        self._tell(ModelError("ROLL left the episode", retryable=False))
+
+    def _tell(self, answer: Answer) -> None:
+        # An episode that ended meanwhile, such as by its deadline, hears nothing; its end is the next event.
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.WouldBlock):
+            self._stage.resident.call(partial(self._send.send_nowait, answer))
+
+    async def _ask(self, request: ModelRequest) -> ModelReply:
+        self._events.put(request)
+        answer = await self._receive.receive()
+        if isinstance(answer, ModelError):
+            raise answer
+        return ModelReply(answer, finish_reason="tool_calls" if answer.tool_requests else "stop")
+
+    def _over(self, end: Future[Rollout]) -> None:
+        self._stage.model.remove(self._caller)
+        self._send.close()
+        self._receive.close()
+        self._events.put(end)

@@ -1,0 +1,158 @@
+"""Rollouts as SkyRL's `GeneratorOutput`: columns over rows, and a masked row where one must not be learnt from."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+from rollouthub.errors import SupplyError
+from rollouthub.rollout import Rollout
+from rollouthub.training import NotTrainable, Refusal, Refused, TrainingRow, training_rows
+from rollouthub.training.refusal import Need
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the trainer was configured to take."""
+
+    step_wise: bool = False
+    """Several rows for a trajectory (`generator.step_wise_trajectories`); without it a forked rollout is masked."""
+    token_rewards: bool = False
+    """Rewards per token: each turn's own on its last token, the verdict on the last of all."""
+    mask_truncated: bool = False
+    """Mask what a limit cut short (`generator.apply_overlong_filtering`)."""
+    need: Need = "logprobs"
+    """What is learnt from: `tokens` where the sampler's log-probabilities are not used."""
+    placeholder_id: int = 0
+    """The token of a masked row."""
+
+
+@dataclass(slots=True)
+class _Columns:
+    prompt_token_ids: list[list[int]] = field(default_factory=list[list[int]])
+    response_ids: list[list[int]] = field(default_factory=list[list[int]])
+    rewards: list[Any] = field(default_factory=list[Any])
+    loss_masks: list[list[int]] = field(default_factory=list[list[int]])
+    stop_reasons: list[str] = field(default_factory=list[str])
+    rollout_logprobs: list[list[float]] = field(default_factory=list[list[float]])
+    trajectory_ids: list[Any] = field(default_factory=list[Any])
+    is_last_step: list[bool] = field(default_factory=list[bool])
+
+
+def generator_output(
+    played: Sequence[tuple[Any, Rollout]], shape: Shape | None = None, *, may_be_empty: bool = False
+) -> dict[str, Any]:
+    """The output of `(trajectory id, rollout)` in the order of the input.
+
+    SkyRL has no word for a trajectory without a reward, and counts one for each prompt. A rollout that must not be
+    learnt from becomes one masked row, and its reward the mean of its group's others: the group's baseline is what it
+    would be without it. `rollout_metrics` count them by name.
+
+    Raises:
+        SupplyError: nothing may be learnt from, and the loss would be none; `may_be_empty` gives masked rows alone.
+    """
+    shape = shape or Shape()
+    rows, refused = [_rows(rollout, shape) for _, rollout in played], Counter[str]()
+    scored: dict[str, list[float]] = defaultdict(list)
+    for (trajectory, rollout), made in zip(played, rows, strict=True):
+        if isinstance(made, Refused):
+            refused[made.refusal.value] += 1
+        else:
+            # What SkyRL compares in a group: the last row's reward, or the sum of its tokens'.
+            worth = sum(_token_rewards(made[-1])) if shape.token_rewards else made[-1].reward
+            scored[_group(trajectory, rollout)].append(worth)
+    columns = _Columns()
+    for (trajectory, rollout), made in zip(played, rows, strict=True):
+        if isinstance(made, Refused):
+            group = scored[_group(trajectory, rollout)]
+            _add_masked(columns, trajectory, fmean(group) if group else 0.0, shape)
+        else:
+            for row in made:
+                _add(columns, trajectory, row, shape)
+    if played and not may_be_empty and not any(map(any, columns.loss_masks)):
+        counted = ", ".join(f"{name}: {count}" for name, count in sorted(refused.items())) or "all truncated"
+        raise SupplyError(f"none of {len(played)} rollouts may be learnt from ({counted}); `hub show --failed` has why")
+    is_known = all(trajectory is not None for trajectory, _ in played)
+    return {
+        "prompt_token_ids": columns.prompt_token_ids,
+        "response_ids": columns.response_ids,
+        "rewards": columns.rewards,
+        "loss_masks": columns.loss_masks,
+        "stop_reasons": columns.stop_reasons,
+        "rollout_metrics": _metrics(played, refused),
+        "rollout_logprobs": columns.rollout_logprobs if shape.need == "logprobs" else None,
+        "trajectory_ids": columns.trajectory_ids if is_known else None,
+        "trajectory_generation_times": None,
+        "rollout_expert_indices": None,
+        "is_last_step": columns.is_last_step if shape.step_wise else None,
+        "env_metrics": None,
+    }
+
+
+def _rows(rollout: Rollout, shape: Shape) -> list[TrainingRow] | Refused:
+    try:
+        rows = training_rows(rollout, need=shape.need)
+    except NotTrainable as error:
+        return error.refused
+    if len(rows) > 1 and not shape.step_wise:
+        said = f"it makes {len(rows)} rows; set generator.step_wise_trajectories to learn from them"
+        return Refused(Refusal.FORKED, said, rollout.rollout_id)
+    return rows
+
+
+def _group(trajectory: Any, rollout: Rollout) -> str:
+    return rollout.group_id if trajectory is None else str(trajectory.instance_id)
+
+
+def _add(columns: _Columns, trajectory: Any, row: TrainingRow, shape: Shape) -> None:
+    mask = row.response_mask
+    columns.prompt_token_ids.append(row.prompt_ids)
+    columns.response_ids.append(row.response_ids)
+    columns.loss_masks.append([0] * len(mask) if shape.mask_truncated and row.is_truncated else mask)
+    columns.stop_reasons.append("length" if row.is_truncated else "stop")
+    if shape.need == "logprobs":
+        columns.rollout_logprobs.append(row.response_logprobs)
+    columns.trajectory_ids.append(trajectory)
+    columns.is_last_step.append(row.is_last)
+    if shape.token_rewards:
+        columns.rewards.append(_token_rewards(row))
+    else:
+        columns.rewards.append(row.reward if row.is_last else 0.0)
+
+
+def _token_rewards(row: TrainingRow) -> list[float]:
+    """[response]: each turn's own reward on its last token, and the verdict at the end of the last row."""
+    turn_ids = row.segment.turn_ids.tolist()[row.segment.prompt_length :]
+    last_of = {turn: place for place, turn in enumerate(turn_ids) if turn >= 0}
+    own = {turn.index: turn.reward or 0.0 for turn in row.rollout.turns}
+    rewards = [0.0] * len(turn_ids)
+    for turn, place in last_of.items():
+        rewards[place] += own[turn]
+    if row.is_last:
+        rewards[-1] += row.reward
+    return rewards
+
+
+def _add_masked(columns: _Columns, trajectory: Any, reward: float, shape: Shape) -> None:
+    columns.prompt_token_ids.append([shape.placeholder_id])
+    columns.response_ids.append([shape.placeholder_id])
+    columns.loss_masks.append([0])
+    columns.stop_reasons.append("error")
+    if shape.need == "logprobs":
+        columns.rollout_logprobs.append([0.0])
+    columns.trajectory_ids.append(trajectory)
+    columns.is_last_step.append(True)
+    columns.rewards.append([reward] if shape.token_rewards else reward)
+
+
+def _metrics(played: Sequence[tuple[Any, Rollout]], refused: Counter[str]) -> dict[str, float]:
+    rollouts = [rollout for _, rollout in played]
+    metrics = {"rollouthub/masked": float(refused.total())}
+    metrics |= {f"rollouthub/masked_{name}": float(count) for name, count in sorted(refused.items())}
+    if rollouts:
+        metrics["rollouthub/avg_turns"] = fmean(len(rollout.turns) for rollout in rollouts)
+    rewards = [rollout.reward for rollout in rollouts if rollout.reward is not None]
+    if rewards:
+        metrics["rollouthub/avg_reward"] = fmean(rewards)
+    return metrics

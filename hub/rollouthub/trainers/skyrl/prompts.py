@@ -1,0 +1,23 @@
+"""A data set for SkyRL's `PromptDataset`."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rollouthub.task import Public
+from rollouthub.training import TaskReference
+from rollouthub.training.task_rows import COLUMN, prompt_messages, write_rows
+
+ENV_CLASS = "rollouthub"
+
+
+def prompt_rows(tasks: Iterable[Public], environment: str, split: str) -> Iterator[dict[str, Any]]:
+    """A row a task: `prompt`, `env_class`, and the task's name, which SkyRL hands on in `env_extras`."""
+    for task in tasks:
+        reference = TaskReference(environment, split, task.id)
+        yield {"prompt": prompt_messages(task), "env_class": ENV_CLASS, COLUMN: str(reference)}
+
+
+def write_prompts(path: Path | str, tasks: Iterable[Public], environment: str, split: str) -> int:
+    """Write rows as JSON lines, `data.train_data=['PATH.jsonl']`; how many."""
+    return write_rows(path, prompt_rows(tasks, environment, split))

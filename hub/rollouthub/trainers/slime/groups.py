@@ -1,0 +1,80 @@
+"""What slime asks of whole groups: which of them to keep, and what each member's reward comes to."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from rollouthub.rewards import group_advantages
+from rollouthub.trainers.slime.sample import Sample, refusal_of
+from rollouthub.trainers.systems import system_module
+
+_EQUAL = 1e-6
+_WITH_BASELINE = frozenset({"grpo", "gspo", "cispo", "reinforce_plus_plus_baseline"})
+"""slime's estimators that compare a group's members."""
+_DIVIDING = _WITH_BASELINE - {"reinforce_plus_plus_baseline"}
+
+
+def flat(samples: Sequence[Any]) -> list[Any]:
+    """Samples in order, however deep they are nested: forked rollouts are lists."""
+    found: list[Any] = []
+    for each in samples:
+        if isinstance(each, list):
+            found += flat(cast(list[Any], each))
+        else:
+            found.append(each)
+    return found
+
+
+def keep_group(args: Any, samples: Sequence[Any], **kwargs: Any) -> Any:
+    """For `--dynamic-sampling-filter-path`: keeps groups that are whole and whose rewards differ."""
+    output: Any = system_module("slime.rollout.filter_hub.base_types").DynamicFilterOutput
+    reason = why_dropped(args, samples)
+    return output(keep=reason is None, reason=reason)
+
+
+def why_dropped(args: Any, samples: Sequence[Any]) -> str | None:
+    """Why a group teaches nothing; None where it does."""
+    if (broken := why_broken(samples)) is not None:
+        return broken
+    rewards = [sample.get_reward_value(args) for sample in flat(samples)]
+    return "equal_rewards" if max(rewards) - min(rewards) <= _EQUAL else None
+
+
+def why_broken(samples: Sequence[Any]) -> str | None:
+    """Why a group is none: the refusal of a member, or that slime broke one off."""
+    for sample in flat(samples):
+        if (refused := refusal_of(sample)) is not None:
+            return refused
+        if sample.reward is None or sample.status == sample.Status.ABORTED:
+            return "aborted"
+    return None
+
+
+def post_process_rewards(args: Any, samples: Sequence[Any]) -> tuple[list[float], list[float]]:
+    """For `--custom-reward-post-process-path`: raw rewards, and rewards less their group's baseline.
+
+    slime's own takes equal numbers of samples a group for granted: one forked rollout puts the whole batch into one
+    group. Here each rollout counts once in its own group, and one that must not be learnt from does not count at all:
+    it would move the baseline of the others.
+    """
+    each = flat(samples)
+    raw = [float(sample.get_reward_value(args)) if refusal_of(sample) is None else 0.0 for sample in each]
+    groups: dict[Any, dict[Any, list[int]]] = {}
+    for place, sample in enumerate(each):
+        if refusal_of(sample) is None:
+            groups.setdefault(sample.group_index, {}).setdefault(_rollout(sample), []).append(place)
+    divides = args.advantage_estimator in _DIVIDING and args.grpo_std_normalization
+    if not (args.rewards_normalization and args.advantage_estimator in _WITH_BASELINE):
+        return raw, list(raw)
+    shaped = [0.0] * len(raw)
+    for members in groups.values():
+        rewards = [raw[places[0]] for places in members.values()]
+        worth = group_advantages(rewards, "mean_std" if divides else "mean")
+        for places, value in zip(members.values(), worth, strict=True):
+            assert value is not None, "all of them are scored"
+            for place in places:
+                shaped[place] = value
+    return raw, shaped
+
+
+def _rollout(sample: Sample) -> Any:
+    return sample.index if sample.rollout_id is None else sample.rollout_id

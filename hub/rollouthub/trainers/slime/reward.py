@@ -1,0 +1,40 @@
+"""`reward` for slime's `--custom-rm-path`: slime's own answers, scored by an environment's verifier."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import anyio.to_thread
+
+from rollouthub.trainers.slime.sample import KEY, Sample, task_of
+from rollouthub.training.blocking_scorer import scorer_for
+from rollouthub.training.refusal import Refusal
+from rollouthub.training.scorer import Verdict
+
+
+async def reward(args: Any, asked: Sample | Sequence[Sample], **kwargs: Any) -> Any:
+    """The reward of a sample, or those of several; one that could not be scored is taken out of the loss.
+
+    slime has no word for it: its reward is 0 in the log, `remove_sample` masks it, and `keep_group` drops its group.
+
+    Raises:
+        ConfigError: `ROLLOUTHUB_SCORER` names no environment, or a sample names no task.
+    """
+    is_one = not isinstance(asked, (list, tuple))
+    samples = [cast(Sample, asked)] if is_one else list(cast(Sequence[Sample], asked))
+    pairs = [(task_of(sample), sample.response) for sample in samples]
+    verdicts = await anyio.to_thread.run_sync(lambda: scorer_for().judge_all(pairs))
+    key = getattr(args, "reward_key", None)
+    rewards = [_reward(sample, verdict, key) for sample, verdict in zip(samples, verdicts, strict=True)]
+    return rewards[0] if is_one else rewards
+
+
+def _reward(sample: Sample, verdict: Verdict, key: str | None) -> Any:
+    score = verdict.score
+    if score is None:
+        sample.remove_sample = True
+        told = {"refused": Refusal.UNSCORED.value, "reason": verdict.problem}
+        sample.metadata = {**(sample.metadata or {}), KEY: told}
+        return {key: 0.0} if key else 0.0
+    if key is None:
+        return score.reward
+    return {**{name: part.value for name, part in score.components.items()}, key: score.reward}

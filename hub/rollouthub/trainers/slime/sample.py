@@ -1,0 +1,105 @@
+"""From a rollout to slime's samples."""
+
+import copy
+from typing import Any, Protocol, cast
+
+from rollouthub.rollout import Rollout
+from rollouthub.training import Refused, TaskReference, TrainingRow, training_rows, why_refused
+from rollouthub.training.task_column import find_task
+
+KEY = "rollouthub"
+"""Where the samples' metadata says what is ours."""
+
+
+class Sample(Protocol):
+    """What is read and written of slime's class of this name."""
+
+    Status: Any
+    group_index: int | None
+    index: int | None
+    rollout_id: int | None
+    label: str | None
+    tokens: list[int]
+    response: str
+    response_length: int
+    reward: float | dict[str, Any] | None
+    loss_mask: list[int] | None
+    weight_versions: list[str]
+    rollout_log_probs: list[float] | None
+    remove_sample: bool
+    status: Any
+    metadata: dict[str, Any]
+    non_generation_time: float
+
+
+def task_of(sample: Sample) -> TaskReference:
+    """The task a sample is of: in its metadata (`environment`, `split`, `task_id`), or its label.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    return find_task(sample.metadata, sample.label)
+
+
+def samples_of(rollout: Rollout, sample: Sample, reward_key: str | None = None) -> list[Sample]:
+    """The samples a rollout makes: one, or several that share a `rollout_id` where it forked.
+
+    What must not be learnt from is one sample that slime takes out of the loss (`remove_sample`), of status FAILED, or
+    ABORTED where slime itself broke it off; its metadata name the refusal.
+    """
+    if (refused := why_refused(rollout)) is not None:
+        if any(fault.type == "GenerationAborted" for fault in rollout.faults):
+            return [_aborted(rollout, sample)]
+        return [_removed(rollout, sample, refused, reward_key)]
+    rows = training_rows(rollout)
+    # Before any of them is filled: a copy of a filled one would begin with its tokens.
+    blanks = [sample, *(copy.deepcopy(sample) for _ in rows[1:])]
+    return [_filled(blank, row, reward_key) for blank, row in zip(blanks, rows, strict=True)]
+
+
+def _filled(sample: Sample, row: TrainingRow, reward_key: str | None) -> Sample:
+    rollout = row.rollout
+    sample.tokens = list(row.segment.token_ids)
+    sample.response_length = len(sample.tokens) - row.segment.prompt_length
+    sample.loss_mask = row.response_mask
+    sample.rollout_log_probs = row.response_logprobs
+    sample.response = rollout.turns[row.turns[-1]].response.text
+    sample.reward = {**row.components, reward_key: row.reward} if reward_key else row.reward
+    versions = [rollout.turns[turn].policy_version for turn in row.turns]
+    sample.weight_versions = [str(version) for version in versions if version is not None]
+    sample.status = sample.Status.TRUNCATED if row.is_truncated else sample.Status.COMPLETED
+    sample.remove_sample = False
+    if row.count > 1 and sample.rollout_id is None:
+        sample.rollout_id = sample.index
+    _note(sample, rollout, row=row.index, rows=row.count, components=row.components)
+    return sample
+
+
+def _removed(rollout: Rollout, sample: Sample, refused: Refused, reward_key: str | None) -> Sample:
+    """A sample of which nothing is learnt: slime has no word for no reward, and must find lengths that fit."""
+    sample.tokens, sample.response_length = [0, 0], 1
+    sample.loss_mask, sample.rollout_log_probs = [0], [0.0]
+    sample.reward, sample.remove_sample = {reward_key: 0.0} if reward_key else 0.0, True
+    sample.status = sample.Status.FAILED
+    _note(sample, rollout, refused=refused.refusal.value, reason=refused.reason)
+    return sample
+
+
+def _aborted(rollout: Rollout, sample: Sample) -> Sample:
+    """A sample that slime broke off, as it was before, to be played again from its beginning."""
+    sample.status = sample.Status.ABORTED
+    _note(sample, rollout)
+    return sample
+
+
+def _note(sample: Sample, rollout: Rollout, **more: Any) -> None:
+    times = rollout.timings
+    sample.non_generation_time = times.setup + times.tool + times.verify
+    told = {"run_id": rollout.run_id, "rollout_id": rollout.rollout_id, "outcome": rollout.outcome.value, **more}
+    sample.metadata = {**(sample.metadata or {}), KEY: told}
+
+
+def refusal_of(sample: Sample) -> str | None:
+    """The name of the refusal, for a sample that is not to be learnt from."""
+    noted = cast(dict[str, Any], (sample.metadata or {}).get(KEY, {}))
+    return noted.get("refused")

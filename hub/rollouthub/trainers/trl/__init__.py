@@ -1,0 +1,11 @@
+"""TRL: tasks, episodes and rewards of the hub for its `GRPOTrainer`, and a worker for the asynchronous one.
+
+Nothing of TRL is imported until a class of it is needed.
+"""
+
+from rollouthub.trainers.trl.asynchronous import HubRolloutWorker
+from rollouthub.trainers.trl.prompts import prompt_rows, prompts_of, task_of
+from rollouthub.trainers.trl.rollouts import hub_reward, rollout_func
+from rollouthub.trainers.trl.spec import HubSpec
+
+__all__ = ["HubRolloutWorker", "HubSpec", "hub_reward", "prompt_rows", "prompts_of", "rollout_func", "task_of"]

@@ -1,0 +1,78 @@
+"""Data sets for TRL: a row a task, whose prompt carries the task's name."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from rollouthub.errors import ConfigError
+from rollouthub.messages import Message
+from rollouthub.supply import BlockingWorker
+from rollouthub.task import Public
+from rollouthub.trainers.systems import system_module
+from rollouthub.training import TaskReference
+
+TASK = "task"
+"""The column of a row, and the key of a prompt's last message, that names the task.
+
+A `rollout_func` is given the prompts and nothing else of the rows; a message may carry further keys, which no chat
+template shows to a model.
+"""
+
+
+def prompts_of(worker: BlockingWorker, environment: str | None = None, split: str | None = None) -> Any:
+    """A `datasets.Dataset` of a worker's tasks, for `train_dataset`: `prompt`, `task` and `source`.
+
+    Raises:
+        UsageError: there is no such environment or split.
+    """
+    return as_dataset(prompt_rows(worker, environment, split))
+
+
+def as_dataset(rows: Sequence[dict[str, Any]]) -> Any:
+    """Rows as a `datasets.Dataset`, which comes with TRL."""
+    datasets: Any = system_module("datasets")
+    return datasets.Dataset.from_list(list(rows))
+
+
+def prompt_rows(
+    worker: BlockingWorker, environment: str | None = None, split: str | None = None
+) -> list[dict[str, Any]]:
+    """The same as plain rows; of all environments of the worker unless one is named.
+
+    Raises:
+        UsageError: there is no such environment or split.
+    """
+    names = worker.environments if environment is None else (environment,)
+    return [
+        task_row(TaskReference(name, split or "", public.id), public)
+        for name in names
+        for public in worker.tasks(name, split)
+    ]
+
+
+def task_row(reference: TaskReference, public: Public) -> dict[str, Any]:
+    """The row of one task: what an agent may see of it, and its name."""
+    messages = [{"role": message.role, "content": message.text, TASK: None} for message in conversation(public)]
+    messages[-1][TASK] = str(reference)
+    return {"prompt": messages, TASK: str(reference), "source": public.source}
+
+
+def conversation(public: Public) -> Sequence[Message]:
+    """How a task begins."""
+    said = (Message(role="user", content=public.prompt),) if isinstance(public.prompt, str) else public.prompt
+    return said if public.system is None else (Message(role="system", content=public.system), *said)
+
+
+def task_of(prompt: object) -> TaskReference:
+    """The task that a row's prompt names.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    last: object = cast(list[object], prompt)[-1] if isinstance(prompt, list) and prompt else None
+    text = cast(dict[str, object], last).get(TASK) if isinstance(last, dict) else None
+    if not isinstance(text, str):
+        raise ConfigError(
+            f"the prompt {prompt!r:.200} names no task; make the data set with "
+            f"rollouthub.trainers.trl.prompts_of(worker), whose last message has the key {TASK!r}"
+        )
+    return TaskReference.parse(text)

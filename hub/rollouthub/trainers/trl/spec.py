@@ -1,0 +1,159 @@
+"""`HubSpec`: the hub's tasks, tools and verdicts as the three things TRL's trainers take."""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from anyio.from_thread import start_blocking_portal
+
+from rollouthub.engine.open_plan import OpenPlan, open_plan
+from rollouthub.engine.plan import check_roles, make_plan
+from rollouthub.engine.request import build_request
+from rollouthub.errors import ConfigError
+from rollouthub.messages import Message, assistant
+from rollouthub.models.credentials import Credentials, load_credentials
+from rollouthub.task import BadRow
+from rollouthub.trainers.trl.environment import HubPlayer, Playground, as_transcript, player_class
+from rollouthub.trainers.trl.prompts import TASK, as_dataset, conversation
+from rollouthub.training import TaskReference
+
+
+class HubSpec(AbstractContextManager["HubSpec"]):
+    """Wires environments of the hub into a trainer that generates by itself.
+
+        with HubSpec(environments=("arithmetic",), limit=1000) as spec:
+            GRPOTrainer(
+                model,
+                train_dataset=spec.train_dataset,
+                environment_factory=spec.environment_factory,
+                reward_funcs=spec.reward_funcs,
+            ).train()
+
+    Each object that TRL plays with is an episode of the hub's: opened when TRL resets it, sealed and verified when TRL
+    asks for rewards, closed then, and at the latest when the block is left.
+    """
+
+    def __init__(
+        self,
+        environments: Sequence[str],
+        *,
+        owns_reward: bool = False,
+        credentials: Credentials | None = None,
+        **settings: Any,
+    ) -> None:
+        """`settings` are those of a run that concern environments: `split`, `limit`, `tasks`, `set`, `seed`, `served` …
+
+        The reward is a function in `reward_funcs`, which hands the verifier the conversation; with `owns_reward` it is
+        a method `get_reward` of the objects instead, which sees what tools did and not what was said last.
+
+        Raises:
+            UsageError: a name nobody registered, or a setting that does not hold.
+        """
+        request = build_request({**settings, "environments": tuple(environments)}, "HubSpec()")
+        self._plan = make_plan(request)
+        check_roles(self._plan)
+        self._owns_reward = owns_reward
+        self._credentials = credentials
+        self._stack = ExitStack()
+        self._playgrounds: dict[str, Playground] = {}
+        self._classes: dict[str, type[HubPlayer]] = {}
+        self._rows: list[dict[str, Any]] = []
+
+    def __enter__(self) -> "HubSpec":
+        """Bring the environments up.
+
+        Raises:
+            UsageError: one cannot be hosted, or cannot be played by TRL.
+        """
+        with ExitStack() as stack:
+            portal = stack.enter_context(start_blocking_portal("asyncio"))
+            credentials = self._credentials or load_credentials(os.environ, Path.cwd())
+            opened = stack.enter_context(portal.wrap_async_context_manager(open_plan(self._plan, credentials)))
+            stack.callback(self._close_episodes)
+            for each in opened.environments:
+                info = each.host.info
+                if len(info.seats) != 1:
+                    raise ConfigError(f"{info.name} has {len(info.seats)} seats, and TRL plays one")
+                self._playgrounds[info.name] = ground = Playground(portal, each, self._plan.seed)
+                if info.tools_digest not in self._classes:
+                    self._classes[info.tools_digest] = player_class(
+                        info.name, ground.tools, owns_reward=self._owns_reward
+                    )
+            self._rows = portal.call(_rows, opened)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close what is open, and let the environments go."""
+        self._stack.close()
+
+    @property
+    def train_dataset(self) -> Any:
+        """A `datasets.Dataset`: `prompt`, `task`, `environment` and `source` of each task."""
+        return as_dataset(self.rows)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The same as plain rows: what an agent may see of each task."""
+        return self._rows
+
+    @property
+    def environment_factory(self) -> Callable[[], HubPlayer] | dict[str, Callable[[], HubPlayer]]:
+        """Makes the objects that TRL plays with; one for each environment, by name, where there are several."""
+        made: dict[str, Callable[[], HubPlayer]] = {
+            name: partial(self._classes[ground.opened.host.info.tools_digest], ground)
+            for name, ground in self._playgrounds.items()
+        }
+        return next(iter(made.values())) if len(made) == 1 else made
+
+    @property
+    def reward_funcs(self) -> list[Callable[..., list[float | None]]]:
+        """The verifier's verdict, one for each rollout; None, which TRL leaves out, where there is none."""
+        return [] if self._owns_reward else [hub_verdict]
+
+    def _close_episodes(self) -> None:
+        for ground in self._playgrounds.values():
+            for player in ground.players:
+                player._close()  # pyright: ignore[reportPrivateUsage]
+
+
+def hub_verdict(
+    prompts: Sequence[Any], completions: Sequence[Any], environments: Sequence[Any] = (), **rest: Any
+) -> list[float | None]:
+    """A reward function for TRL: each episode sealed, verified with its conversation, and closed."""
+    rewards: list[float | None] = []
+    for prompt, completion, player in zip(prompts, completions, environments, strict=True):
+        if not isinstance(player, HubPlayer):  # an environment that is not the hub's
+            rewards.append(None)
+            continue
+        rewards.append(player._conclude((*as_transcript(prompt), *_said(completion))))  # pyright: ignore[reportPrivateUsage]
+    return rewards
+
+
+def _said(completion: object) -> tuple[Message, ...]:
+    """What the policy said and was answered; a plain text is all it said."""
+    return (assistant(completion),) if isinstance(completion, str) else as_transcript(completion)
+
+
+async def _rows(opened: OpenPlan) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for each in opened.environments:
+        name = each.host.info.name
+        async for card in opened.tasks(each):
+            if isinstance(card, BadRow):
+                continue
+            rows.append(
+                {
+                    "prompt": [{"role": said.role, "content": said.text} for said in conversation(card.public)],
+                    TASK: str(TaskReference(name, card.split, card.public.id)),
+                    "environment": name,
+                    "source": card.public.source,
+                }
+            )
+    return rows

@@ -1,0 +1,59 @@
+"""veRL: an agent loop over its own engine, managers of whole batches and groups, batches, a reward function, prompts.
+
+`HubAgentLoop`, `HubAgentLoopManager` and `HubAgentLoopManagerTQ` are made of veRL's classes when they are asked for;
+nothing else imports veRL.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from rollouthub.trainers.verl.advantages import compute_advantage
+from rollouthub.trainers.verl.batch import BatchRow, data_proto, data_protos, rows_of_data_proto
+from rollouthub.trainers.verl.columns import Columns, columns
+from rollouthub.trainers.verl.learnable import learnable
+from rollouthub.trainers.verl.outputs import loop_outputs, masked_output
+from rollouthub.trainers.verl.prompts import prompt_rows, write_prompts
+from rollouthub.trainers.verl.reward import compute_score
+
+if TYPE_CHECKING:
+    HubAgentLoop: Any
+    HubAgentLoopManager: Any
+    HubAgentLoopManagerTQ: Any
+
+__all__ = [
+    "BatchRow",
+    "Columns",
+    "HubAgentLoop",
+    "HubAgentLoopManager",
+    "HubAgentLoopManagerTQ",
+    "columns",
+    "compute_advantage",
+    "compute_score",
+    "data_proto",
+    "data_protos",
+    "learnable",
+    "loop_outputs",
+    "masked_output",
+    "prompt_rows",
+    "rows_of_data_proto",
+    "write_prompts",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Make a class of veRL's kind once it is asked for: veRL imports torch, Ray and transformers."""
+    if name == "HubAgentLoop":
+        from rollouthub.trainers.verl.loop import agent_loop_class
+
+        made = agent_loop_class()
+    elif name == "HubAgentLoopManager":
+        from rollouthub.trainers.verl.manager import agent_loop_manager_class
+
+        made = agent_loop_manager_class()
+    elif name == "HubAgentLoopManagerTQ":
+        from rollouthub.trainers.verl.streaming import agent_loop_manager_tq_class
+
+        made = agent_loop_manager_tq_class()
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = made
+    return made

@@ -1,0 +1,49 @@
+"""Advantages of a batch in which a rollout may have several rows: in its group it counts once."""
+
+from typing import Any
+
+from rollouthub.errors import ConfigError
+from rollouthub.trainers.systems import system_module
+
+
+def compute_advantage(data: Any, adv_estimator: str = "grpo", **settings: Any) -> Any:
+    """Set `advantages` and `returns` [row, response] of a batch of `data_proto`'s, and hand it back.
+
+    veRL's function of this name takes every row for a member of its group: a rollout that forked into three would count
+    three times in the group's mean and deviation. Here veRL's estimator is asked about one row of each rollout, the
+    last, and what it says holds for all of them, which is what veRL's V1 trainer does for GRPO. It is for estimators
+    that compare the members of a group: `grpo`, `rloo`, `opo` and their like. `settings` are the estimator's own
+    (`norm_adv_by_std_in_grpo`); rewards are `token_level_rewards` where the trainer has set them, else `rm_scores`.
+
+    Raises:
+        ConfigError: the estimator gives a row's tokens different advantages, so that none is the rollout's.
+        ValueError: veRL has no such estimator.
+    """
+    algorithms: Any = system_module("verl.trainer.ppo.core_algos")
+    last, owners = _last_rows(data.non_tensor_batch)
+    rewards = data.batch["token_level_rewards" if "token_level_rewards" in data.batch.keys() else "rm_scores"]  # noqa: SIM118
+    mask = data.batch["response_mask"]
+    found, _ = algorithms.get_adv_estimator_fn(adv_estimator)(
+        token_level_rewards=rewards[last],
+        response_mask=mask[last],
+        index=data.non_tensor_batch["uid"][last],
+        **settings,
+    )
+    first = mask[last].argmax(dim=1, keepdim=True)
+    values = found.gather(1, first)
+    if ((found - values) * mask[last]).abs().max() > 0:
+        raise ConfigError(f"{adv_estimator} gives each token an advantage of its own; take veRL's compute_advantage")
+    data.batch["advantages"] = values[owners] * mask
+    data.batch["returns"] = data.batch["advantages"].clone()
+    return data
+
+
+def _last_rows(columns: Any) -> tuple[list[int], list[int]]:
+    """Where the last row of each rollout stands; and of every row, which of these is its rollout's."""
+    rollouts = list(zip(columns["uid"], columns["rollout_id"], strict=True))
+    last: dict[tuple[Any, Any], int] = {}
+    for place, rollout in enumerate(rollouts):
+        if columns["row_index"][place] >= columns["row_index"][last.setdefault(rollout, place)]:
+            last[rollout] = place
+    number = {rollout: count for count, rollout in enumerate(last)}
+    return list(last.values()), [number[rollout] for rollout in rollouts]

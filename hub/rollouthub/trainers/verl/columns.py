@@ -1,0 +1,153 @@
+"""A batch's columns as veRL has them, in numpy: prompts padded on the left, responses on the right."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+from rollouthub.rollout import Rollout
+from rollouthub.training import NotTrainable, Refusal, Refused, TaskReference, TrainingRow
+
+RewardPlace = Literal["verdict", "turns"]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What a `DataProto` is made of."""
+
+    tensors: dict[str, Any]
+    """Arrays [row, tokens], as numpy has them."""
+    others: dict[str, Any]
+    """Arrays of objects [row]."""
+
+
+def columns(
+    rows: Sequence[TrainingRow],
+    pad_token_id: int,
+    *,
+    prompt_length: int | None = None,
+    response_length: int | None = None,
+    rewards: RewardPlace = "verdict",
+    uids: Sequence[str] | None = None,
+    vocabulary: int | None = None,
+    logprobs: bool = True,
+) -> Columns:
+    """The columns of rows; lengths default to the longest.
+
+    `rewards`: "verdict" puts the rollout's reward on the last token of every row of it; "turns" puts each turn's own on
+    its last token, and on the row's last turn what it and all after it are worth. `uids` names each row's group where
+    the trainer has a name for it. `vocabulary` is the trainer's number of token ids. A rollout that forked has several
+    rows; `compute_advantage` counts it once in its group.
+
+    Raises:
+        NotTrainable: a row is longer than the lengths given, of another tokenizer, or without log-probabilities.
+    """
+    numpy: Any = import_module("numpy")
+    prompts = max((row.segment.prompt_length for row in rows), default=0) if prompt_length is None else prompt_length
+    answers = max((_answer(row) for row in rows), default=0) if response_length is None else response_length
+    _check(rows, prompts, answers)
+    count, width = len(rows), prompts + answers
+    ids = numpy.full((count, width), pad_token_id, dtype=numpy.int64)
+    attention = numpy.zeros((count, width), dtype=numpy.int64)
+    mask = numpy.zeros((count, answers), dtype=numpy.int64)
+    sampled = numpy.zeros((count, answers), dtype=numpy.float32)
+    scores = numpy.zeros((count, answers), dtype=numpy.float32)
+    for place, row in enumerate(rows):
+        segment, begin, answer = row.segment, row.segment.prompt_length, _answer(row)
+        cut = slice(prompts - begin, prompts + answer)
+        ids[place, cut] = numpy.frombuffer(segment.token_ids.raw, dtype=numpy.int32)
+        attention[place, cut] = 1
+        mask[place, :answer] = numpy.frombuffer(segment.loss_mask.raw, dtype=numpy.int32)[begin:]
+        sampled[place, :answer] = numpy.frombuffer(segment.logprobs.raw, dtype=numpy.float32)[begin:]
+        for token, reward in _placed(row, rewards):
+            scores[place, token] = reward
+    _check_values(numpy, rows, ids, attention, sampled if logprobs else None, vocabulary)
+    tensors = {
+        "prompts": ids[:, :prompts],
+        "responses": ids[:, prompts:],
+        "response_mask": mask,
+        "input_ids": ids,
+        "attention_mask": attention,
+        "position_ids": numpy.clip(numpy.cumsum(attention, axis=1) - 1, 0, None),
+        "rm_scores": scores,
+    }
+    if logprobs:
+        tensors["rollout_log_probs"] = sampled
+    return Columns(tensors, _others(numpy, rows, uids))
+
+
+def _answer(row: TrainingRow) -> int:
+    return len(row.segment.token_ids) - row.segment.prompt_length
+
+
+def _placed(row: TrainingRow, rewards: RewardPlace) -> list[tuple[int, float]]:
+    """Where in the response [token] which reward stands."""
+    last = _answer(row) - 1
+    if rewards == "verdict":
+        return [(last, row.reward)]
+    turns = list(row.segment.turn_ids)[row.segment.prompt_length :]
+    ends = {turn: token for token, turn in enumerate(turns) if turn >= 0}
+    final = max(ends)
+    return [
+        (token, row.returns[turn] if turn == final else row.rollout.turns[turn].reward or 0.0)
+        for turn, token in ends.items()
+    ]
+
+
+def _check(rows: Sequence[TrainingRow], prompts: int, answers: int) -> None:
+    models = {row.rollout.model for row in rows}
+    if len(models) > 1:
+        named = ", ".join(sorted(str(model) for model in models))
+        raise NotTrainable(
+            Refused(Refusal.OTHER_TOKENIZER, f"one batch has ids of one tokenizer, and these are of {named}")
+        )
+    for row in rows:
+        if row.segment.prompt_length > prompts or _answer(row) > answers:
+            said = f"its row has {row.segment.prompt_length} prompt and {_answer(row)} response ids"
+            raise NotTrainable(Refused(Refusal.TOO_LONG, f"{said}, of {prompts} and {answers}", row.rollout.rollout_id))
+
+
+def _check_values(
+    numpy: Any, rows: Sequence[TrainingRow], ids: Any, attention: Any, sampled: Any | None, vocabulary: int | None
+) -> None:
+    """No id beyond the trainer's, and no log-probability that is missing."""
+    if vocabulary is not None:
+        for place in numpy.flatnonzero(((ids >= vocabulary) & (attention == 1)).any(axis=1))[:1]:
+            why = f"it has token id {int(ids[place].max())}, and the trainer's tokenizer has {vocabulary}"
+            raise NotTrainable(Refused(Refusal.OTHER_TOKENIZER, why, rows[int(place)].rollout.rollout_id))
+    if sampled is not None:
+        for place in numpy.flatnonzero(~numpy.isfinite(sampled).all(axis=1))[:1]:
+            why = "a sampled token has no log-probability"
+            raise NotTrainable(Refused(Refusal.NO_LOGPROBS, why, rows[int(place)].rollout.rollout_id))
+
+
+def global_steps(rollout: Rollout) -> tuple[int | None, int | None]:
+    """The versions of the oldest and the newest token; None where nobody knows, which records may have as -1."""
+    oldest, newest = rollout.policy_version_min, rollout.policy_version_max
+    return None if oldest is None or oldest < 0 else oldest, None if newest is None or newest < 0 else newest
+
+
+def _others(numpy: Any, rows: Sequence[TrainingRow], uids: Sequence[str] | None) -> dict[str, Any]:
+    def objects(values: Sequence[object]) -> Any:
+        array = numpy.empty(len(values), dtype=object)
+        array[:] = values
+        return array
+
+    names = sorted({name for row in rows for name in row.components})
+    steps = [global_steps(row.rollout) for row in rows]
+    found = {
+        "uid": objects([row.rollout.group_id for row in rows] if uids is None else uids),
+        "__num_turns__": numpy.array([len(row.rollout.turns) for row in rows], dtype=numpy.int32),
+        "rollout_id": objects([row.rollout.rollout_id for row in rows]),
+        "task": objects([str(TaskReference.of(row.rollout)) for row in rows]),
+        "data_source": objects([row.rollout.environment.name for row in rows]),
+        "row_index": numpy.array([row.index for row in rows], dtype=numpy.int32),
+        "row_count": numpy.array([row.count for row in rows], dtype=numpy.int32),
+        "min_global_steps": objects([first for first, _ in steps]),
+        "max_global_steps": objects([last for _, last in steps]),
+    }
+    for name in names:
+        # Environments differ in their components; one that a row's has not is no zero.
+        values = [row.components.get(name, float("nan")) for row in rows]
+        found[f"reward/{name}"] = numpy.array(values, dtype=numpy.float64)
+    return found

@@ -1,0 +1,86 @@
+"""Whole groups for veRL's V1 trainer: members to learn from, stragglers broken off."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import anyio
+from pydantic import Field, ValidationError
+
+from rollouthub.errors import ConfigError, SupplyError, first_error
+from rollouthub.frozen import Frozen
+from rollouthub.trainers.verl.outputs import Output
+from rollouthub.training import NotTrainable
+
+logger = logging.getLogger(__name__)
+
+
+class GroupRules(Frozen):
+    """What makes a group whole, as `rollouthub.collect` names it."""
+
+    redundancy: int = Field(default=0, ge=0)
+    """Samples begun beyond the group's size; the first to learn from make it, the others are broken off."""
+    min_group: int | None = Field(default=None, ge=1)
+    """Members to learn from that a group needs; None is all."""
+
+
+ANY = GroupRules(min_group=1)
+"""As validation takes them."""
+
+
+def group_rules(given: Mapping[str, Any]) -> GroupRules:
+    """Check rules of a file.
+
+    Raises:
+        ConfigError: one is unknown, or does not hold.
+    """
+    try:
+        return GroupRules.model_validate(dict(given))
+    except ValidationError as error:
+        told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise ConfigError(f"veRL's `groups` does not hold: {told}") from None
+
+
+async def whole_group(play: Callable[[], Awaitable[list[Output]]], size: int, rules: GroupRules) -> list[list[Output]]:
+    """The outputs of `size` samples that may be learnt from, in the order in which they ended; all are played at once.
+
+    Raises:
+        SupplyError: there are fewer than the rules want, or the run has ended.
+        UsageError, StoreError: as `play`.
+    """
+    kept: list[list[Output]] = []
+
+    async def member(scope: anyio.CancelScope) -> None:
+        try:
+            outputs = await play()
+        except NotTrainable as error:
+            logger.warning("a member of a group is left out: %s", error)
+            return
+        kept.append(outputs)
+        if len(kept) == size:
+            scope.cancel()
+
+    try:
+        async with anyio.create_task_group() as members:
+            for _ in range(size + rules.redundancy):
+                members.start_soon(member, members.cancel_scope)
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+    least = size if rules.min_group is None else min(rules.min_group, size)
+    if len(kept) < least:
+        begun = size + rules.redundancy
+        raise SupplyError(f"of {begun} samples {len(kept)} may be learnt from, and a group needs {least}")
+    return kept[:size]
+
+
+def no_groups(given: Any) -> None:
+    """Refuse rules of groups where veRL asks for samples one by one.
+
+    Raises:
+        ConfigError: there are some.
+    """
+    if given is not None:
+        raise ConfigError(
+            "`groups` are made by one manager alone: let rollout.agent.agent_loop_manager_class be "
+            "rollouthub.trainers.verl.HubAgentLoopManagerTQ, with trainer.use_v1=True, or leave them out"
+        )

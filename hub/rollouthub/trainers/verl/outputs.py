@@ -1,0 +1,149 @@
+"""A rollout as the keyword arguments of veRL's `AgentLoopOutput`: one for each of its rows, or one that is masked."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rollouthub.rollout import Rollout
+from rollouthub.trainers.verl.columns import global_steps
+from rollouthub.trainers.verl.pictures import shows_media
+from rollouthub.training import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
+from rollouthub.training.refusal import Need
+
+Output = dict[str, Any]
+"""`AgentLoopOutput(**output)`."""
+
+
+def loop_outputs(
+    rollout: Rollout,
+    *,
+    need: Need = "logprobs",
+    components: Iterable[str] = (),
+    prompt_length: int | None = None,
+    response_length: int | None = None,
+) -> list[Output]:
+    """One output a row, each with the rollout's reward: what veRL shares among the outputs of one sample.
+
+    `components` are the parts of the reward to report, besides the reward and whether it passed: veRL wants the same
+    keys of every sample, so one that this rollout has not is NaN.
+
+    Raises:
+        NotTrainable: it is not to be learnt from, or a row is longer than veRL's lengths.
+    """
+    rows = training_rows(rollout, need=need)
+    return [_output(row, need, components, prompt_length, response_length) for row in rows]
+
+
+def _output(
+    row: TrainingRow, need: Need, components: Iterable[str], prompt_length: int | None, response_length: int | None
+) -> Output:
+    rollout, prompt, response = row.rollout, row.prompt_ids, row.response_ids
+    for name, ids, most in (("prompt", prompt, prompt_length), ("response", response, response_length)):
+        if most is not None and len(ids) > most:
+            why = f"its row has {len(ids)} {name} ids, and veRL's rollout.{name}_length is {most}"
+            raise NotTrainable(Refused(Refusal.TOO_LONG, why, rollout.rollout_id))
+    return {
+        "prompt_ids": prompt,
+        "response_ids": response,
+        "response_mask": row.response_mask,
+        "response_logprobs": row.response_logprobs if need == "logprobs" else None,
+        "reward_score": row.reward,
+        "num_turns": _chat_turns(rollout, row.turns),
+        "metrics": _metrics(rollout),
+        "extra_fields": _fields(
+            rollout,
+            components,
+            turn_scores=[rollout.turns[turn].reward for turn in row.turns],
+            is_scored=True,
+            extras={"row": row.index, "rows": row.count, "is_truncated": row.is_truncated, "refusal": None},
+        ),
+    }
+
+
+def masked_output(
+    rollout: Rollout,
+    refused: Refused,
+    *,
+    pad_token_id: int,
+    reward: float | None = None,
+    need: Need = "logprobs",
+    components: Iterable[str] = (),
+    prompt_length: int | None = None,
+    response_length: int | None = None,
+) -> Output:
+    """An output that nothing is learnt from, for where veRL takes no less: all of it masked, and the reason named.
+
+    `reward` is the policy's own; None where there is none, though a person's help or the reference solution earned one.
+    """
+    prompt, response = _ids(rollout, pad_token_id)
+    prompt = prompt if prompt_length is None else prompt[-prompt_length:]
+    response = response[:response_length]
+    return {
+        "prompt_ids": prompt,
+        "response_ids": response,
+        "response_mask": [0] * len(response),
+        "response_logprobs": [0.0] * len(response) if need == "logprobs" else None,
+        "reward_score": 0.0 if reward is None else reward,
+        "num_turns": _chat_turns(rollout, range(len(rollout.turns))),
+        "metrics": _metrics(rollout),
+        "extra_fields": _fields(
+            rollout,
+            components,
+            turn_scores=[turn.reward for turn in rollout.turns],
+            is_scored=reward is not None,
+            extras={"row": 0, "rows": 1, "is_truncated": False, "refusal": refused.refusal.value},
+        ),
+    }
+
+
+def _ids(rollout: Rollout, pad_token_id: int) -> tuple[list[int], list[int]]:
+    """Its first turn's, where it has ids at all: veRL pads to lengths, and takes no empty row.
+
+    Not where it shows pictures: a mark without its picture is no prompt.
+    """
+    for turn in () if shows_media(rollout) else rollout.turns:
+        if turn.prompt_token_ids and turn.output_token_ids:
+            return turn.prompt_token_ids.tolist(), turn.output_token_ids.tolist()
+    return [pad_token_id], [pad_token_id]
+
+
+def _chat_turns(rollout: Rollout, turns: Iterable[int]) -> int:
+    """Chat turns of user, assistant and tools, as veRL counts them."""
+    spoken = [rollout.turns[turn] for turn in turns]
+    return sum(1 + sum(message.role != "system" for message in turn.messages) for turn in spoken)
+
+
+def _metrics(rollout: Rollout) -> dict[str, float]:
+    timings = rollout.timings
+    return {"generate_sequences": timings.model, "tool_calls": timings.tool, "compute_score": timings.verify}
+
+
+def _fields(
+    rollout: Rollout,
+    components: Iterable[str],
+    *,
+    turn_scores: Sequence[float | None],
+    is_scored: bool,
+    extras: dict[str, Any],
+) -> dict[str, Any]:
+    parts = {} if rollout.score is None else rollout.score.components
+    nan = float("nan")
+    info = {f"reward/{name}": parts[name].value if name in parts else nan for name in components}
+    passed = None if rollout.score is None else rollout.score.passed
+    oldest, newest = global_steps(rollout)
+    return {
+        "turn_scores": [nan if score is None else score for score in turn_scores],
+        "tool_rewards": [],
+        "min_global_steps": oldest,
+        "max_global_steps": newest,
+        "reward_extra_info": {
+            **info,
+            "is_scored": float(is_scored),
+            "passed": nan if passed is None else float(passed),
+        },
+        "extras": {
+            "rollout_id": rollout.rollout_id,
+            "group_id": rollout.group_id,
+            "task": str(TaskReference.of(rollout)),
+            **extras,
+        },
+    }

@@ -1,0 +1,96 @@
+"""veRL's prompt data sets: a row for each task, which names it and holds nothing of its secret half."""
+
+import json
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rollouthub.errors import ConfigError
+from rollouthub.messages import Message
+from rollouthub.store.endings import file_format
+from rollouthub.store.files import complete_file
+from rollouthub.task import Public
+from rollouthub.training import TaskReference
+
+AGENT = "rollouthub"
+"""The name under which `agent_loop_config_path` has the hub's agent loop."""
+_ROWS = 1000
+
+
+def prompt_rows(
+    tasks: Iterable[Public], environment: str, split: str, *, agent_name: str | None = AGENT
+) -> Iterator[dict[str, Any]]:
+    """Rows as veRL reads them; the task's reference is the `ground_truth`. None for `agent_name` leaves the column out.
+
+    Tasks are those of `RolloutWorker.tasks` or `Scorer.tasks`: public halves alone.
+    """
+    for index, task in enumerate(tasks):
+        reference = str(TaskReference(environment, split, task.id))
+        row: dict[str, Any] = {
+            "data_source": environment,
+            "prompt": prompt_messages(task),
+            "ability": task.source or environment,
+            "reward_model": {"style": "rule", "ground_truth": reference},
+            "extra_info": {"index": index, "split": split, "task": reference},
+        }
+        if agent_name is not None:
+            row["agent_name"] = agent_name
+        yield row
+
+
+def prompt_messages(task: Public) -> list[dict[str, str]]:
+    """What the task says first, in chat messages of words: media have no place in them."""
+    said = [Message(role="user", content=task.prompt)] if isinstance(task.prompt, str) else list(task.prompt)
+    if task.system is not None:
+        said.insert(0, Message(role="system", content=task.system))
+    return [{"role": message.role, "content": message.text} for message in said]
+
+
+def write_prompts(rows: Iterable[dict[str, Any]], out: Path | str) -> int:
+    """Write rows as lines of JSON or as Parquet, as the file's name says; how many there were.
+
+    Raises:
+        ConfigError: the name says another format, nothing can be written there, there are no rows, or pyarrow is not
+            installed.
+        StoreError: the file could not be written.
+    """
+    out = Path(out)
+    form = file_format(out, ("parquet", "jsonl"))
+    with complete_file(out) as path:
+        count = _write_lines(rows, path) if form == "jsonl" else _write_parquet(rows, path)
+        if not count:
+            raise ConfigError("there are no tasks to write; say which environment and split are meant")
+    return count
+
+
+def _write_lines(rows: Iterable[dict[str, Any]], path: Path) -> int:
+    count = 0
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            count += 1
+    return count
+
+
+def _write_parquet(rows: Iterable[dict[str, Any]], path: Path) -> int:
+    """Some at a time."""
+    try:
+        # Imported on use: it is an extra, and takes its time. It has no type stubs.
+        arrow: Any = import_module("pyarrow")
+        parquet: Any = import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise ConfigError("writing Parquet needs pyarrow: pip install 'rollouthub[data]'") from error
+    source, count, writer = iter(rows), 0, None
+    try:
+        while chunk := list(islice(source, _ROWS)):
+            table = arrow.Table.from_pylist(chunk, schema=None if writer is None else writer.schema)
+            if writer is None:
+                writer = parquet.ParquetWriter(str(path), table.schema)
+            writer.write_table(table)
+            count += len(chunk)
+    finally:
+        if writer is not None:
+            writer.close()
+    return count

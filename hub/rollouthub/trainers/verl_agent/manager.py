@@ -1,0 +1,285 @@
+"""`HubEnvironmentManager`: what verl-agent's rollout loop drives, `reset` and `step` over a batch of episodes."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from importlib import import_module
+from itertools import islice
+from typing import Any
+
+from anyio.from_thread import start_blocking_portal
+from mcp_types import Tool
+
+from rollouthub.errors import ConfigError
+from rollouthub.limits import Deadlines
+from rollouthub.messages import Message
+from rollouthub.rollout import Rollout
+from rollouthub.supply import Wanted, rollout_worker
+from rollouthub.trainers.verl_agent.lock_step import LockStep, Slot, StepModel
+from rollouthub.trainers.verl_agent.observation import NOT_UNDERSTOOD, Projected, anchor, observation, project
+from rollouthub.trainers.workers.settings import TrainingSettings, settings_of
+from rollouthub.training import Refusal, TaskReference, why_refused
+
+logger = logging.getLogger(__name__)
+
+Render = Callable[[Sequence[Message], Sequence[Tool]], str]
+_DAY = 86_400.0
+_PATIENT = Deadlines(model_call=_DAY, agent=_DAY, episode=_DAY)
+"""A call of this policy takes as long as the trainer does; that it is slow does not mean that it broke."""
+TASK = "task"
+"""In a row's `env_kwargs`: the task's reference."""
+
+
+class HubEnvironmentManager:
+    """A batch of the hub's episodes in lock-step, in the shape of verl-agent's `EnvironmentManagerBase`.
+
+    Every episode is a real one, played and verified by the hub and kept in its run directory. Close it when the
+    training is over, or use it as a context.
+    """
+
+    def __init__(
+        self,
+        settings: TrainingSettings,
+        *,
+        max_steps: int,
+        group_size: int = 1,
+        batch_size: int = 1,
+        history_length: int = 2,
+        render: Render | None = None,
+    ) -> None:
+        """`batch_size` counts groups; without `env_kwargs` in its data set, so many tasks are taken, in order.
+
+        `render` writes one step's prompt from the conversation; `observation` by default.
+
+        Raises:
+            UsageError: as `rollout_worker`.
+        """
+        self._max_steps, self._group_size, self._batch_size = max_steps, group_size, batch_size
+        self._render: Render = render or (lambda messages, tools: observation(messages, tools, history_length))
+        self._slots: list[Slot] = []
+        self._steps = self._resets = 0
+        self._held: list[tuple[str, str]] = []
+        self._rewarded: set[int] = set()
+        model = StepModel()
+        request = settings.request.model_copy(
+            update={
+                # Lock-step: who has no seat holds up all others. A broken attempt has had its steps taken.
+                "concurrency": max(settings.request.concurrency, group_size * batch_size),
+                "deadlines": settings.request.deadlines.or_else(_PATIENT),
+                "retries": settings.request.retries.model_copy(update={"infrastructure": 0, "verifier": 1}),
+            }
+        )
+        with ExitStack() as stack:
+            self._portal = stack.enter_context(start_blocking_portal("asyncio"))
+            opened = rollout_worker(
+                request, directory=settings.run_directory("verl-agent"), model=model, suspect=settings.training.suspect
+            )
+            self._worker = stack.enter_context(self._portal.wrap_async_context_manager(opened))
+            self._lock_step = LockStep(self._worker, model)
+            self._stack = stack.pop_all()
+        self._tasks = self._every_task()
+
+    def __enter__(self) -> "HubEnvironmentManager":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def rollouts(self) -> list[Rollout | None]:
+        """The records of the batch; None of an episode that goes on."""
+        return [slot.rollout for slot in self._slots]
+
+    def reset(self, kwargs: Sequence[Mapping[str, Any]] | None = None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Begin a batch; `kwargs` are the rows' `env_kwargs`, members of a group one after another.
+
+        Raises:
+            UsageError: a row names no task, or one that is not there.
+        """
+        self._resets += 1
+        self._steps = 0
+        size = self._group_size
+        tasks = self._next_tasks() if kwargs is None else [_task_of(each) for each in kwargs]
+        wanted = [
+            replace(task, group=f"{self._resets}-{place // size}", sample=place % size)
+            for place, task in enumerate(tasks)
+        ]
+        self._slots = self._portal.call(self._lock_step.begin, wanted)
+        self._held = [("", "")] * len(self._slots)
+        self._rewarded = set()
+        for slot in self._slots:
+            self._portal.start_task_soon(self._lock_step.play, slot)
+        self._portal.call(self._lock_step.step, self._slots, dict[int, Projected]())
+        infos = [{"won": False, "data_source": task.environment, TASK: str(task), "tool_calling": 0} for task in tasks]
+        return self._observations({}), infos
+
+    def step(self, text_actions: Sequence[str]) -> tuple[dict[str, Any], Any, Any, list[dict[str, Any]]]:
+        """Take one action in every episode; those that are over ignore theirs.
+
+        A call that cannot be read is not made: the next observation says so, and the step is used. After `max_steps` an
+        episode ends as it is, and is scored so.
+
+        Raises:
+            SupplyError, StoreError: episodes cannot be played any more.
+        """
+        numpy: Any = import_module("numpy")
+        if len(text_actions) != len(self._slots):
+            raise ConfigError(f"{len(text_actions)} actions were given for a batch of {len(self._slots)} episodes")
+        self._steps += 1
+        is_last = self._steps >= self._max_steps
+        read = [_read(slot, text, self._steps) for slot, text in zip(self._slots, text_actions, strict=True)]
+        taken = {place: each for place, each in enumerate(read) if each is not None and (each.is_valid or is_last)}
+        ending = [place for place, slot in enumerate(self._slots) if is_last and not slot.is_over]
+        self._portal.call(self._lock_step.step, self._slots, taken, ending)
+        notes = {place: NOT_UNDERSTOOD for place, each in enumerate(read) if each is not None and place not in taken}
+        infos = [_info(slot, each, numpy) for slot, each in zip(self._slots, read, strict=True)]
+        # Each once: an episode may also end between two steps, where a limit of its own is reached.
+        rewards = [self._reward(place) for place in range(len(self._slots))]
+        dones = [slot.is_over for slot in self._slots]
+        return (
+            self._observations(notes),
+            numpy.array(rewards, dtype=numpy.float32),
+            numpy.array(dones, dtype=bool),
+            infos,
+        )
+
+    def success_evaluator(
+        self,
+        *,
+        total_infos: Sequence[Sequence[Mapping[str, Any]]],
+        total_batch_list: Sequence[Sequence[dict[str, Any]]],
+        episode_rewards: Any = None,
+        **_: Any,
+    ) -> dict[str, Any]:
+        """Whether each episode was won; and the place where verl-agent can be kept from learning from unscored ones.
+
+        Their rows are made inactive, which drops them before any advantage is computed. Their reward is made their
+        group's mean meanwhile, so that no filter takes it for a zero.
+
+        Raises:
+            UsageError: no episode of the batch was scored.
+        """
+        numpy: Any = import_module("numpy")
+        refused = [None if slot.rollout is None else _refusal(slot.rollout) for slot in self._slots]
+        if refused and all(refused):
+            raise ConfigError(f"no episode of the batch was scored ({refused[0]}); its run says why")
+        for place, refusal in enumerate(refused):
+            if refusal is None:
+                continue
+            logger.warning("episode %d of the batch is not learnt from: %s", place, refusal)
+            for row in total_batch_list[place]:
+                row["active_masks"] = False
+            if episode_rewards is not None:
+                first = place - place % self._group_size
+                scored = [at for at in range(first, first + self._group_size) if refused[at] is None]
+                episode_rewards[place] = episode_rewards[scored].mean() if scored else 0.0
+        won = [float(any(info["won"] for info in infos)) for infos in total_infos]
+        return {"success_rate": numpy.array(won)}
+
+    def build_text_obs(self) -> list[str]:
+        """The prompts of the present step."""
+        return [text for text, _ in self._held]
+
+    def close(self) -> None:
+        """End what is played, and the run."""
+        if self._slots:
+            self._portal.call(self._lock_step.begin, list[Wanted]())
+            self._slots = []
+        self._stack.close()
+
+    def _reward(self, place: int) -> float:
+        rollout = self._slots[place].rollout
+        if rollout is None or place in self._rewarded:
+            return 0.0
+        self._rewarded.add(place)
+        return rollout.reward or 0.0
+
+    def _observations(self, notes: Mapping[int, str]) -> dict[str, Any]:
+        """Of every place; one that is over keeps its last, which nothing is learnt from."""
+        for place, slot in enumerate(self._slots):
+            if slot.request is not None:
+                text = self._render(slot.request.messages, slot.request.tools)
+                note = f"\n\n{notes[place]}" if place in notes else ""
+                self._held[place] = text + note, anchor(slot.request.messages)
+        return {"text": self.build_text_obs(), "image": None, "anchor": [seen for _, seen in self._held]}
+
+    def _every_task(self) -> Iterator[Wanted]:
+        """Tasks in order, over and over."""
+        environment = self._worker.environments[0]
+
+        async def listed() -> list[str]:
+            return [task.id async for task in self._worker.tasks(environment)]
+
+        while True:
+            for task_id in self._portal.call(listed):
+                yield Wanted(task_id, environment)
+
+    def _next_tasks(self) -> list[Wanted]:
+        return [task for task in islice(self._tasks, self._batch_size) for _ in range(self._group_size)]
+
+
+def _task_of(kwargs: Mapping[str, Any]) -> Wanted:
+    reference = kwargs.get(TASK)
+    if not isinstance(reference, str):
+        raise ConfigError(
+            f"a row's env_kwargs are {dict(kwargs)!r:.100}; they are to have {TASK!r}, a task's reference"
+        )
+    task = TaskReference.parse(reference)
+    return Wanted(task.task_id, task.environment, task.split)
+
+
+def _read(slot: Slot, text: str, turn: int) -> Projected | None:
+    """What the action means; None where the episode is over."""
+    return None if slot.request is None else project(text, slot.request.tools, turn)
+
+
+def _info(slot: Slot, action: Projected | None, numpy: Any) -> dict[str, Any]:
+    rollout = slot.rollout
+    passed = rollout is not None and rollout.score is not None and is_won(rollout)
+    return {
+        "won": passed,
+        "is_action_valid": numpy.array(action is not None and action.is_valid),
+        "tool_calling": 0 if action is None else int(bool(action.message.tool_requests) and action.is_valid),
+        "data_source": slot.wanted.environment,
+        "rollout_id": None if rollout is None else rollout.rollout_id,
+        "refusal": None if rollout is None else _refusal(rollout),
+    }
+
+
+def is_won(rollout: Rollout) -> bool:
+    """Whether the task counts as solved; where the verifier draws no line, a reward of 1 does."""
+    assert rollout.score is not None
+    return rollout.score.reward >= 1.0 if rollout.score.passed is None else rollout.score.passed
+
+
+def _refusal(rollout: Rollout) -> Refusal | None:
+    """verl-agent has the tokens itself; what it must not learn from is what has no verdict, or was helped."""
+    refused = why_refused(rollout, "text")
+    return None if refused is None else refused.refusal
+
+
+def make_envs(config: Any) -> tuple[HubEnvironmentManager, HubEnvironmentManager]:
+    """The managers of training and validation, in the place of `agent_system.environments.make_envs`.
+
+    `config.env.rollouthub` are a run's settings; `config.env.env_name`, `max_steps`, `history_length`, `rollout.n` and
+    the batch sizes are verl-agent's own.
+
+    Raises:
+        UsageError: a setting does not hold.
+    """
+    omegaconf: Any = import_module("omegaconf")
+    given = omegaconf.OmegaConf.to_container(config.env.get("rollouthub") or {}, resolve=True)
+    name = str(config.env.env_name)
+    given.setdefault("environments", [name.removeprefix("rollouthub/")])
+    validation = given.pop("validation", {})
+    common: dict[str, Any] = {
+        "max_steps": int(config.env.max_steps),
+        "history_length": int(config.env.get("history_length", 2)),
+    }
+    group = max(1, int(config.env.rollout.n))
+    train = HubEnvironmentManager(
+        settings_of(given, "env.rollouthub"), group_size=group, batch_size=int(config.data.train_batch_size), **common
+    )
+    held_out = settings_of({**given, **validation}, "env.rollouthub.validation")
+    return train, HubEnvironmentManager(held_out, batch_size=int(config.data.val_batch_size), **common)

@@ -1,0 +1,102 @@
+"""Groups into rows with advantages: a group is learnt from as a whole, or refused by name."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from rollouthub.rewards import group_advantages
+from rollouthub.rewards.groups import GroupMethod
+from rollouthub.rollout import Rollout
+from rollouthub.training.credit import WHOLE, Credit
+from rollouthub.training.refusal import Need, Refusal, Refused, why_refused
+from rollouthub.training.row import TrainingRow, training_rows
+from rollouthub.training.stale import is_masked, mask_stale
+
+
+class Group(Protocol):
+    """What is handed out together, such as a supply's `RolloutGroup`."""
+
+    @property
+    def group_id(self) -> str: ...
+    @property
+    def rollouts(self) -> Sequence[Rollout]: ...
+    @property
+    def size(self) -> int:
+        """How many members were asked for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRows:
+    """The rows of a batch, and what was refused."""
+
+    rows: list[tuple[TrainingRow, float]]
+    """Each with its rollout's advantage; those of a group stand together, in the order of its members."""
+    refused: list[Refused]
+    """One for each group that makes no rows."""
+
+    @property
+    def counts(self) -> dict[Refusal, int]:
+        """Groups refused, by name."""
+        return dict(Counter(refused.refusal for refused in self.refused))
+
+
+def batch_rows(
+    groups: Iterable[Group],
+    method: GroupMethod = "mean_std",
+    *,
+    need: Need = "logprobs",
+    credit: Credit = WHOLE,
+    partial: bool = False,
+    policy_version: int | None = None,
+    max_staleness: int = 0,
+    suspect: bool = False,
+) -> BatchRows:
+    """The training rows of whole groups, with advantages.
+
+    A group that lacks members (unless `partial`), or has one that must not be learnt from, makes no rows at all: the
+    others' advantages would be measured against the wrong baseline. With a `policy_version`, tokens more than
+    `max_staleness` versions older are masked (`mask_stale`), and rows left without any are dropped; a group of which
+    nothing is left is refused as stale. With `suspect`, rewards that their verifier calls suspect count, too.
+    """
+    rows: list[tuple[TrainingRow, float]] = []
+    refusals: list[Refused] = []
+    for group in groups:
+        refused = _why_refused(group, need, partial, suspect)
+        if refused is None:
+            made = _rows(group, method, need, credit, suspect)
+            if policy_version is not None:
+                made = _fresh(made, policy_version, max_staleness)
+            if not made:
+                said = f"every token is more than {max_staleness} versions behind {policy_version}"
+                refused = Refused(Refusal.STALE, f"group {group.group_id}: {said}", group.rollouts[0].rollout_id)
+            rows += made
+        if refused is not None:
+            refusals.append(refused)
+    return BatchRows(rows, refusals)
+
+
+def _why_refused(group: Group, need: Need, partial: bool, suspect: bool) -> Refused | None:
+    members, wanted = group.rollouts, group.size
+    if not members or (len(members) < wanted and not partial):
+        said = f"group {group.group_id} has {len(members)} of {wanted} members that can be learnt from"
+        return Refused(Refusal.INCOMPLETE_GROUP, said)
+    found = (why_refused(member, need, suspect=suspect) for member in members)
+    return next((refused for refused in found if refused is not None), None)
+
+
+def _rows(
+    group: Group, method: GroupMethod, need: Need, credit: Credit, suspect: bool
+) -> list[tuple[TrainingRow, float]]:
+    advantages = group_advantages([member.reward for member in group.rollouts], method)
+    made: list[tuple[TrainingRow, float]] = []
+    for member, advantage in zip(group.rollouts, advantages, strict=True):
+        assert advantage is not None, "who is not scored is refused"
+        made += [(row, advantage) for row in training_rows(member, credit, need=need, suspect=suspect)]
+    return made
+
+
+def _fresh(rows: list[tuple[TrainingRow, float]], version: int, bound: int) -> list[tuple[TrainingRow, float]]:
+    masked = [(replace(row, segment=mask_stale(row.segment, version, bound)), advantage) for row, advantage in rows]
+    return [(row, advantage) for row, advantage in masked if not is_masked(row.segment)]

@@ -1,0 +1,154 @@
+"""Data sets for trainers, made of finished or running runs a group at a time."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rollouthub.errors import UsageError
+from rollouthub.rewards import group_advantages
+from rollouthub.rollout import Rollout
+from rollouthub.store.grouped import BrokenRecord
+from rollouthub.store.reader import RunReader
+from rollouthub.training.filters import Filter
+from rollouthub.training.formats import atif, dpo, groups, kto, sft
+from rollouthub.training.formats.columns import Columns, Row
+from rollouthub.training.left_out import LeftOut
+from rollouthub.training.recipe import Format, Recipe
+from rollouthub.training.refusal import Refusal, why_refused
+from rollouthub.training.scored_group import RunSource, ScoredGroup
+
+_Rows = Callable[[ScoredGroup, Recipe, LeftOut], Iterator[Row]]
+_FORMATS: dict[Format, tuple[Callable[[Recipe, bool], Columns], _Rows]] = {
+    "sft": (sft.columns, sft.rows),
+    "dpo": (dpo.columns, dpo.rows),
+    "kto": (kto.columns, kto.rows),
+    "groups": (groups.columns, groups.rows),
+    "atif": (atif.columns, atif.rows),
+}
+
+
+class MixedModels(UsageError):
+    """Rollouts of several models were to stand in one data set."""
+
+    def __init__(self, models: Sequence[str | None], recipe: Recipe) -> None:
+        names = " and ".join(repr(model) for model in models)
+        way = (
+            "token ids mean nothing to another model's tokenizer: export each run by itself"
+            if recipe.has_tokens
+            else "export each run by itself, or add --mixed-models if one set of both is what you want"
+        )
+        super().__init__(f"the rollouts were played with {names} ({Refusal.OTHER_TOKENIZER.value}); {way}")
+
+
+@dataclass
+class Progress:
+    """How far the reading of runs is."""
+
+    left_out: LeftOut = field(default_factory=LeftOut)
+    broken: list[BrokenRecord] = field(default_factory=list[BrokenRecord])
+    read: int = 0
+    """Records looked at, the broken and the left out among them."""
+    groups: int = 0
+    rows: int = 0
+    exact_rows: int = 0
+    """Those of which every turn has its engine's ids."""
+
+    @property
+    def used(self) -> int:
+        """Rollouts that are in a row."""
+        return self.read - self.left_out.total
+
+
+class DataSet:
+    """The rows of a recipe over runs; going through it again reads again."""
+
+    def __init__(
+        self, readers: Sequence[RunReader], recipe: Recipe, tick: Callable[["Progress"], None] | None = None
+    ) -> None:
+        """Look the runs over; `tick` hears of each group that was read.
+
+        Raises:
+            MixedModels: they are of several models, and the recipe does not allow that.
+        """
+        self._readers, self.recipe, self._tick = readers, recipe, tick
+        self.progress = Progress()
+        self._models: list[str | None] = []
+        for reader in readers:
+            for model in reader.models():
+                self._meet(model)
+        self.has_images = recipe.format != "groups" and any(reader.has_media() for reader in readers)
+        self.columns = _FORMATS[recipe.format][0](recipe, self.has_images)
+
+    @property
+    def planned(self) -> int:
+        """How many records there are to read."""
+        return sum(sum(reader.outcomes().values()) for reader in self._readers)
+
+    def __iter__(self) -> Iterator[Row]:
+        """Every row; what is left out is counted in `progress` as it comes.
+
+        Raises:
+            MixedModels: a record is of another model than those before.
+        """
+        self.progress = Progress()
+        make = _FORMATS[self.recipe.format][1]
+        for reader in self._readers:
+            source, repeats = RunSource(reader), reader.repeats
+            for records in reader.groups(effective=not self.recipe.all_attempts):
+                self.progress.read += len(records)
+                self.progress.groups += 1
+                group = self._scored(records, source, max(repeats, len(records)))
+                for row in make(group, self.recipe, self.progress.left_out) if group.rollouts else ():
+                    self.progress.rows += 1
+                    self.progress.exact_rows += row["token_exact"]
+                    yield row
+                if self._tick is not None:
+                    self._tick(self.progress)
+
+    def _scored(self, records: Sequence[Rollout | BrokenRecord], source: RunSource, planned: int) -> ScoredGroup:
+        """The members that may be learnt from and pass the filters; the others are counted."""
+        recipe, left_out = self.recipe, self.progress.left_out
+        wanted: list[Rollout] = []
+        for record in records:
+            if isinstance(record, BrokenRecord):
+                self.progress.broken.append(record)
+                left_out.add(Refusal.CORRUPT.value, record.name, record.problem)
+            elif (rejected := recipe.filters.rejects_task(record)) is not None:
+                left_out.add(rejected[0].value, record.rollout_id, rejected[1])
+            elif (
+                not recipe.untrainable
+                and (refused := why_refused(record, recipe.need, suspect=recipe.suspect)) is not None
+            ):
+                left_out.refuse(refused)
+            else:
+                self._meet(record.model)
+                wanted.append(record)
+        if recipe.format == "groups" and not recipe.incomplete and 0 < len(wanted) < planned:
+            reason = f"{len(wanted)} of the {planned} of its group may be learnt from"
+            for rollout in wanted:
+                left_out.add(Refusal.INCOMPLETE_GROUP.value, rollout.rollout_id, reason)
+            wanted = []
+        return self._filtered(wanted, source)
+
+    def _filtered(self, wanted: Sequence[Rollout], source: RunSource) -> ScoredGroup:
+        recipe, left_out = self.recipe, self.progress.left_out
+        rewards = {rollout.rollout_id: rollout.reward for rollout in wanted if rollout.reward is not None}
+        reason = recipe.filters.rejects_group(list(rewards.values()))
+        kept: list[Rollout] = []
+        for rollout in wanted:
+            if rollout.score is None:  # asked for with `untrainable`
+                kept.append(rollout)
+            elif reason is not None:
+                left_out.add(Filter.SPREAD.value, rollout.rollout_id, reason)
+            elif (rejected := recipe.filters.rejects(rollout)) is not None:
+                left_out.add(rejected[0].value, rollout.rollout_id, rejected[1])
+            else:
+                kept.append(rollout)
+        centred = group_advantages(list(rewards.values()), recipe.advantage or "mean_std")
+        advantages = {name: value for name, value in zip(rewards, centred, strict=True) if value is not None}
+        return ScoredGroup(tuple(kept), source, self.has_images, rewards, advantages)
+
+    def _meet(self, model: str | None) -> None:
+        if model not in self._models:
+            self._models.append(model)
+        if len(self._models) > 1 and not self.recipe.mixed_models:
+            raise MixedModels(self._models, self.recipe)

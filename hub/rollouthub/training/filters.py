@@ -1,0 +1,132 @@
+"""Filters: which of the rollouts that may be learnt from are wanted."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.rollout import Rollout, Stop, Turn
+
+_STOPS = [stop.value for stop in Stop]
+
+
+class Filter(StrEnum):
+    """What a filter is called in the count of what was left out."""
+
+    ENVIRONMENT = "environment"
+    TASK = "task"
+    PASSED = "passed"
+    REWARD = "reward"
+    STOP = "stop"
+    TURNS = "turns"
+    TOKENS = "tokens"
+    TRAINABLE = "trainable"
+    SPREAD = "spread"
+    """Its group's rewards lie too near each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What is wanted; by default everything."""
+
+    environments: Sequence[str] = ()
+    """By name; none are all."""
+    tasks: Sequence[str] = ()
+    """By id, `*` and `?` standing for anything; none are all."""
+    passed: bool | None = None
+    """Only what its verifier passed, or only what it failed; None is both, and what it drew no line for."""
+    min_reward: float | None = None
+    max_reward: float | None = None
+    stops: Sequence[str] = ()
+    """Only what ended so (`finished`, `submitted` …); none are all."""
+    min_turns: int | None = None
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    """The longest context that a turn may have come to: its prompt and its answer."""
+    trainable: bool = False
+    """Only what its record calls trainable: engine ids and log-probabilities for every turn."""
+    min_spread: float | None = None
+    """The least difference between the best and the worst reward of a group."""
+    min_deviation: float | None = None
+    """The least standard deviation of a group's rewards (of the population)."""
+
+    def __post_init__(self) -> None:
+        """Refuse what would never let anything through.
+
+        Raises:
+            ConfigError: a bound is no number, or a range is empty.
+            UnknownNameError: a rollout cannot end so.
+        """
+        for stop in self.stops:
+            if stop not in _STOPS:
+                raise UnknownNameError("stop", stop, _STOPS)
+        for name in ("min_reward", "max_reward", "min_spread", "min_deviation"):
+            value: float | None = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise ConfigError(f"{name} = {value} is no bound; give a number")
+        for low, high, name in (
+            (self.min_reward, self.max_reward, "reward"),
+            (self.min_turns, self.max_turns, "turns"),
+        ):
+            if low is not None and high is not None and low > high:
+                raise ConfigError(f"nothing has {name} of at least {low:g} and at most {high:g}; turn them round")
+
+    def rejects_task(self, rollout: Rollout) -> tuple[Filter, str] | None:
+        """Whether its task is not wanted: the name of the filter, and the words."""
+        if self.environments and rollout.environment.name not in self.environments:
+            return Filter.ENVIRONMENT, f"it was played in {rollout.environment.name}"
+        if self.tasks and not any(fnmatchcase(rollout.task.id, pattern) for pattern in self.tasks):
+            return Filter.TASK, f"its task is {rollout.task.id}"
+        return None
+
+    def rejects_group(self, rewards: Sequence[float]) -> str | None:
+        """Why these rewards of one group lie too near each other; None where they do not."""
+        spread = max(rewards) - min(rewards) if rewards else 0.0
+        if self.min_spread is not None and spread < self.min_spread:
+            return f"its group's {len(rewards)} rewards lie within {spread:g}"
+        if self.min_deviation is not None:
+            mean = math.fsum(rewards) / len(rewards) if rewards else 0.0
+            deviation = math.hypot(*(reward - mean for reward in rewards)) / math.sqrt(len(rewards) or 1)
+            if deviation < self.min_deviation:
+                return f"its group's {len(rewards)} rewards deviate by {deviation:g}"
+        return None
+
+    def rejects(self, rollout: Rollout) -> tuple[Filter, str] | None:
+        """Whether a scored rollout is not wanted: the name of the filter, and the words."""
+        reward, score = rollout.reward, rollout.score
+        assert reward is not None
+        assert score is not None
+        if self.passed is not None and score.passed is not self.passed:
+            return Filter.PASSED, {True: "it passed", False: "it did not pass", None: "no line was drawn"}[score.passed]
+        if (self.min_reward is not None and reward < self.min_reward) or (
+            self.max_reward is not None and reward > self.max_reward
+        ):
+            return Filter.REWARD, f"its reward is {reward:g}"
+        if self.stops and rollout.stop.value not in self.stops:
+            return Filter.STOP, f"it ended with {rollout.stop.value}"
+        count = len(rollout.turns)
+        if (self.min_turns is not None and count < self.min_turns) or (
+            self.max_turns is not None and count > self.max_turns
+        ):
+            return Filter.TURNS, f"it has {count} turns"
+        if self.max_tokens is not None and (length := longest_context(rollout.turns)) > self.max_tokens:
+            known = f"it came to {length:g} tokens" if math.isfinite(length) else "nobody counted its tokens"
+            return Filter.TOKENS, known
+        if self.trainable and not rollout.trainable:
+            return Filter.TRAINABLE, rollout.trainable_reason or "its record says it is not trainable"
+        return None
+
+
+def longest_context(turns: Sequence[Turn]) -> float:
+    """Tokens of the longest prompt with its answer, by the engine's ids or its count; infinite where unknown."""
+    return max((_context(turn) for turn in turns), default=0)
+
+
+def _context(turn: Turn) -> float:
+    prompt, output = turn.prompt_token_ids, turn.output_token_ids
+    if prompt is not None and output is not None:
+        return len(prompt) + len(output)
+    counted = turn.usage.prompt_tokens + turn.usage.output_tokens
+    return counted or math.inf

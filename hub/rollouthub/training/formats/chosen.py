@@ -1,0 +1,21 @@
+"""The best of a group, and the others counted."""
+
+from rollouthub.rollout import Rollout
+from rollouthub.training.left_out import LeftOut
+from rollouthub.training.pairs import best_of
+from rollouthub.training.recipe import Recipe
+from rollouthub.training.scored_group import ScoredGroup
+
+NOT_BEST = "not_best"
+"""Others of its group were better."""
+
+
+def chosen_of(group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> tuple[Rollout, ...]:
+    """The members a data set takes, by sample."""
+    if recipe.best is None:
+        return group.rollouts
+    best = {rollout.rollout_id for rollout in best_of(group.rollouts, recipe.best)}
+    for rollout in group.rollouts:
+        if rollout.rollout_id not in best:
+            left_out.add(NOT_BEST, rollout.rollout_id, f"{len(best)} of its group are better, or as good and earlier")
+    return tuple(rollout for rollout in group.rollouts if rollout.rollout_id in best)

@@ -1,0 +1,79 @@
+"""Scored groups: a row a training segment, its token arrays with what the rollout was worth among its fellows."""
+
+from collections.abc import Iterator
+
+from rollouthub.training.formats.chosen import chosen_of
+from rollouthub.training.formats.columns import IDENTITY, Columns, Row, identity
+from rollouthub.training.formats.words import OTHER_SEAT
+from rollouthub.training.left_out import LeftOut
+from rollouthub.training.recipe import Recipe
+from rollouthub.training.refusal import NotTrainable
+from rollouthub.training.row import TrainingRow, training_rows
+from rollouthub.training.scored_group import ScoredGroup
+
+
+def columns(recipe: Recipe, has_images: bool) -> Columns:
+    """The columns of a row; pictures have none, since their places in the ids are the processor's."""
+    return [
+        ("rollout_id", "text"),
+        *IDENTITY,
+        ("sample", "small"),
+        ("seat", "text"),
+        ("segment", "small"),
+        ("segments", "small"),
+        ("weight", "real"),
+        ("reward", "real"),
+        ("components", "json"),
+        ("advantage", "real"),
+        ("group_size", "small"),
+        ("is_truncated", "truth"),
+        ("policy_version_min", "whole"),
+        ("policy_version_max", "whole"),
+        ("prompt_length", "small"),
+        ("token_ids", "ids"),
+        ("loss_mask", "ids"),
+        ("logprobs", "reals"),
+        ("versions", "ids"),
+        ("turn_ids", "ids"),
+    ]
+
+
+def rows(group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> Iterator[Row]:
+    """The rows of a group."""
+    for rollout in chosen_of(group, recipe, left_out):
+        try:
+            made = training_rows(rollout, suspect=recipe.suspect)
+        except NotTrainable as error:
+            left_out.refuse(error.refused)
+            continue
+        wanted = [row for row in made if recipe.seat in (None, row.segment.agent)]
+        if not wanted:
+            left_out.add(OTHER_SEAT, rollout.rollout_id, f"seat {recipe.seat!r} said nothing")
+        for row in wanted:
+            yield _row(row, group)
+
+
+def _row(row: TrainingRow, group: ScoredGroup) -> Row:
+    rollout, segment = row.rollout, row.segment
+    return {
+        "rollout_id": rollout.rollout_id,
+        **identity(rollout, token_exact=True),
+        "sample": rollout.sample,
+        "seat": segment.agent,
+        "segment": row.index,
+        "segments": row.count,
+        "weight": row.weight,
+        "reward": row.reward,
+        "components": row.components,
+        "advantage": group.advantages[rollout.rollout_id],
+        "group_size": len(group.rewards),
+        "is_truncated": row.is_truncated,
+        "policy_version_min": rollout.policy_version_min,
+        "policy_version_max": rollout.policy_version_max,
+        "prompt_length": segment.prompt_length,
+        "token_ids": segment.token_ids,
+        "loss_mask": segment.loss_mask,
+        "logprobs": segment.logprobs,
+        "versions": segment.versions,
+        "turn_ids": segment.turn_ids,
+    }

@@ -1,0 +1,67 @@
+"""KTO: a row a rollout, `prompt`, `completion` and `label`; by default the label is the verifier's verdict."""
+
+from collections.abc import Iterator
+
+from rollouthub.rollout import Rollout
+from rollouthub.training.conversation import messages_of
+from rollouthub.training.formats.chosen import chosen_of
+from rollouthub.training.formats.columns import IDENTITY, Columns, Row, identity
+from rollouthub.training.formats.words import IMAGES, chat, cut, words_of
+from rollouthub.training.left_out import LeftOut
+from rollouthub.training.recipe import Recipe
+from rollouthub.training.scored_group import ScoredGroup
+
+NO_VERDICT = "no_verdict"
+
+
+def columns(recipe: Recipe, has_images: bool) -> Columns:
+    """The columns of a row."""
+    tokens: Columns = [("prompt_token_ids", "ids"), ("completion_token_ids", "ids"), ("completion_loss_mask", "ids")]
+    return [
+        ("prompt", "jsons"),
+        ("completion", "jsons"),
+        ("label", "truth"),
+        ("tools", "text"),
+        *(IMAGES if has_images else []),
+        *(tokens if recipe.has_tokens else []),
+        ("rollout_id", "text"),
+        *IDENTITY,
+        ("sample", "small"),
+        ("reward", "real"),
+    ]
+
+
+def rows(group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> Iterator[Row]:
+    """The rows of a group."""
+    for rollout in chosen_of(group, recipe, left_out):
+        label = _label(rollout, recipe.threshold)
+        if label is None:
+            left_out.add(NO_VERDICT, rollout.rollout_id, "its verifier draws no line; give a threshold of reward")
+            continue
+        words = words_of(rollout, group, recipe, left_out)
+        if words is None:
+            continue
+        asked = list(words.chain[0].messages)
+        row: Row = {
+            "prompt": chat(asked),
+            "completion": chat(messages_of(words.chain)[len(asked) :]),
+            "label": label,
+            "tools": words.tools,
+        }
+        if group.has_images:
+            row["images"] = words.images
+        if words.segment is not None:
+            names = ("prompt_token_ids", "completion_token_ids", "completion_loss_mask")
+            row |= dict(zip(names, cut(words.segment, words.segment.prompt_length), strict=True))
+        yield {
+            **row,
+            "rollout_id": rollout.rollout_id,
+            **identity(rollout, token_exact=words.is_exact),
+            "sample": rollout.sample,
+            "reward": rollout.reward,
+        }
+
+
+def _label(rollout: Rollout, threshold: float | None) -> bool | None:
+    assert rollout.score is not None
+    return rollout.score.passed if threshold is None else rollout.score.reward >= threshold

@@ -1,0 +1,67 @@
+"""A run as a Hugging Face data set, without a file between."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from rollouthub.errors import ConfigError
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.store import open_run
+from rollouthub.store.schema import DATABASE
+from rollouthub.training.data_set import DataSet
+from rollouthub.training.formats.columns import Row
+from rollouthub.training.recipe import Format, Recipe
+from rollouthub.training.writing import arrow_schema, load_arrow
+
+
+def hub_dataset(
+    *runs: str | PathLike[str], format: Format = "sft", recipe: Recipe | None = None, streaming: bool = False
+) -> Any:
+    """A `datasets.Dataset` of runs' directories, in a format or by a recipe; an `IterableDataset` with `streaming`.
+
+    Raises:
+        ConfigError: `datasets` is not installed.
+        RunDirectoryError: there is no run there.
+        MixedModels: the runs are of several models.
+    """
+    try:
+        datasets: Any = import_module("datasets")
+    except ImportError as error:
+        raise ConfigError("a data set needs the library `datasets`: pip install 'rollouthub[data]'") from error
+    wanted = Recipe(format=format) if recipe is None else recipe
+    folders = tuple(Path(run) for run in runs)  # no lists: `datasets` takes those for shards
+    with ExitStack() as opened:
+        looked_over = DataSet([opened.enter_context(open_run(folder)) for folder in folders], wanted)
+    features = datasets.Features.from_arrow_schema(arrow_schema(load_arrow(), looked_over.columns))
+    kind = datasets.IterableDataset if streaming else datasets.Dataset
+    # The stamps make a run that has grown another data set: `datasets` keeps what it made by what it was made of.
+    stamps = tuple(_stamp(folder) for folder in folders)
+    return kind.from_generator(
+        _rows, features=features, gen_kwargs={"folders": folders, "recipe": wanted, "stamps": stamps}
+    )
+
+
+def _rows(folders: Sequence[Path], recipe: Recipe, stamps: tuple[object, ...]) -> Iterator[Row]:
+    """The rows, with plain numbers; `stamps` only tells one state of the runs from another."""
+    with ExitStack() as opened:
+        for row in DataSet([opened.enter_context(open_run(folder)) for folder in folders], recipe):
+            yield {name: _plain(value) for name, value in row.items()}
+
+
+def _stamp(folder: Path) -> tuple[tuple[int, int], ...]:
+    files = [folder / DATABASE, folder / f"{DATABASE}-wal"]
+    return tuple((found.st_mtime_ns, found.st_size) for file in files if file.exists() and (found := file.stat()))
+
+
+def _plain(value: Any) -> Any:
+    """Numbers as lists, at any depth."""
+    if isinstance(value, Int32s | Float32s):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list):
+        return [_plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    return value

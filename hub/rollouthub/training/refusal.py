@@ -1,0 +1,130 @@
+"""What must not be learnt from, by name: no trainer gets such a rollout, and nobody wonders where it went."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from rollouthub.errors import UsageError
+from rollouthub.rollout import SUSPECT, Outcome, Rollout, Turn
+
+Need = Literal["tokens", "logprobs", "text"]
+"""What a trainer learns from: token ids, ids with the sampler's log-probabilities, or words."""
+
+
+class Refusal(StrEnum):
+    """Why a rollout, or a group of them, makes no training row."""
+
+    UNSCORED = "unscored"
+    """No verdict: a boundary broke, or it was cancelled. Never a zero."""
+    PRIVILEGED = "privileged"
+    """It played the reference solution."""
+    SUSPECT = "suspect"
+    """Its verifier gave a reason not to trust its reward."""
+    HELPED = "helped"
+    """A person told the agent something."""
+    NO_TURNS = "no_turns"
+    TEXT_ONLY = "text_only"
+    """A turn has no token ids of the engine's; text is never tokenised again."""
+    NO_LOGPROBS = "no_logprobs"
+    """A turn has ids and no log-probability for each sampled one."""
+    CORRUPT = "corrupt"
+    """Its arrays contradict each other, or hold what no engine gives."""
+    INCOMPLETE_GROUP = "incomplete_group"
+    """Members of its group are missing that the trainer counts on."""
+    OTHER_TOKENIZER = "other_tokenizer"
+    """Its ids are another tokenizer's than the trainer's or the other rows'."""
+    FORKED = "forked"
+    """It makes several rows, and the trainer takes one."""
+    TOO_LONG = "too_long"
+    STALE = "stale"
+    FILTERED = "filtered"
+    """A filter that the user chose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """One refusal: its name, and the words."""
+
+    refusal: Refusal
+    reason: str
+    rollout_id: str = ""
+
+
+class NotTrainable(UsageError):
+    """A rollout was to be learnt from that must not be."""
+
+    def __init__(self, refused: Refused) -> None:
+        which = f"rollout {refused.rollout_id}: " if refused.rollout_id else ""
+        super().__init__(f"{which}{refused.reason} ({refused.refusal.value}); it is not to be learnt from")
+        self.refused = refused
+
+
+def why_refused(rollout: Rollout, need: Need = "logprobs", *, suspect: bool = False) -> Refused | None:
+    """Why a rollout must not be learnt from; None when it may. With `suspect`, a reward that is suspect is no reason.
+
+    The record is looked at itself, not only its flag: one that was edited, cut or made elsewhere is no better for it.
+    """
+
+    def refused(refusal: Refusal, reason: str) -> Refused:
+        return Refused(refusal, reason, rollout.rollout_id)
+
+    if rollout.outcome is not Outcome.SCORED or rollout.score is None:
+        return refused(Refusal.UNSCORED, f"it was not scored: {rollout.outcome.value}")
+    if rollout.score.suspect is not None and not suspect:
+        return refused(Refusal.SUSPECT, f"its score is suspect: {rollout.score.suspect}")
+    if rollout.told:
+        return refused(Refusal.HELPED, "a person told its agent something while it played")
+    if not rollout.turns:
+        return refused(Refusal.NO_TURNS, "nobody said anything in it")
+    if not rollout.trainable and (rollout.trainable_reason or "").startswith("played the reference"):
+        return refused(Refusal.PRIVILEGED, "it played the reference solution")
+    if need == "text":
+        return None
+    if [turn.index for turn in rollout.turns] != list(range(len(rollout.turns))):
+        return refused(Refusal.CORRUPT, "its turns are not numbered as they follow one another")
+    for turn in rollout.turns:
+        if (found := _why_turn_refused(turn, rollout.model, need)) is not None:
+            refusal, problem = found
+            return refused(refusal, f"turn {turn.index} {problem}")
+    is_asked_for = suspect and (rollout.trainable_reason or "").startswith(SUSPECT)
+    if need == "logprobs" and not rollout.trainable and not is_asked_for:
+        return refused(Refusal.FILTERED, rollout.trainable_reason or "its record says it is not to be learnt from")
+    return None
+
+
+def _why_turn_refused(turn: Turn, model: str | None, need: Need) -> tuple[Refusal, str] | None:
+    """What a turn lacks for learning from its tokens, or what is wrong with them; None where nothing is."""
+    prompt, output, logprobs = turn.prompt_token_ids, turn.output_token_ids, turn.output_logprobs
+    if prompt is None or output is None or turn.token_source != "engine":
+        return Refusal.TEXT_ONLY, f"has no token ids of {f'the fallback {turn.model}' if turn.model else 'its engine'}"
+    if turn.model not in (None, model):
+        return Refusal.OTHER_TOKENIZER, f"was answered by {turn.model}, not by {model}"
+    if not len(prompt) or not len(output):
+        return Refusal.CORRUPT, f"has {len(prompt)} prompt and {len(output)} output ids"
+    if min(min(prompt), min(output)) < 0:
+        return Refusal.CORRUPT, "has a negative token id"
+    if (problem := _contradiction(turn, len(output))) is not None:
+        return Refusal.CORRUPT, problem
+    count = 0 if logprobs is None else len(logprobs)
+    if need == "tokens":
+        # Nothing is learnt from log-probabilities then, but they stand in the rows.
+        is_aligned = count in (0, len(output))
+        return None if is_aligned else (Refusal.CORRUPT, f"has {count} log-probabilities for {len(output)} ids")
+    if logprobs is None or count != len(output):
+        return Refusal.NO_LOGPROBS, f"has {count} log-probabilities for {len(output)} ids"
+    if not all(math.isfinite(value) and value <= 1e-3 for value in logprobs):
+        return Refusal.CORRUPT, "has a log-probability that is none"
+    return None
+
+
+def _contradiction(turn: Turn, count: int) -> str | None:
+    """What is wrong with the arrays that go with so many sampled ids; None where nothing is."""
+    for name, array in (("output_mask", turn.output_mask), ("policy_versions", turn.policy_versions)):
+        if array is not None and len(array) != count:
+            return f"has {len(array)} values in {name} for {count} ids"
+    if turn.output_mask is not None and not set(turn.output_mask) <= {0, 1}:
+        return "has values in output_mask other than 0 and 1"
+    if turn.policy_version is not None and not -(2**31) <= turn.policy_version < 2**31:
+        return "has a policy version that does not fit 32 bits"
+    return None

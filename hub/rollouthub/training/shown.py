@@ -1,0 +1,36 @@
+"""The tools that a model was shown, by what its record says of its turns."""
+
+from collections.abc import Sequence
+
+from mcp_types import Tool
+
+from rollouthub.hosting.toolbox import LOOP_TOOLS
+from rollouthub.rollout import Rollout, Turn
+
+_SHOW_NONE = frozenset({"single_turn", "react"})
+_SHOW_NO_CONTRACT = frozenset({"tool_loop", "oracle", "null", "replay", "human"})
+"""What agents of the hub show, for turns that do not say it: of scripts, and of runs from before it was noted."""
+
+
+def shown_tools(rollout: Rollout, turns: Sequence[Turn], offered: Sequence[Tool]) -> tuple[Tool, ...]:
+    """Those of a conversation's last turn that knows: a chat template is given one list for the whole of it.
+
+    `offered` are all tools of the environment.
+
+    Raises:
+        ValueError: a turn names a tool that nobody knows.
+    """
+    names = next((turn.tools for turn in reversed(turns) if turn.tools is not None), None)
+    if names is None:
+        return _usual(rollout.agent.name, offered)
+    known = {tool.name: tool for tool in offered} | rollout.other_tools
+    if unknown := [name for name in names if name not in known]:
+        raise ValueError(f"it was shown the tool {unknown[0]!r}, which its run does not have")
+    return tuple(known[name] for name in names)
+
+
+def _usual(agent: str, offered: Sequence[Tool]) -> tuple[Tool, ...]:
+    if agent in _SHOW_NONE:
+        return ()
+    left_out = LOOP_TOOLS if agent in _SHOW_NO_CONTRACT else frozenset[str]()
+    return tuple(tool for tool in offered if tool.name not in left_out)

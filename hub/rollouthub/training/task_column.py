@@ -1,0 +1,31 @@
+"""Rows that name a task in a label and in metadata: what slime, OpenRLHF and MARTI take for a data set."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from rollouthub.errors import ConfigError
+from rollouthub.task import Public
+from rollouthub.training import TaskReference
+from rollouthub.training.task_rows import prompt_messages
+
+_FIELDS = ("environment", "split", "task_id")
+
+
+def find_task(fields: Mapping[str, Any] | None, label: str | None) -> TaskReference:
+    """The task a row names: in its metadata's fields `environment`, `split` and `task_id`, or in its label.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    if fields and all(isinstance(fields.get(name), str) for name in _FIELDS):
+        return TaskReference(*(fields[name] for name in _FIELDS))
+    if not label:
+        raise ConfigError(f"a row names no task: neither its metadata ({', '.join(_FIELDS)}) nor its label does")
+    return TaskReference.parse(label)
+
+
+def prompt_rows(tasks: Iterable[Public], environment: str, split: str) -> Iterator[dict[str, Any]]:
+    """A row for each task, nothing of its secret half: `input` are its messages, `label` and `metadata` name it."""
+    for task in tasks:
+        fields = dict(zip(_FIELDS, (environment, split, task.id), strict=True))
+        yield {"input": prompt_messages(task), "label": str(TaskReference(**fields)), "metadata": fields}

@@ -1,0 +1,44 @@
+"""Rows of a trainer's data set: the public half of tasks, and where to find them again."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rollouthub.errors import ConfigError
+from rollouthub.task import Public
+from rollouthub.training import TaskReference
+
+COLUMN = "rollouthub"
+"""The column that names the task."""
+
+
+def prompt_messages(task: Public) -> list[dict[str, str]]:
+    """What the task begins with, as chat messages; for a trainer's length filter and logs, the environment says it."""
+    system = [] if task.system is None else [{"role": "system", "content": task.system}]
+    if isinstance(task.prompt, str):
+        return [*system, {"role": "user", "content": task.prompt}]
+    return [*system, *({"role": message.role, "content": message.text} for message in task.prompt)]
+
+
+def find_task(row: Mapping[str, Any]) -> TaskReference:
+    """The task that a row names.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    if COLUMN not in row:
+        raise ConfigError(
+            f"a row has no column {COLUMN!r}, only {', '.join(map(repr, row))}; write it with the adapter"
+        )
+    return TaskReference.parse(row[COLUMN])
+
+
+def write_rows(path: Path | str, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write rows as JSON lines; how many."""
+    count = 0
+    with Path(path).open("w") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            count += 1
+    return count

@@ -1,0 +1,138 @@
+"""Writing data sets: lines of JSON or a Parquet file, a row group at a time, and only a whole file or none."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from rollouthub.errors import ConfigError
+from rollouthub.packed import Float32s, Int32s
+from rollouthub.store.endings import FileFormat
+from rollouthub.store.files import complete_file
+from rollouthub.store.tables import column_array
+from rollouthub.training.data_set import DataSet
+from rollouthub.training.formats.atif import TRAJECTORY
+from rollouthub.training.formats.columns import Columns, Kind, Row
+
+FILE_FORMATS: tuple[FileFormat, ...] = ("jsonl", "parquet")
+"""What a data set is written as; the first where nothing says which."""
+_GROUP_ROWS, _GROUP_BYTES = 500, 8 * 2**20
+"""How much is gathered for one row group of Parquet, the most that is in memory at a time."""
+
+
+class NothingToWrite(Exception):
+    """No rollout made a row."""
+
+
+def write_jsonl(data_set: DataSet, out: IO[bytes]) -> int:
+    """Write a line a row; how many there were."""
+    encoder = msgspec.json.Encoder(enc_hook=_numbers)
+    is_trajectory = data_set.recipe.format == "atif"
+    count = 0
+    for row in data_set:
+        out.write(encoder.encode(row[TRAJECTORY] if is_trajectory else row))
+        out.write(b"\n")
+        count += 1
+    return count
+
+
+def write_file(data_set: DataSet, out: Path, form: FileFormat) -> int:
+    """Write a data set to a file, which appears when it is complete; how many rows it has.
+
+    Raises:
+        NothingToWrite: it has none, and there is no file.
+        ConfigError: nothing can be written there, or pyarrow is not installed.
+        StoreError: the file could not be written.
+        MixedModels: see `DataSet`.
+    """
+    with complete_file(out) as path:
+        if form == "parquet":
+            count = _write_parquet(data_set, path)
+        else:
+            with path.open("wb") as file:
+                count = write_jsonl(data_set, file)
+        if not count:
+            raise NothingToWrite
+    return count
+
+
+def _write_parquet(data_set: DataSet, path: Path) -> int:
+    arrow = load_arrow()
+    parquet: Any = import_module("pyarrow.parquet")
+    schema = arrow_schema(arrow, data_set.columns)
+    count = 0
+    with path.open("wb") as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        for rows in _batches(data_set):
+            arrays = [
+                _array(arrow, rows, field, kind) for field, (_, kind) in zip(schema, data_set.columns, strict=True)
+            ]
+            writer.write_table(arrow.table(arrays, schema=schema))
+            count += len(rows)
+        return count
+
+
+def load_arrow() -> Any:
+    """The pyarrow package. Imported on use: it is an extra, and takes its time. It has no type stubs.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise ConfigError("writing Parquet needs pyarrow: pip install 'rollouthub[data]'") from error
+
+
+def arrow_schema(arrow: Any, columns: Columns) -> Any:
+    """The schema of a table. Objects are Arrow's JSON, which `datasets` hands out as objects, others as text."""
+    # pyarrow 19 and later; before, it is text for everyone.
+    json_text = arrow.json_(arrow.string()) if hasattr(arrow, "json_") else arrow.string()
+    types: dict[Kind, Any] = {
+        "text": arrow.string(),
+        "whole": arrow.int64(),
+        "small": arrow.int32(),
+        "real": arrow.float64(),
+        "truth": arrow.bool_(),
+        "ids": arrow.list_(arrow.int32()),
+        "reals": arrow.list_(arrow.float32()),
+        "texts": arrow.list_(arrow.string()),
+        "json": json_text,
+        "jsons": arrow.list_(json_text),
+    }
+    return arrow.schema([(name, types[kind]) for name, kind in columns])
+
+
+def _array(arrow: Any, rows: Sequence[Row], field: Any, kind: Kind) -> Any:
+    if kind == "json":
+        return arrow.array([_json(row[field.name]) for row in rows], arrow.string()).cast(field.type)
+    if kind == "jsons":
+        texts = [None if row[field.name] is None else [_json(item) for item in row[field.name]] for row in rows]
+        return arrow.array(texts, arrow.list_(arrow.string())).cast(field.type)
+    return column_array(arrow, rows, field)
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += 2000 + sum(len(value.raw) for value in row.values() if isinstance(value, Int32s | Float32s))
+        if TRAJECTORY in row:
+            size += 20 * _GROUP_BYTES // _GROUP_ROWS  # its arrays lie deep within it
+        if len(batch) >= _GROUP_ROWS or size >= _GROUP_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value, enc_hook=_numbers).decode()
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, Int32s | Float32s):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no form in JSON")

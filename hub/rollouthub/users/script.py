@@ -1,0 +1,143 @@
+"""`ScriptedUser`: a user without a model, who answers the same to the same words."""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from pydantic import Field, JsonValue
+
+from rollouthub.frozen import Frozen
+from rollouthub.messages import Message, user
+from rollouthub.users.user import words_of
+
+MOST_HEARD = 20_000
+"""Characters of what an agent says at a time: patterns are looked for in no more."""
+
+
+class Cue(Frozen):
+    """What the user says when the agent's words match; all cues that match are answered at once, in order."""
+
+    when: str
+    """A regular expression, searched in the agent's words without regard to case."""
+    says: tuple[str, ...] = Field(min_length=1)
+    """The first time, the second …; the last line is said again, unless the cue is `once`."""
+    once: bool = False
+    """Whether the cue is spent when its lines are said."""
+    in_requests: bool = False
+    """Whether only sentences count in which the agent asks for something."""
+
+
+class Stage(Frozen):
+    """One thing the user wants."""
+
+    says: str
+    """How the user brings it up. That of the first stage opens the conversation."""
+    cues: tuple[Cue, ...] = ()
+    """Beside those of the script, and before them."""
+
+
+class UserScript(Frozen):
+    """All that a scripted user may say."""
+
+    stages: tuple[Stage, ...] = Field(min_length=1)
+    closing: str
+    """When the agent's words match this, the user goes on to the next stage; after the last one, the user leaves."""
+    cues: tuple[Cue, ...] = ()
+    """Answered in every stage."""
+    fallback: str = "I'm not sure what you mean. What do you need from me?"
+    """What the user says to words that match nothing."""
+    patience: int = Field(default=4, ge=1)
+    """So many words in a row that match nothing make the user leave."""
+    most_replies: int = Field(default=40, ge=1)
+    """So many replies, and the user leaves."""
+
+
+class ScriptedUser:
+    """Plays a script: a state machine driven by what the agent says."""
+
+    def __init__(self, script: UserScript) -> None:
+        self._script = script
+        self._stage = self._strayed = self._replies = 0
+        self._said: dict[str, int] = {}
+        self.is_done = False
+
+    async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
+        """Answer what the agent has said since; None when the user leaves."""
+        said = None if self.is_done else self._answer(words_of(messages)[:MOST_HEARD])
+        if said is None:
+            self.is_done = True
+            return None
+        return [user(said)]
+
+    def _answer(self, words: str) -> str | None:
+        script = self._script
+        self._replies += 1
+        if self._replies > script.most_replies:
+            return None
+        if _pattern(script.closing).search(words):
+            self._stage += 1
+            self._strayed = 0
+            return script.stages[self._stage].says if self._stage < len(script.stages) else None
+        lines = self._lines(words)
+        if lines:
+            self._strayed = 0
+            return " ".join(dict.fromkeys(lines))
+        self._strayed += 1
+        return script.fallback if self._strayed < script.patience else None
+
+    def _lines(self, words: str) -> list[str]:
+        requests = _requests(words)
+        lines: list[str] = []
+        # Cues are counted by their place: a stage's begin anew with the stage, the script's go on.
+        cues = [(f"{self._stage}.{place}", cue) for place, cue in enumerate(self._script.stages[self._stage].cues)]
+        cues += [(f"*.{place}", cue) for place, cue in enumerate(self._script.cues)]
+        for key, cue in cues:
+            spoken = self._said.get(key, 0)
+            if cue.once and spoken >= len(cue.says):
+                continue
+            if _pattern(cue.when).search(requests if cue.in_requests else words):
+                lines.append(cue.says[min(spoken, len(cue.says) - 1)])
+                self._said[key] = spoken + 1
+        return lines
+
+    def snapshot(self) -> JsonValue:
+        """Where in the script the user is."""
+        said: dict[str, JsonValue] = dict(self._said)
+        return {
+            "stage": self._stage,
+            "strayed": self._strayed,
+            "replies": self._replies,
+            "said": said,
+            "is_done": self.is_done,
+        }
+
+    def restore(self, state: JsonValue) -> None:
+        """Go to a place in the script."""
+        place = _Place.model_validate(state)
+        self._stage, self._strayed, self._replies = place.stage, place.strayed, place.replies
+        self._said, self.is_done = dict(place.said), place.is_done
+
+
+class _Place(Frozen):
+    stage: int
+    strayed: int
+    replies: int
+    said: dict[str, int]
+    is_done: bool
+
+
+_SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?](?=\S)[^.!?\n]+)*[.!?]*")
+_REQUEST = re.compile(
+    r"\?|\b(?:please|need|provide|tell me|let me know|give me|share|send me|confirm|reply|enter|specify)\b",
+    re.IGNORECASE,
+)
+
+
+def _requests(words: str) -> str:
+    """The sentences in which something is asked for."""
+    return "\n".join(sentence for sentence in _SENTENCE.findall(words) if _REQUEST.search(sentence))
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text, re.IGNORECASE)

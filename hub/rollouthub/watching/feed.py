@@ -1,0 +1,300 @@
+"""One run, followed read-only: what is new is read at each refresh, and every figure is kept up to date from that."""
+
+import sqlite3
+import struct
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+from pydantic import ValidationError
+
+from rollouthub.errors import RunDirectoryError, describe
+from rollouthub.rollout import Rollout
+from rollouthub.store import LiveState, RunInfo, RunReader
+from rollouthub.store.facts import ShownStatus
+from rollouthub.store.rows import SELECT_TURNS, rollout_from
+from rollouthub.store.schema import LIVE_COLUMNS, SUMMARY_COLUMNS, TURN_BITS
+from rollouthub.store.source import Source
+from rollouthub.watching.columns import Columns
+from rollouthub.watching.counts import Counts
+from rollouthub.watching.filter import Filter
+from rollouthub.watching.following import Follower
+from rollouthub.watching.groups import Lines
+from rollouthub.watching.histogram import RewardHistogram
+from rollouthub.watching.moving import live_state
+from rollouthub.watching.pace import overall_rate, present_rate
+from rollouthub.watching.stages import StageQuantiles
+from rollouthub.watching.timeline import Timeline
+from rollouthub.watching.view import RolloutList
+
+_CHUNK = 512
+"""Rows that are objects at a time while a run is opened."""
+_COLUMNS = ", ".join(("id", *SUMMARY_COLUMNS))
+_ALL = f"SELECT {_COLUMNS} FROM rollouts ORDER BY id"
+# Without the sign SQLite reads the table from its beginning, in order of ids, rather than what is new.
+_NEW = f"SELECT {_COLUMNS} FROM rollouts WHERE seq > ? ORDER BY +id"
+_LIVE = f"SELECT {', '.join(LIVE_COLUMNS)} FROM live ORDER BY updated_at DESC, rollout_id"
+_Followed = TypeVar("_Followed", bound=Follower)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is."""
+
+    status: ShownStatus
+    done: int
+    """Samples with a record."""
+    planned: int | None
+    in_flight: int
+    rate: float | None
+    """Rollouts a second: of the last minute while it runs, afterwards of all of it; None where it cannot be said."""
+    eta_seconds: float | None
+    """Until everything planned is done, at this rate; None where that cannot be said, or it is not running."""
+    seconds: float
+    """Since it was started or taken up again; of an ended run, from its first attempt to its last record."""
+
+    @property
+    def share(self) -> float | None:
+        """How much of the plan is done; None where there is no plan."""
+        return min(1.0, self.done / self.planned) if self.planned else None
+
+
+class RunFeed:
+    """A run's attempts in columns, and what a screen shows of them. Blocking; belongs to one thread at a time.
+
+    Nothing is read but by `refresh`; a figure that nobody asks for costs nothing.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.columns = Columns()
+        self.live: list[LiveState] = []
+        """The attempts in flight, the one that moved last first; of a run that died, those that were."""
+        self._source = Source(directory)
+        self._reader = RunReader(self._source)
+        self._info: RunInfo | None = None
+        self._run_id: str | None = None
+        self._seq = 0
+        self._facts: dict[str, str] = {}
+        self._followers: dict[str, Follower] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back what reading took; the columns stay."""
+        self._source.close()
+
+    def refresh(self) -> bool:
+        """Read what is new; whether anything is. What was read before stays as it is where this fails.
+
+        Raises:
+            RunDirectoryError: there is no run (any more), it is damaged, or of a newer rollouthub.
+            StoreError: it could not be read just now.
+        """
+        with self._reading() as connection:
+            connection.execute("BEGIN")  # one moment for all of it
+            try:
+                facts = dict[str, str](connection.execute("SELECT key, value FROM meta"))
+                if facts["run_id"] != self._run_id:
+                    self._forget()
+                is_new = self._read_rows(connection)
+                live = [live_state(row) for row in connection.execute(_LIVE)]
+            finally:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+        is_new = is_new or live != self.live or facts != self._facts or self._info is None
+        self._run_id, self.live = facts["run_id"], live
+        status = self._info.status if self._info else None
+        is_stale = facts != self._facts or (status == "running") != self._is_running(facts)
+        if self._info is None or is_stale:
+            with self._reading():
+                self._info = self._reader.info
+            is_new = is_new or status != self._info.status
+        self._facts = facts
+        return is_new
+
+    def _is_running(self, facts: dict[str, str]) -> bool:
+        return facts.get("status") == "running" and self._source.is_live
+
+    def _forget(self) -> None:
+        self.columns.clear()
+        self._seq = 0
+
+    def _read_rows(self, connection: sqlite3.Connection) -> bool:
+        columns = self.columns
+        if not self._seq:
+            columns.clear()
+            try:
+                for rows in _chunks(connection.execute(_ALL)):
+                    columns.append(rows)
+                columns.check_words(0)
+            except BaseException:
+                self._forget()
+                raise
+            self._seq = max(columns.wholes["seq"], default=0)
+            return bool(self._seq)
+        newest = connection.execute("SELECT max(seq) FROM rollouts").fetchone()[0]
+        if newest == self._seq:
+            return False
+        if newest is None or newest < self._seq:  # an older copy was put in its place
+            self._forget()
+            return self._read_rows(connection) or True
+        rows = connection.execute(_NEW, (self._seq,)).fetchall()
+        self._take(rows)
+        self._seq = newest
+        return True
+
+    def _take(self, rows: list[Any]) -> None:
+        columns = self.columns
+        last = columns.ids[-1]
+        known = [row for row in rows if row[0] <= last]
+        try:
+            columns.append(rows[len(known) :])
+            for row in known:
+                columns.change(self._place_of(row[0]), row)
+            columns.check_words(len(columns) - len(rows) + len(known))
+        except BaseException:
+            self._forget()  # half a batch is in: all is read again
+            raise
+
+    def _place_of(self, row_id: int) -> int:
+        ids = self.columns.ids
+        # Ids are counted up from 1, so that a row is where its id says; unless somebody else wrote here.
+        return row_id - 1 if len(ids) >= row_id and ids[row_id - 1] == row_id else ids.index(row_id)
+
+    @contextmanager
+    def _reading(self) -> Generator[sqlite3.Connection]:
+        try:
+            with self._source.connect() as connection:
+                yield connection
+        except (TypeError, ValueError, KeyError, OverflowError, struct.error, ValidationError) as error:
+            raise RunDirectoryError(
+                f"the run in {self.directory} holds what this version of rollouthub does not write "
+                f"({describe(error)}); it is damaged, or not rollouthub's"
+            ) from error
+
+    @property
+    def info(self) -> RunInfo:
+        """Facts about the run, as of the latest refresh that worked."""
+        assert self._info is not None, "refresh first"
+        return self._info
+
+    def progress(self, now: float | None = None) -> Progress:
+        """How far the run is; `now` is in seconds since the epoch."""
+        now = time.time() if now is None else now
+        counts, timeline, info = self.counts, self.timeline, self.info
+        eta: float | None = None
+        if info.status == "running":
+            began = max([info.created_at, *(resumption.at for resumption in info.resumptions)])
+            seconds = max(0.0, now - began)
+            rate = present_rate(timeline.recent, now, seconds)
+            if rate and info.planned is not None:
+                eta = max(0, info.planned - counts.effective) / rate
+        else:
+            seconds = max(0.0, timeline.ended - timeline.began) if counts.attempts else 0.0
+            rate = overall_rate(counts.effective, seconds)
+        return Progress(info.status, counts.effective, info.planned, len(self.live), rate, eta, seconds)
+
+    @property
+    def counts(self) -> Counts:
+        """Outcomes, stops, means, tokens and cost."""
+        return self._follow("counts", Counts)
+
+    @property
+    def timeline(self) -> Timeline:
+        """Mean reward, pass rate and speed over time."""
+        return self._follow("timeline", Timeline)
+
+    @property
+    def histogram(self) -> RewardHistogram:
+        """How rewards are distributed."""
+        return self._follow("histogram", RewardHistogram)
+
+    @property
+    def stages(self) -> StageQuantiles:
+        """How long each stage takes."""
+        return self._follow("stages", StageQuantiles)
+
+    @property
+    def environments(self) -> Lines:
+        """A line for each environment."""
+        return self._follow("environments", lambda columns: Lines(columns, "environment"))
+
+    @property
+    def groups(self) -> Lines:
+        """A line for each task's group of samples."""
+        return self._follow("groups", lambda columns: Lines(columns, "group_id"))
+
+    def rollouts(
+        self,
+        sort: str = "seq",
+        *,
+        descending: bool = False,
+        where: str | Filter = "",
+        search: str = "",
+        effective: bool = True,
+    ) -> RolloutList:
+        """Rollouts, filtered and sorted; after a refresh, `catch_up` brings the list up to date.
+
+        Raises:
+            FilterError: `where` is no filter.
+            UnknownNameError: `sort` is no column.
+        """
+        found = RolloutList(self.columns, sort, descending=descending, where=where, search=search, effective=effective)
+        found.catch_up()
+        return found
+
+    def records(self, places: Iterable[int]) -> Iterator[Rollout]:
+        """The full records of rows, one at a time in memory, as they were at one moment.
+
+        Raises:
+            RunDirectoryError: they are damaged, or gone.
+        """
+        ids = self.columns.ids
+        with self._reading() as connection:
+            connection.execute("BEGIN")
+            try:
+                for place in places:
+                    row_id = ids[place]
+                    row = connection.execute("SELECT body FROM rollouts WHERE id = ?", (row_id,)).fetchone()
+                    if row is None:
+                        raise RunDirectoryError(f"a record of {self.directory} is gone; refresh, and look again")
+                    turns = connection.execute(SELECT_TURNS, (row_id << TURN_BITS, row_id + 1 << TURN_BITS))
+                    yield rollout_from(row[0], turns)
+            finally:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+
+    @property
+    def reader(self) -> RunReader:
+        """The store's own reader of the run, for what the feed does not keep."""
+        return self._reader
+
+    def next_live(self, after: str | None = None) -> LiveState | None:
+        """The attempt in flight that comes after one of this rollout id, going round; None without any."""
+        ids = [state.rollout_id for state in self.live]
+        if not ids:
+            return None
+        return self.live[(ids.index(after) + 1) % len(ids) if after in ids else 0]
+
+    def _follow(self, name: str, make: Callable[[Columns], _Followed]) -> _Followed:
+        follower = self._followers.get(name)
+        if follower is None:
+            follower = self._followers[name] = make(self.columns)
+        follower.catch_up()
+        return cast(_Followed, follower)
+
+
+def _chunks(cursor: sqlite3.Cursor) -> Iterator[list[Any]]:
+    while rows := cursor.fetchmany(_CHUNK):
+        yield rows

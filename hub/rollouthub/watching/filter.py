@@ -1,0 +1,232 @@
+"""Filter expressions over the columns of a run: `outcome == "scored" and reward < 0.5 and task ~ "algebra"`.
+
+    expression := term ("or" term)*         term   := factor ("and" factor)*
+    factor     := "not" factor | "(" expression ")" | column [operator value]
+    operator   := == | != | < | <= | > | >= | ~ | !~          value := number | "text" | true | false | null
+
+`~` asks whether a text contains another, whatever the case. A comparison with something absent does not hold, so that
+what is unscored is never below a reward; `reward == null` finds it. A column of yes or no may stand alone.
+"""
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal, cast
+
+from rollouthub.errors import UsageError
+from rollouthub.rollout import Outcome, Stop
+from rollouthub.watching.columns import KINDS
+from rollouthub.watching.predicates import (
+    ORDERS,
+    Binding,
+    always,
+    flag_is,
+    is_absent,
+    joined,
+    negated,
+    number_is,
+    text_is,
+)
+
+ALIASES = {
+    "task": "task_id",
+    "id": "rollout_id",
+    "group": "group_id",
+    "env": "environment",
+    "tokens": "output_tokens",
+    "duration": "seconds",
+    "error": "fault",
+}
+"""Short names of columns."""
+LONGEST, _DEEPEST = 2000, 40
+_FIXED = {"outcome": {outcome.value for outcome in Outcome}, "stop": {stop.value for stop in Stop}}
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<operator>==|!=|<=|>=|!~|<|>|~|\(|\))
+    |(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+    |(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+    |(?P<name>[A-Za-z_][\w.]*))""",
+    re.VERBOSE,
+)
+_TEXT_OPERATORS = ("==", "!=", "~", "!~")
+_CONSTANTS = {"true": True, "false": False, "null": None}
+
+
+class FilterError(UsageError):
+    """An expression that means nothing, and where in it that shows."""
+
+    def __init__(self, problem: str, text: str, column: int) -> None:
+        self.problem = problem
+        self.column = column
+        """Characters before the place that is wrong."""
+        shown = text if len(text) <= 200 else f"{text[:200]}…"
+        super().__init__(f"{problem} (at column {column + 1}):\n  {shown!r}\n   {' ' * min(column, 200)}^")
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A filter, understood but not yet of any run."""
+
+    text: str
+    bind: Binding
+    """Gives the predicate for a run's columns, which holds until these are cleared."""
+
+
+def parse_filter(text: str) -> Filter:
+    """Understand an expression; an empty one wants every row.
+
+    Raises:
+        FilterError: it is none.
+    """
+    if not text.strip():
+        return Filter(text, lambda _: always)
+    if len(text) > LONGEST:
+        raise FilterError(f"a filter has at most {LONGEST} characters, not {len(text)}", text, LONGEST)
+    return Filter(text, _Parser(text).parse())
+
+
+def column_named(name: str, text: str, at: int) -> str:
+    """The column a name means.
+
+    Raises:
+        FilterError: none.
+    """
+    column = ALIASES.get(name, name)
+    if column not in KINDS:
+        close = get_close_matches(name, [*KINDS, *ALIASES], n=1, cutoff=0.5)
+        meant = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(KINDS)}"
+        raise FilterError(f"no column is named {name!r}{meant}", text, at)
+    return column
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: Literal["operator", "number", "text", "name", "end"]
+    text: str
+    at: int
+
+
+class _Parser:
+    """Reads an expression from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = self._split()
+        self._next = 0
+        self._depth = 0
+
+    def parse(self) -> Binding:
+        """The whole of it."""
+        found = self._either()
+        token = self._peek()
+        if token.kind != "end":
+            raise self._error(f"did not expect {token.text!r} here: join comparisons by 'and' or 'or'", token)
+        return found
+
+    def _split(self) -> list[_Token]:
+        tokens: list[_Token] = []
+        at, end = 0, len(self._text.rstrip())
+        while at < end:
+            match = _TOKEN.match(self._text, at)
+            if match is None:
+                start = at + len(self._text[at:]) - len(self._text[at:].lstrip())
+                sign = self._text[start]
+                what = "a text that does not end" if sign in "\"'" else f"no word of a filter: {sign!r}"
+                hint = "; compare with ==" if sign == "=" else ""
+                raise FilterError(f"{what}{hint}", self._text, start)
+            kind = cast('Literal["operator", "number", "text", "name"]', match.lastgroup)
+            tokens.append(_Token(kind, match[kind], match.start(kind)))
+            at = match.end()
+        return [*tokens, _Token("end", "", len(self._text))]
+
+    def _peek(self) -> _Token:
+        return self._tokens[self._next]
+
+    def _take(self) -> _Token:
+        token = self._tokens[self._next]
+        self._next += token.kind != "end"
+        return token
+
+    def _takes(self, word: str) -> bool:
+        token = self._peek()
+        is_it = token.kind in ("name", "operator") and token.text == word
+        self._next += is_it
+        return is_it
+
+    def _error(self, problem: str, token: _Token) -> FilterError:
+        return FilterError(problem, self._text, token.at)
+
+    def _either(self) -> Binding:
+        terms = [self._both()]
+        while self._takes("or"):
+            terms.append(self._both())
+        return terms[0] if len(terms) == 1 else joined(terms, is_any=True)
+
+    def _both(self) -> Binding:
+        factors = [self._factor()]
+        while self._takes("and"):
+            factors.append(self._factor())
+        return factors[0] if len(factors) == 1 else joined(factors, is_any=False)
+
+    def _factor(self) -> Binding:
+        token = self._peek()
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise self._error(f"nested more than {_DEEPEST} deep", token)
+        try:
+            if self._takes("not"):
+                return negated(self._factor())
+            if self._takes("("):
+                inner = self._either()
+                if not self._takes(")"):
+                    raise self._error("expected ')'", self._peek())
+                return inner
+            return self._comparison()
+        finally:
+            self._depth -= 1
+
+    def _comparison(self) -> Binding:
+        named = self._take()
+        if named.kind != "name":
+            raise self._error(f"expected a column, not {named.text!r}" if named.text else "expected a column", named)
+        column = column_named(named.text, self._text, named.at)
+        sign = self._peek()
+        if sign.kind != "operator" or sign.text in "()":
+            if KINDS[column] != "flag":
+                raise self._error(f"{named.text} is not yes or no: compare it with something", named)
+            return flag_is(column, True)
+        self._take()
+        value = self._take()
+        if value.kind in ("end", "operator") or (value.kind == "name" and value.text not in _CONSTANTS):
+            hint = f': write "{value.text}"' if value.kind == "name" else ""
+            raise self._error(f"expected a number, a text in quotes, true, false or null{hint}", value)
+        return self._compared(column, sign, value)
+
+    def _compared(self, column: str, sign: _Token, value: _Token) -> Binding:
+        kind = KINDS[column]
+        if value.text == "null" and value.kind == "name":
+            if sign.text not in ("==", "!="):
+                raise self._error("null is compared by == or !=", sign)
+            return is_absent(column, sign.text == "==")
+        if kind in ("words", "text"):
+            if value.kind != "text":
+                raise self._error(f"{column} is text: compare it with a text in quotes", value)
+            if sign.text not in _TEXT_OPERATORS:
+                raise self._error(f"{column} is text: use one of {' '.join(_TEXT_OPERATORS)}", sign)
+            wanted = re.sub(r"\\(.)", r"\1", value.text[1:-1], flags=re.DOTALL)
+            known = _FIXED.get(column)
+            if known and sign.text in ("==", "!=") and wanted not in known:
+                close = get_close_matches(wanted, known, n=1, cutoff=0.5)
+                meant = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(sorted(known))}"
+                raise self._error(f"{column} is never {wanted!r}{meant}", value)
+            return text_is(column, sign.text, wanted)
+        if kind == "flag":
+            if value.kind != "name":
+                raise self._error(f"{column} is yes or no: compare it with true or false", value)
+            if sign.text not in ("==", "!="):
+                raise self._error(f"{column} is yes or no: use == or !=", sign)
+            return flag_is(column, (value.text == "true") == (sign.text == "=="))
+        if value.kind != "number":
+            raise self._error(f"{column} is a number: compare it with one", value)
+        if sign.text not in ORDERS:
+            raise self._error(f"{column} is a number: use one of {' '.join(ORDERS)}", sign)
+        return number_is(column, sign.text, float(value.text))

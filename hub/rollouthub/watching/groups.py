@@ -1,0 +1,175 @@
+"""Tables: a line for each environment, and one for each task's group of samples."""
+
+from array import array
+from dataclasses import dataclass
+from math import isnan, sqrt
+from typing import Literal
+
+from rollouthub.statistics import GroupCounts
+from rollouthub.watching.columns import Columns
+from rollouthub.watching.following import Follower
+from rollouthub.watching.words import Words
+
+Order = Literal["met", "rollouts", "mean_reward", "pass_rate", "spread"]
+"""What lines are sorted by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The samples of an environment, or of a task's group."""
+
+    name: str
+    """The environment's name, or the group's id."""
+    environment: str
+    task_id: str | None
+    """None in an environment's line."""
+    counts: GroupCounts
+    output_tokens: int
+    """Over effective attempts."""
+
+    @property
+    def mean_reward(self) -> float | None:
+        """Over scored samples; None without any."""
+        return self.counts.reward_sum / self.counts.scored if self.counts.scored else None
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Over samples with a verdict; None without any."""
+        return (self.counts.passed or 0) / self.counts.verdicts if self.counts.verdicts else None
+
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation of its rewards; None with fewer than two. At 0 a group teaches nothing."""
+        counts = self.counts
+        if counts.scored < 2:
+            return None
+        if counts.is_constant:
+            return 0.0
+        mean = counts.reward_sum / counts.scored
+        return sqrt(max(0.0, counts.reward_sq_sum / counts.scored - mean * mean))
+
+
+class Lines(Follower):
+    """Counts by the words of one column."""
+
+    def __init__(self, columns: Columns, by: str) -> None:
+        super().__init__(columns)
+        self._by = by
+        self._clear()
+
+    def _clear(self) -> None:
+        self._first = array("q")
+        self._samples, self._scored = array("q"), array("q")
+        self._judged, self._passed, self._tokens = array("q"), array("q"), array("q")
+        self._sums, self._squares = array("d"), array("d")
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def line(self, place: int) -> Line:
+        """One line; lines are in the order in which their names were met."""
+        columns = self._columns
+        first = self._first[place]
+        environment = columns.words["environment"][first] or ""
+        is_group = self._by != "environment"
+        task_id = columns.words["task_id"][first] if is_group else None
+        judged = self._judged[place]
+        counts = GroupCounts(
+            environment=environment,
+            task_id=task_id or "",
+            planned=self._samples[place],
+            scored=self._scored[place],
+            passed=self._passed[place] if judged else None,
+            reward_sum=self._sums[place],
+            reward_sq_sum=self._squares[place],
+            judged=judged,
+        )
+        return Line(self._names.vocabulary[place], environment, task_id, counts, self._tokens[place])
+
+    def places(self, by: Order = "met", *, descending: bool = False) -> list[int]:
+        """The places of all lines in an order; those without a value come last, either way.
+
+        Sorted when asked: a group's figures change with each of its samples.
+        """
+        every = range(len(self))
+        if by == "met":
+            return list(reversed(every)) if descending else list(every)
+        keys = [self._key(by, place) for place in every]
+        absent = [place for place in every if keys[place] is None]
+        present = [(key, place) for place in every if (key := keys[place]) is not None]
+        present.sort(reverse=descending)
+        return [*(place for _, place in present), *absent]
+
+    def _key(self, by: Order, place: int) -> float | None:
+        scored = self._scored[place]
+        match by:
+            case "rollouts":
+                return self._samples[place]
+            case "mean_reward":
+                return self._sums[place] / scored if scored else None
+            case "pass_rate":
+                return self._passed[place] / self._judged[place] if self._judged[place] else None
+            case _:
+                return self.line(place).spread
+
+    def all(self) -> list[Line]:
+        """Every line: of the few environments, rather than of many groups."""
+        return [self.line(place) for place in range(len(self))]
+
+    def find(self, name: str) -> Line | None:
+        """The line of a name; None where there is none."""
+        place = self._names.code(name)
+        return self.line(place) if 0 <= place < len(self) else None
+
+    @property
+    def _names(self) -> Words:
+        return self._columns.words[self._by]
+
+    def _add(self, start: int, stop: int) -> None:
+        self._make_room(start, stop)
+        columns = self._columns
+        samples, scored, sums, squares = self._samples, self._scored, self._sums, self._squares
+        judged, passes, tokens = self._judged, self._passed, self._tokens
+        for code, reward, passed, said in zip(
+            columns.effective_part(self._by, start, stop),
+            columns.effective_part("reward", start, stop),
+            columns.effective_part("passed", start, stop),
+            columns.effective_part("output_tokens", start, stop),
+            strict=True,
+        ):
+            samples[code] += 1
+            tokens[code] += said
+            if reward == reward:
+                scored[code] += 1
+                sums[code] += reward
+                squares[code] += reward * reward
+            if passed >= 0:
+                judged[code] += 1
+                passes[code] += passed
+
+    def _make_room(self, start: int, stop: int) -> None:
+        known = len(self._first)
+        codes = self._names.codes
+        for place in range(start, stop):
+            if codes[place] == known:
+                self._first.append(place)
+                known += 1
+        more = known - len(self._samples)
+        for numbers in (self._samples, self._scored, self._judged, self._passed, self._tokens):
+            numbers.extend([0] * more)
+        for sums in (self._sums, self._squares):
+            sums.extend([0.0] * more)
+
+    def _withdraw(self, place: int) -> None:
+        columns = self._columns
+        code = self._names.codes[place]
+        self._samples[code] -= 1
+        self._tokens[code] -= columns.wholes["output_tokens"][place]
+        reward, passed = columns.numbers["reward"][place], columns.flags["passed"][place]
+        if not isnan(reward):
+            self._scored[code] -= 1
+            self._sums[code] -= reward
+            self._squares[code] -= reward * reward
+        if passed >= 0:
+            self._judged[code] -= 1
+            self._passed[code] -= passed

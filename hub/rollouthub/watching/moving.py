@@ -1,0 +1,28 @@
+"""Where attempts in flight are, as a run says it."""
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any, get_args
+
+from rollouthub.store.facts import LiveState, State
+from rollouthub.watching.columns import MOST
+
+_STATES = get_args(State)
+
+
+def live_state(row: Sequence[Any]) -> LiveState:
+    """Of a row that its writer wrote; anybody may have written another.
+
+    Raises:
+        TypeError, ValueError: it is another.
+    """
+    rollout_id, environment, task_id, sample, attempt, state, turn, output_tokens, updated_at = row
+    is_named = isinstance(rollout_id, str) and isinstance(environment, str) and isinstance(task_id, str)
+    if not is_named or state not in _STATES:
+        raise ValueError(f"{state!r} is no state of an attempt in flight")
+    if not isfinite(updated_at):
+        raise ValueError("an attempt in flight moved at no time")
+    counts = (sample, attempt, turn, output_tokens)
+    if not (all(type(count) is int for count in counts) and min(counts) >= -MOST and max(counts) <= MOST):
+        sample, attempt, turn, output_tokens = (max(-MOST, min(MOST, int(count))) for count in counts)
+    return LiveState(rollout_id, environment, task_id, sample, attempt, state, turn, output_tokens, updated_at)

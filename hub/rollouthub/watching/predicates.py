@@ -1,0 +1,121 @@
+"""The comparisons that filters are made of, bound to the columns of a run when it is known."""
+
+import operator
+from collections.abc import Callable
+from math import inf
+
+from rollouthub.watching.columns import Columns
+from rollouthub.watching.words import Words
+
+Predicate = Callable[[int], bool]
+"""Whether the row at a place is wanted."""
+Binding = Callable[[Columns], Predicate]
+
+ORDERS: dict[str, Callable[[float, float], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+"""How numbers are compared."""
+
+
+def always(place: int) -> bool:
+    """Every row is wanted."""
+    return True
+
+
+def joined(bindings: list[Binding], *, is_any: bool) -> Binding:
+    """All of them, or any."""
+
+    def bind(columns: Columns) -> Predicate:
+        predicates = [binding(columns) for binding in bindings]
+
+        def holds(place: int) -> bool:
+            for predicate in predicates:
+                if predicate(place) == is_any:
+                    return is_any
+            return not is_any
+
+        return holds
+
+    return bind
+
+
+def negated(binding: Binding) -> Binding:
+    """The opposite."""
+
+    def bind(columns: Columns) -> Predicate:
+        predicate = binding(columns)
+        return lambda place: not predicate(place)
+
+    return bind
+
+
+def flag_is(column: str, wanted: bool) -> Binding:
+    """A column of yes or no; neither is what is absent."""
+
+    def bind(columns: Columns) -> Predicate:
+        flags, number = columns.flags[column], int(wanted)
+        return lambda place: flags[place] == number
+
+    return bind
+
+
+def is_absent(column: str, wanted: bool) -> Binding:
+    """Whether a row has nothing in a column."""
+
+    return lambda columns: lambda place: (columns.value(column, place) is None) == wanted
+
+
+def number_is(column: str, sign: str, wanted: float) -> Binding:
+    """A comparison with a number; it does not hold of what is absent."""
+
+    compare = ORDERS[sign]
+
+    def bind(columns: Columns) -> Predicate:
+        if column in columns.wholes:
+            wholes = columns.wholes[column]
+            return lambda place: compare(wholes[place], wanted)
+        numbers = columns.numbers[column]
+        # Not a number is absent; only != would hold of it.
+        return lambda place: compare(number := numbers[place], wanted) and -inf <= number
+
+    return bind
+
+
+def text_is(column: str, sign: str, wanted: str) -> Binding:
+    """A comparison with a text; it does not hold of what is absent."""
+
+    folded = wanted.casefold()
+    tests: dict[str, Callable[[str], bool]] = {
+        "==": lambda text: text == wanted,
+        "!=": lambda text: text != wanted,
+        "~": lambda text: folded in text.casefold(),
+        "!~": lambda text: folded not in text.casefold(),
+    }
+    test = tests[sign]
+
+    def bind(columns: Columns) -> Predicate:
+        if column in columns.words:
+            return _by_word(columns.words[column], test)
+        texts = columns.texts[column]
+        return lambda place: test(texts[place])
+
+    return bind
+
+
+def _by_word(words: Words, test: Callable[[str], bool]) -> Predicate:
+    """Tests each word once, however many rows have it."""
+    verdicts = bytearray()
+    codes, vocabulary = words.codes, words.vocabulary
+
+    def holds(place: int) -> bool:
+        code = codes[place]
+        if code >= len(verdicts):
+            verdicts.extend([test(word) for word in vocabulary[len(verdicts) :]])
+        return code >= 0 and bool(verdicts[code])
+
+    return holds

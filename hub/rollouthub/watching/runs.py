@@ -1,0 +1,117 @@
+"""The runs of this machine: those in the usual folders, and those that play anywhere."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio.to_thread
+
+from rollouthub.errors import HubError
+from rollouthub.live.client import find_running
+from rollouthub.live.protocol import RunView
+from rollouthub.store import BrokenRun, RunInfo, open_run
+from rollouthub.store.find import run_directories
+from rollouthub.store.lock import is_locked
+from rollouthub.store.schema import DATABASE
+
+_Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRun:
+    """A run of this machine."""
+
+    directory: Path
+    info: RunInfo | BrokenRun
+    """Its facts, or why it cannot be read."""
+    view: RunView | None
+    """What it says through its socket; None where it has none, or does not answer."""
+    socket: Path | None
+    """Where it is steered."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it plays now."""
+        return self.view is not None or (isinstance(self.info, RunInfo) and self.info.status == "running")
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.directory.name
+
+
+class RunsFeed:
+    """The runs below some folders and those whose hubs play, live ones first, each newest first."""
+
+    def __init__(self, roots: Sequence[Path], environ: Mapping[str, str]) -> None:
+        self._roots, self._environ = tuple(roots), environ
+        self._known: dict[Path, tuple[_Stamp, RunInfo | BrokenRun]] = {}
+        self.runs: list[SeenRun] = []
+        self.problems: list[str] = []
+        """What is wrong with sockets that are there and do not answer."""
+
+    async def refresh(self) -> bool:
+        """Look again; whether anything is otherwise than before. A run that has ended is not read twice."""
+        running, problems = await find_running(self._environ, limit=0)
+        playing = {_real(Path(hub.listing.run.directory)): (hub.listing.run, hub.path) for hub in running}
+        found = await anyio.to_thread.run_sync(self._look, tuple(playing))
+        runs: list[SeenRun] = []
+        for directory, info in found.items():
+            view, socket = playing.get(_real(directory), (None, None))
+            runs.append(SeenRun(directory, info, view, socket))
+        runs.sort(key=_rank)
+        is_new = runs != self.runs or problems != self.problems
+        self.runs, self.problems = runs, problems
+        return is_new
+
+    def _look(self, playing: Sequence[Path]) -> dict[Path, RunInfo | BrokenRun]:
+        directories: dict[Path, Path] = {}
+        for root in self._roots:
+            for directory in run_directories(root):
+                directories.setdefault(_real(directory), directory)
+        for directory in playing:
+            directories.setdefault(directory, directory)
+        known = self._known
+        self._known = {}
+        found: dict[Path, RunInfo | BrokenRun] = {}
+        for directory in directories.values():
+            stamp = _stamp(directory)
+            kept = known.get(directory)
+            if stamp is None or kept is None or kept[0] != stamp or is_locked(directory) or _was_live(kept[1]):
+                info = _read(directory)
+            else:
+                info = kept[1]
+            if stamp is not None:
+                self._known[directory] = (stamp, info)
+            found[directory] = info
+        return found
+
+
+def _was_live(info: RunInfo | BrokenRun) -> bool:
+    return isinstance(info, RunInfo) and info.status == "running"
+
+
+def _read(directory: Path) -> RunInfo | BrokenRun:
+    try:
+        with open_run(directory) as reader:
+            return reader.info
+    except (HubError, OSError, KeyError, ValueError) as error:
+        return BrokenRun(directory, str(error))
+
+
+def _rank(run: SeenRun) -> tuple[int, float, str]:
+    if isinstance(run.info, BrokenRun):
+        return (0 if run.is_live else 2, 0.0, str(run.directory))
+    return (0 if run.is_live else 1, -run.info.created_at, str(run.directory))
+
+
+def _real(directory: Path) -> Path:
+    return directory.resolve()
+
+
+def _stamp(directory: Path) -> _Stamp | None:
+    try:
+        status = (directory / DATABASE).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,0 +1,77 @@
+"""How long each stage takes, at quantiles: a sketch of counts by magnitude, merged and withdrawn from by addition.
+
+A duration's bucket is the upper half of its bits as a 32-bit float: sign, exponent and 7 bits of mantissa, so that 128
+buckets share an octave, and the middle of one is within 0.4 % of all that is in it. Reading those bits out of an array
+takes no arithmetic. Exact quantiles would sort eight columns at each update.
+"""
+
+import math
+import struct
+import sys
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from rollouthub.store.reader import STAGES
+from rollouthub.watching.columns import Columns
+from rollouthub.watching.following import Follower
+
+_COLUMNS = {stage: "seconds" if stage == "total" else f"{stage}_seconds" for stage in STAGES}
+_INFINITE = 0x7F80
+_UPPER = 1 if sys.byteorder == "little" else 0
+
+
+class StageQuantiles(Follower):
+    """Seconds of each stage, over effective attempts."""
+
+    def __init__(self, columns: Columns) -> None:
+        super().__init__(columns)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._counts: dict[str, Counter[int]] = {stage: Counter() for stage in STAGES}
+
+    def _add(self, start: int, stop: int) -> None:
+        for stage, column in _COLUMNS.items():
+            self._counts[stage].update(_buckets(self._columns.effective_part(column, start, stop)))
+
+    def _withdraw(self, place: int) -> None:
+        for stage, column in _COLUMNS.items():
+            self._counts[stage].subtract(_buckets([self._columns.numbers[column][place]]))
+
+    def quantiles(self, qs: Sequence[float] = (0.5, 0.95, 0.99)) -> dict[str, tuple[float, ...]]:
+        """Seconds at these quantiles (nearest rank, within 0.4 %) by stage; empty without rows."""
+        return {stage: _at(counts, qs) for stage, counts in self._counts.items() if counts.total()}
+
+
+def _buckets(seconds: Iterable[float]) -> list[int]:
+    """The buckets of durations; below zero, as of a clock set back, counts as zero."""
+    values = tuple(seconds)
+    try:
+        floats = struct.pack(f"{len(values)}f", *values)
+    except OverflowError:  # what no 32 bits hold is infinite
+        floats = array("f", values).tobytes()
+    halves = memoryview(floats).cast("H")[_UPPER::2].tolist()
+    return [0 if half & 0x8000 else half for half in halves] if values and min(values) < 0 else halves
+
+
+def _at(counts: Counter[int], qs: Sequence[float]) -> tuple[float, ...]:
+    total = counts.total()
+    ranks = [max(1, math.ceil(q * total)) for q in qs]
+    found: dict[int, float] = {}
+    passed = 0
+    for bucket in sorted(counts):
+        passed += counts[bucket]
+        for rank in ranks:
+            if rank <= passed and rank not in found:
+                found[rank] = _middle(bucket)
+    return tuple(found[rank] for rank in ranks)
+
+
+def _middle(bucket: int) -> float:
+    if not bucket:
+        return 0.0
+    if bucket >= _INFINITE:
+        return math.inf
+    (seconds,) = struct.unpack("<f", struct.pack("<I", bucket << 16 | 0x8000))
+    return seconds

@@ -1,0 +1,193 @@
+"""A list of rollouts: filtered and sorted, and kept so while the run goes on."""
+
+from array import array
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
+
+from rollouthub.errors import UnknownNameError
+from rollouthub.watching.columns import KINDS, Columns
+from rollouthub.watching.filter import ALIASES, Filter, parse_filter
+from rollouthub.watching.following import Follower
+from rollouthub.watching.fuzzy import closeness
+from rollouthub.watching.predicates import Predicate
+
+_INSERT_SHARE = 50
+"""Up to a fiftieth of the list is inserted row by row; more is cheaper to sort anew."""
+_CHANGING = ("seq", "effective")
+"""Columns that change when an attempt is replaced, so that a row is not where its value says; none is ever absent."""
+_SEARCHED = ("task_id", "environment", "fault")
+
+_Key = Callable[[int], float | str]
+
+
+class RolloutList(Follower):
+    """The places of rows that a filter wants, in the order of a column; rows without a value come last, either way."""
+
+    def __init__(
+        self,
+        columns: Columns,
+        sort: str = "seq",
+        *,
+        descending: bool = False,
+        where: str | Filter = "",
+        search: str = "",
+        effective: bool = True,
+    ) -> None:
+        """`search` takes letters in order; `effective` leaves out attempts that a later one replaced.
+
+        Raises:
+            FilterError: `where` is no filter.
+            UnknownNameError: `sort` is no column.
+        """
+        super().__init__(columns)
+        self.sort = ALIASES.get(sort, sort)
+        if self.sort not in KINDS:
+            raise UnknownNameError("column", sort, [*KINDS, *ALIASES])
+        self.descending = descending
+        self.filter = parse_filter(where) if isinstance(where, str) else where
+        self.search, self.effective = search.strip(), effective
+        self._clear()
+
+    def _clear(self) -> None:
+        columns = self._columns
+        self._sorted, self._absent = array("q"), array("q")
+        self._holds: Predicate = self.filter.bind(columns)
+        self._key, self._has = _key(columns, self.sort)
+        self._close: dict[str, dict[int, bool]] = {name: {} for name in _SEARCHED}
+
+    def __len__(self) -> int:
+        return len(self._sorted) + len(self._absent)
+
+    def __getitem__(self, position: int) -> int:
+        """The place of the row at a position of the list."""
+        count = len(self._sorted)
+        if not 0 <= position < len(self):
+            raise IndexError(position)
+        if position < count:
+            return self._sorted[count - 1 - position if self.descending else position]
+        position -= count
+        return self._absent[-1 - position if self.descending else position]
+
+    def page(self, start: int, stop: int) -> list[int]:
+        """The places of rows at positions from `start` up to `stop`."""
+        return [self[position] for position in range(max(0, start), min(stop, len(self)))]
+
+    def position(self, place: int) -> int | None:
+        """Where a row is in the list; None where it is not."""
+        has = self._has(place)
+        part = self._sorted if has else self._absent
+        at = self._find(part, place)
+        if at is None:
+            return None
+        within = len(part) - 1 - at if self.descending else at
+        return within if has else len(self._sorted) + within
+
+    def next_error(self, position: int = -1, *, backwards: bool = False) -> int | None:
+        """The next position whose row is not scored, going round; None without any."""
+        words = self._columns.words["outcome"]
+        scored, codes, count = words.code("scored"), words.codes, len(self)
+        for step in range(1, count + 1):
+            at = (position - step if backwards else position + step) % count
+            if codes[self[at]] != scored:
+                return at
+        return None
+
+    def best(self) -> int | None:
+        """The position of the highest reward, the first of equal ones; None where nothing is scored."""
+        return self._extreme(lambda reward, best: reward > best)
+
+    def worst(self) -> int | None:
+        """The position of the lowest reward, the first of equal ones; None where nothing is scored."""
+        return self._extreme(lambda reward, best: reward < best)
+
+    def _extreme(self, beats: Callable[[float, float], bool]) -> int | None:
+        rewards = self._columns.numbers["reward"]
+        found: int | None = None
+        best = 0.0
+        for position in range(len(self)):
+            reward = rewards[self[position]]
+            if reward == reward and (found is None or beats(reward, best)):
+                found, best = position, reward
+        return found
+
+    def _add(self, start: int, stop: int) -> None:
+        columns = self._columns
+        places: Sequence[int] = range(start, stop)
+        if self.effective:
+            places = list(columns.effective_places(start, stop))
+        wanted = [place for place in places if self._wants(place)]
+        present = [place for place in wanted if self._has(place)]
+        self._absent.extend(place for place in wanted if not self._has(place))
+        ordered, key = self._sorted, self._key
+        if len(present) * _INSERT_SHARE > len(ordered):
+            # New rows come after all equal ones, as their places do: both sorts are stable.
+            self._sorted = array("q", sorted([*ordered, *present], key=key))
+        else:
+            for place in present:
+                insort(ordered, place, key=key)
+
+    def _withdraw_all(self, places: Sequence[int]) -> None:
+        # All leave before any comes back: until then the list may be out of order by what has changed in them.
+        for place in places:
+            self._withdraw(place)
+        if not self.effective:
+            for place in places:
+                if self._wants(place):
+                    self._add_again(place)
+
+    def _withdraw(self, place: int) -> None:
+        if self.sort in _CHANGING:
+            if place in self._sorted:
+                self._sorted.remove(place)
+            return
+        part = self._sorted if self._has(place) else self._absent
+        at = self._find(part, place)
+        if at is not None:
+            del part[at]
+
+    def _add_again(self, place: int) -> None:
+        if self._has(place):
+            key = self._key
+            at = bisect_left(self._sorted, (key(place), place), key=lambda row: (key(row), row))
+            self._sorted.insert(at, place)
+        else:
+            insort(self._absent, place)
+
+    def _find(self, part: "array[int]", place: int) -> int | None:
+        if part is self._absent:
+            at = bisect_left(part, place)
+        else:
+            key = self._key
+            at = bisect_left(part, (key(place), place), key=lambda row: (key(row), row))
+        return at if at < len(part) and part[at] == place else None
+
+    def _wants(self, place: int) -> bool:
+        return self._holds(place) and (not self.search or self._is_close(place))
+
+    def _is_close(self, place: int) -> bool:
+        for name in _SEARCHED:
+            words, known = self._columns.words[name], self._close[name]
+            code = words.codes[place]
+            if code >= 0:
+                if code not in known:
+                    known[code] = closeness(self.search, words.vocabulary[code]) is not None
+                if known[code]:
+                    return True
+        return closeness(self.search, self._columns.texts["rollout_id"][place]) is not None
+
+
+def _key(columns: Columns, name: str) -> tuple[_Key, Predicate]:
+    """What a column is sorted by, and whether a row has it."""
+    if name in columns.words:
+        words = columns.words[name]
+        codes, vocabulary = words.codes, words.vocabulary
+        return lambda place: vocabulary[codes[place]], lambda place: codes[place] >= 0
+    if name in columns.texts:
+        return columns.texts[name].__getitem__, lambda place: True
+    if name in columns.numbers:
+        numbers = columns.numbers[name]
+        return numbers.__getitem__, lambda place: numbers[place] == numbers[place]
+    if name in columns.flags:
+        flags = columns.flags[name]
+        return flags.__getitem__, lambda place: flags[place] >= 0
+    return columns.wholes[name].__getitem__, lambda place: True

@@ -1,6 +1,0 @@
-"""`swe`: a repository, a problem in words, and hidden tests that must come to pass; a form of `terminal`."""
-
-from envhub_servers.swe.environment import Swe
-from envhub_servers.swe.row import SweConfig
-
-__all__ = ["Swe", "SweConfig"]

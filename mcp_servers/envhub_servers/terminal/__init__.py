@@ -1,6 +1,0 @@
-"""`terminal`: a shell and files in a container, for any task in the Harbor format; graded in a fresh container."""
-
-from envhub_servers.terminal.config import TerminalConfig
-from envhub_servers.terminal.environment import Terminal
-
-__all__ = ["Terminal", "TerminalConfig"]

@@ -1,0 +1,164 @@
+"""`math`: any data set of problems with answers, checked by math-verify.
+
+`gsm8k`, `aime24` and `deepscaler` are named configurations of it. All stand here, in the package itself, so that the
+environment's digest covers the checker beside it.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import cast
+
+from pydantic import Field
+
+from rollouthub import (
+    BadRow,
+    Environment,
+    EnvironmentConfig,
+    Limits,
+    Message,
+    Public,
+    Score,
+    Secret,
+    Submission,
+    Task,
+)
+from rollouthub.messages import assistant
+from rollouthub.preset import Preset
+from rollouthub.rows import Row
+from rollouthub_servers.math.answer import find_answer
+from rollouthub_servers.math.checker import CPU_SECONDS, check
+from rollouthub_servers.math.reference import reference_answers
+from rollouthub_servers.table import TableConfig
+
+__all__ = [
+    "MathConfig",
+    "MathProblems",
+    "aime24",
+    "deepscaler",
+    "deepscaler_8k",
+    "deepscaler_16k",
+    "deepscaler_24k",
+    "gsm8k",
+]
+
+PROBLEM_COLUMNS = ("problem", "question", "prompt")
+ANSWER_COLUMNS = ("answer", "final_answer", "solution")
+INSTRUCTION = r"Let's think step by step and output the final answer within \boxed{}."
+
+
+class MathConfig(TableConfig):
+    """Where the problems are, and what they are called there."""
+
+    problem: str | None = None
+    """Column of the problem; None takes the first of problem, question, prompt."""
+    answer: str | None = None
+    r"""Column of the answer; None takes answer, final_answer or solution. Of a solution, what follows `####` or stands
+    in the last `\boxed{}` counts."""
+    source_column: str | None = None
+    """Column that says where a row came from, by which mixed data sets route rewards."""
+    instruction: str = INSTRUCTION
+    """What follows every problem; empty for nothing."""
+    response_tokens: int | None = Field(default=None, ge=1)
+    """Suggested limit of one response, in tokens; None suggests none."""
+    check_seconds: float = Field(default=CPU_SECONDS, gt=0)
+    """CPU time that checking an answer may cost; an answer that costs more is wrong."""
+
+
+class MathProblems(Environment[MathConfig]):
+    """Problems with a checkable answer, from any data set."""
+
+    default_agent = "single_turn"
+    scores_transcripts = True
+
+    @classmethod
+    def splits(cls, config: EnvironmentConfig) -> tuple[str, ...]:
+        """Those of the data set."""
+        assert isinstance(config, MathConfig)
+        return config.rows().splits()
+
+    @classmethod
+    def tasks(cls, config: MathConfig, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
+        """A task a row, in the order of the file."""
+        return config.tasks(split, partial(_task, config))
+
+    @classmethod
+    def limits(cls, config: MathConfig) -> Limits:
+        """The configured response limit."""
+        return Limits(max_response_tokens=config.response_tokens)
+
+    def reference(self) -> Sequence[Message]:
+        """The first reference answer, in a box."""
+        return (assistant(rf"The answer is \boxed{{{self._references[0]}}}."),)
+
+    @property
+    def _references(self) -> list[str]:
+        """Any of them is right."""
+        return cast(list[str], self.task.secret.answer)
+
+    async def verify(self, submission: Submission) -> Score:
+        """Compare the answer in the submission, or in the last thing said, with the reference."""
+        answer = find_answer(submission.final)
+        if not answer:
+            return Score(reward=0.0, passed=False, metrics={"answered": 0.0}, feedback="no answer was found")
+        verdict = await check(self._references, answer, cpu_seconds=self.config.check_seconds)
+        metrics = {"answered": 1.0, "too_complex": float(verdict.too_complex)}
+        if verdict.correct:
+            return Score(reward=1.0, passed=True, metrics=metrics)
+        said = f"expected {' or '.join(self._references):.200}, got {answer[:200]}"
+        if verdict.too_complex:
+            said += f", which takes over {self.config.check_seconds:g} s of CPU to check"
+        elif verdict.parsed is None:
+            said += ", which is not well-formed"
+        return Score(reward=0.0, passed=False, metrics=metrics, feedback=said)
+
+
+def _task(config: MathConfig, task_id: str, row: Row) -> Task[Public, Secret]:
+    asked, problem = row.named(config.problem, PROBLEM_COLUMNS, "problem")
+    if not isinstance(problem, str) or not problem.strip():
+        raise row.error(f"the problem must be text, this is {problem!r:.100}")
+    column, answer = row.named(config.answer, ANSWER_COLUMNS, "answer", taken=(asked,))
+    references = reference_answers(answer, is_solution=column == "solution")
+    if not references:
+        raise row.error(f"column {column!r} holds no answer: {answer!r:.100}")
+    prompt = f"{problem.strip()}\n\n{config.instruction}" if config.instruction else problem.strip()
+    source = None if config.source_column is None else str(row.column(config.source_column, "source_column"))
+    return Task(Public(id=task_id, prompt=prompt, source=source), Secret(answer=list(references)))
+
+
+_DEEPSCALER = "hf:agentica-org/DeepScaleR-Preview-Dataset@b6ae8c60f5c1f2b594e2140b91c49c9ad0949e29"
+"""The recipe's training set. A folder of its files has the splits aime, amc, math, minerva and train."""
+
+gsm8k = Preset(
+    MathProblems,
+    {
+        "data": "hf:openai/gsm8k:main@740312add88f781978c0658806c59bc2815b9866",
+        "problem": "question",
+        "answer": "answer",
+    },
+    "Grade-school word problems (GSM8K): 1,319 in test, 7,473 in train.",
+)
+aime24 = Preset(
+    MathProblems,
+    {"data": "hf:HuggingFaceH4/aime_2024@2fe88a2f1091d5048c0f36abc874fb997b3dd99a", "response_tokens": 24_576},
+    "The 30 problems of AIME 2024.",
+)
+deepscaler_8k = Preset(
+    MathProblems,
+    {"data": _DEEPSCALER, "response_tokens": 8_192},
+    "DeepScaleR's competition mathematics, first stage: responses up to 8K tokens.",
+)
+deepscaler_16k = Preset(
+    MathProblems,
+    {"data": _DEEPSCALER, "response_tokens": 16_384},
+    "DeepScaleR's competition mathematics, second stage: responses up to 16K tokens.",
+)
+deepscaler_24k = Preset(
+    MathProblems,
+    {"data": _DEEPSCALER, "response_tokens": 24_576},
+    "DeepScaleR's competition mathematics, third stage: responses up to 24K tokens.",
+)
+deepscaler = Preset(
+    MathProblems,
+    {"data": _DEEPSCALER, "response_tokens": 24_576},
+    "DeepScaleR's competition mathematics: AIME, AMC, MATH, Minerva; responses up to 24K tokens.",
+)

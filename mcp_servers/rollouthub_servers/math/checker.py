@@ -1,0 +1,81 @@
+"""Checking answers in a few bounded worker processes, off the event loop and shared by every episode."""
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rollouthub import VerifierError
+from rollouthub_servers.workers import MAX_WORKERS, WorkerDied, Workers
+
+__all__ = ["CPU_SECONDS", "MAX_WORKERS", "OVER_BUDGET", "Verdict", "check", "close_workers"]
+
+CPU_SECONDS = 5.0
+"""CPU time a candidate may cost, and its reference. Not wall time: a loaded machine fails no answer."""
+WALL_SECONDS = 120.0
+"""After which a worker counts as stuck."""
+
+_REFERENCE_OVER_BUDGET, _CANDIDATE_OVER_BUDGET = OVER_BUDGET = -signal.SIGVTALRM, -signal.SIGPROF
+
+MOST_KNOWN = 20_000
+"""Verdicts kept, the oldest given up first: the samples of a task mostly say one of a few things."""
+
+_known: "dict[tuple[tuple[str, ...], str, float], Verdict]" = {}
+_workers = Workers("rollouthub_servers.math.worker")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether an answer holds."""
+
+    correct: bool
+    parsed: str | None = None
+    """The answer as the checker read it; None where it could not."""
+    too_complex: bool = False
+    """It cost more CPU than an answer may; it is wrong."""
+
+
+async def check(
+    references: Sequence[str], answer: str, *, cpu_seconds: float = CPU_SECONDS, wall_seconds: float = WALL_SECONDS
+) -> Verdict:
+    """Compare an answer with the reference answers, any of which will do; LaTeX or plain text.
+
+    Raises:
+        VerifierError: the reference cannot be read, or the checker failed; never for anything the answer is.
+    """
+    key = (tuple(references), answer, cpu_seconds)
+    if (known := _known.get(key)) is not None:
+        return known
+    request = {"references": references, "candidate": answer, "cpu_seconds": cpu_seconds}
+    try:
+        reply = await _workers.ask_in_thread(request, wall_seconds)
+    except TimeoutError:
+        raise VerifierError(f"the process that checks answers gave none within {wall_seconds:g} s") from None
+    except WorkerDied as end:
+        raise VerifierError(f"the process that checks answers died with {end}") from end
+    verdict = _verdict(reply, references, cpu_seconds)
+    if not verdict.too_complex:  # which depends on the machine as well
+        if len(_known) >= MOST_KNOWN:
+            del _known[next(iter(_known))]
+        _known[key] = verdict
+    return verdict
+
+
+def _verdict(reply: dict[str, Any], references: Sequence[str], cpu_seconds: float) -> Verdict:
+    died = reply.get("died")
+    if died == _CANDIDATE_OVER_BUDGET:
+        return Verdict(correct=False, too_complex=True)
+    if died == _REFERENCE_OVER_BUDGET:
+        raise VerifierError(f"reading the reference answer took over {cpu_seconds:g} s of CPU", retryable=False)
+    if reply["status"] == "unreadable_reference":
+        raise VerifierError(
+            f"the reference answer is no mathematics the checker can read: {' or '.join(references):.200}",
+            retryable=False,
+        )
+    return Verdict(reply["status"] == "correct", reply["parsed"], too_complex=reply["status"] == "too_complex")
+
+
+def close_workers() -> None:
+    """End every worker and forget their verdicts: in tests. The next check starts new ones."""
+    _known.clear()
+    _workers.close()

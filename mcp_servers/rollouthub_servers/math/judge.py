@@ -1,0 +1,144 @@
+"""Comparing an answer with the reference by math-verify. Imported in worker processes only: it loads sympy (0.5 s)."""
+
+import logging
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import isfinite
+from typing import Any, Literal, cast
+
+# None of the three has type stubs.
+from latex2sympy2_extended import NormalizationConfig  # pyright: ignore[reportMissingTypeStubs]
+from math_verify import LatexExtractionConfig, parse, verify  # pyright: ignore[reportMissingTypeStubs]
+from sympy import Basic, Eq, Expr, Float, MatrixBase, Symbol, nan, zoo  # pyright: ignore[reportMissingTypeStubs]
+
+from rollouthub_servers.math.normal import normal, plain, words
+
+# Its notice that timeouts are off is no news here: the worker's own budget stands in for them.
+logging.getLogger("math_verify").setLevel(logging.ERROR)
+
+_LATEX = LatexExtractionConfig(
+    boxed_match_priority=0,
+    normalization_config=NormalizationConfig(
+        basic_latex=True, units=True, malformed_operators=True, nits=True, boxed="all"
+    ),
+)
+_SMALLEST = 1e-4
+"""Relative difference beyond which two numbers differ, whatever the library's rounding to six decimals says."""
+_APART = 1e-3
+"""Relative difference of two formulas at a point that no rounding explains."""
+
+
+Status = Literal["correct", "wrong", "unreadable_reference", "too_complex"]
+_BY_WEIGHT: tuple[Status, ...] = ("correct", "unreadable_reference", "wrong", "too_complex")
+"""Of several references one that agrees decides; one that cannot be read leaves the answer unjudged."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a worker sends back."""
+
+    status: Status
+    parsed: str | None = None
+    """The candidate as the library read it; None where it could not."""
+
+
+def judge(references: Sequence[str], candidate: str, cpu_seconds: float) -> Judgement:
+    """Whether the candidate says what one of the references says.
+
+    Each reference may cost this much CPU, and so may the candidate. Beyond it a signal kills the process, which no
+    C code can hold off: SIGVTALRM where a reference was at fault, SIGPROF where the candidate was.
+    """
+    expected: list[Any] = []
+    for reference in references:
+        signal.setitimer(signal.ITIMER_VIRTUAL, cpu_seconds)
+        try:
+            expected.append(_read(normal(reference)))
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
+    try:
+        given = _read(normal(candidate))
+        statuses: list[Status] = [
+            _compare(reference, expression, candidate, given)
+            for reference, expression in zip(references, expected, strict=True)
+        ]
+        status = min(statuses, key=_BY_WEIGHT.index)
+        return Judgement(status, None if given is None else _shown(given))
+    except (MemoryError, RecursionError):
+        return Judgement("too_complex")
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _compare(reference: str, expected: Any, candidate: str, given: Any) -> Status:
+    # Words are compared as words: as mathematics, a bare "Evelyn" is a product of six letters.
+    name = words(reference)
+    if name is not None and name == words(candidate):
+        return "correct"
+    if expected is None:
+        # Text on both sides can still be compared; what is text on one side only cannot.
+        if given is None and plain(reference) == plain(candidate):
+            return "correct"
+        return "wrong" if name is not None else "unreadable_reference"
+    if given is None or (expected != given and _differ_surely(expected, given)):
+        return "wrong"
+    same = verify([expected], [given], timeout_seconds=None) and not _differ_widely(expected, given)
+    return "correct" if same else "wrong"
+
+
+@lru_cache(maxsize=512)
+def _read(latex: str) -> Basic | MatrixBase | None:
+    """The expression in this LaTeX; None where there is none. Cached: a group's candidates share their reference."""
+    if not latex:
+        return None
+    found = cast(
+        list[Any], cast(Any, parse)(rf"\boxed{{{latex}}}", [_LATEX], fallback_mode="no_fallback", parsing_timeout=None)
+    )
+    expression = found[0] if found else None
+    if not isinstance(expression, Basic | MatrixBase):
+        return None
+    return None if cast(Any, expression).has(nan, zoo) else expression
+
+
+def _differ_widely(expected: Any, given: Any) -> bool:
+    """Whether two real numbers that the library took for equal are small ones it merely rounded away."""
+    if not (getattr(expected, "is_number", False) and getattr(given, "is_number", False)):
+        return False
+    if not (expected.has(Float) or given.has(Float)):
+        return False
+    try:
+        one, other = float(expected.doit()), float(given.doit())
+    except (TypeError, ValueError, OverflowError):
+        return False
+    largest = max(abs(one), abs(other))
+    return largest < 1 and abs(one - other) > _SMALLEST * largest
+
+
+def _differ_surely(expected: Any, given: Any) -> bool:
+    """Whether two equations name different symbols, or two formulas have clearly different values at some point.
+
+    Cheap proof of what can take the library minutes: it would solve both, or simplify their difference to zero.
+    """
+    if isinstance(expected, Eq) and isinstance(given, Eq):
+        return expected.free_symbols != given.free_symbols
+    if not (isinstance(expected, Expr) and isinstance(given, Expr)):
+        return False
+    symbols = sorted(expected.free_symbols | given.free_symbols, key=str)
+    # A lone symbol may be a word, which the library compares by its letters.
+    if not symbols or isinstance(expected, Symbol) or isinstance(given, Symbol):
+        return False
+    point: Any = {symbol: Float(1.1 + 0.37 * place % 1, 30) for place, symbol in enumerate(symbols)}
+    try:
+        one, other = complex(expected.evalf(20, point)), complex(given.evalf(20, point))
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return isfinite(abs(one)) and isfinite(abs(other)) and abs(one - other) > _APART * max(abs(one), abs(other))
+
+
+def _shown(expression: object) -> str:
+    try:
+        return str(expression)[:200]
+    except Exception:  # a printer that gives up (huge integers, recursion) must not decide the score
+        return type(expression).__name__

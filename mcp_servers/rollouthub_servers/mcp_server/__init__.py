@@ -1,0 +1,33 @@
+"""Any MCP server as an environment: a server, a file of tasks and a verifier, declared in an `env.toml`.
+
+The server and the verifier run in processes of their own; nothing of theirs is imported here.
+"""
+
+from pathlib import Path
+
+from rollouthub.environment import AnyEnvironment
+from rollouthub.manifest import Manifest
+from rollouthub_servers.mcp_server.environment import McpServer
+from rollouthub_servers.mcp_server.place import Place
+
+__all__ = ["McpServer", "adapt"]
+
+
+def adapt(manifest: Manifest, file: Path, python: str) -> AnyEnvironment:
+    """The environment class of one manifest; `file` is the path of its `env.toml`, `python` what `{python}` means."""
+    assert manifest.server is not None
+    assert manifest.verifier is not None
+    attributes = {
+        "__module__": __name__,
+        "__doc__": manifest.description or f"The MCP server of {manifest.name}.",
+        "manifest": manifest,
+        "server": manifest.server,
+        "verifier": manifest.verifier,
+        "place": Place(file.parent, python),
+        "file": file,
+        "version": manifest.version,
+        "submits": manifest.submit,
+        "default_agent": manifest.default_agent,
+        "scores_transcripts": manifest.verifier.transcripts,
+    }
+    return type("McpServer", (McpServer,), attributes)

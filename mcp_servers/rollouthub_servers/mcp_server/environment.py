@@ -1,0 +1,297 @@
+"""`McpServer`: the environment class that a manifest is turned into; an instance is one episode at one server."""
+
+import secrets
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import anyio
+from anyio.abc import TaskGroup
+from mcp_types import CallToolResult, DiscoverResult, Tool
+
+from rollouthub.environment import Environment, EnvironmentConfig
+from rollouthub.errors import ConfigError, TaskError
+from rollouthub.limits import Limits
+from rollouthub.manifest import Manifest, ServerSection, VerifierSection
+from rollouthub.messages import Message
+from rollouthub.score import Score
+from rollouthub.submission import Submission
+from rollouthub.task import BadRow, Public, Secret, Task
+from rollouthub_servers.mcp_server.launch import CONTAINER_WORKDIR, check_engine, launch_of
+from rollouthub_servers.mcp_server.place import Place
+from rollouthub_servers.mcp_server.results import bounded
+from rollouthub_servers.mcp_server.rows import RowSecret, read_tasks
+from rollouthub_servers.mcp_server.scratch import Scratch, make_scratch, remove, seed, snapshot
+from rollouthub_servers.mcp_server.sources import make_ready, rows_of
+from rollouthub_servers.mcp_server.tool_list import PinnedTools, pin
+from rollouthub_servers.mcp_server.verifying import ask_command, ask_service, question, read_token
+
+if TYPE_CHECKING:
+    from rollouthub_servers.mcp_server.connection import Connection
+
+
+class McpServer(Environment[EnvironmentConfig]):
+    """A foreign MCP server, its tasks and its verifier. Made by `adapt`, one class a manifest."""
+
+    checks_arguments = False
+    manifest: ClassVar[Manifest]
+    server: ClassVar[ServerSection]
+    verifier: ClassVar[VerifierSection]
+    file: ClassVar[Path]
+    place: ClassVar[Place]
+    pinned: ClassVar[PinnedTools | None] = None
+    """The tools the server had when the class was made ready."""
+    era: ClassVar[DiscoverResult | str] = "auto"
+    """How the server wants to be greeted, once that is known."""
+    slots: ClassVar[anyio.Semaphore | None] = None
+
+    def __init__(self, task: Task[Public, Secret], config: EnvironmentConfig, seed: int) -> None:
+        super().__init__(task, config, seed)
+        self._group: TaskGroup | None = None
+        self._scratch: Scratch | None = None
+        self._connection: Connection | None = None
+        self._has_slot = False
+        self._is_trusted = False
+        """Whether the tool list was found as pinned, and nothing failed since."""
+
+    @classmethod
+    def splits(cls, config: EnvironmentConfig) -> tuple[str, ...]:
+        """Those of the manifest, in its order."""
+        return tuple(cls.manifest.tasks)
+
+    @classmethod
+    def tasks(cls, config: Any, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
+        """A task a row, in the order of the file."""
+        return read_tasks(rows_of(cls.manifest.tasks[split], cls.place.folder, split), split, cls.place.folder)
+
+    @classmethod
+    def limits(cls, config: Any) -> Limits:
+        """Those of the manifest."""
+        return cls.manifest.limits
+
+    @classmethod
+    def sources(cls) -> Sequence[Path]:
+        """The manifest, the seed files, and every file beside it that a command names."""
+        server, verifier, folder = cls.server, cls.verifier, cls.place.folder
+        words = [*(server.command or ()), *server.args, *(verifier.command or ())]
+        named = {folder / word.replace("{folder}", str(folder)) for word in words if "\0" not in word}
+        if server.files is not None:
+            named |= set((folder / server.files).rglob("*"))
+        inside = (path for path in named if path.is_relative_to(folder) and ".." not in path.parts)
+        found: list[Path] = []
+        for path in sorted(inside):
+            with suppress(OSError):
+                if path.is_file():
+                    found.append(path)
+        return [cls.file, *found]
+
+    @classmethod
+    async def prepare(cls, config: Any) -> None:
+        """Start the server once, for the first task, and pin its tools.
+
+        Raises:
+            ConfigError: it does not start, or its tools cannot be offered.
+        """
+        server = cls.server
+        if server.image is not None:
+            await _require_engine(check_engine(server.image), server.image)
+        for key, variable in (("server", server.token_variable), ("verifier", cls.verifier.token_variable)):
+            read_token(variable, f"{key}.token_variable")
+        if server.files is not None and not (cls.place.folder / server.files).is_dir():
+            raise ConfigError(f"{cls.file}: server.files = {server.files!r}: there is no such folder beside it")
+        for split, source in cls.manifest.tasks.items():
+            await anyio.to_thread.run_sync(make_ready, source, split, cls.place.folder)
+        cls.slots = None if server.concurrency is None else anyio.Semaphore(server.concurrency)
+        cls.pinned, cls.era = None, "auto"
+        probe = cls(cls._first_task(config), config, 0)
+        try:
+            async with probe.lifespan():
+                tools = await probe._start()
+                cls.pinned = pin(tools, server, probe._volatile)
+                assert probe._connection is not None
+                cls.era = probe._connection.era
+        except TaskError as error:
+            raise ConfigError(f"{cls.file}: {error}") from error
+
+    @classmethod
+    def _first_task(cls, config: Any) -> Task[Public, Secret]:
+        split = next(iter(cls.manifest.tasks))
+        for task in cls.tasks(config, split, 0):
+            if isinstance(task, Task):
+                return task
+        raise ConfigError(f"{cls.file}: no row of split {split!r} makes a task")
+
+    @classmethod
+    def more_tools(cls, config: Any) -> Sequence[Tool]:
+        """The pinned tools."""
+        if cls.pinned is None:
+            raise ConfigError(f"{cls.file}: its server was not asked for its tools yet; await `prepare` first")
+        return [tool.definition for tool in cls.pinned.offered.values()]
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncGenerator[None]:
+        """Hold the server's connection, and leave nothing behind."""
+        broken: Exception | None = None
+        async with anyio.create_task_group() as group:
+            self._group = group
+            try:
+                yield
+            except Exception as error:
+                broken = error  # raised below: the group would wrap it
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self._leave()
+                group.cancel_scope.cancel()
+        if broken is not None:
+            raise broken
+
+    async def _leave(self) -> None:
+        if self._connection is not None:
+            await self._connection.finish()
+        if self._scratch is not None:
+            await anyio.to_thread.run_sync(remove, self._scratch.root)
+            self._scratch = None
+        if self._has_slot and self.slots is not None:
+            self._has_slot = False
+            self.slots.release()
+
+    async def setup(self) -> None:
+        """Start this episode's server, and see that it has the pinned tools."""
+        self._compare(await self._start())
+        self._is_trusted = True
+
+    async def _start(self) -> list[Tool]:
+        server = self.server
+        if self.slots is not None:
+            await self.slots.acquire()
+            self._has_slot = True
+        connection = self._connection = await self._connect()
+        assert self._group is not None, "an episode is opened within its lifespan"
+        with anyio.move_on_after(server.start_seconds):
+            await self._group.start(connection.hold)
+            return await connection.list_tools()
+        raise TaskError(
+            connection.wire.describe(f"the server did not start and list its tools within {server.start_seconds:g} s")
+        )
+
+    async def _connect(self) -> "Connection":
+        # The SDK takes half a second to load: only who plays pays for it.
+        from rollouthub_servers.mcp_server.connection import Connection
+        from rollouthub_servers.mcp_server.http import streamable_http
+        from rollouthub_servers.mcp_server.stdio import stdio
+        from rollouthub_servers.mcp_server.wire import Wire
+
+        server, wire = self.server, Wire()
+        if (url := server.url) is not None:
+            token = read_token(server.token_variable, "server.token_variable")
+            return Connection(lambda: streamable_http(url, token), wire, self.era, server.call_seconds)
+        scratch = self._scratch = await anyio.to_thread.run_sync(make_scratch, secrets.token_hex(12))
+        secret = self.task.secret
+        own = secret.folder if isinstance(secret, RowSecret) else None
+        chosen = own or server.files
+        seeds = None if chosen is None else self.place.folder / chosen
+        files = secret.files if isinstance(secret, RowSecret) else {}
+        await anyio.to_thread.run_sync(seed, scratch.workdir, seeds, files)
+        launch = launch_of(self.server, self.place, scratch, self.task.public, self.seed)
+        return Connection(lambda: stdio(launch, wire), wire, self.era, server.call_seconds)
+
+    @property
+    def _volatile(self) -> str:
+        """A path that differs from episode to episode, and may stand in a tool's description."""
+        return str(self._scratch.workdir) if self._scratch is not None and self.server.image is None else ""
+
+    def _compare(self, tools: Sequence[Tool]) -> None:
+        assert self.pinned is not None
+        if difference := self.pinned.difference(tools, self._volatile):
+            raise TaskError(f"the server's tools are not those of the start of the run: {difference}", retryable=False)
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        """Pass a call on to the server."""
+        assert self.pinned is not None
+        assert self._connection is not None
+        tool = self.pinned.offered[name]
+        tool.check(arguments)
+        try:
+            await self._check_announced()
+            result = await self._connection.call(tool.server_name, arguments)
+        except TaskError:
+            self._is_trusted = False
+            raise
+        return bounded(result, self.server.result_bytes)
+
+    async def _check_announced(self) -> None:
+        """List again where the server announced another list."""
+        assert self._connection is not None
+        wire = self._connection.wire
+        if wire.has_changed_tools and (tools := await self._connection.last_tools()) is not None:
+            wire.has_changed_tools = False
+            self._compare(tools)
+
+    async def seal(self) -> None:
+        """See that the tools are still the pinned ones, and end the server: the verifier finds a world at rest."""
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            if self._is_trusted and (tools := await connection.last_tools()) is not None:
+                self._compare(tools)
+        finally:
+            await connection.finish()
+
+    def messages(self, seat: str) -> Sequence[Message]:
+        """The prompt, with the scratch folder's path where it says `{workdir}`."""
+        return [self._placed(message) for message in super().messages(seat)]
+
+    def reference(self) -> Sequence[Message]:
+        """The row's reference, with the scratch folder's path where it says `{workdir}`."""
+        return [self._placed(message) for message in super().reference()]
+
+    @classmethod
+    def has_reference(cls, task: Task[Public, Secret]) -> bool:
+        """Whether the row has one."""
+        return bool(task.secret.reference)
+
+    def _placed(self, message: Message) -> Message:
+        if self._scratch is None:
+            return message
+        workdir = CONTAINER_WORKDIR if self.server.image is not None else str(self._scratch.workdir)
+        content = message.content.replace("{workdir}", workdir) if isinstance(message.content, str) else message.content
+        requests = tuple(
+            request.model_copy(update={"arguments": request.arguments.replace("{workdir}", workdir)})
+            for request in message.tool_requests
+        )
+        return message.model_copy(update={"content": content, "tool_requests": requests})
+
+    async def verify(self, submission: Submission) -> Score:
+        """Ask the verifier, over a copy of the scratch folder that nobody else knows."""
+        verifier = self.verifier
+        private = await anyio.to_thread.run_sync(make_scratch, secrets.token_hex(12))
+        try:
+            workdir, skipped = None, []
+            if self._scratch is not None and not verifier.transcripts:
+                workdir = private.workdir
+                skipped = await anyio.to_thread.run_sync(snapshot, self._scratch.workdir, workdir)
+            asked = question(self.task, submission, self.seed, workdir, skipped)
+            if verifier.url is not None:
+                return await ask_service(
+                    verifier, read_token(verifier.token_variable, "verifier.token_variable"), asked
+                )
+            return await ask_command(verifier, self.place, private.home, private.mark, asked)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(remove, private.root)
+
+
+async def _require_engine(engine: str, image: str) -> None:
+    """Refuse now, and not once an episode, where no container engine answers or the image is not there."""
+    for command, what in (
+        ([engine, "version", "--format", "{{.Server.Version}}"], "no container engine answers: start one (`dockerd`)"),
+        ([engine, "image", "inspect", "--format", "{{.Id}}", image], f"there is no such image: `docker pull {image}`"),
+    ):
+        asked = None
+        with anyio.move_on_after(20):
+            asked = await anyio.run_process(command, check=False)
+        if asked is None or asked.returncode:
+            said = "" if asked is None else asked.stderr.decode("utf-8", "replace").strip()[:300]
+            raise ConfigError(f"server.image = {image!r}: {what}, or start the server with `command` ({said})")

@@ -1,0 +1,81 @@
+"""The command `hub import mcp`."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def import_mcp(
+    out: Annotated[Path, typer.Option(help="The new folder.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND ARGS…", help="Starts a server that speaks on stdio.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NS/NAME", help="What it is called; local/FOLDER by default.")
+    ] = None,
+    url: Annotated[str | None, typer.Option(help="A server that runs already, over Streamable HTTP.")] = None,
+    token_variable: Annotated[
+        str | None, typer.Option(metavar="VARIABLE", help="With --url: the variable that holds its bearer token.")
+    ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(metavar="IMAGE@sha256:…", help="A container image with a server; its arguments follow `--`."),
+    ] = None,
+    requirements: Annotated[
+        list[str] | None,
+        typer.Option("--requirement", metavar="REQUIREMENT", help="A Python distribution it needs: 'mcp>=1.12,<2'."),
+    ] = None,
+    hidden_tools: Annotated[
+        list[str] | None, typer.Option("--hide", metavar="TOOL", help="A tool of it that is not offered.")
+    ] = None,
+    python: Annotated[
+        Path | None, typer.Option(help="The interpreter to start it with now; the hub's own by default.")
+    ] = None,
+    terms: Annotated[
+        str | None, typer.Option("--license", metavar="SPDX", help="Under which others may use what you make.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Start an MCP server once, list its tools, and write an environment around it.
+
+    What is written is valid at once; tasks and a verifier are yours to put in place of the pattern that it holds.
+    """
+    from rollouthub.importers import Identity
+    from rollouthub_servers.mcp_server.importing.asked import Asked, said
+    from rollouthub_servers.mcp_server.importing.folder import import_server
+
+    words = tuple(command or ())
+    asked = Asked(
+        command=() if image is not None else words,
+        url=url,
+        token_variable=token_variable,
+        image=image,
+        args=words if image is not None else (),
+        requirements=tuple(requirements or ()),
+        hidden_tools=tuple(hidden_tools or ()),
+    )
+    interpreter = sys.executable if python is None else str(python.absolute())
+    made = import_server(said(asked), out, Identity(name=name, license=terms), interpreter)
+    if as_json:
+        told = {"name": made.name, "folder": str(made.folder), "tools": list(made.tools), "left": list(made.left)}
+        typer.echo(json.dumps({**told, "remarks": list(made.remarks), "commands": list(made.commands)}))
+        return
+    from rich.text import Text
+
+    from rollouthub.cli.console import remarks, results
+
+    console = results()
+    console.print(
+        Text(f"{made.name} in {made.folder}, with {len(made.tools)} tools: {', '.join(made.tools) or 'none'}")
+    )
+    console.print("\nLeft to do:")
+    for step in made.left:
+        console.print(Text(f"- {step}"))
+    console.print("\nTry it:")
+    for line in made.commands:
+        console.print(Text(f"  {line}"))
+    for remark in made.remarks:
+        remarks().print(Text(remark))

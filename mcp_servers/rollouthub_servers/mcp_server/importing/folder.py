@@ -1,0 +1,188 @@
+"""The folder that an imported server becomes: declared whole, with one task to show how they are written."""
+
+import json
+import secrets
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from rollouthub.environment import EnvironmentConfig
+from rollouthub.errors import ConfigError, HubError
+from rollouthub.importers import Identity
+from rollouthub.loop import run_async
+from rollouthub.manifest import FILE_NAME, load_manifest, parse_manifest
+from rollouthub_servers.mcp_server import adapt
+from rollouthub_servers.mcp_server.environment import McpServer
+from rollouthub_servers.mcp_server.importing.asked import Said
+
+_VERIFY = '''"""The verifier: one JSON object on stdin, one JSON score on stdout. Make it score your tasks."""
+
+import json
+import sys
+
+asked = json.load(sys.stdin)
+wanted = str(asked["task"]["answer"]).strip()
+said = asked["submission"]["final"].strip()  # what was given to `submit`, or said last
+# asked["workdir"] is {workdir}.
+right = said.casefold() == wanted.casefold()
+score = {{"reward": float(right), "passed": right, "feedback": f"wanted {{wanted!r:.200}}, got {{said!r:.200}}"}}
+sys.stdout.write(json.dumps(score))
+'''
+_README = """\
+# {name}
+
+An MCP server as an environment: its tools are {tools}.
+
+To do, before others can use it:
+
+{left}
+
+```bash
+{first}hub run {itself} -a null                       # does it start? nobody does anything: 0.000
+hub run {itself} -a oracle                     # the `reference` of each task plays: 1.000 if all is well
+hub check {itself}                             # may it be published?
+hub publish . --to REGISTRY             # others: hub install {name}
+```
+"""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What was made."""
+
+    folder: Path
+    name: str
+    tools: tuple[str, ...]
+    """By the server's own names."""
+    left: tuple[str, ...]
+    """What a person must still do."""
+    remarks: tuple[str, ...]
+    is_apart: bool
+    """Whether it needs an interpreter of its own."""
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What to try first."""
+        shown = str(self.folder)
+        place = shown if self.folder.is_absolute() or shown.startswith(".") else f"./{shown}"
+        first = (f"hub install {place}",) if self.is_apart else ()
+        played = self.name if self.is_apart else shown
+        return (*first, f"hub run {played} -a null", f"hub check {played}", f"hub publish {shown}")
+
+
+def import_server(server: Said, out: Path, identity: Identity, python: str) -> Imported:
+    """Start the server once, or reach it, and write an environment around it; all of it, or nothing.
+
+    `python` is what `{python}` stands for meanwhile. Blocks, for as long as the server takes to start.
+
+    Raises:
+        ConfigError: the folder is there already, a name does not hold, or the server does not come up.
+    """
+    target = out.resolve()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ConfigError(f"--out {str(out)!r} is there already; name a new folder")
+    name = identity.name or f"local/{_word(target.name)}"
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
+    try:
+        partial.mkdir(parents=True)
+        for file in server.copied:
+            shutil.copy(file, partial / file.name)
+        (partial / "verify.py").write_text(_verify(server), encoding="utf-8")
+        _write(partial, server, name, identity, ())
+        try:
+            tools = run_async(_tools_of, partial / FILE_NAME, python)
+        except HubError as error:
+            raise ConfigError(str(error).replace(str(partial), str(out))) from error
+        left = _left(identity)
+        _write(partial, server, name, identity, tools)
+        shown = ", ".join(f"`{tool}`" for tool in tools) or "none"
+        steps = "\n".join(f"- {step}" for step in (*left, *server.remarks))
+        is_apart = bool(server.server.get("requirements"))
+        readme = _README.format(
+            name=name,
+            tools=shown,
+            left=steps,
+            first="hub install .                           # with what it needs, in an interpreter of its own\n"
+            if is_apart
+            else "",
+            itself=name if is_apart else ".",
+        )
+        (partial / "README.md").write_text(readme, encoding="utf-8")
+        if target.exists():
+            target.rmdir()
+        partial.rename(target)
+    except OSError as error:
+        raise ConfigError(f"--out {str(out)!r} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return Imported(out, name, tuple(tools), left, server.remarks, is_apart)
+
+
+async def _tools_of(file: Path, python: str) -> list[str]:
+    """The names of what it offers, as the server has them."""
+    environment = adapt(load_manifest(file), file, python)
+    assert issubclass(environment, McpServer)
+    await environment.prepare(EnvironmentConfig())
+    assert environment.pinned is not None
+    return [tool.server_name for tool in environment.pinned.offered.values()]
+
+
+def _left(identity: Identity) -> tuple[str, ...]:
+    tasks = "write your tasks into tasks.jsonl, a line each; the one that is there shows how"
+    verify = "make verify.py score them; it compares an answer with `answer`"
+    if identity.license is not None:
+        return (tasks, verify)
+    return (tasks, verify, "say in env.toml under which licence others may use it (`license`)")
+
+
+def _write(folder: Path, server: Said, name: str, identity: Identity, tools: Sequence[str]) -> None:
+    text = _manifest(server, name, identity, tools)
+    parse_manifest(text.encode(), FILE_NAME)
+    (folder / FILE_NAME).write_text(text, encoding="utf-8")
+    (folder / "tasks.jsonl").write_text(json.dumps(_task(tools), ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _manifest(server: Said, name: str, identity: Identity, tools: Sequence[str]) -> str:
+    source = server.source
+    manifest: dict[str, Any] = {
+        "name": name,
+        "version": "0.1.0",
+        "description": f"Tasks for an MCP server: {source}." if source else "Tasks for an MCP server.",
+        **({"license": identity.license} if identity.license is not None else {}),
+        "submit": True,
+        "server": {**server.server, **({"tools": list(tools)} if tools else {})},
+        "tasks": {"test": "tasks.jsonl"},
+        "verifier": {"command": ["{python}", "verify.py"]},
+        "limits": {"max_turns": 20},
+        "reward": {"range": [0, 1], "better": "higher"},
+        **({"adopted_from": {"source": source[:400], "changes": "Tasks and a verifier."}} if source else {}),
+    }
+    head = "# What the environment is, for hubs and registries; every key is in docs/manifest.md of the hub.\n"
+    missing = "" if identity.license is not None else '# license = "MIT"  # yours to say; publishing asks for it\n'
+    return head + missing + tomli_w.dumps(manifest)
+
+
+def _task(tools: Sequence[str]) -> dict[str, Any]:
+    """A pattern: valid, and not yet a task for anybody."""
+    return {
+        "id": "first",
+        "prompt": f"TODO: ask for something that needs {', '.join(tools) or 'the tools'}, and has one short answer.",
+        "answer": "TODO: the answer, which verify.py compares",
+        # It does not win, so that the pattern itself does not pass `hub check`.
+        "reference": ['TODO: what the oracle says, or calls: {"name": "TOOL", "arguments": {}}'],
+    }
+
+
+def _verify(server: Said) -> str:
+    if "url" in server.server:
+        return _VERIFY.format(workdir="null: the server runs elsewhere; ask it, or its database, what was done")
+    return _VERIFY.format(workdir="a copy of the scratch folder, as the server left it: look there at what was done")
+
+
+def _word(name: str) -> str:
+    kept = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name.lower())
+    return "-".join(part for part in kept.split("-") if part) or "server"

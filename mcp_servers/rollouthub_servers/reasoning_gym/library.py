@@ -1,0 +1,62 @@
+"""Asking the worker processes that hold the library; they start when they are first asked, and are shared by all."""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+from rollouthub.errors import ConfigError, TaskError
+from rollouthub_servers.workers import WorkerDied, Workers
+
+WALL_SECONDS = 120.0
+"""After which a worker counts as stuck."""
+
+_workers = Workers(
+    "rollouthub_servers.reasoning_gym.worker",
+    flags=("-W", "ignore"),
+    # Hashes are fixed: some generators follow the order of a set.
+    variables={"PATH": os.defpath, "PYTHONHASHSEED": "0", "LANG": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1"},
+)
+
+
+def ask(what: dict[str, Any]) -> dict[str, Any]:
+    """One request through an idle worker, or a new one; blocks.
+
+    Raises:
+        ConfigError: the library is not installed, or refuses what it is asked for.
+        TaskError: the worker died or was stuck.
+    """
+    with _failures():
+        return _granted(_workers.ask(what, WALL_SECONDS))
+
+
+async def ask_in_thread(what: dict[str, Any]) -> dict[str, Any]:
+    """The same without blocking the event loop; cancelled, it ends the worker."""
+    with _failures():
+        return _granted(await _workers.ask_in_thread(what, WALL_SECONDS))
+
+
+def close_workers() -> None:
+    """End every worker: in tests. The next request starts new ones."""
+    _workers.close()
+
+
+@contextmanager
+def _failures() -> Generator[None]:
+    """What keeps a worker from answering, as our errors."""
+    if find_spec("reasoning_gym") is None:
+        cure = "pip install 'rollouthub[reasoning-gym]'; it is compiled, on Debian with gcc and python3-dev"
+        raise ConfigError(f"reasoning_gym needs an extra: {cure}")
+    try:
+        yield
+    except TimeoutError:
+        raise TaskError(f"reasoning_gym's worker gave no answer within {WALL_SECONDS:g} s") from None
+    except WorkerDied as end:
+        raise TaskError(f"reasoning_gym's worker ended with {end}") from end
+
+
+def _granted(reply: dict[str, Any]) -> dict[str, Any]:
+    if "refused" in reply:
+        raise ConfigError(reply["refused"])
+    return reply

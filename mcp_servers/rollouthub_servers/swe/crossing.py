@@ -1,0 +1,43 @@
+"""What of a repository the agent changed, and which of it is handed to the tests: neither tests nor their settings."""
+
+import re
+from collections.abc import Collection, Iterable
+from pathlib import PurePosixPath
+
+from rollouthub_servers.terminal.planted import is_suspect
+
+_TEST = re.compile(r"(?:^|/)(?:tests?|testing)(?:/|$)|(?:^|/)test_[^/]*$|_tests?\.\w+$|(?:^|/)conftest\.py$")
+_SETTINGS = frozenset({"pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", ".pytest.ini", "noxfile.py"})
+_RUNNER = frozenset({"pytest", "_pytest", "pluggy", "iniconfig"})
+"""Modules that, in the repository's own folder, would run in place of the installed ones."""
+_LEFTOVERS = frozenset({".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".tox", "node_modules"})
+
+
+def crossing(
+    changed: Iterable[str], repository: str, hidden: Collection[str], expected: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """The changed paths that cross, absolute, and those that were held back, below the repository.
+
+    `hidden` paths come with the tests; `expected` ones, which a known solution changes, cross even as settings.
+    """
+    own = {_top(path) for path in expected if path}
+    kept: list[str] = []
+    held: list[str] = []
+    for path in changed:
+        if not path.startswith(f"{repository.rstrip('/')}/"):
+            continue
+        below = str(PurePosixPath(path).relative_to(repository))
+        if _LEFTOVERS & set(PurePosixPath(below).parts) or below.endswith((".pyc", ".pyo")):
+            continue
+        is_settings = PurePosixPath(below).name in _SETTINGS and below not in expected
+        is_runner = _top(below) in _RUNNER - own
+        if below in hidden or _TEST.search(below) or is_settings or is_runner or is_suspect(path):
+            held.append(below)
+        else:
+            kept.append(path)
+    return kept, held
+
+
+def _top(below: str) -> str:
+    """The module that a path below the repository is a part of."""
+    return PurePosixPath(below).parts[0].partition(".")[0]

@@ -1,0 +1,241 @@
+"""`Swe`: a problem in a repository, solved in its container; hidden tests run in a fresh one."""
+
+import base64
+import hashlib
+import json
+import logging
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+import anyio
+
+from rollouthub import (
+    BadRow,
+    Deadlines,
+    EnvironmentConfig,
+    Message,
+    Public,
+    Score,
+    Secret,
+    Submission,
+    Task,
+    ToolRequest,
+)
+from rollouthub.errors import SandboxError, SandboxOverrun, VerifierError
+from rollouthub.messages import assistant
+from rollouthub.sandbox import MIB, CommandNotStarted, File, Sandbox, SandboxFileError, SandboxSpec
+from rollouthub_servers.swe.crossing import crossing
+from rollouthub_servers.swe.published import VARIABLES
+from rollouthub_servers.swe.row import SweConfig, SweSecret, make_task, patched, spec_of
+from rollouthub_servers.swe.runners import SHOWN, NotRun, TestRun
+from rollouthub_servers.terminal.timing import AROUND_CALL, AROUND_TESTS, MOST_RUNS
+from rollouthub_servers.terminal.untouched import untouched
+from rollouthub_servers.terminal.workbench import Workbench
+
+logger = logging.getLogger(__name__)
+
+_APPLY = "git apply --whitespace=nowarn {file} 2>&1 || patch -p1 --batch < {file}"
+_AT_ONCE = 200
+"""Paths in one command: it has a longest length."""
+_NOT_RUN = (NotRun, SandboxOverrun, SandboxFileError, CommandNotStarted)
+"""What keeps tests from being run, by what is in their sandbox."""
+
+
+class Swe(Workbench[SweConfig]):
+    """Mend a repository in its container; hidden tests that failed must pass, and those that passed still do."""
+
+    @classmethod
+    def splits(cls, config: EnvironmentConfig) -> tuple[str, ...]:
+        """Those of the data set."""
+        assert isinstance(config, SweConfig)
+        return config.rows().splits()
+
+    @classmethod
+    def tasks(cls, config: SweConfig, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
+        """A task a row, in the order of the file."""
+        return config.tasks(split, make_task)
+
+    @classmethod
+    def deadlines(cls, config: SweConfig) -> Deadlines:
+        """Long enough for a command of the agent's, and for the tests: again and without it where they cannot run."""
+        usual = Deadlines()
+        call = max(usual.tool_call, config.most_command_seconds + AROUND_CALL)
+        return Deadlines(tool_call=call, verify=max(usual.verify, MOST_RUNS * config.test_seconds + AROUND_TESTS))
+
+    @classmethod
+    def sources(cls) -> Sequence[Path]:
+        """This package and the tools it is made of."""
+        here = Path(__file__).parent
+        return [*sorted(here.rglob("*.py")), *sorted((here.parent / "terminal").rglob("*.py"))]
+
+    @property
+    def _secret(self) -> SweSecret:
+        secret = self.task.secret
+        assert isinstance(secret, SweSecret)
+        return secret
+
+    def sandbox_spec(self) -> SandboxSpec:
+        """The container of the task's repository."""
+        return spec_of(self._secret, self.config)
+
+    @property
+    def agent_environment(self) -> dict[str, str]:
+        """In a published image, the environment that its repository is installed in."""
+        return VARIABLES if self._secret.is_published else {}
+
+    def _run_of(self, fresh: Sandbox) -> TestRun:
+        return TestRun(self._secret, fresh, self.config.test_seconds)
+
+    async def reply(self, seat: str, messages: Sequence[Message]) -> Sequence[Message] | None:
+        """Nobody answers: the agent is done."""
+        return None
+
+    def reference(self) -> Sequence[Message]:
+        """Apply the known patch; empty where the row has none."""
+        secret = self._secret
+        if not secret.patch:
+            return ()
+        data = base64.encodebytes(secret.patch.encode()).decode()
+        apply = _APPLY.format(file="$file")
+        command = (
+            f"cd {shlex.quote(secret.repository)}; file=$(mktemp); base64 -d > $file <<'END'\n{data}END\n"
+            f"{apply}\nstatus=$?; rm -f $file; exit $status"
+        )
+        request = ToolRequest(id="reference-1", name="bash", arguments=json.dumps({"command": command}))
+        return (assistant("", request), assistant("Done."))
+
+    @classmethod
+    def has_reference(cls, task: Task[Public, Secret]) -> bool:
+        """Whether its row has a patch."""
+        assert isinstance(task.secret, SweSecret)
+        return bool(task.secret.patch)
+
+    async def verify(self, submission: Submission) -> Score:
+        """Carry the agent's changes into a fresh container, put the tests there, and run them."""
+        secret = self._secret
+        try:
+            kept, held, removed = await self._changes()
+        except SandboxFileError as error:
+            return Score(reward=0.0, passed=False, feedback=f"the changed files cannot be collected: {error}")
+        passed, said = await self._tested(kept, removed)
+        wanted = (*secret.fail_to_pass, *secret.pass_to_pass)
+        failed = [test for test in wanted if test not in passed]
+        if held:
+            said = f"held back, as tests or their settings: {', '.join(held)}\n{said}"
+        if failed:
+            said = f"not passed: {', '.join(failed)}\n{said}"
+        return Score(
+            reward=float(not failed),
+            passed=not failed,
+            metrics={
+                "fail_to_pass": _share(secret.fail_to_pass, passed),
+                "pass_to_pass": _share(secret.pass_to_pass, passed),
+                "changed_files": float(len(kept) + len(removed)),
+                "held_back_files": float(len(held)),
+            },
+            feedback=said[: 2 * SHOWN],
+        )
+
+    async def _changes(self) -> tuple[list[File], list[str], list[str]]:
+        """The files that cross, the paths held back, and the paths that the agent removed.
+
+        Raises:
+            SandboxFileError: they are more than may cross.
+        """
+        secret = self._secret
+        snapshot = await self.sandbox.snapshot()
+        try:
+            changed = snapshot.changed
+        finally:
+            with anyio.CancelScope(shield=True):
+                await snapshot.discard()
+        paths, held = crossing(changed, secret.repository, secret.hidden, patched(secret.patch))
+        found = await self.sandbox.collect(paths, max_bytes=self.config.changed_mb * MIB)
+        there = {f"/{file.path}" for file in found}
+        wanted, _ = crossing(sorted(there), secret.repository, secret.hidden, patched(secret.patch))
+        removed = [path for path in paths if not any(each == path or each.startswith(f"{path}/") for each in there)]
+        return [file for file in found if f"/{file.path}" in wanted], held, removed
+
+    async def _tested(self, kept: Sequence[File], removed: Sequence[str]) -> tuple[frozenset[str], str]:
+        """Those of the tests that pass with the agent's changes, and what the runner said.
+
+        None pass where the changes keep them from being run, or break their sandbox twice.
+
+        Raises:
+            VerifierError: they cannot be run without the changes either.
+        """
+        try:
+            return await self._run_with(kept, removed)
+        except _NOT_RUN as error:
+            why: Exception = error
+        except SandboxError as error:
+            logger.warning("the tests of task %r are tried again, as their sandbox broke: %s", self.task.id, error)
+            try:
+                return await self._run_with(kept, removed)
+            except (*_NOT_RUN, SandboxError) as again:
+                why = again
+        await self._see_that_it_runs()
+        return frozenset(), f"the changes keep the tests from being run: {why}"
+
+    async def _run_with(self, kept: Sequence[File], removed: Sequence[str]) -> tuple[frozenset[str], str]:
+        async with self.open_sandbox(self.sandbox_spec()) as fresh:
+            tests = await self._place_tests(fresh)
+            await _bring(fresh, kept, removed)
+            await fresh.place(tests, "/")  # again, where a folder above them was changed
+            return await self._run_of(fresh).results()
+
+    async def _see_that_it_runs(self) -> None:
+        """Run the tests without the agent's changes, on the known solution where there is one; once where they run.
+
+        Raises:
+            VerifierError: they cannot be run there either, so it is not the agent's doing.
+        """
+        secret, spec = self._secret, self.sandbox_spec()
+        asked = f"{vars(secret)}|{self.config.test_seconds}|{spec.model_dump_json()}"
+        known = untouched(hashlib.sha256(asked.encode()).hexdigest())
+        async with known.lock:
+            if known.is_tried:
+                return
+            try:
+                async with self.open_sandbox(spec) as fresh:
+                    await self._place_tests(fresh)
+                    if secret.patch:
+                        await fresh.write_file("/tmp/known.patch", secret.patch.encode())
+                        await fresh.exec(_APPLY.format(file="/tmp/known.patch"), cwd=secret.repository)
+                    await self._run_of(fresh).results()
+            except _NOT_RUN as error:
+                # Without a known solution, the code that is to be mended may be what hangs.
+                if secret.patch or not isinstance(error, NotRun) or not error.timed_out:
+                    raise VerifierError(f"the tests cannot be run as asked: {error}", retryable=False) from None
+            known.is_tried = True
+
+    async def _place_tests(self, fresh: Sandbox) -> list[File]:
+        """Put the tests into a sandbox of the image alone; their files."""
+        secret = self._secret
+        files = [File(path, text.encode()) for path, text in secret.test_files.items()]
+        await fresh.place(files, secret.repository)
+        if secret.test_patch:
+            await fresh.write_file("/tmp/tests.patch", secret.test_patch.encode())
+            finished = await fresh.exec(_APPLY.format(file="/tmp/tests.patch"), cwd=secret.repository)
+            if finished.exit_status != 0:
+                raise VerifierError(f"the patch with the tests does not apply: {finished.stdout.text}", retryable=False)
+        return await fresh.collect([f"{secret.repository}/{path}" for path in sorted(secret.hidden)])
+
+
+async def _bring(fresh: Sandbox, kept: Sequence[File], removed: Sequence[str]) -> None:
+    """Make an agent's changes in a fresh sandbox, also where a file took a folder's place or a folder a file's."""
+    paths = [f"/{file.path}" for file in kept]
+    above = sorted({str(parent) for path in paths for parent in PurePosixPath(path).parents})
+    gone = [*removed, *paths]
+    for script, each in (
+        ('rm -rf -- "$@"', gone),
+        ('for path; do if [ ! -d "$path" ]; then rm -f -- "$path"; fi; done', above),
+    ):
+        for start in range(0, len(each), _AT_ONCE):
+            await fresh.exec(["/bin/sh", "-c", script, "change", *each[start : start + _AT_ONCE]], cwd="/")
+    await fresh.place(kept, "/")
+
+
+def _share(tests: Sequence[str], passed: frozenset[str]) -> float:
+    return sum(test in passed for test in tests) / len(tests) if tests else 1.0

@@ -1,0 +1,141 @@
+"""Running hidden tests in a fresh sandbox, and reading which of them passed."""
+
+import json
+import secrets
+import shlex
+from pathlib import Path
+from typing import Any, cast
+
+from rollouthub.sandbox import MIB, Finished, Sandbox, SandboxFileError
+from rollouthub_servers.swe.report import files_of, in_report, passed_tests, sympy_passed
+from rollouthub_servers.swe.row import SweSecret
+
+CUT_SHORT = "the tests ended before they had all run"
+SHOWN = 4_000
+_RECORDER = Path(__file__).with_name("recorder.py")
+_MOST_REPORT = 64 * MIB
+
+
+class NotRun(Exception):
+    """The tests did not come to run, or to an end, by the fault of the code they import or by their own."""
+
+    def __init__(self, message: str, *, timed_out: bool = False) -> None:
+        self.timed_out = timed_out
+        super().__init__(message)
+
+
+class TestRun:
+    """A run of a task's hidden tests in a sandbox that holds them and the code."""
+
+    __test__ = False
+
+    def __init__(self, secret: SweSecret, fresh: Sandbox, seconds: float) -> None:
+        self._secret, self._fresh, self._seconds = secret, fresh, seconds
+        self._tests = (*secret.fail_to_pass, *secret.pass_to_pass)
+        self._folder = f"/tmp/{secrets.token_hex(16)}"
+
+    async def results(self) -> tuple[frozenset[str], str]:
+        """Those of the tests that pass, and what the runner said.
+
+        Raises:
+            NotRun: they could not be run.
+        """
+        match self._secret.runner:
+            case "pytest":
+                return await self._pytest()
+            case "django":
+                return await self._django()
+            case "sympy":
+                return await self._sympy()
+            case "plain":
+                return await self._plain()
+
+    async def _run(self, command: str) -> Finished:
+        shell, prelude = ("bash", f"{self._secret.prelude}\n") if self._secret.prelude else ("/bin/sh", "")
+        finished = await self._fresh.exec(
+            [shell, "-c", f"exec 2>&1; {prelude}{command}"],
+            cwd=self._secret.repository,
+            environment={"PYTHONDONTWRITEBYTECODE": "1"},
+            timeout_seconds=self._seconds,
+            keeps_background=False,
+        )
+        if finished.timed_out:
+            said = finished.stdout.text[-SHOWN:]
+            raise NotRun(f"the tests were not done after {self._seconds:g} s\n{said}", timed_out=True)
+        if finished.exit_status in (126, 127):
+            raise NotRun(f"the tests' command ended with {finished.exit_status}: {finished.stdout.text[-500:]}")
+        return finished
+
+    async def _reported(self, command: str, name: str) -> tuple[bytes | None, Finished]:
+        """Run a command that writes a report into a folder of its own; None where there is none at its end."""
+        finished = await self._run(f"mkdir -p -m 700 {self._folder} && {command}")
+        await self._fresh.stop()
+        try:
+            return await self._fresh.read_file(
+                f"{self._folder}/{name}", max_bytes=_MOST_REPORT, follows_links=False
+            ), finished
+        except SandboxFileError:
+            return None, finished
+
+    async def _pytest(self) -> tuple[frozenset[str], str]:
+        """Run the files of all tests, and read what the runner reports; one that is ended early reports nothing."""
+        files = " ".join(shlex.quote(file) for file in files_of(self._tests))
+        options = f"-p no:cacheprovider --junitxml={self._folder}/report.xml"
+        report, finished = await self._reported(f"{self._secret.test_command} {options} {files}", "report.xml")
+        if finished.exit_status in (3, 4):
+            raise NotRun(f"pytest ended with {finished.exit_status}: {finished.stdout.text[-SHOWN:]}")
+        if report is None:
+            return frozenset(), _unreported(finished)
+        good, expected = passed_tests(report)
+        kept = good | expected if self._secret.is_published else good
+        passed = {test for test in self._secret.fail_to_pass if in_report(test) in good}
+        passed |= {test for test in self._secret.pass_to_pass if in_report(test) in kept}
+        return frozenset(passed), finished.stdout.text[-SHOWN:]
+
+    async def _django(self) -> tuple[frozenset[str], str]:
+        """Run them under a recorder: what Django's runner prints is mixed with what its tests print."""
+        recorder = f"{self._folder}/recorder.py"
+        await self._fresh.write_file(recorder, _RECORDER.read_bytes(), mode=0o644)
+        command = f"python {recorder} {self._folder}/report.json {self._secret.test_command} {self._given()}"
+        report, finished = await self._reported(command, "report.json")
+        if report is None:
+            return frozenset(), _unreported(finished)
+        try:
+            found: Any = json.loads(report)
+        except ValueError:
+            return frozenset(), _unreported(finished)
+        good = cast("dict[str, Any]", found if isinstance(found, dict) else {})
+        return frozenset(test for test in self._tests if good.get(test) is True), finished.stdout.text[-SHOWN:]
+
+    async def _sympy(self) -> tuple[frozenset[str], str]:
+        """Run them by SymPy's own runner, whose printed lines are all there is of a report."""
+        command = f"{self._secret.test_command} {self._given()} > {self._folder}/lines.txt"
+        report, finished = await self._reported(command, "lines.txt")
+        if report is None:
+            return frozenset(), _unreported(finished)
+        text = report.decode(errors="replace")
+        good = sympy_passed(text)
+        return frozenset(test for test in self._tests if test in good), text[-SHOWN:]
+
+    async def _plain(self) -> tuple[frozenset[str], str]:
+        """Run each group of tests; the exit status of the runner says whether all of them passed."""
+        passed: set[str] = set()
+        said = ""
+        for group in (self._secret.fail_to_pass, self._secret.pass_to_pass):
+            if not group:
+                continue
+            names = " ".join(shlex.quote(test) for test in group)
+            command = self._secret.test_command
+            command = command.replace("{tests}", names) if "{tests}" in command else f"{command} {names}"
+            finished = await self._run(command)
+            said += finished.stdout.text[-SHOWN // 2 :]
+            if finished.exit_status == 0:
+                passed |= set(group)
+        return frozenset(passed), said
+
+    def _given(self) -> str:
+        return " ".join(shlex.quote(file) for file in self._secret.test_names)
+
+
+def _unreported(finished: Finished) -> str:
+    return f"{CUT_SHORT}\n{finished.stdout.text[-SHOWN:]}"

@@ -1,0 +1,44 @@
+"""`TableConfig`: the settings of environments whose tasks are the rows of a data set."""
+
+from collections.abc import Callable, Iterator
+
+from rollouthub import BadRow, EnvironmentConfig, Public, Secret, Task
+from rollouthub.errors import ConfigError, DataError
+from rollouthub.rows import Row, RowSource
+
+
+class TableConfig(EnvironmentConfig):
+    """Where the rows are, and what their ids and splits are called there."""
+
+    data: str | None = None
+    """A .jsonl, .json or .parquet file (.gz too), a folder with a file per split, or `hf:NAME[:CONFIG]`. Required."""
+    id_column: str | None = None
+    """Column of the task's id; None takes id, task_id or unique_id where a row has one, else SPLIT/INDEX."""
+    split_column: str | None = None
+    """Column that says each row's split; None for a file that is all one split."""
+
+    def rows(self) -> RowSource:
+        """The data set.
+
+        Raises:
+            ConfigError: none was named.
+        """
+        if not self.data:
+            raise ConfigError(
+                "no data: name a file or a folder with `--set data=PATH`, or a Hugging Face data set with "
+                "`--set data=hf:NAME`"
+            )
+        return RowSource(self.data, id_column=self.id_column, split_column=self.split_column)
+
+    def tasks(
+        self, split: str, make: Callable[[str, Row], Task[Public, Secret]]
+    ) -> Iterator[Task[Public, Secret] | BadRow]:
+        """A task a row, in the order of the file; a `BadRow` where `make` raises a `DataError`."""
+        for row in self.rows().rows(split):
+            if isinstance(row, BadRow):
+                yield row
+                continue
+            try:
+                yield make(*row)
+            except DataError as error:
+                yield BadRow(error)

@@ -1,0 +1,268 @@
+"""`Terminal`: tasks in the Harbor format, played in a container and graded in another."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from rollouthub import BadRow, Deadlines, EnvironmentConfig, Message, Public, Score, Secret, Submission, Task
+from rollouthub.errors import ConfigError, DataError, TaskError
+from rollouthub.messages import assistant, user
+from rollouthub.sandbox import SandboxSpec
+from rollouthub_servers.terminal.config import TerminalConfig
+from rollouthub_servers.terminal.grade import Grade
+from rollouthub_servers.terminal.grading import IN_PLACE, SHOWN, Grader
+from rollouthub_servers.terminal.harbor import HarborTask, Step, find_tasks, load_task
+from rollouthub_servers.terminal.harbor.settings import Healthcheck
+from rollouthub_servers.terminal.harbor.task import SOLVE_SCRIPT
+from rollouthub_servers.terminal.harbor.templates import MissingVariable, filled_in
+from rollouthub_servers.terminal.oracle import solution_messages
+from rollouthub_servers.terminal.places import agent_spec, agent_user, is_in_place, verifier_spec
+from rollouthub_servers.terminal.refusals import refusals
+from rollouthub_servers.terminal.reward import Total, over_steps, total
+from rollouthub_servers.terminal.timing import acting_seconds, deadlines_of, own_seconds
+from rollouthub_servers.terminal.workbench import Workbench
+
+MOST_PREPARED = 16
+"""Tasks whose images are built, and containers started, before the first episode: a run may play but a few of more."""
+_FOLDERS = "mkdir -p /logs/agent /logs/artifacts && chmod 0777 /logs/agent /logs/artifacts"
+
+
+class TerminalSecret(Secret):
+    """Where the task lies; its tests and solution are read from there when they are needed."""
+
+    folder: str
+    files: str
+    """A digest of all its files."""
+
+
+class Terminal(Workbench[TerminalConfig]):
+    """Work in a container, with a shell and files: any task in the Harbor format, graded in a fresh container."""
+
+    def __init__(self, task: Task[Public, Secret], config: EnvironmentConfig, seed: int) -> None:
+        super().__init__(task, config, seed)
+        assert isinstance(task.secret, TerminalSecret)
+        self.harbor = load_task(task.id, Path(task.secret.folder), self.config.ignore)
+        self._grader = Grader(self.harbor, self.config, self.config.caller, self.open_sandbox)
+        self._solution_variables: dict[str, str] = {}
+        self._is_reference = False
+        """Whether the known solution plays."""
+        self._replying = anyio.Lock()
+        self._at = 0
+        """The step the agent is at."""
+        self._grades: list[Grade] = []
+        """Of the steps before."""
+        self._is_over = False
+
+    @classmethod
+    def tasks(cls, config: TerminalConfig, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
+        """A task a folder, in order of their ids; one that asks for what is not offered is a bad row that says so."""
+        for task_id, folder in _folders(config):
+            try:
+                task = load_task(task_id, folder, config.ignore)
+                if reasons := refusals(task, config, config.caller()):
+                    raise DataError(f"the task is refused: {'; '.join(reasons)}", folder)
+                yield _task(task)
+            except DataError as error:
+                yield BadRow(error)
+
+    @classmethod
+    def specs(cls, config: TerminalConfig) -> Sequence[SandboxSpec]:
+        """The containers of every task that can be run; of none where they are many, which are had when needed."""
+        found: dict[str, SandboxSpec] = {}
+        folders = _folders(config)
+        if len(folders) > MOST_PREPARED:
+            return ()
+        for task in _readable(folders, config):
+            if not refusals(task, config, config.caller()):
+                steps = [verifier_spec(task, step, config, config.caller()) for step in task.steps]
+                for spec in (agent_spec(task, config, config.caller()), *steps):
+                    found[spec.model_dump_json()] = spec
+        return tuple(found.values())
+
+    @classmethod
+    def deadlines(cls, config: TerminalConfig) -> Deadlines:
+        """Those that its slowest task needs."""
+        return deadlines_of(_readable(_folders(config), config), config.most_command_seconds)
+
+    @classmethod
+    def sources(cls) -> Sequence[Path]:
+        """This whole package."""
+        return sorted(Path(__file__).parent.rglob("*.py"))
+
+    def sandbox_spec(self) -> SandboxSpec:
+        """The container the task describes."""
+        return agent_spec(self.harbor, self.config, self.config.caller())
+
+    @property
+    def step(self) -> Step:
+        """The step the agent is at."""
+        return self.harbor.steps[self._at]
+
+    @property
+    def stops_at_seal(self) -> bool:
+        """Unless the step's tests look at what runs there."""
+        return not is_in_place(self.harbor, self.step, self.config)
+
+    async def setup(self) -> None:
+        """Make the usual folders, see that the world is well, and begin the first step."""
+        root = "0" if self.sandbox.ref.profile == "root-compat" else None  # else an agent goes without
+        await self.sandbox.exec(["/bin/sh", "-c", _FOLDERS], cwd="/", user=root)
+        if (check := self.harbor.settings.environment.healthcheck) is not None:
+            await self._wait_until_healthy(check)
+        await self._begin()
+
+    async def _begin(self) -> None:
+        step = self.step
+        named = agent_user(self.harbor, step)
+        self.acts_as = None if named == self.sandbox_spec().user else named
+        files = await anyio.to_thread.run_sync(self.harbor.workdir_files, step)
+        if files:
+            await self.sandbox.place(files, self.sandbox.workdir, user=self.acts_as)
+            if any(file.path == "setup.sh" for file in files):
+                finished = await self.sandbox.exec(["bash", "setup.sh"], user=self.acts_as, timeout_seconds=600)
+                if finished.exit_status != 0:
+                    said = finished.stderr.text[-500:]
+                    raise TaskError(f"setup.sh of step {step.name!r} ended with {finished.exit_status}: {said}")
+        if step.section.healthcheck is not None:
+            await self._wait_until_healthy(step.section.healthcheck)
+        seconds = own_seconds(self.harbor, step)
+        self.ends_at = None if seconds is None else anyio.current_time() + seconds
+
+    async def _wait_until_healthy(self, check: Healthcheck) -> None:
+        grace = anyio.current_time() + check.start_period_sec
+        failures = 0
+        while True:
+            in_grace = anyio.current_time() < grace
+            finished = await self.sandbox.exec(
+                ["/bin/sh", "-c", check.command], timeout_seconds=check.timeout_sec, keeps_background=True
+            )
+            if finished.exit_status == 0:
+                return
+            failures += not in_grace
+            if failures >= check.retries:
+                said = (finished.stderr.text or finished.stdout.text)[-500:]
+                raise TaskError(f"task {self.task.id!r} is not healthy after {failures} checks: {said}")
+            await anyio.sleep(check.start_interval_sec if in_grace else check.interval_sec)
+
+    @property
+    def longest_command(self) -> float:
+        """As the configuration says; of a known solution, all the time that the agent has."""
+        if self._is_reference:
+            return acting_seconds(self.harbor, self.step)
+        return super().longest_command
+
+    @property
+    def agent_environment(self) -> dict[str, str]:
+        """For the oracle, what its solution asks for: never a part of its calls, which are recorded."""
+        return self._solution_variables
+
+    async def reply(self, seat: str, messages: Sequence[Message]) -> Sequence[Message] | None:
+        """The agent says that it is done: the next step's instruction, or None when there is no more to do."""
+        async with self._replying:  # said twice at once, it would be one step that is graded twice
+            return await self._end_step()
+
+    async def _end_step(self) -> Sequence[Message] | None:
+        if self._is_over or self._at + 1 >= len(self.harbor.steps):
+            self._is_over = True
+            return None
+        grade = await self._grader.grade(self.step, self.sandbox)
+        self._grades.append(grade)
+        gates = self.step.section.gates
+        if any(grade.rewards.get(name, float("-inf")) < least for name, least in gates.items()):
+            self._is_over = True
+            return None
+        self._at += 1
+        await self._begin()
+        return [user(self.harbor.instruction(self.step))]
+
+    def reference(self) -> Sequence[Message]:
+        """Run each step's `solve.sh`; empty where one has none."""
+        messages: list[Message] = []
+        for number, step in enumerate(self.harbor.steps, start=1):
+            files = self.harbor.solution(step)
+            if not files:
+                return ()
+            try:
+                self._solution_variables = filled_in(self.harbor.settings.solution.env, self.config.caller())
+            except MissingVariable as error:
+                raise TaskError(f"the solution of task {self.task.id!r}: {error}", retryable=False) from error
+            self._is_reference = True
+            messages += solution_messages(files, self.sandbox.workdir, acting_seconds(self.harbor, step), number)
+            messages.append(assistant(f"Done ({SOLVE_SCRIPT})."))
+        return messages
+
+    @classmethod
+    def has_reference(cls, task: Task[Public, Secret]) -> bool | None:
+        """Whether there is a `solution/solve.sh`; None of a task in steps, whose settings say where theirs are."""
+        assert isinstance(task.secret, TerminalSecret)
+        folder = Path(task.secret.folder)
+        return None if (folder / "steps").is_dir() else (folder / "solution" / SOLVE_SCRIPT).is_file()
+
+    async def verify(self, submission: Submission) -> Score:
+        """Run the tests of the step the agent is at, and put the rewards of all steps together."""
+        grades = list(self._grades)
+        if len(grades) == self._at:  # unless a gate was shut on the graded step
+            grades.append(await self._grader.grade(self.step, self.sandbox))
+        return _score(self.harbor, self.config, grades)
+
+
+def _folders(config: TerminalConfig) -> list[tuple[str, Path]]:
+    if not config.data:
+        raise ConfigError("no data: name a Harbor task's folder, or one that holds several, with `--set data=DIR`")
+    return find_tasks(config.data)
+
+
+def _readable(folders: list[tuple[str, Path]], config: TerminalConfig) -> Iterator[HarborTask]:
+    for task_id, folder in folders:
+        try:
+            yield load_task(task_id, folder, config.ignore)
+        except DataError:
+            continue  # a bad row, where the tasks are listed
+
+
+def _task(task: HarborTask) -> Task[Public, Secret]:
+    metadata: dict[str, Any] = dict(task.shown_metadata)
+    if task.is_multi_step:
+        metadata["steps"] = len(task.steps)
+    if task.ignored:
+        metadata["ignored"] = ", ".join(task.ignored)
+    public = Public(id=task.id, prompt=task.instruction(task.steps[0]), metadata=metadata)
+    return Task(public, TerminalSecret(folder=str(task.folder), files=task.digest))
+
+
+def _score(task: HarborTask, config: TerminalConfig, grades: Sequence[Grade]) -> Score:
+    parts = [total(grade.rewards, config.reward_key) for grade in grades]
+    names = [step.name or "" for step in task.steps]
+    whole: Total = parts[0]
+    if task.is_multi_step:
+        whole = over_steps(names, parts, task.settings.multi_step_reward_strategy)
+    planted = [grade.planted for grade in grades]
+    taken = sorted({path for each in planted for path in (*each.restored, *each.removed)})
+    doubts = [grade.suspect for grade in grades if grade.suspect is not None]
+    said: list[str] = [f"suspect: {doubt}" for doubt in doubts]
+    in_place = [grade for grade in grades if grade.crossed == IN_PLACE]
+    if in_place:
+        said.append("graded in the agent's own container: what it left running and changed there could speak for it")
+    if taken:
+        said.append(f"planted for the tests to run, and taken out before they did: {', '.join(taken)}")
+    for name, grade in zip(names, grades, strict=False):
+        said.append(f"{f'step {name}: ' if name else ''}rewards {grade.rewards}\n{grade.said.strip()}")
+    if len(grades) < len(names):
+        said.append(f"not reached: {', '.join(names[len(grades) :])}")
+    return Score(
+        reward=whole.reward,
+        passed=whole.reward >= config.pass_reward,
+        components=whole.components,
+        metrics={
+            "planted_files": float(len(taken)),
+            "changed_system_files": float(max(each.system_files for each in planted)),
+            "artifact_files": float(sum(grade.files for grade in grades)),
+            "graded_in_place": float(len(in_place)),
+            "tests_seconds": sum(grade.seconds for grade in grades),
+        },
+        suspect="; ".join(doubts) or None,
+        feedback="\n".join(said)[-4 * SHOWN :],
+        metadata={"crossed": ", ".join(sorted({grade.crossed for grade in grades}))},
+    )

@@ -1,0 +1,161 @@
+"""`HarborTask`: a task's folder, read and checked."""
+
+import re
+import tomllib
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from rollouthub.errors import DataError
+from rollouthub.sandbox import File
+from rollouthub_servers.terminal.harbor.dataset import TASK_FILE
+from rollouthub_servers.terminal.harbor.files import folder_digest, folder_files
+from rollouthub_servers.terminal.harbor.keys import drop, is_describing, key_at, said
+from rollouthub_servers.terminal.harbor.settings import Artifacts, StepSection, TaskSettings
+
+INSTRUCTION, TEST_SCRIPT, SOLVE_SCRIPT = "instruction.md", "test.sh", "solve.sh"
+_CANARY = re.compile(r"\s*(<!--.*canary.*-->|#.*canary.*)\s*", re.IGNORECASE)
+_METADATA = ("difficulty", "category")
+"""What of `[metadata]` is shown: the rest may well explain the solution."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One instruction with its tests: a whole task has one, a multi-step task several."""
+
+    name: str | None
+    """None in a task of one step."""
+    section: StepSection
+    """Where a task has no steps, one made of the task's own sections."""
+    folder: Path
+
+
+@dataclass(frozen=True)
+class HarborTask:
+    """A task in the Harbor format."""
+
+    id: str
+    folder: Path
+    settings: TaskSettings
+    ignored: tuple[str, ...] = ()
+    """Keys of `task.toml` that are left out of account: they only describe, or the caller said so."""
+
+    @property
+    def file(self) -> Path:
+        """Its `task.toml`."""
+        return self.folder / TASK_FILE
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """Its steps in order; one where it has none of its own."""
+        settings = self.settings
+        if not settings.steps:
+            whole = StepSection(name="task", agent=settings.agent, verifier=settings.verifier)
+            return (Step(None, whole, self.folder),)
+        return tuple(Step(step.name, step, self.folder / "steps" / step.name) for step in settings.steps)
+
+    @property
+    def is_multi_step(self) -> bool:
+        """Whether it has `[[steps]]`."""
+        return bool(self.settings.steps)
+
+    def instruction(self, step: Step) -> str:
+        """What the agent is asked, without the marks against training on it.
+
+        Raises:
+            DataError: the file is missing, empty or not UTF-8.
+        """
+        file = step.folder / INSTRUCTION
+        try:
+            lines = file.read_text("utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"the instruction cannot be read: {error}", file) from error
+        while lines and (not lines[0].strip() or _CANARY.fullmatch(lines[0])):
+            del lines[0]
+        text = "\n".join(lines).strip()
+        if not text:
+            raise DataError("the instruction is empty", file)
+        return text
+
+    def tests(self, step: Step) -> list[File]:
+        """The files that go to `/tests`: the task's, and over them the step's.
+
+        Raises:
+            DataError: a link leads out of the task.
+        """
+        files = {file.path: file for file in folder_files(self.folder / "tests", self.folder)}
+        if step.name is not None:
+            files |= {file.path: file for file in folder_files(step.folder / "tests", self.folder)}
+        return list(files.values())
+
+    def solution(self, step: Step) -> list[File]:
+        """The files of the reference solution: the step's, else the task's; empty where there is none.
+
+        Raises:
+            DataError: a link leads out of the task.
+        """
+        own = step.folder / "solution"
+        folder = own if own.is_dir() else self.folder / "solution"
+        files = folder_files(folder, self.folder)
+        return files if any(file.path == SOLVE_SCRIPT for file in files) else []
+
+    def workdir_files(self, step: Step) -> list[File]:
+        """The files that are put into the working directory before a step."""
+        return [] if step.name is None else folder_files(step.folder / "workdir", self.folder)
+
+    def artifacts(self, step: Step) -> Artifacts:
+        """The paths that cross to the verifier."""
+        return self.settings.artifacts + step.section.artifacts
+
+    @cached_property
+    def digest(self) -> str:
+        """Of every file."""
+        return folder_digest(self.folder)
+
+    @property
+    def shown_metadata(self) -> dict[str, Any]:
+        """What a viewer may show of `[metadata]`."""
+        known = self.settings.metadata
+        return {key: known[key] for key in _METADATA if isinstance(known.get(key), str)}
+
+
+class UnknownKeys(DataError):
+    """A `task.toml` that would do but for keys nobody knows."""
+
+    def __init__(self, problem: str, file: Path, keys: tuple[str, ...]) -> None:
+        self.keys = keys
+        super().__init__(problem, file)
+
+
+def load_task(task_id: str, folder: Path, ignore: Collection[str] = ()) -> HarborTask:
+    """Read a task's folder; `ignore` names keys of its `task.toml` that are left out of account.
+
+    Raises:
+        DataError: names the file and the keys that do not hold.
+    """
+    file = folder / TASK_FILE
+    try:
+        values = tomllib.loads(file.read_bytes().decode())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"cannot be read: {error}", file) from error
+    left_out = [key for key in ignore if drop(values, tuple(key.split(".")))]
+    problems: list[Any] = []
+    for _ in range(2):
+        try:
+            return HarborTask(task_id, folder, TaskSettings.model_validate(values), tuple(left_out))
+        except ValidationError as error:
+            problems = error.errors(include_url=False)
+        describing = [problem["loc"] for problem in problems if is_describing(problem)]
+        if not describing:
+            break
+        left_out += [place for place in dict.fromkeys(map(key_at, describing)) if place not in left_out]
+        for place in describing:
+            drop(values, place)
+    problem = "; ".join(said(each, values) for each in problems)
+    if all(each["type"] == "extra_forbidden" for each in problems):
+        raise UnknownKeys(problem, file, tuple(dict.fromkeys(key_at(each["loc"]) for each in problems)))
+    raise DataError(problem, file)

@@ -1,0 +1,27 @@
+"""Collect hooks: a task's own commands after the agent's time, which leave artifacts."""
+
+import logging
+
+from rollouthub.errors import SandboxOverrun
+from rollouthub.sandbox import CommandNotStarted, Sandbox
+from rollouthub_servers.terminal.harbor import HarborTask, Step
+
+HOOKS_BROKE = (SandboxOverrun, CommandNotStarted)
+"""What hooks come to by what is in their sandbox."""
+logger = logging.getLogger(__name__)
+
+
+async def run_hooks(task: HarborTask, step: Step, sandbox: Sandbox) -> None:
+    """Run the hooks of a step, whatever each ends with.
+
+    Raises:
+        SandboxOverrun, CommandNotStarted: what is in the sandbox keeps them from being run.
+        SandboxError: it broke.
+    """
+    own, whole = step.section.verifier, task.settings.verifier
+    for hook in own.collect if own is whole else (*whole.collect, *own.collect):
+        finished = await sandbox.exec(
+            hook.command, user=hook.user, timeout_seconds=hook.timeout_sec, keeps_background=False
+        )
+        if finished.exit_status != 0:
+            logger.warning("a collect hook of task %r ended with %s", task.id, finished.exit_status)

@@ -1,7 +1,0 @@
-"""Why a bundle is neither built nor read."""
-
-from envhub.errors import UsageError
-
-
-class BundleRefused(UsageError):
-    """A folder that does not become a bundle, or an archive that is no bundle; nothing was written."""

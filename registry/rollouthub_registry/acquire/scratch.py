@@ -1,0 +1,25 @@
+"""A folder for what is on its way, gone when it arrived."""
+
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rollouthub.errors import ConfigError
+
+
+@contextmanager
+def scratch_folder() -> Generator[Path]:
+    """A new folder, as long as this is open.
+
+    Raises:
+        ConfigError: none can be made.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="rollouthub-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise ConfigError(
+            f"no temporary folder can be made: {error.strerror or error}; set TMPDIR to another"
+        ) from error
+    with folder:
+        yield Path(folder.name)

@@ -1,0 +1,137 @@
+"""What is said of a bundle: an in-toto statement (v1) in a DSSE envelope.
+
+https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
+https://github.com/secure-systems-lab/dsse/blob/master/envelope.md
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
+
+from rollouthub.frozen import Frozen
+from rollouthub_registry.names import Release
+
+STATEMENT_TYPE: Literal["https://in-toto.io/Statement/v1"] = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE: Literal["urn:envhub:environment:v1"] = "urn:envhub:environment:v1"
+PAYLOAD_TYPE: Literal["application/vnd.in-toto+json"] = "application/vnd.in-toto+json"
+
+Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+"""`sha256:` and 64 hexadecimal digits."""
+_Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Baseline(Frozen):
+    """What one model scored when the package was published."""
+
+    model: str = Field(min_length=1, max_length=200)
+    """As the hub names it, such as `openai/gpt-5`."""
+    mean_reward: float = Field(allow_inf_nan=False)
+    """Over the scored samples."""
+    samples: int = Field(ge=1, le=10**12)
+    """How many were scored."""
+
+
+class CheckSummary(Frozen):
+    """What `hub check` found before publishing."""
+
+    passed: bool
+    """False where it was published nevertheless, marked."""
+    report: JsonValue = None
+    """As `hub check` writes it."""
+
+
+class Predicate(Frozen):
+    """What the publisher says of the bundle."""
+
+    manifest: dict[str, JsonValue]
+    """All of the bundle's `env.toml`, as JSON."""
+    tools_digest: Digest | None
+    """Of the canonical tool list, see `tool_list_digest`; None where the publisher did not start the environment."""
+    check: CheckSummary
+    baselines: tuple[Baseline, ...] = Field(default=(), max_length=100)
+    created_at: AwareDatetime = Field(ge=datetime(2000, 1, 1, tzinfo=UTC), lt=datetime(9000, 1, 1, tzinfo=UTC))
+    """When the statement was signed."""
+    hub_version: str = Field(min_length=1, max_length=60)
+    """Of the hub that published it."""
+    contract: int = Field(ge=0, le=10**6)
+    """The version of the environment contract that it is written for."""
+
+
+class SubjectDigest(Frozen):
+    """The digests of a subject; ours is SHA-256, without prefix."""
+
+    sha256: _Hex
+
+
+class Subject(Frozen):
+    """What a statement is about."""
+
+    name: str = Field(max_length=200)
+    """`namespace/name@version`."""
+    digest: SubjectDigest
+    """Of the bundle's bytes."""
+
+
+class Statement(Frozen):
+    """What is signed: the bundle, and what its publisher says of it."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    type: Literal["https://in-toto.io/Statement/v1"] = Field(validation_alias="_type", serialization_alias="_type")
+    subject: tuple[Subject, ...] = Field(min_length=1, max_length=1)
+    predicate_type: Literal["urn:envhub:environment:v1"] = Field(
+        validation_alias="predicateType", serialization_alias="predicateType"
+    )
+    predicate: Predicate
+
+    @classmethod
+    def about(cls, release: Release, digest: str, predicate: Predicate) -> "Statement":
+        """Say `predicate` of the bundle with this digest (`sha256:…`)."""
+        subject = Subject(name=str(release), digest=SubjectDigest(sha256=digest.removeprefix("sha256:")))
+        return cls.model_validate(
+            {"_type": STATEMENT_TYPE, "subject": (subject,), "predicateType": PREDICATE_TYPE, "predicate": predicate}
+        )
+
+    @property
+    def release(self) -> Release:
+        """Which package at which version it is about."""
+        return Release.parse(self.subject[0].name)
+
+    @property
+    def digest(self) -> str:
+        """Of the bundle it is about: `sha256:…`."""
+        return f"sha256:{self.subject[0].digest.sha256}"
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was signed."""
+        return self.predicate.created_at
+
+
+class Signature(Frozen):
+    """One signature of an envelope."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    keyid: _Hex
+    """SHA-256 of the raw public key."""
+    sig: str = Field(pattern=r"^[A-Za-z0-9+/]{86}==$")
+    """Ed25519, in standard base64."""
+    public_key: str = Field(
+        pattern=r"^[A-Za-z0-9+/]{43}=$", validation_alias="publicKey", serialization_alias="publicKey"
+    )
+    """The raw public key in base64, so that a first install can pin it; worth nothing unless pinned."""
+
+
+class Envelope(Frozen):
+    """A DSSE envelope: a payload as it was signed, byte by byte, and its signature."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    payload: str = Field(max_length=8_000_000)
+    """The statement's JSON in standard base64."""
+    payload_type: Literal["application/vnd.in-toto+json"] = Field(
+        validation_alias="payloadType", serialization_alias="payloadType"
+    )
+    signatures: tuple[Signature, ...] = Field(min_length=1, max_length=1)

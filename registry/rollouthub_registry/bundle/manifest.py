@@ -1,0 +1,48 @@
+"""The `env.toml` of a package, and which release it declares."""
+
+import posixpath
+from collections.abc import Sequence
+
+from rollouthub.errors import ConfigError
+from rollouthub.manifest import FILE_NAME, Manifest
+from rollouthub.manifest import parse_manifest as parse
+from rollouthub_registry.bundle.refusal import BundleRefused
+from rollouthub_registry.names import NameRefused, Release
+
+
+def parse_manifest(content: bytes, file: str = FILE_NAME) -> tuple[Manifest, Release]:
+    """Check the bytes of a manifest; `file` is what errors call it.
+
+    Raises:
+        BundleRefused: it does not hold, or its name or version is none that a package can have.
+    """
+    try:
+        manifest = parse(content, file)
+    except ConfigError as error:
+        raise BundleRefused(str(error)) from error
+    try:
+        return manifest, Release.parse(f"{manifest.name}@{manifest.version}")
+    except NameRefused as error:
+        raise BundleRefused(f"{file}: {error}") from error
+
+
+def check_named(manifest: Manifest, files: Sequence[str]) -> None:
+    """See that the files which a manifest names are in the bundle.
+
+    Raises:
+        BundleRefused: one is not there.
+    """
+    for split, source in manifest.tasks.items():
+        if source.file is not None and posixpath.normpath(source.file) not in files:
+            raise BundleRefused(
+                f"{FILE_NAME} names {source.file!r} for the tasks of {split!r}, but no such file is in the bundle; "
+                "put it into the folder, and see that it is not ignored"
+            )
+    folder = None if manifest.server is None else manifest.server.files
+    if folder is not None:
+        start = posixpath.normpath(folder) + "/"
+        if not any(file.startswith(start) for file in files) and start != "./":
+            raise BundleRefused(
+                f"{FILE_NAME} names the folder {folder!r} in `server.files`, but nothing of it is in the bundle; "
+                "put it into the folder, and see that it is not ignored"
+            )

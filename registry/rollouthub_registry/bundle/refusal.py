@@ -1,0 +1,7 @@
+"""Why a bundle is neither built nor read."""
+
+from rollouthub.errors import UsageError
+
+
+class BundleRefused(UsageError):
+    """A folder that does not become a bundle, or an archive that is no bundle; nothing was written."""

@@ -1,0 +1,98 @@
+"""The command `hub check`. Imports what it needs when it runs, so that `--help` is instant."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+TIME_LIMIT_SECONDS = 900.0
+
+
+def check(
+    environment: Annotated[str, typer.Argument(metavar="ENV", help="A name (`hub list`), or a file: ./my_env.py")],
+    split: Annotated[str | None, typer.Option(help="Which tasks; the first split by default.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many tasks to check with.")] = 8,
+    seed: Annotated[int, typer.Option(help="Seeds tasks and episodes.")] = 0,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An environment's setting.")
+    ] = None,
+    roles: Annotated[
+        list[str] | None,
+        typer.Option("--role", metavar="ROLE=MODEL", help="A model the environment asks itself, such as judge=…"),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="CHECK", help="Only this check, or attack; repeatable.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    is_thorough: Annotated[
+        bool, typer.Option("--thorough", help="Then serve it, and attack it over the wire as agents could: minutes.")
+    ] = False,
+    time_limit: Annotated[
+        float, typer.Option(min=1, help="Of --thorough: seconds for everything; what is left is not tried.")
+    ] = TIME_LIMIT_SECONDS,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Of --thorough: write a page that says what was tried.")
+    ] = None,
+    mcp1_python: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PYTHON",
+            envvar="ROLLOUTHUB_MCP1_PYTHON",
+            help="Of --thorough: a Python that has `mcp<2` installed.",
+        ),
+    ] = None,
+    node_tools: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            envvar="ROLLOUTHUB_NODE_TOOLS",
+            help="Of --thorough: where npm installed MCP's Inspector and conformance suite.",
+        ),
+    ] = None,
+    from_stdin: Annotated[
+        bool, typer.Option("--from-stdin", hidden=True, help="Take the order from stdin, as the hub gives it.")
+    ] = False,
+) -> None:
+    """Check an environment before others use it: right scores, no leaks, no bleeding, nothing left behind.
+
+    Its code runs inside this process, an installed class's in one of its own; --thorough serves it from another, too,
+    and also takes a server's address.
+    Exit codes: 0 every check passed and every attack held, 1 some did not, 2 usage, 130 interrupted.
+    """
+    if from_stdin:
+        from rollouthub_registry.check.order import check_ordered
+
+        raise typer.Exit(check_ordered(environment))
+    from rollouthub.cli.options import assignments
+    from rollouthub_registry.check.asked import Asked
+    from rollouthub_registry.check.running import check_command
+
+    given_roles = assignments(roles or [], "--role")
+    given = assignments(settings or [], "--set")
+    if is_thorough:
+        from rollouthub_registry.check.thorough.running import Asked, thorough_command
+        from rollouthub_registry.check.thorough.siege import Tools
+
+        raise typer.Exit(
+            thorough_command(
+                Asked(
+                    target=environment,
+                    split=split,
+                    limit=limit,
+                    seed=seed,
+                    settings=given,
+                    roles=given_roles,
+                    only=only or [],
+                    seconds=time_limit,
+                    report=report,
+                    as_json=as_json,
+                    tools=Tools(mcp1_python, node_tools, os.environ),
+                )
+            )
+        )
+    if report is not None:
+        raise typer.BadParameter("only with --thorough", param_hint="--report")
+    models = {role: str(model) for role, model in given_roles.items()}
+    asked = Asked(split, limit, seed, given, models, tuple(only or ()))
+    raise typer.Exit(check_command(environment, asked, as_json))

@@ -1,0 +1,81 @@
+"""How long a check may take: its time without what the machine made it wait for a processor."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+
+from rollouthub.errors import first_error
+
+CHECK_SECONDS = 120.0
+"""Of a check, computing and waiting; what it waited for a processor does not count."""
+WALL_SECONDS = 900.0
+"""Of a check by the clock on the wall, however busy the machine."""
+_LOOK_SECONDS = 0.25
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class Spent(Exception):
+    """A check that was ended for want of time, and where its time went, in seconds."""
+
+    wall: float
+    cpu: float
+    queued: float
+
+    @property
+    def says(self) -> str:
+        """What was seen."""
+        where = f"{self.cpu:.0f} s computing, {self.queued:.0f} s waiting for a processor"
+        return f"not done after {self.wall:.0f} s ({where})"
+
+    @property
+    def fix(self) -> str:
+        """What the author can do about it."""
+        if self.queued > self.wall / 2:
+            return "the machine is busy, which says nothing of the environment: check again when it is idle"
+        if self.cpu > self.wall / 4:
+            return "its own code computes for so long: check fewer tasks (--limit 2), or make it quicker"
+        return "it waits for something: look for a wait without a bound in setup, a tool or verify"
+
+
+async def in_time(run: Callable[[], Awaitable[_Result]]) -> _Result:
+    """Run a check in bounded time.
+
+    Raises:
+        Spent: it was not done in time.
+    """
+    began = _clocks()
+    spent: Spent | None = None
+
+    async def watch(everything: anyio.CancelScope) -> None:
+        nonlocal spent
+        while True:
+            await anyio.sleep(_LOOK_SECONDS)
+            wall, cpu, queued = (now - then for now, then in zip(_clocks(), began, strict=True))
+            if wall - queued > CHECK_SECONDS or wall > WALL_SECONDS:
+                spent = Spent(wall, cpu, queued)
+                everything.cancel()
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch, tasks.cancel_scope)
+            result = await run()
+            tasks.cancel_scope.cancel()
+            return result
+    except BaseExceptionGroup as group:
+        raise first_error(group) from None
+    assert spent is not None
+    raise spent
+
+
+def _clocks() -> tuple[float, float, float]:
+    """Seconds on the wall, of CPU, and in the kernel's queue for a processor (0 where the kernel does not say)."""
+    try:
+        queued = int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        queued = 0.0
+    return time.monotonic(), time.process_time(), queued

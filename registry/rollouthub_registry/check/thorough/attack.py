@@ -1,0 +1,101 @@
+"""What an attack is, and how it ended."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from rollouthub_registry.check.thorough.exchange import Exchange
+
+if TYPE_CHECKING:
+    from rollouthub_registry.check.thorough.siege import Siege
+
+State = Literal["held", "broke", "not_tried"]
+Leak = Literal[
+    "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11", "L12", "calls", "protocol", "endings"
+]
+
+LEAKS: dict[Leak, str] = {
+    "L1": "answers or grader source in discovery",
+    "L2": "tools hidden only by name",
+    "L3": "control routes within the agent's reach",
+    "L4": "reward or answer in tool results",
+    "L5": "another submission after the end",
+    "L6": "answers in task listings",
+    "L7": "verifier's files on the agent's disk",
+    "L8": "a reward the agent can write; processes that survive",
+    "L9": "one episode bleeding into another",
+    "L10": "ids that can be guessed or adopted",
+    "L11": "verifier's words shown to the agent",
+    "L12": "the agent's code run in the server's process",
+    "calls": "what is no proper call of a tool",
+    "protocol": "what is no proper request, and clients of every kind",
+    "endings": "clients that are killed, and episodes nobody ends",
+}
+
+
+class NotTried(Exception):
+    """The attack cannot be made here, and why; where something is missing, how to get it."""
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One way at what an agent must not have."""
+
+    name: str
+    leak: Leak
+    title: str
+    """What must hold, in one sentence."""
+    run: "Callable[[Siege], Awaitable[str]]"
+    """What was tried, in a few words; what broke is noted on the siege.
+
+    Raises:
+        NotTried: it cannot be made here.
+    """
+    seconds: float = 180.0
+    """It may take no longer."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something an attack got that it should not have."""
+
+    says: str
+    exchange: Exchange | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How an attack ended."""
+
+    attack: str
+    leak: Leak
+    title: str
+    state: State
+    says: str
+    problems: tuple[Problem, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Parts of it that could not be tried."""
+    samples: tuple[Exchange, ...] = ()
+    """A few of the exchanges that held."""
+    requests: int = 0
+    seconds: float = 0.0
+    is_cut: bool = False
+    """Whether it was for want of time that it was not tried."""
+
+    def as_json(self, redact: Callable[[str], str]) -> dict[str, Any]:
+        """The object `hub check --thorough --json` prints for it."""
+        return {
+            "attack": self.attack,
+            "leak": self.leak,
+            "title": self.title,
+            "state": self.state,
+            "says": redact(self.says),
+            "problems": [
+                {"says": redact(problem.says), "exchange": problem.exchange and problem.exchange.as_json(redact)}
+                for problem in self.problems
+            ],
+            "left_out": [redact(line) for line in self.left_out],
+            "samples": [exchange.as_json(redact) for exchange in self.samples],
+            "requests": self.requests,
+            "seconds": round(self.seconds, 3),
+        }

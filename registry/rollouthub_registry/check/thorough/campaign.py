@@ -1,0 +1,80 @@
+"""All attacks on one environment, one after the other, in bounded time."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import anyio
+
+from rollouthub.errors import describe
+from rollouthub_registry.check.thorough.attack import Attack, NotTried, Problem, State, Verdict
+from rollouthub_registry.check.thorough.siege import Siege
+
+_MOST_PROBLEMS = 12
+
+Told = Callable[[Attack, Verdict | None], None]
+"""Hears of an attack when it begins, with None, and when it has ended."""
+
+
+async def attack_all(
+    siege: Siege, attacks: Sequence[Attack], deadline: float, told: Told, verdicts: list[Verdict]
+) -> None:
+    """Make every attack; verdicts are kept as they come, so that what is known survives an interruption.
+
+    `deadline` is of the event loop's clock; what is not begun by then is not tried.
+    """
+    for attack in attacks:
+        told(attack, None)
+        verdict = await make_attack(siege, attack, deadline - anyio.current_time())
+        verdicts.append(verdict)
+        told(attack, verdict)
+
+
+async def make_attack(siege: Siege, attack: Attack, seconds: float = math.inf) -> Verdict:
+    """One attack, and what came of it."""
+    if seconds <= 0:
+        return _not_tried(attack, "the time limit was reached before; give more with --time-limit")
+    siege.new_attack()
+    began, says, state, is_cut = time.monotonic(), "", None, False
+    try:
+        with anyio.fail_after(min(seconds, attack.seconds)):
+            says = await attack.run(siege)
+    except NotTried as reason:
+        state, says = "not_tried", str(reason)
+    except TimeoutError:
+        state, is_cut, says = "not_tried", True, f"not done after {min(seconds, attack.seconds):.0f} s"
+    except Exception as error:
+        # Somebody's server: whatever it makes of an attack is what was found.
+        siege.note(f"the attack could not be made to the end: {describe(error)}"[:1000])
+    verdict = _verdict(siege, attack, state, says, time.monotonic() - began)
+    return replace(verdict, is_cut=is_cut and verdict.state == "not_tried")
+
+
+def _not_tried(attack: Attack, why: str) -> Verdict:
+    return Verdict(attack.name, attack.leak, attack.title, "not_tried", why, is_cut=True)
+
+
+def _verdict(siege: Siege, attack: Attack, state: State | None, says: str, seconds: float) -> Verdict:
+    wire = siege.wire
+    problems = list(siege.problems)
+    for seen in wire.sightings:
+        key = seen.item.name, seen.exchange.where
+        if key not in siege.sighted:
+            siege.sighted.add(key)
+            problems.append(Problem(f"{seen.item.name} is in the answer to {seen.exchange.where}", seen.exchange))
+    unique = list({problem.says: problem for problem in problems}.values())
+    if unique:
+        state, says = "broke", f"{len(unique)} {'thing' if len(unique) == 1 else 'things'} got through"
+    return Verdict(
+        attack.name,
+        attack.leak,
+        attack.title,
+        state or "held",
+        says,
+        tuple(unique[:_MOST_PROBLEMS]),
+        tuple(dict.fromkeys(siege.left_out)),
+        tuple(wire.first),
+        wire.requests,
+        seconds,
+    )

@@ -1,0 +1,214 @@
+"""Ways in: an episode as an agent meets it at its environment's own server, or at the hub's gateway."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import anyio
+from mcp_types import Tool
+
+from rollouthub import Deadlines, Limits, Model, Sampling, Score
+from rollouthub.engine.item import Cast, Exposing, Item
+from rollouthub.engine.play import Attempt
+from rollouthub.engine.seat import EpisodeSeat
+from rollouthub.errors import EpisodeError, TaskError, first_error
+from rollouthub.protocols import Episode, Seat, SeatAddress, TaskCard
+from rollouthub.rollout import AgentRef, EnvironmentRef, Rollout, Stop, TaskRef
+from rollouthub.scoring.seeds import episode_seed
+from rollouthub.submission import Submission
+from rollouthub_registry.check.thorough.target import Target
+
+Door = Literal["server", "gateway"]
+END_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """A seat, as its agent finds it."""
+
+    name: str
+    url: str
+    token: str = field(repr=False)
+    tools: tuple[Tool, ...]
+    llm_url: str | None = None
+
+    @property
+    def base(self) -> str:
+        """The listener it is on."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    def tool(self, name: str) -> Tool | None:
+        """One of its tools."""
+        return next((tool for tool in self.tools if tool.name == name), None)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What came of an episode."""
+
+    score: Score | None
+    answer: str | None
+    problem: str | None = None
+    """Why there is no score."""
+
+    @property
+    def reward(self) -> float | None:
+        """None where there is no score."""
+        return None if self.score is None else self.score.reward
+
+
+class Opened:
+    """An episode, open at one door."""
+
+    def __init__(
+        self, door: Door, target: Target, card: TaskCard, episode: Episode, places: Mapping[str, Place]
+    ) -> None:
+        self.door, self.target, self.card, self.episode = door, target, card, episode
+        self.places = dict(places)
+        self.id = episode.id
+
+    @property
+    def place(self) -> Place:
+        """Its first seat."""
+        return next(iter(self.places.values()))
+
+    @property
+    def submits(self) -> bool:
+        """Whether it takes an answer."""
+        return self.place.tool("submit") is not None
+
+    async def end(self) -> Ended:
+        """End the agent's time, and have it scored."""
+        try:
+            score = await self.episode.conclude(Submission(answer=self.episode.answer))
+        except EpisodeError as error:
+            return Ended(None, self.episode.answer, str(error))
+        faults = "; ".join(fault.message for fault in self.episode.faults)
+        return Ended(score, self.episode.answer, None if score is not None else faults or "no score")
+
+
+@asynccontextmanager
+async def at_server(target: Target, card: TaskCard, deadlines: Deadlines) -> AsyncGenerator[Opened]:
+    """An episode at the environment's own server; closed on the way out."""
+    async with target.host.open(card, seed=_seed(target, card), deadlines=deadlines) as episode:
+        places = {
+            name: Place(name, _url(plane), plane.token, tuple(plane.tools)) for name, plane in episode.seats.items()
+        }
+        yield Opened("server", target, card, episode, places)
+
+
+def _url(plane: Any) -> str:
+    url: object = getattr(plane, "url", None)
+    assert isinstance(url, str), "a target is served"
+    return url
+
+
+def _seed(target: Target, card: TaskCard) -> int:
+    return episode_seed(target.seed, target.name, card.split, card.public.id)
+
+
+class _Besieger:
+    """An agent from outside that gives its addresses away, and stays until it is told to leave."""
+
+    name, version = "check", "1"
+    config: dict[str, Any] = {}
+
+    def __init__(self, seats: int) -> None:
+        self.seats: dict[str, tuple[Seat, SeatAddress]] = {}
+        self._awaited = seats
+        self.ready, self.leave = anyio.Event(), anyio.Event()
+
+    async def play(self, seat: Seat) -> Stop:
+        """It has no seat inside."""
+        raise AssertionError
+
+    async def play_exposed(self, seat: Seat, address: SeatAddress) -> Stop:
+        """Keep the door open."""
+        self.seats[seat.name] = seat, address
+        if len(self.seats) == self._awaited:
+            self.ready.set()
+        await self.leave.wait()
+        return Stop.FINISHED
+
+
+class _Exposed(Opened):
+    """An episode behind the gateway, which the engine plays and scores."""
+
+    def __init__(self, *arguments: Any, agent: _Besieger, done: anyio.Event, rollouts: list[Rollout]) -> None:
+        super().__init__(*arguments)
+        self._agent, self._done, self._rollouts = agent, done, rollouts
+
+    async def end(self) -> Ended:
+        """Leave, and wait for the record."""
+        self._agent.leave.set()
+        with anyio.fail_after(END_SECONDS):
+            await self._done.wait()
+        if not self._rollouts:
+            return Ended(None, None, "the episode left no record")
+        rollout = self._rollouts[0]
+        told = "; ".join(fault.message for fault in rollout.faults) or str(rollout.outcome)
+        return Ended(rollout.score, rollout.answer, None if rollout.score is not None else told)
+
+
+def _item(
+    target: Target, card: TaskCard, deadlines: Deadlines, gateway: Exposing, model: Model | None, agent: _Besieger
+) -> Item:
+    """What the engine plays, as a run would have it, without limits."""
+    info = target.host.info
+    cast = Cast(
+        run_id="check",
+        host=target.host,
+        environment=EnvironmentRef(name=info.name, version=info.version, digest=info.digest),
+        agent=agent,
+        agent_ref=AgentRef(name=agent.name, version=agent.version),
+        model=model,
+        sampling=Sampling(),
+        limits=Limits(),
+        deadlines=deadlines,
+        gateway=gateway,
+    )
+    task = TaskRef(split=card.split, id=card.public.id, digest=card.digest)
+    return Item(cast, card, task, "group", "group-0", 0, _seed(target, card), None)
+
+
+@asynccontextmanager
+async def at_gateway(
+    target: Target, card: TaskCard, deadlines: Deadlines, gateway: Exposing, model: Model | None
+) -> AsyncGenerator[Opened]:
+    """An episode at the hub's gateway, with a model behind its seam; scored and closed on the way out.
+
+    Raises:
+        TaskError: it does not open.
+    """
+    agent, done, rollouts = _Besieger(len(target.host.info.seats)), anyio.Event(), list[Rollout]()
+    item = _item(target, card, deadlines, gateway, model, agent)
+
+    async def play() -> None:
+        try:
+            rollouts.append(await Attempt(item, 0, 0.0, lambda _: None).play())
+        finally:
+            done.set()
+            agent.ready.set()
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(play)
+            try:
+                await agent.ready.wait()
+                if done.is_set():
+                    told = "; ".join(fault.message for rollout in rollouts for fault in rollout.faults)
+                    raise TaskError(f"an episode of {target.name} did not open: {told}")
+                seat = next(iter(agent.seats.values()))[0]
+                assert isinstance(seat, EpisodeSeat)
+                episode, places = seat.episode, dict[str, Place]()
+                for name, (_, address) in agent.seats.items():
+                    tools = episode.seats[name].tools
+                    places[name] = Place(name, address.agent_url, address.api_key, tools, address.llm_url)
+                yield _Exposed("gateway", target, card, episode, places, agent=agent, done=done, rollouts=rollouts)
+            finally:
+                agent.leave.set()
+    except BaseExceptionGroup as group:
+        raise first_error(group) from None

@@ -1,0 +1,208 @@
+"""The environment under attack: served as it would be, with all that the hub knows of it and no agent may."""
+
+import inspect
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import aiohttp
+import anyio
+from pydantic import JsonValue
+
+from rollouthub import BadRow, Message, Public, Secret, Task
+from rollouthub.environment import AnyEnvironment, EnvironmentConfig
+from rollouthub.errors import ConfigError, UnknownNameError, first_error
+from rollouthub.hosting.launch import RoleEndpoint, ServeOrder, ServerReady
+from rollouthub.hosting.opening import open_attached
+from rollouthub.hosting.remote.process import start
+from rollouthub.hosting.toolbox import Toolbox
+from rollouthub.protocols import EnvironmentHost, TaskCard
+from rollouthub_registry.check.thorough.watch import SHORTEST, Watched
+
+logger = logging.getLogger(__name__)
+
+TTL_SECONDS = 3600.0
+_LONGEST_LINE = 24
+"""Characters from which a line of a grader's source is its own."""
+
+
+@dataclass
+class Target:
+    """A served environment."""
+
+    name: str
+    host: EnvironmentHost
+    control_url: str
+    control_token: str = field(repr=False)
+    control: aiohttp.ClientSession = field(repr=False)
+    split: str
+    seed: int
+    cards: list[TaskCard]
+    """The first tasks."""
+    pid: int | None = None
+    """Of the server's process, where it is on this machine and its own."""
+    watched: list[Watched] = field(default_factory=list[Watched])
+    """What agents must not see of it."""
+    answers: dict[str, str] = field(default_factory=dict[str, str])
+    """Of tasks, by id, where they are known here."""
+    field_planted: str | None = None
+    """Which field of the secrets holds canaries; None where they are as they come."""
+
+    def control_address(self, path: str) -> str:
+        """A path of the control plane, as an address."""
+        base = "http://control" if self.control_url.startswith("unix:") else self.control_url
+        return base + path
+
+
+@asynccontextmanager
+async def reach(
+    address: str, token: str, split: str | None, seed: int, limit: int, pid: int | None = None
+) -> AsyncGenerator[Target]:
+    """A server's control plane, and its first tasks.
+
+    Raises:
+        UsageError: nothing is there, or it has no such split.
+    """
+    async with AsyncExitStack() as stack:
+        host = await stack.enter_async_context(open_attached(address, token))
+        unix = address.removeprefix("unix:") if address.startswith("unix:") else None
+        connector = aiohttp.TCPConnector(limit=0) if unix is None else aiohttp.UnixConnector(unix, limit=0)
+        session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        control = await stack.enter_async_context(session)
+        info = host.info
+        chosen = split or info.splits[0]
+        if chosen not in info.splits:
+            raise UnknownNameError(f"split of {info.name}", chosen, info.splits)
+        cards = await _first(host, chosen, seed, limit)
+        if not cards:
+            raise ConfigError(f"environment {info.name!r} has no task in split {chosen!r}")
+        secret = Watched("the control plane's credential", token, is_planted=True)
+        yield Target(
+            info.name, host, address.rstrip("/"), token, control, chosen, seed, cards, pid, [secret]
+        )  # fmt: skip
+
+
+async def _first(host: EnvironmentHost, split: str, seed: int, limit: int) -> list[TaskCard]:
+    cards: list[TaskCard] = []
+    async for card in host.tasks(split, seed):
+        if not isinstance(card, BadRow):
+            cards.append(card)
+        if len(cards) == limit:
+            break
+    return cards
+
+
+@asynccontextmanager
+async def in_own_process(
+    name: str, settings: Mapping[str, JsonValue], roles: Mapping[str, RoleEndpoint], token: str
+) -> AsyncGenerator[ServerReady]:
+    """A server process for an environment, as a run would have it; ended with the context.
+
+    Raises:
+        UsageError: the environment or its configuration is refused.
+        TaskError: the server does not come up.
+    """
+    order = ServeOrder(
+        environment=name, config=dict(settings), roles=dict(roles), control_token=token, ttl_seconds=TTL_SECONDS
+    )
+    process = await start(name)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(process.hear)
+            ready = await process.greet(order)
+            tasks.start_soon(process.drain)
+            yield ready
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise first_error(group) from None
+    finally:
+        await process.end()
+
+
+def secrets_of(
+    tasks: Sequence[Task[Public, Secret]], environment: AnyEnvironment, config: EnvironmentConfig
+) -> list[Watched]:
+    """What is secret of an environment's own tasks and code, where these are on this machine.
+
+    What every agent may read is none: the public half of the tasks, and the names, descriptions and schemas of tools. A
+    task's answer is secret all the same where a description tells it.
+    """
+    found: list[Watched] = []
+    tools = [tool.model_dump(mode="json") for tool in Toolbox(environment, config).tools]
+    names = [[tool["name"], tool["input_schema"]] for tool in tools]
+    public = [*_words(names), *(word for task in tasks for word in _words(task.public.model_dump(mode="json")))]
+    shown_beside_answers, shown = "\n".join(public), "\n".join([*public, *_words(tools)])
+    for task in tasks:
+        for name in type(task.secret).model_fields:
+            value = getattr(task.secret, name)
+            texts = _texts(value) if name != "reference" else []
+            # A short text may be met anywhere; a long one is this task's.
+            allowed = shown_beside_answers if name == "answer" else shown
+            found += [Watched(f"the secret's {name!r}", text, allowed_in=allowed) for text in texts]
+    return found + grader_lines(environment)
+
+
+def answers_of(tasks: Sequence[Task[Public, Secret]]) -> dict[str, str]:
+    """The expected answers, by the task's id, that a listing could give away: not those its prompt says anyway."""
+    found: dict[str, str] = {}
+    for task in tasks:
+        answer, public = task.secret.answer, task.public
+        if isinstance(answer, str | int | float) and not isinstance(answer, bool):
+            text = str(answer)
+            if len(text) >= SHORTEST and text not in f"{public.prompt} {public.system}":
+                found[task.id] = text
+    return found
+
+
+def _words(value: Any) -> list[str]:
+    """Every key and text of a JSON value, as it stands."""
+    if isinstance(value, Mapping):
+        entries = cast(Mapping[str, Any], value).items()
+        return [word for key, item in entries for word in (key, *_words(item))]
+    if isinstance(value, list):
+        return [word for item in cast("list[Any]", value) for word in _words(item)]
+    return [] if value is None else [str(value)]
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, bool) or value is None:
+        return []
+    if isinstance(value, str | int | float):
+        return [str(value)]
+    if isinstance(value, Mapping):
+        values = cast(Mapping[Any, Any], value).values()
+    elif isinstance(value, list | tuple):
+        values = cast("Sequence[Any]", value)
+    else:
+        return []
+    return [text for item in values if not isinstance(item, Message) for text in _texts(item)]
+
+
+def grader_lines(environment: AnyEnvironment) -> list[Watched]:
+    """Lines of the verifier's source, and where its file lies."""
+    try:
+        source = inspect.getsource(environment.verify)
+        file = inspect.getfile(environment)
+    except (OSError, TypeError):
+        return []
+    lines = [line.strip() for line in source.splitlines()[1:]]
+    kept = [line for line in lines if len(line) >= _LONGEST_LINE and not line.startswith(('"', "#", "@"))]
+    return [
+        *(Watched("a line of the verifier's source", line) for line in kept),
+        Watched("the path of the environment's source", file),
+    ]
+
+
+def local_tasks(
+    environment: AnyEnvironment, config: EnvironmentConfig, split: str, seed: int, limit: int
+) -> list[Task[Public, Secret]]:
+    """The first tasks with both their halves."""
+    found: list[Task[Public, Secret]] = []
+    for task in environment.tasks(config, split, seed):
+        if not isinstance(task, BadRow):
+            found.append(task)
+        if len(found) == limit:
+            break
+    return found

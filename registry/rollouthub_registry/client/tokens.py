@@ -1,0 +1,138 @@
+"""`tokens.json`: the tokens of a user, each for one registry and sent to no other; never shown."""
+
+import json
+import os
+import re
+import secrets
+import stat
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from pydantic import Field, ValidationError
+
+from rollouthub.errors import ConfigError, CredentialError
+from rollouthub.frozen import Frozen
+from rollouthub_registry.client.address import folder_of, registry_url
+from rollouthub_registry.client.registries import VARIABLE
+
+FILE_NAME = "tokens.json"
+TOKEN_VARIABLE = "ROLLOUTHUB_REGISTRY_TOKEN"
+"""A token for the registry that `$ROLLOUTHUB_REGISTRY` names."""
+_LOCK_SECONDS = 10
+_MOST_BYTES = 2**20
+_FORM = re.compile(r"[!-~]{1,500}", re.ASCII)
+
+
+class _File(Frozen):
+    schema_version: int = Field(default=1, ge=1, le=1)
+    tokens: dict[str, str] = Field(default={}, repr=False)
+    """A registry's URL → the token for it."""
+
+
+def token_for(url: str, config_folder: Path, environ: Mapping[str, str]) -> str | None:
+    """The token for the registry at a URL; None where there is none.
+
+    Raises:
+        CredentialError: others can read the tokens, they are damaged, or the variable does not say what it is for.
+    """
+    url = registry_url(url)
+    if folder_of(url) is not None:
+        return None
+    if given := environ.get(TOKEN_VARIABLE):
+        named = environ.get(VARIABLE)
+        if not named:
+            raise CredentialError(f"${TOKEN_VARIABLE} is set, but not for which registry; set ${VARIABLE} to its URL")
+        if registry_url(named) == url:
+            return check_form(given, f"${TOKEN_VARIABLE}")
+    return _read(config_folder / FILE_NAME).tokens.get(url)
+
+
+def keep_token(url: str, token: str, config_folder: Path) -> None:
+    """Keep a token for a registry, in a file that its owner alone can read.
+
+    Raises:
+        CredentialError: it is no token, or the file cannot be changed.
+    """
+    check_form(token, "this")
+    _change(config_folder, registry_url(url), token)
+
+
+def forget_token(url: str, config_folder: Path) -> bool:
+    """Forget the token for a registry; whether there was one.
+
+    Raises:
+        CredentialError: the file cannot be changed.
+    """
+    return _change(config_folder, registry_url(url), None)
+
+
+def check_form(token: str, what: str) -> str:
+    """See that a text can be a token; it is not repeated.
+
+    Raises:
+        CredentialError: it cannot.
+    """
+    if not _FORM.fullmatch(token):
+        raise CredentialError(f"{what} is no token: it is empty, has spaces or line feeds in it, or is too long")
+    return token
+
+
+def _read(file: Path) -> _File:
+    try:
+        with os.fdopen(os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as source:
+            status = os.fstat(source.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise CredentialError(f"{file} is no plain file")
+            if os.name == "posix" and (status.st_mode & 0o077 or status.st_uid != os.geteuid()):
+                raise CredentialError(
+                    f"the tokens in {file} can be read by others, or belong to another user; run `chmod 600 {file}`, "
+                    "and get new ones if somebody may have read them"
+                )
+            content = source.read(_MOST_BYTES)
+        return _File.model_validate_json(content)
+    except FileNotFoundError:
+        return _File()
+    except OSError as error:
+        raise CredentialError(f"{file} cannot be read: {error.strerror or error}") from error
+    except ValidationError:
+        # Without the cause, whose text may hold what the file holds.
+        raise CredentialError(f"{file} is damaged, or of a newer hub; move it away and run `hub login` again") from None
+
+
+def _change(config_folder: Path, url: str, token: str | None) -> bool:
+    file = config_folder / FILE_NAME
+    if token is None and not file.exists():
+        return False
+    with _alone(file):
+        known = dict(_read(file).tokens)
+        was_there = known.pop(url, None) is not None
+        if token is not None:
+            known[url] = token
+        _write(file, _File(tokens=known))
+    return was_there
+
+
+@contextmanager
+def _alone(file: Path) -> Generator[None]:
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with FileLock(file.with_suffix(".lock"), timeout=_LOCK_SECONDS):
+            yield
+    except Timeout as error:
+        raise ConfigError(f"{file} is held by another process for more than {_LOCK_SECONDS} s") from error
+    except OSError as error:
+        raise CredentialError(f"{file} cannot be changed: {error.strerror or error}") from error
+
+
+def _write(file: Path, held: _File) -> None:
+    beside = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as sink:
+            json.dump(held.model_dump(mode="json"), sink, indent=2)
+            sink.flush()
+            os.fsync(sink.fileno())
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)

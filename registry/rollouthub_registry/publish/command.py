@@ -1,0 +1,62 @@
+"""The command `hub publish`. Imports what it needs when it runs, so that `--help` is instant."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rollouthub.cli.options import QuietOption
+
+
+def publish(
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="The folder with an env.toml, or a shipped name.")],
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="URL", help="The registry: http(s) or file://. Else that of the namespace."),
+    ] = None,
+    baselines: Annotated[
+        list[Path] | None,
+        typer.Option("--baseline", metavar="RUN", help="A finished run of it, whose score is published; repeatable."),
+    ] = None,
+    allow_failing_checks: Annotated[
+        bool, typer.Option("--allow-failing-checks", help="Publish it marked, where its checks fail.")
+    ] = False,
+    settings: Annotated[
+        list[str] | None, typer.Option("--check-set", metavar="KEY=VALUE", help="A setting to check it with.")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option("--check-split", help="Which tasks to check; the first split else.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--check-limit", min=1, help="How many tasks to check with.")] = 8,
+    roles: Annotated[
+        list[str] | None,
+        typer.Option("--role", metavar="ROLE=MODEL", help="A model the environment asks itself, such as judge=…"),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write bundle and statement here; publish nothing.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Do everything but publish.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Publish an environment: bundle it, check it as others will have it, sign it, and hand it to a registry.
+
+    Exit codes: 0 published, 1 its checks fail or the registry cannot be reached, 2 refused, 130 interrupted.
+    """
+    from rollouthub.cli.options import assignments
+    from rollouthub.errors import ConfigError
+    from rollouthub_registry.check.asked import Asked
+    from rollouthub_registry.publish.folder import folder_of
+    from rollouthub_registry.publish.publishing import Order
+    from rollouthub_registry.publish.showing import publish_command
+
+    if to is not None and out is not None:
+        raise ConfigError("--to publishes and --out only writes files; give one of the two")
+    asked = Asked(
+        split=split,
+        limit=limit,
+        settings=assignments(settings or [], "--check-set"),
+        roles={role: str(model) for role, model in assignments(roles or [], "--role").items()},
+    )
+    order = Order(folder_of(directory), to, asked, tuple(baselines or ()), allow_failing_checks, out, dry_run)
+    raise typer.Exit(publish_command(order, as_json=as_json, quiet=quiet))

@@ -1,0 +1,110 @@
+"""The gate: a bundle installed as others will install it, and looked at there, before anybody else has it."""
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from rollouthub.errors import EpisodeError, UsageError
+from rollouthub.hosting.opening import open_served
+from rollouthub.hosting.remote.program import Program
+from rollouthub.installed import Installation
+from rollouthub.loop import run_async
+from rollouthub.models.serving import serve_roles
+from rollouthub_registry.bundle.bundle import Bundle
+from rollouthub_registry.check.asked import Asked
+from rollouthub_registry.check.finding import Finding
+from rollouthub_registry.check.installed import CHECK_INSTALLED_SECONDS, check_installed, redactor
+from rollouthub_registry.check.running import open_roles
+from rollouthub_registry.client.shown import shown
+from rollouthub_registry.install.home import InstallHome
+from rollouthub_registry.install.installing import Origin, install
+from rollouthub_registry.publish.refusal import PublishRefused
+from rollouthub_registry.publish.steps import Steps
+from rollouthub_registry.trust.tools import tool_list_digest
+
+SERVE_SECONDS = 180.0
+"""To come up, say what its tools are, and go."""
+_LONGEST_LIST = 80
+_THERE_ONLY = (
+    "If it does so in your folder, its bundle lacks what is there: a file that is ignored or lies outside, or a "
+    "distribution that is not among its dependencies."
+)
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What the gate saw of a bundle, whether or not its checks passed."""
+
+    findings: tuple[Finding, ...]
+    tools_digest: str
+    tools: tuple[str, ...]
+    """Their names."""
+
+    @property
+    def is_good(self) -> bool:
+        """Whether no check failed."""
+        return all(finding.state != "failed" for finding in self.findings)
+
+
+def pass_gate(
+    bundle: Bundle, asked: Asked, folder: Path, steps: Steps, seconds: float = CHECK_INSTALLED_SECONDS
+) -> Passed:
+    """Install a bundle below a folder, serve it and check it there.
+
+    Raises:
+        UsageError: it cannot be installed, does not start, or its checks do not end.
+    """
+    with steps.step("installing it apart") as step:
+        installation = install_apart(bundle, folder, step.note)
+        step.said = _kind(installation)
+    with steps.step("starting its server") as step:
+        digest, tools = run_async(_tools_of, installation, asked)
+        step.said = shown(f"{len(tools)} tools: {', '.join(tools)}", _LONGEST_LIST) if tools else "no tools"
+    with steps.step("checking it") as step:
+        findings = run_async(check_installed, installation, asked, seconds)
+        failed = sum(finding.state == "failed" for finding in findings)
+        step.said = f"{failed} of {len(findings)} checks failed" if failed else "every check that applies passed"
+    return Passed(tuple(findings), digest, tools)
+
+
+def install_apart(bundle: Bundle, folder: Path, note: Callable[[str], None] = lambda _: None) -> Installation:
+    """Install a bundle where no other is, and nobody looks.
+
+    Raises:
+        InstallRefused: it cannot be installed.
+    """
+    origin = Origin("the gate of `hub publish`", None, None, None)
+    return install(bundle, origin, InstallHome(folder / "environments"), note=note)
+
+
+def _kind(installation: Installation) -> str:
+    count = len(installation.locked.dependencies)
+    return f"{'a class' if installation.is_class else 'a server'}, {count} dependencies" if count else "no dependencies"
+
+
+async def _tools_of(installation: Installation, asked: Asked) -> tuple[str, tuple[str, ...]]:
+    """The digest of the tools that its server really offers, and their names.
+
+    Raises:
+        UsageError: it does not come up as it is installed.
+    """
+    redact, program = redactor(installation), Program.of(installation)
+    async with AsyncExitStack() as stack:
+        models = await open_roles(stack, asked.roles)
+        roles = await stack.enter_async_context(serve_roles(models))
+        try:
+            with anyio.fail_after(SERVE_SECONDS):
+                async with open_served(str(installation.file), asked.settings, roles, program=program) as host:
+                    return tool_list_digest(host.info.tools), tuple(tool.name for tool in host.info.tools)
+        except TimeoutError:
+            raise PublishRefused(
+                f"{installation.target} was not up within {SERVE_SECONDS:g} s, and was ended"
+            ) from None
+        except (UsageError, EpisodeError) as error:
+            said = redact(str(error)).replace(f"{installation.file.parent}/", "").replace("`--set ", "`--check-set ")
+            raise PublishRefused(
+                f"{installation.target} does not start from its bundle: {said}\n{_THERE_ONLY}"
+            ) from error

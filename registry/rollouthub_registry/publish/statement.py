@@ -1,0 +1,30 @@
+"""What a publisher says and signs of a bundle."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from rollouthub_registry.bundle.bundle import Bundle
+from rollouthub_registry.bundle.facts import Baseline, CheckSummary, Predicate, Statement
+from rollouthub_registry.check.asked import Asked
+from rollouthub_registry.publish.gate import Passed
+from rollouthub_registry.publish.report import public_report
+from rollouthub_registry.trust.keys import Key
+from rollouthub_registry.trust.pins import Pins
+from rollouthub_registry.trust.signing import sign, verify
+
+
+def signed_statement(bundle: Bundle, passed: Passed, asked: Asked, baselines: Sequence[Baseline], key: Key) -> bytes:
+    """The envelope of a bundle's statement, as it is published."""
+    predicate = Predicate(
+        manifest=bundle.manifest.model_dump(mode="json"),
+        tools_digest=passed.tools_digest,
+        check=CheckSummary(passed=passed.is_good, report=public_report(passed.findings, asked)),
+        baselines=tuple(baselines),
+        created_at=datetime.now(UTC),
+        hub_version=version("rollouthub"),
+        contract=bundle.manifest.contract,
+    )
+    envelope = sign(Statement.about(bundle.release, bundle.digest, predicate), key)
+    verify(envelope, bundle.digest, bundle.release, Pins())  # as everyone will
+    return envelope.model_dump_json().encode() + b"\n"

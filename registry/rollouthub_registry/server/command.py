@@ -1,0 +1,209 @@
+"""The commands `hub registry …`. They import what they need when they run, so that `--help` is instant."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rollouthub_registry.client.commands import registries
+
+if TYPE_CHECKING:
+    from rollouthub_registry.server.tokens import Scope, Token
+
+registry = typer.Typer(
+    help="Name the registries to install from; serve and keep one: a directory of published environments.",
+    no_args_is_help=True,
+)
+token = typer.Typer(help="Tokens to publish with through the server.", no_args_is_help=True)
+namespace = typer.Typer(help="Whose keys may publish in which namespace.", no_args_is_help=True)
+registry.add_typer(token, name="token")
+registry.add_typer(namespace, name="namespace")
+registry.command("add")(registries.add)
+registry.command("list")(registries.show)
+registry.command("remove")(registries.remove)
+
+DirectoryArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The registry's directory.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@registry.command("serve")
+def serve(
+    directory: DirectoryArgument,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Its port; 0 picks a free one.")] = 8800,
+    public_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="How clients reach it, where that differs.")
+    ] = None,
+    reads: Annotated[int, typer.Option("--reads", min=1, help="Requests a minute from one address.")] = 1200,
+    writes: Annotated[int, typer.Option("--writes", min=1, help="Publications a minute with one token.")] = 120,
+    as_json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False,
+) -> None:
+    """Serve a registry over HTTP: for `hub install` and `hub publish`, for MCP registry clients, and for browsers."""
+    from functools import partial
+
+    from rollouthub.serving.ending import serve_to_the_end
+    from rollouthub_registry.server.doorman import Rates
+    from rollouthub_registry.server.serve import RegistryService, serve_registry
+
+    service = RegistryService(directory, host, port, public_url, Rates(reads=reads, writes=writes))
+
+    def ready(url: str) -> None:
+        text = json.dumps({"url": url}) if as_json else f"serving {directory} at {url} (Ctrl-C stops it)"
+        typer.echo(text)
+
+    async def serving(up: Any, stopped: Any, _: Any) -> None:
+        await partial(serve_registry, service)(up, stopped)
+
+    raise typer.Exit(serve_to_the_end(serving, ready))
+
+
+@registry.command("rebuild")
+def rebuild_index(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
+    """Make the index anew from the directory; what is published and counted stays."""
+    import time
+
+    from rollouthub.errors import ConfigError
+    from rollouthub_registry.server.registry import rebuild
+
+    if not (directory / "packages").is_dir():
+        raise ConfigError(f"{directory} holds no registry: there is no {directory / 'packages'}")
+    started = time.perf_counter()
+    versions = rebuild(directory)
+    seconds = time.perf_counter() - started
+    if as_json:
+        typer.echo(json.dumps({"versions": versions, "seconds": round(seconds, 3)}))
+    else:
+        typer.echo(f"{versions} versions indexed in {seconds:.1f} s")
+
+
+@token.command("create")
+def create_token(
+    directory: DirectoryArgument,
+    of: Annotated[str, typer.Option("--namespace", metavar="NAMESPACE", help="The one it is for; '*' for any.")],
+    scope: Annotated[str, typer.Option(help="What it is for: publish, yank, or both with a comma.")] = "publish",
+    expires: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="A date or time, or in so many days: 90d. Never by default.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a token and print it, this once: only its hash is kept."""
+    made, text = _tokens(directory).create(of, _scopes(scope), _expiry(expires))
+    if as_json:
+        typer.echo(json.dumps({**_token_json(made), "token": text}))
+    else:
+        typer.echo(text)
+
+
+@token.command("list")
+def list_tokens(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
+    """List tokens, without what is secret of them."""
+    from rich.table import Table
+
+    from rollouthub.cli.console import results
+
+    rows = [_token_json(each) for each in _tokens(directory).all()]
+    if as_json:
+        typer.echo(json.dumps({"tokens": rows}))
+        return
+    table = Table("id", "namespace", "for", "created", "expires", "state")
+    for row in rows:
+        expires = row["expires_at"] or "never"
+        table.add_row(row["id"], row["namespace"], ", ".join(row["scopes"]), row["created_at"], expires, row["state"])
+    results().print(table)
+
+
+@token.command("revoke")
+def revoke_token(
+    directory: DirectoryArgument,
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="As `hub registry token list` shows it.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Let a token count no more."""
+    revoked = _tokens(directory).revoke(token_id)
+    typer.echo(json.dumps(_token_json(revoked)) if as_json else f"{revoked.token_id} is revoked")
+
+
+@namespace.command("assign")
+def assign_namespace(
+    directory: DirectoryArgument,
+    name: Annotated[str, typer.Argument(metavar="NAMESPACE")],
+    keys: Annotated[list[str], typer.Option("--key", metavar="KEYID", help="An owner's key id; again for more.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Give a namespace to these keys and no others, whoever had it before."""
+    import re
+
+    from rollouthub.errors import ConfigError
+    from rollouthub_registry.names import parse_namespace
+    from rollouthub_registry.server.owners import KEY_ID, assign
+    from rollouthub_registry.server.storage import locked, open_layout
+
+    parse_namespace(name)
+    if wrong := next((key for key in keys if not re.fullmatch(KEY_ID, key)), None):
+        raise ConfigError(f"--key {wrong!r} is no key id: it has 64 hexadecimal digits")
+    layout = open_layout(directory)
+    with locked(layout):
+        given = assign(layout, name, tuple(keys))
+    typer.echo(given.model_dump_json() if as_json else f"{name} belongs to {len(given.owners)} key(s)")
+
+
+@namespace.command("list")
+def list_namespaces(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
+    """List namespaces and the ids of their owners' keys."""
+    from rollouthub_registry.server.owners import all_owners
+    from rollouthub_registry.server.storage import open_layout
+
+    known = all_owners(open_layout(directory))
+    if as_json:
+        typer.echo(json.dumps({"namespaces": [each.model_dump(mode="json") for each in known]}))
+        return
+    for each in known:
+        typer.echo(f"{each.namespace}: {', '.join(each.owners)}")
+
+
+def _tokens(directory: Path) -> Any:
+    from rollouthub_registry.server.storage import open_layout
+    from rollouthub_registry.server.tokens import Tokens
+
+    return Tokens(open_layout(directory).tokens)
+
+
+def _scopes(text: str) -> "tuple[Scope, ...]":
+    from rollouthub.errors import UnknownNameError
+    from rollouthub_registry.server.tokens import SCOPES
+
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if unknown := next((word for word in words if word not in SCOPES), None):
+        raise UnknownNameError("scope", unknown, SCOPES)
+    return tuple(scope for scope in SCOPES if scope in words)
+
+
+def _expiry(text: str | None) -> Any:
+    import re
+    from datetime import UTC, datetime, timedelta
+
+    from rollouthub.errors import ConfigError
+
+    if text is None:
+        return None
+    if days := re.fullmatch(r"(\d{1,5})d", text, re.ASCII):
+        return datetime.now(UTC) + timedelta(days=int(days[1]))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"--expires {text!r} is no time; write 90d, 2027-01-31 or 2027-01-31T12:00:00Z") from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _token_json(each: "Token") -> dict[str, Any]:
+    from datetime import UTC, datetime
+
+    return {
+        "id": each.token_id,
+        "namespace": each.namespace,
+        "scopes": list(each.scopes),
+        "created_at": each.created_at.isoformat(timespec="seconds"),
+        "expires_at": each.expires_at.isoformat(timespec="seconds") if each.expires_at is not None else None,
+        "state": each.state(datetime.now(UTC)),
+    }

@@ -1,0 +1,47 @@
+"""The `env.toml` of a bundle that was examined when it came, without reading the rest of it again."""
+
+from pathlib import Path
+from typing import BinaryIO
+
+from rollouthub.manifest import FILE_NAME
+from rollouthub_registry.bundle.encoding import BLOCK, GZIP_HEADER, STORED, padding, stored_header
+from rollouthub_registry.bundle.limits import MANIFEST_BYTES
+from rollouthub_registry.server.refusal import Refused
+
+_NAME, _SIZE, _PREFIX = FILE_NAME.encode() + b"\0", slice(124, 135), 345
+"""Of a tar header: how this one's begins, where the size stands, and where a folder would."""
+_BEFORE_A_BLOCK = len(stored_header(STORED, is_last=False))
+
+
+def env_toml(bundle: Path) -> bytes:
+    """Its bytes, found by the headers alone: nothing in a bundle is compressed, so every place in it is known.
+
+    Raises:
+        Refused: the bundle holds none, or is damaged.
+    """
+    with bundle.open("rb") as source:
+        at = 0
+        while (block := _read(source, at, BLOCK)) not in (bytes(BLOCK), b""):
+            try:
+                size = int(block[_SIZE], 8)
+            except ValueError:
+                break
+            at += BLOCK
+            if block.startswith(_NAME) and not block[_PREFIX] and size <= MANIFEST_BYTES:
+                return _read(source, at, size)
+            at += size + padding(size)
+    raise Refused(422, f"{bundle} holds no {FILE_NAME} where a bundle's is")
+
+
+def _read(source: BinaryIO, at: int, size: int) -> bytes:
+    """A stretch of the archive, taken from the stored blocks that hold it."""
+    parts: list[bytes] = []
+    while size > 0:
+        number, offset = divmod(at, STORED)
+        source.seek(len(GZIP_HEADER) + number * (_BEFORE_A_BLOCK + STORED) + _BEFORE_A_BLOCK + offset)
+        part = source.read(min(size, STORED - offset))
+        if not part:
+            break
+        parts.append(part)
+        at, size = at + len(part), size - len(part)
+    return b"".join(parts)

@@ -1,0 +1,112 @@
+"""Who owns a namespace: the keys that may sign what is published in it."""
+
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from rollouthub.errors import StoreError
+from rollouthub.frozen import Frozen
+from rollouthub_registry.names import PackageName, skeleton
+from rollouthub_registry.server.layout import Layout
+from rollouthub_registry.server.refusal import Refused
+from rollouthub_registry.server.storage import write_whole
+
+KEY_ID = r"^[0-9a-f]{64}$"
+
+
+class Namespace(Frozen):
+    """`namespaces/NAMESPACE.json`."""
+
+    namespace: str
+    owners: tuple[str, ...] = Field(max_length=100)
+    """Ids of their keys: SHA-256 of the raw Ed25519 public key."""
+
+
+def owners_of(layout: Layout, namespace: str) -> Namespace | None:
+    """A namespace's owners; None where nobody has it yet.
+
+    Raises:
+        StoreError: what is written of it cannot be read; nobody can publish there then.
+    """
+    return _read(layout.owners(namespace))
+
+
+def all_owners(layout: Layout) -> list[Namespace]:
+    """Every namespace that has been taken or given.
+
+    Raises:
+        StoreError: what is written of one cannot be read.
+    """
+    found = (_read(path) for path in sorted(layout.namespaces.glob("[!.]*.json")))
+    return [namespace for namespace in found if namespace is not None]
+
+
+def assign(layout: Layout, namespace: str, owners: tuple[str, ...]) -> Namespace:
+    """Give a namespace to these keys alone. For who holds the lock.
+
+    Raises:
+        Refused: the namespace could be taken for another one.
+        StoreError: the disk did not take it.
+    """
+    refuse_lookalike_namespace(layout, namespace)
+    given = Namespace(namespace=namespace, owners=tuple(dict.fromkeys(owners)))
+    write_whole(layout.owners(namespace), given.model_dump_json() + "\n")
+    return given
+
+
+def refuse_stranger(layout: Layout, namespace: str, key_id: str) -> bool:
+    """Whether a key would be the first in a namespace.
+
+    Raises:
+        Refused: the namespace has owners, and the key is none of theirs.
+    """
+    known = owners_of(layout, namespace)
+    if known is None:
+        return True
+    if key_id not in known.owners:
+        raise Refused(
+            403,
+            f"the namespace {namespace!r} belongs to another key: this is signed by {key_id[:16]}…, which is none of "
+            f"its {len(known.owners)}; sign with the owner's key, or let the registry's operator add this one",
+        )
+    return False
+
+
+def refuse_lookalike_namespace(layout: Layout, namespace: str) -> None:
+    """Refuse a namespace that a reader could take for one there is.
+
+    Raises:
+        Refused: there is such a one.
+    """
+    meant = skeleton(namespace)
+    taken = {path.stem for path in layout.namespaces.glob("[!.]*.json")} | _names(layout.packages)
+    if other := next((name for name in sorted(taken) if name != namespace and skeleton(name) == meant), None):
+        raise Refused(409, f"the namespace {namespace!r} could be taken for {other!r}, which exists; take another")
+
+
+def refuse_lookalike_package(layout: Layout, package: PackageName) -> None:
+    """Refuse a name that a reader could take for another of its namespace.
+
+    Raises:
+        Refused: there is such a one.
+    """
+    folder, meant = layout.packages / package.namespace, skeleton(package.name)
+    for name in sorted(_names(folder)):
+        if name != package.name and skeleton(name) == meant and any((folder / name).iterdir()):
+            raise Refused(409, f"{package} could be taken for {package.namespace}/{name}, which exists; take another")
+
+
+def _names(folder: Path) -> set[str]:
+    try:
+        return {entry.name for entry in folder.iterdir() if entry.is_dir()}
+    except FileNotFoundError:
+        return set()
+
+
+def _read(path: Path) -> Namespace | None:
+    try:
+        return Namespace.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError) as error:
+        raise StoreError(f"{path} cannot be read, and nobody can publish there until it can: {error}") from error

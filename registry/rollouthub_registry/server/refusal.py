@@ -1,0 +1,11 @@
+"""What a registry says when it does not do what was asked."""
+
+from rollouthub.errors import UsageError
+
+
+class Refused(UsageError):
+    """A registry refused; `status` is what its server answers with."""
+
+    def __init__(self, status: int, detail: str, *, retry_after_seconds: float | None = None) -> None:
+        self.status, self.retry_after_seconds = status, retry_after_seconds
+        super().__init__(detail)

@@ -1,0 +1,26 @@
+"""Why a signature is not trusted."""
+
+from rollouthub.errors import UsageError
+
+
+class TrustRefused(UsageError):
+    """What is said of a bundle is not to be believed; nothing was written."""
+
+
+class SignatureRefused(TrustRefused):
+    """The envelope is not signed by the key it names, or speaks of something else."""
+
+
+class KeyChanged(TrustRefused):
+    """The namespace is pinned to other keys than the one that signed."""
+
+    def __init__(self, namespace: str, pinned: tuple[str, ...], signed: str) -> None:
+        self.namespace, self.pinned, self.signed = namespace, pinned, signed
+        super().__init__(
+            f"the key of {namespace!r} changed: it is pinned to {', '.join(pinned)}, and this is signed by {signed}; "
+            f"ask its owner whether that is so, and only then run `hub trust {namespace} {signed}`"
+        )
+
+
+class Replayed(TrustRefused):
+    """An older version is passed off as the newest, or a known version with other bytes."""

@@ -1,0 +1,49 @@
+"""What `hub bench sandbox` and `hub sandbox bench` run."""
+
+import json
+from collections.abc import Callable
+
+import typer
+
+PROVIDERS = ("docker", "process")
+
+
+def bench(provider: str | None, quick: bool, as_json: bool) -> None:
+    """Measure what sandboxes cost here, and print it.
+
+    Raises:
+        UsageError: there is no such provider, or no engine answers.
+        HubError: a sandbox could not be had, or broke.
+    """
+    from rollouthub.cli.console import remarks, results
+    from rollouthub.errors import UnknownNameError
+    from rollouthub.loop import run_async
+    from rollouthub_sandboxes.bench.measure import QUICK, Amounts, measure_docker, measure_process
+    from rollouthub_sandboxes.bench.report import report_table
+
+    if provider is not None and provider not in PROVIDERS:
+        raise UnknownNameError("sandbox to measure", provider, PROVIDERS)
+    console = remarks()
+
+    def say(text: str) -> None:
+        console.print(text, style="dim", markup=False)
+
+    amounts = QUICK if quick else Amounts()
+    chosen = provider or run_async(_choose, say)
+    measure = measure_docker if chosen == "docker" else measure_process
+    report = run_async(measure, amounts, say)
+    if as_json:
+        typer.echo(json.dumps(report.as_json()))
+    else:
+        results().print(report_table(report))
+
+
+async def _choose(say: Callable[[str], None]) -> str:
+    from rollouthub_sandboxes.docker.engine import NoEngine, connect_engine
+
+    try:
+        async with connect_engine():
+            return "docker"
+    except NoEngine as error:
+        say(f"{error}; measuring the sandbox 'process'")
+        return "process"

@@ -1,0 +1,58 @@
+"""Whether a container is at its bounds: asked where it does not do as told, since programs in it can see to that."""
+
+import time
+from collections.abc import Mapping
+from typing import cast
+
+import anyio
+
+from rollouthub.errors import SandboxError, SandboxOverrun
+from rollouthub.sandbox import Resources
+from rollouthub_sandboxes.docker.api import Json
+from rollouthub_sandboxes.docker.engine import Engine, EngineError
+
+ASK_SECONDS = 5.0
+RECENT_SECONDS = 60
+"""How long ago the kernel may have wanted memory for that to be the reason; a kill is waited for half as long."""
+FULL_MEMORY, FULL_PROCESSES = 0.9, 0.5
+"""Shares of a bound from which on it counts as used up; what can be killed has long left half of the processes."""
+_FILES = ("total_inactive_file", "total_active_file"), ("inactive_file", "active_file")
+"""Memory that the kernel takes back when it needs some, as the two versions of cgroups call it."""
+
+
+async def blamed(engine: Engine, container: str, resources: Resources, reason: str) -> SandboxError:
+    """The error for a container that does not answer, or whose programs cannot be killed; shielded and bounded.
+
+    A `SandboxOverrun` where its programs have used up its memory or its processes, as the engine tells. Where it tells
+    of neither, or nothing, nobody says that they did it.
+    """
+    with anyio.move_on_after(ASK_SECONDS, shield=True):
+        try:
+            if used_up := await _used_up(engine, container, resources):
+                return SandboxOverrun(f"{reason}: what ran in it used up its {used_up}")
+        except EngineError as error:
+            return SandboxError(f"{reason}, and whether it is at its bounds cannot be told: {error}")
+    return SandboxError(reason)
+
+
+async def _used_up(engine: Engine, container: str, resources: Resources) -> str | None:
+    stats = await engine.call_again(engine.api.stats, container, stream=False)
+    processes = int(stats.get("pids_stats", {}).get("current") or 0)
+    if _held_memory(stats.get("memory_stats") or {}) >= FULL_MEMORY * resources.memory_bytes:
+        return "memory"
+    if processes >= FULL_PROCESSES * resources.pids:
+        return "processes"
+
+    def wants() -> list[Json]:
+        until = int(time.time()) + 1
+        filters = {"container": [container], "event": ["oom"]}
+        return list(engine.api.events(since=until - RECENT_SECONDS, until=until, filters=filters, decode=True))
+
+    return "memory" if await engine.call_again(wants) else None
+
+
+def _held_memory(told: Mapping[str, object]) -> int:
+    """What its programs hold, without files that the kernel keeps for them as long as there is room."""
+    kinds = cast("Mapping[str, int]", told.get("stats") or {})
+    names = next((names for names in _FILES if names[0] in kinds), ())
+    return int(cast("int", told.get("usage") or 0)) - sum(kinds.get(name, 0) for name in names)

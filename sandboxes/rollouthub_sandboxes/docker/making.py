@@ -1,0 +1,309 @@
+"""Making one container: created, attached to, started, greeted, its folders filled; and removed again."""
+
+import io
+import itertools
+import logging
+import tarfile
+import time
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+
+from rollouthub.errors import ConfigError, SandboxError
+from rollouthub.sandbox import Sandbox, SandboxRef, SandboxSpec, Snapshot
+from rollouthub_sandboxes.docker import container, engine_exec
+from rollouthub_sandboxes.docker.api import Json
+from rollouthub_sandboxes.docker.attach import attach
+from rollouthub_sandboxes.docker.ended import ContainerStream
+from rollouthub_sandboxes.docker.engine import Engine, EngineError
+from rollouthub_sandboxes.docker.folders import unpack
+from rollouthub_sandboxes.docker.labels import labels, this_process
+from rollouthub_sandboxes.docker.layout import Image, Layout
+from rollouthub_sandboxes.docker.restored import remove_leftovers
+from rollouthub_sandboxes.docker.snapshot import DockerSnapshot, take_snapshot
+from rollouthub_sandboxes.docker.volume import supervisor_volume
+from rollouthub_sandboxes.docker.way_in import way_in
+from rollouthub_sandboxes.supervisor.client import Connection, supervise
+from rollouthub_sandboxes.supervisor.sandbox import SupervisedSandbox, Surroundings
+
+WARM_SECONDS = 1800.0
+"""How long a container may wait, ready, for somebody who wants it."""
+GRACE_SECONDS = 600.0
+"""Beyond its time to live, before a sweep takes it for left over."""
+REMOVE_SECONDS = 60.0
+LOOK_SECONDS = 0.05
+_NOT_FOUND, _BEING_REMOVED = 404, 409
+CLOSED = "the sandbox was closed"
+_CANNOT_RUN = ("exec format error", "exec user process caused")
+logger = logging.getLogger(__name__)
+
+
+class SupervisorCannotRun(SandboxError):
+    """An engine's machine does not run the supervisor's program."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that is needed to make one container; equal ones make equal containers."""
+
+    key: str
+    spec: SandboxSpec = field(compare=False)
+    image: Image = field(compare=False)
+    plan: Layout = field(compare=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What a rollout should say of the image."""
+    seed: bytes = field(default=b"", compare=False, repr=False)
+    """What the image has in folders that are kept in memory."""
+    snapshot: DockerSnapshot | None = field(default=None, compare=False)
+
+
+@dataclass(eq=False)
+class Box:
+    """A started container."""
+
+    name: str
+    recipe: Recipe
+    sandbox: Sandbox
+    stream: ContainerStream
+    connection: Connection | None
+    """None where the engine's own exec stands in for the supervisor."""
+
+    @property
+    def most_root_bytes(self) -> int | None:
+        """What may be written to its root, where only a look now and then can tell."""
+        is_measured = container.NO_QUOTA in self.sandbox.ref.limitations
+        return self.recipe.spec.resources.disk_bytes if is_measured else None
+
+    def close(self) -> None:
+        """Take it for over, whoever still holds its sandbox; its end comes behind the scenes."""
+        if self.connection is not None:
+            self.connection.break_off(CLOSED)
+        elif isinstance(self.sandbox, engine_exec.EngineExecSandbox):
+            self.sandbox.break_off(CLOSED)
+
+    def live_for(self, seconds: float) -> None:
+        """Have it end by itself after this time."""
+        if self.connection is not None:
+            self.connection.live_for(seconds)
+
+
+class Maker:
+    """Makes containers on one engine, all with the labels of one run."""
+
+    def __init__(self, engine: Engine, run: str, payload: bytes | None, has_quota: bool) -> None:
+        self._engine, self.run = engine, run
+        self._payload, self._has_quota = payload, has_quota
+        self._volume: str | None = None
+        self._volume_lock = anyio.Lock()
+        self._numbers = itertools.count(1)
+        self.live: dict[str, Box] = {}
+        """By name."""
+        self.names: set[str] = set()
+        """Of all that are live, being made, or being removed."""
+        self._discarded: set[str] = set()
+        """Images of snapshots that are no longer wanted, as long as containers of them are there."""
+
+    def look_anew(self) -> None:
+        """Believe nothing that was known of the engine before it was away."""
+        self._volume = None
+
+    @asynccontextmanager
+    async def make(self, recipe: Recipe) -> AsyncGenerator[Box]:
+        """A started container; removed, with its anonymous volumes, on the way out or when anything fails.
+
+        Raises:
+            ConfigError: the engine cannot put up the walls.
+            SandboxError: it could not be made.
+        """
+        async with AsyncExitStack() as stack:
+            box = await self._enter(stack, recipe)
+            self.live[box.name] = box
+            try:
+                yield box
+            finally:
+                del self.live[box.name]
+
+    async def _enter(self, stack: AsyncExitStack, recipe: Recipe) -> Box:
+        if self._payload is not None:
+            try:
+                return await stack.enter_async_context(self._supervised(recipe, self._payload))
+            except SupervisorCannotRun as error:
+                self._payload = None
+                logger.warning("%s; commands run through the engine's own exec, which is slower and weaker", error)
+        return await stack.enter_async_context(self._bare(recipe))
+
+    @asynccontextmanager
+    async def _supervised(self, recipe: Recipe, payload: bytes) -> AsyncGenerator[Box]:
+        engine, plan = self._engine, recipe.plan
+        async with self._volume_lock:
+            volume = self._volume = self._volume or await supervisor_volume(engine, recipe.image, payload)
+        async with self._created(recipe, volume) as (name, id, ref):
+            stream = ContainerStream(engine, id, recipe.spec.resources, await attach(engine, id))
+            try:
+                await _start(engine, id)
+            except BaseException:
+                await stream.aclose()
+                raise
+            async with _greeted(engine, stream) as connection:
+                connection.live_for(recipe.spec.ttl_seconds + WARM_SECONDS)
+
+                async def snapshot(sandbox: Sandbox) -> Snapshot:
+                    return await self._snapshot(recipe, id, sandbox)
+
+                sandbox = SupervisedSandbox(
+                    connection,
+                    id=name,
+                    ref=ref,
+                    surroundings=Surroundings(plan.workdir, {}, plan.command_user),
+                    take_snapshot=snapshot,
+                    way_in=lambda: way_in(engine, name, plan),
+                )
+                await self._fill(recipe, sandbox)
+                yield Box(name, recipe, sandbox, stream, connection)
+
+    @asynccontextmanager
+    async def _bare(self, recipe: Recipe) -> AsyncGenerator[Box]:
+        async with self._created(recipe, None) as (name, id, ref):
+            stream = ContainerStream(self._engine, id, recipe.spec.resources, await attach(self._engine, id))
+            try:
+                await _start(self._engine, id)
+                async with engine_exec.watch(self._engine, id, name, ref, recipe.plan, stream) as sandbox:
+                    await self._fill(recipe, sandbox)
+                    yield Box(name, recipe, sandbox, stream, None)
+            finally:
+                await stream.aclose()
+
+    @asynccontextmanager
+    async def _created(self, recipe: Recipe, volume: str | None) -> AsyncGenerator[tuple[str, str, SandboxRef]]:
+        """A created container, by its name and id, and what the engine says of its walls."""
+        engine = self._engine
+        name = f"rollouthub-{self.run}-{next(self._numbers)}"
+        self.names.add(name)
+        try:
+            id = await self._create(recipe, volume, name)
+            if recipe.plan.opened and recipe.snapshot is None:
+                await engine.call_again(engine.api.put_archive, id, "/", _folders(recipe.plan.opened))
+            inspected = await engine.call_again(engine.api.inspect_container, id)
+            runner = "engine-exec" if volume is None else "supervisor"
+            ref = container.in_force(engine, recipe.spec, recipe.image, recipe.plan, inspected, runner)
+            more = recipe.notes + (engine_exec.LIMITATIONS if volume is None else ())
+            yield name, id, ref.model_copy(update={"limitations": ref.limitations + more}) if more else ref
+        finally:
+            with anyio.move_on_after(REMOVE_SECONDS, shield=True):
+                await remove(engine, name)
+            self.names.discard(name)
+            if recipe.snapshot is not None:
+                await recipe.snapshot.free()
+
+    async def _create(self, recipe: Recipe, volume: str | None, name: str) -> str:
+        deadline = time.time() + recipe.spec.ttl_seconds + WARM_SECONDS + GRACE_SECONDS
+        config: Json = container.arguments(
+            recipe.spec,
+            recipe.image,
+            recipe.plan,
+            labels=labels(this_process(), self.run, deadline),
+            volume=volume,
+            has_quota=self._has_quota,
+        )
+        if volume is None:
+            config |= engine_exec.FIRST_PROCESS
+        if recipe.snapshot is not None and recipe.snapshot.image is not None:
+            config["Image"] = recipe.snapshot.image
+        engine = self._engine
+        try:
+            return (await engine.call(engine.api.create_container_from_config, config, name))["Id"]
+        except EngineError as error:
+            if self._has_quota and "quota" in str(error):
+                self._has_quota = False
+                return await self._create(recipe, volume, name)
+            if error.status == 400:
+                raise ConfigError(f"a sandbox of {recipe.spec.image or 'the base image'}: {error}") from error
+            raise
+
+    async def _fill(self, recipe: Recipe, sandbox: Sandbox) -> None:
+        user = "root" if recipe.plan.has_writable_root else None
+        if recipe.snapshot is None:
+            await unpack(sandbox, recipe.seed)
+        else:
+            await remove_leftovers(sandbox, recipe.snapshot.leftovers)
+            await unpack(sandbox, recipe.snapshot.archive, user=user)
+
+    async def _snapshot(self, recipe: Recipe, id: str, sandbox: Sandbox) -> DockerSnapshot:
+        return await take_snapshot(
+            self._engine,
+            id,
+            sandbox,
+            recipe.image,
+            recipe.plan,
+            recipe.seed,
+            run=self.run,
+            ttl_seconds=recipe.spec.ttl_seconds,
+            most_bytes=recipe.spec.resources.disk_bytes,
+            discarded=self._discarded,
+        )
+
+
+async def remove(engine: Engine, name: str) -> None:
+    """Remove a container with its anonymous volumes, whatever it does, and see it gone; logs what cannot be done."""
+    try:
+        await engine.call_again(engine.api.remove_container, name, v=True, force=True)
+    except EngineError as error:
+        if error.status == _BEING_REMOVED:  # by the engine itself, as its first process ended
+            await _gone(engine, name)
+        elif error.status != _NOT_FOUND:
+            logger.warning("the container %s could not be removed, a later sweep will: %s", name, error)
+
+
+async def _gone(engine: Engine, name: str) -> None:
+    with anyio.move_on_after(REMOVE_SECONDS / 2):
+        while True:
+            try:
+                await engine.call_again(engine.api.inspect_container, name)
+            except EngineError:
+                return
+            await anyio.sleep(LOOK_SECONDS)
+    logger.warning("the container %s is still being removed by %s", name, engine.name)
+
+
+async def _start(engine: Engine, id: str) -> None:
+    try:
+        await engine.call(engine.api.start, id)
+    except EngineError as error:
+        if _tells_that_it_cannot_run(error):
+            raise _cannot_run(engine, error) from error
+        raise
+
+
+@asynccontextmanager
+async def _greeted(engine: Engine, stream: ContainerStream) -> AsyncGenerator[Connection]:
+    """A supervisor that has answered; some engines tell only now that its program does not run."""
+    is_up = False
+    try:
+        async with supervise(stream, blamed=stream.blamed) as connection:
+            is_up = True
+            yield connection
+    except SandboxError as error:
+        if not is_up and _tells_that_it_cannot_run(error):
+            raise _cannot_run(engine, error) from error
+        raise
+
+
+def _tells_that_it_cannot_run(error: SandboxError) -> bool:
+    return any(sign in str(error) for sign in _CANNOT_RUN)
+
+
+def _cannot_run(engine: Engine, error: SandboxError) -> SupervisorCannotRun:
+    return SupervisorCannotRun(f"the supervisor's program does not run on {engine.name}: {error}")
+
+
+def _folders(paths: tuple[str, ...]) -> bytes:
+    """Folders that everybody may write to, as an archive of the root."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as archive:
+        for path in paths:
+            entry = tarfile.TarInfo(path.lstrip("/"))
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777
+            archive.addfile(entry)
+    return target.getvalue()

@@ -1,0 +1,81 @@
+"""Removing what a dead hub left behind on the engine, and nothing else."""
+
+import time
+from dataclasses import dataclass, field
+
+import anyio
+
+from rollouthub_sandboxes.docker.api import Json
+from rollouthub_sandboxes.docker.engine import Engine, EngineError
+from rollouthub_sandboxes.docker.labels import FILTER, Owner, is_leftover, this_process
+
+GONE = (404, 409)
+"""The engine's statuses for what another has removed, or is about to."""
+REMOVE_SECONDS = 15.0
+"""After which a leftover that an engine does not get rid of is left to a later sweep."""
+
+
+@dataclass
+class Swept:
+    """What a sweep did."""
+
+    containers: list[str] = field(default_factory=list[str])
+    """Names of those removed."""
+    images: list[str] = field(default_factory=list[str])
+    networks: list[str] = field(default_factory=list[str])
+    kept: int = 0
+    """Ours, of a hub that lives or may live."""
+    problems: list[str] = field(default_factory=list[str])
+    """What could not be removed, and why."""
+
+
+async def sweep(engine: Engine, *, now: float | None = None, here: Owner | None = None) -> Swept:
+    """Remove the containers, snapshot images and networks whose owner is dead or whose deadline is over.
+
+    Raises:
+        EngineError: the engine cannot be asked.
+    """
+    swept, moment, me = Swept(), time.time() if now is None else now, here or this_process()
+    containers = await engine.call_again(engine.api.containers, all=True, filters=FILTER)
+    images = await engine.call_again(engine.api.images, filters=FILTER)
+    networks = await engine.call_again(engine.api.networks, filters=FILTER)
+
+    def leftovers(found: list[Json]) -> list[Json]:
+        dead = [thing for thing in found if is_leftover(thing.get("Labels") or {}, me, moment)]
+        swept.kept += len(found) - len(dead)
+        return dead
+
+    async def remove(kind: list[str], name: str, thing: Json) -> None:
+        try:
+            with anyio.move_on_after(REMOVE_SECONDS):
+                await _remove(engine, thing, kind is swept.containers, kind is swept.images)
+                kind.append(name)
+                return
+            swept.problems.append(f"{engine.name} did not remove {name} within {REMOVE_SECONDS:g} s")
+        except EngineError as error:
+            if error.status not in GONE:
+                swept.problems.append(str(error))
+
+    async with anyio.create_task_group() as group:
+        for container in leftovers(containers):
+            group.start_soon(remove, swept.containers, _name(container), container)
+    async with anyio.create_task_group() as group:
+        for image in leftovers(images):
+            group.start_soon(remove, swept.images, image["Id"], image)
+        for network in leftovers(networks):
+            group.start_soon(remove, swept.networks, network["Name"], network)
+    return swept
+
+
+async def _remove(engine: Engine, thing: Json, is_container: bool, is_image: bool) -> None:
+    if is_container:
+        await engine.call_again(engine.api.remove_container, thing["Id"], v=True, force=True)
+    elif is_image:
+        await engine.call_again(engine.api.remove_image, thing["Id"], force=True)
+    else:
+        await engine.call_again(engine.api.remove_network, thing["Id"])
+
+
+def _name(container: Json) -> str:
+    names: list[str] = container.get("Names") or [container["Id"][:12]]
+    return names[0].lstrip("/")

@@ -1,0 +1,220 @@
+"""`SupervisedSandbox`: the `Sandbox` protocol over a connection to a supervisor, whatever the supervisor runs in."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+import anyio
+
+from rollouthub.errors import NotOffered
+from rollouthub.sandbox import (
+    FILE_BYTES,
+    OUTPUT_BYTES,
+    TIMEOUT_SECONDS,
+    Command,
+    Connector,
+    Container,
+    File,
+    FileEntry,
+    Finished,
+    Limits,
+    Program,
+    SandboxRef,
+    Snapshot,
+)
+from rollouthub_sandboxes.supervisor import frames
+from rollouthub_sandboxes.supervisor.channel import Failure
+from rollouthub_sandboxes.supervisor.client import ANSWER_SECONDS, Connection
+from rollouthub_sandboxes.supervisor.execution import Order, execute, order
+from rollouthub_sandboxes.supervisor.files import collect, list_files, place, read_file, write_file
+from rollouthub_sandboxes.supervisor.forwarding import forward
+from rollouthub_sandboxes.supervisor.program import SupervisedProgram
+
+STOP_SECONDS = 45.0
+NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What commands of a sandbox find, unless they ask for something else."""
+
+    workdir: str
+    environment: Mapping[str, str]
+    user: str = ""
+    """Who they run as; empty: who the supervisor is."""
+    limits: Limits = NO_LIMITS
+    """Every command has these at least."""
+
+
+class SupervisedSandbox:
+    """A sandbox whose supervisor is at the other end of a connection; lives as long as that."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        id: str,
+        ref: SandboxRef,
+        surroundings: Surroundings,
+        take_snapshot: "Callable[[SupervisedSandbox], Awaitable[Snapshot]] | None" = None,
+        way_in: Callable[[], Container | tuple[str, ...]] | None = None,
+    ) -> None:
+        """`way_in`: how a person gets a shell in it."""
+        self._connection, self._surroundings, self._take_snapshot = connection, surroundings, take_snapshot
+        self._id, self._ref, self._way_in = id, ref, way_in
+
+    @property
+    def id(self) -> str:
+        """Unique among the sandboxes of this machine."""
+        return self._id
+
+    @property
+    def ref(self) -> SandboxRef:
+        """What is really in force."""
+        return self._ref
+
+    @property
+    def workdir(self) -> str:
+        """Where commands start."""
+        return self._surroundings.workdir
+
+    @property
+    def is_alive(self) -> bool:
+        """False once its supervisor cannot be talked to."""
+        return self._connection.is_alive
+
+    def way_in(self) -> Container | tuple[str, ...]:
+        """How a person gets a shell in it.
+
+        Raises:
+            NotOffered: there is no way.
+        """
+        if self._way_in is None:
+            raise NotOffered("nobody said how to get into it")
+        return self._way_in()
+
+    async def exec(
+        self,
+        command: Command,
+        *,
+        stdin: bytes = b"",
+        cwd: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        user: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        output_bytes: int = OUTPUT_BYTES,
+        limits: Limits = NO_LIMITS,
+        keeps_background: bool = True,
+    ) -> Finished:
+        """Run a command to its end."""
+        flags = (frames.HAS_INPUT if stdin else 0) | (0 if keeps_background else frames.KILLS_LEFTOVERS)
+        ordered = self._order(command, cwd, environment, user, timeout_seconds, limits, flags, output_bytes)
+        return await execute(self._connection, ordered, stdin)
+
+    def start(
+        self,
+        command: Command,
+        *,
+        cwd: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        user: str | None = None,
+        timeout_seconds: float | None = None,
+        limits: Limits = NO_LIMITS,
+    ) -> AbstractAsyncContextManager[Program]:
+        """Run a command in the background, its streams at hand."""
+        flags = frames.STREAMS | frames.HAS_INPUT | frames.KILLS_LEFTOVERS
+        ordered = self._order(command, cwd, environment, user, timeout_seconds, limits, flags)
+        return SupervisedProgram(self._connection, ordered).running()
+
+    def _order(
+        self,
+        command: Command,
+        cwd: str | None,
+        environment: Mapping[str, str] | None,
+        user: str | None,
+        timeout_seconds: float | None,
+        limits: Limits,
+        flags: int,
+        keep_bytes: int = 0,
+    ) -> Order:
+        around = self._surroundings
+        return order(
+            command,
+            user=around.user if user is None else user,
+            cwd=self._at(cwd or ""),
+            environment={**around.environment, **environment} if environment else around.environment,
+            timeout_seconds=timeout_seconds,
+            limits=_tighter(limits, around.limits),
+            flags=flags,
+            keep_bytes=keep_bytes,
+        )
+
+    async def read_file(self, path: str, *, max_bytes: int = FILE_BYTES, follows_links: bool = True) -> bytes:
+        """A regular file's bytes."""
+        return await read_file(self._connection, self._at(path), max_bytes=max_bytes, follows_links=follows_links)
+
+    async def write_file(self, path: str, data: bytes, *, mode: int = 0o644, user: str | None = None) -> None:
+        """Write a whole file."""
+        await write_file(self._connection, self._at(path), data, mode=mode, user=self._user(user))
+
+    async def list_files(self, path: str, *, recursive: bool = False, max_entries: int = 10_000) -> list[FileEntry]:
+        """What is below a folder, each under its absolute path."""
+        return await list_files(self._connection, self._at(path), recursive=recursive, max_entries=max_entries)
+
+    async def collect(self, paths: Sequence[str], *, max_bytes: int = FILE_BYTES) -> list[File]:
+        """The regular files at or below absolute paths."""
+        return await collect(self._connection, paths, max_bytes=max_bytes)
+
+    async def place(self, files: Iterable[File], below: str = "/", *, user: str | None = None) -> None:
+        """Write files below a folder."""
+        await place(self._connection, files, self._at(below), user=self._user(user))
+
+    async def stop(self) -> int:
+        """Kill every process in it; how many."""
+        try:
+            return await self._connection.ask("Z", seconds=STOP_SECONDS)
+        except Failure as failure:
+            error = await self._connection.blamed(f"the sandbox's processes could not be stopped: {failure}")
+            self._connection.break_off(error)
+            raise error from failure
+        except anyio.get_cancelled_exc_class():
+            await self._connection.give_up("the sandbox's processes were not stopped in time")
+            raise
+
+    async def forward(self, port: int, connect: Connector) -> None:
+        """Listen on a loopback port inside it, for a socket of the hub."""
+        await forward(self._connection, port, connect, ANSWER_SECONDS)
+
+    async def snapshot(self) -> Snapshot:
+        """Keep its files as they are now."""
+        if self._take_snapshot is None:
+            raise NotOffered(f"sandboxes of the provider {self._ref.provider!r} take no snapshots")
+        return await self._take_snapshot(self)
+
+    def _at(self, path: str) -> str:
+        return str(PurePosixPath(self._surroundings.workdir, path))
+
+    def _user(self, user: str | None) -> str:
+        return self._surroundings.user if user is None else user
+
+
+def _tighter(asked: Limits, always: Limits) -> Limits:
+    """Both sets of limits in force."""
+
+    def least(first: float | None, second: float | None) -> float | None:
+        given = [value for value in (first, second) if value is not None]
+        return min(given) if given else None
+
+    if asked == NO_LIMITS:
+        return always
+    memory_bytes, file_bytes = (
+        least(asked.memory_bytes, always.memory_bytes),
+        least(asked.file_bytes, always.file_bytes),
+    )
+    return replace(
+        asked,
+        cpu_seconds=least(asked.cpu_seconds, always.cpu_seconds),
+        memory_bytes=None if memory_bytes is None else int(memory_bytes),
+        file_bytes=None if file_bytes is None else int(file_bytes),
+    )

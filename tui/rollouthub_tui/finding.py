@@ -1,0 +1,71 @@
+"""Which run a RUN argument means: one that is kept, or one that plays."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from rollouthub.cli.runs import RUNS, find_run, user_store
+from rollouthub.errors import RunDirectoryError, UnknownNameError, UsageError
+from rollouthub.live.client import choose_run, find_running
+from rollouthub.live.plain import plain_name
+from rollouthub.store import open_run
+from rollouthub.store.facts import RunInfo
+from rollouthub.store.find import find_runs, run_directories
+
+_MOST_NAMES = 1000
+
+
+def usual_roots(environ: Mapping[str, str]) -> list[Path]:
+    """Where runs are kept that nobody put elsewhere."""
+    return [RUNS.absolute(), user_store(environ)]
+
+
+def known_names(roots: Sequence[Path]) -> list[str]:
+    """The names of the runs there, without opening any."""
+    return [plain_name(path.name) for path in _directories(roots)][:_MOST_NAMES]
+
+
+async def find_watched(name: str, roots: Sequence[Path], environ: Mapping[str, str]) -> Path:
+    """The directory of a run, which can be read.
+
+    Raises:
+        UsageError: there is none, or several; it is damaged, or of a newer rollouthub.
+    """
+    directory = _kept(name, roots) or await _playing(name, roots, environ)
+    with open_run(directory) as reader:
+        return reader.info.directory.absolute()
+
+
+def _kept(name: str, roots: Sequence[Path]) -> Path | None:
+    if name == "last":
+        found = [run for root in roots for run in find_runs(root) if isinstance(run, RunInfo)]
+        if not found:
+            raise UsageError(f"there are no runs in {_listed(roots)} yet; make one with: hub run arithmetic")
+        return max(found, key=lambda run: run.created_at).directory
+    for root in roots:
+        try:
+            return find_run(name, root)
+        except RunDirectoryError:
+            continue
+    return None
+
+
+async def _playing(name: str, roots: Sequence[Path], environ: Mapping[str, str]) -> Path:
+    running, _ = await find_running(environ, limit=0)
+    try:
+        return Path(choose_run(running, name).listing.run.directory)
+    except UnknownNameError:
+        pass
+    except UsageError:
+        if running:
+            raise
+    known = {*known_names(roots), *(hub.listing.run.run_id for hub in running)}
+    raise UnknownNameError("run", name, known, f"Looked in {_listed(roots)}, as a path, and among those that play.")
+
+
+def _directories(roots: Sequence[Path]) -> Iterator[Path]:
+    for root in roots:
+        yield from run_directories(root)
+
+
+def _listed(roots: Sequence[Path]) -> str:
+    return ", ".join(f"{root}/" for root in roots)

@@ -1,0 +1,49 @@
+"""Going from screen to screen, for screens that do not know each other."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol, cast
+
+from textual.app import App
+from textual.dom import DOMNode
+
+from rollouthub.watching import RolloutList
+from rollouthub_tui.settings import Settings
+from rollouthub_tui.watched import WatchedRun
+
+
+class Navigator(Protocol):
+    """The app, as screens see it."""
+
+    roots: tuple[Path, ...]
+    """Folders whose runs are listed."""
+    environ: Mapping[str, str]
+    settings: Settings
+    clock: Callable[[], float]
+    """Seconds since the epoch."""
+
+    def open_run(self, directory: Path) -> None:
+        """Show a run."""
+        ...
+
+    def open_rollout(self, run: WatchedRun, rollout_id: str, attempt: int, among: RolloutList | None = None) -> None:
+        """Show one rollout, done or in flight; `among` is the list that next and previous go through."""
+        ...
+
+    def open_pair(self, run: WatchedRun, first: int, second: int) -> None:
+        """Show two rollouts side by side, by their places in the run's columns."""
+        ...
+
+    def open_comparison(self, first: Path, second: Path) -> None:
+        """Compare two runs."""
+        ...
+
+
+def navigator(node: DOMNode) -> Navigator:
+    """The app of a screen or widget."""
+    return cast(Navigator, app_of(node))
+
+
+def app_of(node: DOMNode) -> App[object]:
+    """The app of a screen or widget, as Textual sees it."""
+    return cast("App[object]", node.app)  # pyright: ignore[reportUnknownMemberType]  # Textual leaves its type open

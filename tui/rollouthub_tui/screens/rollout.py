@@ -1,0 +1,384 @@
+"""The screen of one rollout, done or in flight."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
+import anyio.to_thread
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import ContentSwitcher, Footer, Input, Static
+from textual.worker import Worker
+
+from rollouthub.errors import HubError, said
+from rollouthub.live.plain import plain_name
+from rollouthub.watching import RolloutList
+from rollouthub_tui.navigation import app_of, navigator
+from rollouthub_tui.steering import SteeringScreen
+from rollouthub_tui.target import Target
+from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.widgets.rollout.copying import copied
+from rollouthub_tui.widgets.rollout.document import Medium
+from rollouthub_tui.widgets.rollout.document_view import DocumentView
+from rollouthub_tui.widgets.rollout.heading import TABS, live_line, lost_line, name_line, record_line, tab_line
+from rollouthub_tui.widgets.rollout.heat import HeatView, legend
+from rollouthub_tui.widgets.rollout.picture_screen import PictureScreen
+from rollouthub_tui.widgets.rollout.pictures import load_picture
+from rollouthub_tui.widgets.rollout.reading import ReadRecord, other_sample, place_of, read_record, training_rows
+from rollouthub_tui.widgets.rollout.record import raw_record
+from rollouthub_tui.widgets.rollout.rows_view import RowsView
+from rollouthub_tui.widgets.rollout.tail import Tail
+from rollouthub_tui.widgets.rollout.transcript import transcript
+from rollouthub_tui.widgets.rollout.verdict import Mates, verdict
+from rollouthub_tui.widgets.rollout.waterfall import Waterfall
+
+_TICK_SECONDS, _TAIL_SECONDS, _LOOK_SECONDS = 0.25, 1.0, 2.0
+
+
+class RolloutScreen(SteeringScreen):
+    """A rollout's conversation, score, tokens, timings and record; in flight, its conversation as it grows."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(str(place), f"tab('{tab}')", tab.capitalize(), show=False) for place, tab in enumerate(TABS, 1)),
+        Binding("tab", "next_tab(1)", "Next of them", show=False),
+        Binding("shift+tab", "next_tab(-1)", "Previous of them", show=False),
+        Binding("right_square_bracket", "beside(1)", "Next", key_display="]", tooltip="The next rollout of the list"),
+        Binding("left_square_bracket", "beside(-1)", "Previous", key_display="[", tooltip="The previous rollout"),
+        Binding("slash", "find", "Find", key_display="/"),
+        Binding("n", "next(1)", "Next match, or error", show=False),
+        Binding("N", "next(-1)", "Previous match, or error", show=False),
+        Binding("escape", "forget", "Forget what was looked for", show=False),
+        Binding("W", "wrap", "Wrap long lines, or not", show=False),
+        Binding("d", "diff", "Diff", tooltip="Side by side with another sample of its task"),
+    ]
+    DEFAULT_CSS = """
+    RolloutScreen #which, RolloutScreen #how, RolloutScreen #tabs, RolloutScreen #said {
+        height: 1; width: 1fr; text-wrap: nowrap; text-overflow: ellipsis; }
+    RolloutScreen #which, RolloutScreen #how { background: $surface; padding: 0 1; }
+    RolloutScreen #said { color: $text-muted; padding: 0 1; }
+    RolloutScreen ContentSwitcher { height: 1fr; }
+    RolloutScreen #tokens Static { height: auto; padding: 0 1; }
+    RolloutScreen #rows { height: 1; }
+    RolloutScreen #token { min-height: 2; max-height: 3; }
+    RolloutScreen #find { height: 1; border: none; padding: 0 1; display: none; background: $surface; }
+    RolloutScreen #find.-asked { display: block; }
+    """
+
+    def __init__(self, run: WatchedRun, rollout_id: str, attempt: int, among: RolloutList | None = None) -> None:
+        super().__init__()
+        self._run, self._among = run, among
+        self._begin(rollout_id, attempt)
+        self._tab = TABS[0]
+        self._opening: Worker[None] | None = None
+
+    def is_early(self, key: str) -> bool:
+        """Whether its record, or a picture of it, is still being read."""
+        return self._is_reading or (self._opening is not None and not self._opening.is_finished)
+
+    @property
+    def _is_reading(self) -> bool:
+        return self._reading is not None and not self._reading.is_finished
+
+    def _begin(self, rollout_id: str, attempt: int) -> None:
+        self._rollout_id, self._attempt = rollout_id, attempt
+        self._record: ReadRecord | None = None
+        self._tail = Tail(self._run, rollout_id, attempt)
+        self._drawn: set[str] = set()
+        self._trouble = ""
+        self._reading: Worker[None] | None = None
+        self._seeks = True
+
+    @property
+    def watched(self) -> WatchedRun:
+        """The run it is of."""
+        return self._run
+
+    @property
+    def target(self) -> Target | None:
+        """The rollout that is shown."""
+        return Target(self._rollout_id, self._attempt, self._place)
+
+    @property
+    def _place(self) -> int | None:
+        if not self._run.is_open:
+            return None
+        return place_of(self._run.feed.columns, self._rollout_id, self._attempt)
+
+    def compose(self) -> ComposeResult:
+        """What it is, what can be shown of it, and that."""
+        yield Static(id="which")
+        yield Static(id="how")
+        yield Static(id="tabs")
+        with ContentSwitcher(initial=TABS[0]):
+            yield DocumentView(id="conversation")
+            yield DocumentView(id="score")
+            with Vertical(id="tokens"):
+                yield Static(id="rows")
+                yield HeatView(id="heat")
+                yield Static(id="token")
+                yield Static(legend(not app_of(self).no_color), id="legend")
+            yield Waterfall(id="timings")
+            yield DocumentView(id="record")
+        yield Static(id="said")
+        yield Input(placeholder="a regular expression, or a text", id="find")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Read the record, or ask the hub."""
+        settings = navigator(self).settings
+        for view in self.query(DocumentView):
+            view.wraps = settings.wraps
+            view.on_medium = self._open_medium
+        self._conversation.is_folded = settings.is_folded
+        self.action_tab(TABS[0])
+        self.set_interval(_TICK_SECONDS, self._tick)
+        self.set_interval(_TAIL_SECONDS, self._ask_again)
+        self.set_interval(_LOOK_SECONDS, self._look_in)
+        self._start()
+
+    @property
+    def _conversation(self) -> DocumentView:
+        return self.query_one("#conversation", DocumentView)
+
+    @property
+    def _view(self) -> RowsView:
+        return self.query_one("#heat" if self._tab == "tokens" else f"#{self._tab}", RowsView)
+
+    def _start(self) -> None:
+        self._tell_name()
+        if self._place is None:
+            self._ask_again()
+        else:
+            self._read()
+
+    def _tick(self) -> None:
+        if not self.is_seen:
+            return
+        run = self._run
+        if self._record is None and run.is_open and run.refresh() and self._place is not None:
+            self._read()
+        self._say()
+
+    def _look_in(self) -> None:
+        if self.is_seen and self._run.is_open and self._run.feed.info.status == "running":
+            self.run_worker(self._run.look_in, exclusive=True, group="look", exit_on_error=False)
+
+    def _read(self) -> None:
+        if self._record is None and not self._is_reading:
+            work = partial(self._read_beside, self._rollout_id, self._attempt)
+            self._reading = self.run_worker(work, exclusive=True, group="read")
+
+    async def _read_beside(self, rollout_id: str, attempt: int) -> None:
+        try:
+            record = await anyio.to_thread.run_sync(read_record, self._run.directory, rollout_id, attempt)
+        except (HubError, OSError, ValueError) as error:
+            self._trouble = plain_name(said(error))
+            self._say()
+            return
+        if (rollout_id, attempt) == (self._rollout_id, self._attempt):
+            self._record, self._trouble = record, ""
+            self._drawn.clear()
+            self._draw()
+            self._tell_name()
+
+    def _ask_again(self) -> None:
+        if self.is_seen and self._record is None and not self._is_reading:
+            self.run_worker(partial(self._ask, self._tail), exclusive=True, group="tail")
+
+    async def _ask(self, tail: Tail) -> None:
+        await tail.ask(self._conversation, lambda: tail is self._tail and self._record is None)
+        if tail is self._tail:
+            self._tell_name()
+
+    def _tell_name(self) -> None:
+        run, shown = self._run, self._tail.shown
+        state = next((each for each in run.feed.live if each.rollout_id == self._rollout_id), None)
+        if self._record is not None:
+            rollout = self._record.rollout
+            named = (rollout.environment.name, rollout.task.id, rollout.sample)
+            how = record_line(rollout)
+        elif shown is not None:
+            named, how = (shown.environment, shown.task_id, shown.sample), live_line(shown)
+        else:
+            named = (state.environment, state.task_id, state.sample) if state is not None else ("", "", 0)
+            is_running = run.is_open and run.feed.info.status == "running"
+            how = Text("reading …", style="dim") if self._is_reading else lost_line(state, is_running)
+        self.query_one("#which", Static).update(name_line(*named, self._attempt, self._rollout_id, self._position()))
+        self.query_one("#how", Static).update(how)
+        self._say()
+
+    def _position(self) -> str:
+        among, place = self._among, self._place
+        at = among.position(place) if among is not None and place is not None else None
+        return "" if at is None or among is None else f"{at + 1:,} of {len(among):,}"
+
+    def _draw(self) -> None:
+        """Show what the tab is for, once for each record."""
+        tab, record = self._tab, self._record
+        if record is None or tab in self._drawn:
+            return
+        self._drawn.add(tab)
+        rollout, lengths = record.rollout, record.prompt_lengths
+        match tab:
+            case "conversation":
+                self._conversation.show(transcript(rollout))
+                if self._run.pattern and self._seeks:
+                    self._seeks = False
+                    self._conversation.find(self._run.pattern)
+            case "score":
+                place = self._place
+                mates = None if place is None else Mates.of(self._run.feed.columns, place)
+                self.query_one("#score", DocumentView).show(verdict(rollout, mates))
+            case "tokens":
+                self.query_one(HeatView).show(rollout, lengths)
+                self.query_one("#token", Static).update(self.query_one(HeatView).words())
+                self.run_worker(partial(self._count_rows, record), exclusive=True, group="rows")
+            case "timings":
+                self.query_one(Waterfall).show(rollout)
+            case _:
+                self.query_one("#record", DocumentView).show(raw_record(rollout, lengths))
+
+    async def _count_rows(self, record: ReadRecord) -> None:
+        rows = self.query_one("#rows", Static)
+        rows.update(Text("counting training rows …", style="dim"))
+        try:
+            told = await anyio.to_thread.run_sync(training_rows, self._run.directory, record)
+        except (HubError, OSError, ValueError) as error:
+            told = plain_name(said(error))
+        if record is self._record:
+            rows.update(Text(told))
+
+    def on_heat_view_moved(self) -> None:
+        """Say which token the cursor is at."""
+        self.query_one("#token", Static).update(self.query_one(HeatView).words())
+
+    def _say(self) -> None:
+        """The line below: what was found, what is new, what went wrong."""
+        view, parts = self._view, list[str]()
+        if isinstance(view, DocumentView) and view.matches is not None:
+            found = view.matches
+            total = f"{len(found.found):,}{'' if found.is_all else ' or more'}"
+            number = f"{view.match_number:,} of {total}" if found.found else "no match"
+            parts.append(f"/{plain_name(found.pattern.pattern)}/ {number} (n, N; escape forgets it)")
+        if self._record is None:
+            parts += self._tail.words(self._conversation)
+            if self._tab != "conversation":
+                parts.append("known once it has ended")
+        parts += [each for each in (self._trouble, self._run.problem and plain_name(self._run.problem)) if each]
+        said = self.query_one("#said", Static)
+        text = " · ".join(parts)
+        if text != getattr(said, "told", None):
+            said.told = text  # pyright: ignore[reportAttributeAccessIssue]
+            said.update(Text(text, no_wrap=True, overflow="ellipsis"))
+
+    def action_tab(self, tab: str) -> None:
+        """Show something else of it."""
+        self._tab = tab
+        self.query_one(ContentSwitcher).current = tab
+        self.query_one("#tabs", Static).update(tab_line(tab))
+        self._draw()
+        self._view.focus()
+        self._say()
+
+    def action_next_tab(self, step: int) -> None:
+        """Show what comes next of it."""
+        self.action_tab(TABS[(TABS.index(self._tab) + step) % len(TABS)])
+
+    def action_beside(self, step: int) -> None:
+        """Show the next rollout of the list it was opened from."""
+        among, place = self._among, self._place
+        if among is None:
+            self.notify("it was not opened from a list", severity="warning", markup=False)
+            return
+        among.catch_up()
+        at = among.position(place) if place is not None else None
+        wanted = (at if at is not None else -1) + step
+        if not 0 <= wanted < len(among):
+            self.notify("the list has no other in this direction", markup=False)
+            return
+        columns, row = self._run.feed.columns, among[wanted]
+        self._begin(columns.texts["rollout_id"][row], columns.wholes["attempt"][row])
+        self._start()
+
+    def action_diff(self) -> None:
+        """Side by side with another sample of its task."""
+        place = self._place
+        other = None if place is None else other_sample(self._run.feed.columns, place)
+        if place is None or other is None:
+            why = "it has no record yet" if place is None else "its task has no other sample yet"
+            self.notify(f"nothing to compare it with: {why}", severity="warning", markup=False)
+            return
+        navigator(self).open_pair(self._run, place, other)
+
+    def action_find(self) -> None:
+        """Ask what to look for."""
+        asked = self.query_one("#find", Input)
+        asked.add_class("-asked")
+        asked.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Look for it."""
+        event.stop()
+        self._end_asking()
+        view = self._view
+        if not isinstance(view, DocumentView):
+            self.notify("look for text in the conversation, the score or the record", markup=False)
+            return
+        view.find(event.value or None)
+        self._say()
+
+    def _end_asking(self) -> None:
+        self.query_one("#find", Input).remove_class("-asked")
+        self._view.focus()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Escape goes back where nothing is looked for."""
+        if action == "forget":
+            view = self._view
+            return self.query_one("#find", Input).has_class("-asked") or (
+                isinstance(view, DocumentView) and view.matches is not None
+            )
+        return super().check_action(action, parameters)
+
+    def action_forget(self) -> None:
+        """Mark no matches any more."""
+        asked, view = self.query_one("#find", Input), self._view
+        if asked.has_class("-asked"):
+            self._end_asking()
+        elif isinstance(view, DocumentView):
+            view.find(None)
+        self._say()
+
+    def action_next(self, step: int) -> None:
+        """Go to the next match, or where nothing is looked for to the next error."""
+        view = self._view
+        if isinstance(view, DocumentView) and view.matches is not None:
+            view.next_match(step)
+        elif not (isinstance(view, DocumentView) and view.next_error(step)):
+            self.notify("no tool call in it failed", markup=False)
+        self._say()
+
+    def action_wrap(self) -> None:
+        """Wrap long lines, or leave them as they are."""
+        settings = navigator(self).settings
+        settings.wraps = not settings.wraps
+        for view in self.query(DocumentView):
+            view.set_wraps(settings.wraps)
+
+    def _open_medium(self, medium: Medium) -> None:
+        self._opening = self.run_worker(partial(self._show_medium, medium), exclusive=True, group="medium")
+
+    async def _show_medium(self, medium: Medium) -> None:
+        load: Callable[[], object] = partial(load_picture, self._run.directory, medium)
+        picture = await anyio.to_thread.run_sync(load)
+        if isinstance(picture, str):
+            self._trouble = picture
+            self._say()
+        else:
+            app_of(self).push_screen(PictureScreen(medium, picture))
+
+    def text_to_copy(self) -> str | None:
+        """What the tab shows, as plain text, what is folded included."""
+        return copied(self._view, self._record)

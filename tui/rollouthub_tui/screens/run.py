@@ -1,0 +1,251 @@
+"""A run: how far it is and what it came to, in four panes."""
+
+import sqlite3
+from functools import partial
+from typing import ClassVar, Literal
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import ContentSwitcher, Footer, Static
+
+from rollouthub.drawing.figures import figures_in
+from rollouthub.drawing.fitting import apart, cut
+from rollouthub.errors import HubError, said
+from rollouthub.live.plain import plain
+from rollouthub_tui.steering import SteeringScreen, Target
+from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.widgets.machines import MachinesPane
+from rollouthub_tui.widgets.overview.heading import Heading, ProgressPanel
+from rollouthub_tui.widgets.overview.pane import OverviewPane
+from rollouthub_tui.widgets.overview.panels import FiguresPanel
+from rollouthub_tui.widgets.overview.tab_line import TabLine
+from rollouthub_tui.widgets.rollouts.pane import RolloutsPane
+from rollouthub_tui.widgets.rollouts.tasks import TasksPane
+
+PaneName = Literal["overview", "rollouts", "tasks", "machines"]
+PANES: tuple[PaneName, ...] = ("overview", "rollouts", "tasks", "machines")
+_TICK_SECONDS, _LOOK_SECONDS = 0.25, 2.0
+_ENDED_TICKS = 4
+"""Of a run that has ended, only every so manieth tick looks: it may be taken up again."""
+_LONGEST_PROBLEM = 1000
+_FIGURES = ("counts", "timeline", "histogram", "environments", "stages", "groups")
+"""What the feed keeps for the panes, in the order in which they show it."""
+_NEEDED: dict[PaneName, str] = {"rollouts": "timeline", "tasks": "groups", "machines": "counts"}
+"""Which of these a pane waits for; the overview shows what there is."""
+_GOING = ("1", "2", "3", "4", "tab", "shift+tab")
+
+
+class RunScreen(SteeringScreen):
+    """Shows a run while it plays, or afterwards; the run is closed with the screen."""
+
+    DEFAULT_CSS = """
+    RunScreen {
+        #problem { display: none; height: auto; max-height: 3; padding: 0 1; color: $text-error; }
+        #problem.-shown { display: block; }
+        #trouble { display: none; height: 1fr; padding: 1 2; }
+        ContentSwitcher { height: 1fr; }
+        &.-trouble ContentSwitcher, &.-trouble TabLine, &.-trouble ProgressPanel { display: none; }
+        &.-trouble #trouble { display: block; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("1", "pane('overview')", "Overview", show=False),
+        Binding("2", "pane('rollouts')", "Rollouts", show=False),
+        Binding("3", "pane('tasks')", "Tasks, groups of samples", show=False),
+        Binding("4", "pane('machines')", "Machines", show=False),
+        Binding("tab", "next_pane(1)", "Pane", tooltip="The next pane"),
+        Binding("shift+tab", "next_pane(-1)", "Previous pane", show=False),
+    ]
+
+    def __init__(self, run: WatchedRun) -> None:
+        super().__init__()
+        self._watched = run
+        self._ticks = 0
+        self._is_turning = False
+        self._made: set[str] = set()
+        """The figures there are: of a large run each takes a tenth of a second at first."""
+
+    @property
+    def watched(self) -> WatchedRun:
+        """The run that is shown."""
+        return self._watched
+
+    @property
+    def target(self) -> Target | None:
+        """The rollout at the cursor of the pane that is shown."""
+        pane = self._panes.get(self.pane)
+        return pane.target if isinstance(pane, RolloutsPane | TasksPane) and self._has_pane() else None
+
+    @property
+    def _is_ready(self) -> bool:
+        """Whether every figure has been made; until then the feed belongs to whoever makes them."""
+        return len(self._made) == len(_FIGURES)
+
+    def _has_pane(self) -> bool:
+        """Whether there is what the pane shows."""
+        return bool(self._made) and (self._pane == "overview" or _NEEDED[self._pane] in self._made)
+
+    def is_early(self, key: str) -> bool:
+        """Whether the pane does not show yet what the key is meant for."""
+        return key not in _GOING and not self.has_class("-trouble") and (self._is_turning or not self._has_pane())
+
+    @property
+    def pane(self) -> PaneName:
+        """The pane that is shown."""
+        return self._pane
+
+    def compose(self) -> ComposeResult:
+        """Heading, progress, what is wrong, panes."""
+        self._pane: PaneName = "overview"
+        self._heading, self._progress = Heading("", id="heading"), ProgressPanel("", id="progress")
+        self._tabs = TabLine(PANES)
+        self._problem = Static(id="problem", markup=False)
+        self._panes: dict[PaneName, OverviewPane | RolloutsPane | TasksPane | MachinesPane] = {
+            "overview": OverviewPane(id="overview"),
+            "rollouts": RolloutsPane(id="rollouts"),
+            "tasks": TasksPane(id="tasks"),
+            "machines": MachinesPane(id="machines"),
+        }
+        yield self._heading
+        yield self._progress
+        yield self._problem
+        yield self._tabs
+        yield Static(id="trouble", markup=False)
+        with ContentSwitcher(initial=self._pane):
+            yield from self._panes.values()
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Read the run beside the screen, then look again and again."""
+        self._heading.wait(self.watched)
+        self._show_tabs()
+        self._panes[self._pane].focus()
+        self.run_worker(self._open, group="open")
+        self.set_interval(_TICK_SECONDS, self._tick)
+        self.set_interval(_LOOK_SECONDS, self._look)
+
+    def on_unmount(self) -> None:
+        """Give the run back."""
+        self.watched.close()
+
+    def on_screen_resume(self) -> None:
+        """What happened meanwhile is seen at once."""
+        self._tick()
+
+    async def _open(self) -> None:
+        run = self.watched
+        try:
+            # The sums are there long before everything is read.
+            figures = await run.beside(lambda: figures_in(run.feed.reader))
+            if self.is_attached:
+                self.query_one(FiguresPanel).head(figures)
+            await run.open()
+        except (HubError, OSError, sqlite3.Error) as error:
+            if self.is_attached:
+                self._tell_trouble(said(error))
+            return
+        # Beside the screen, where no key waits.
+        for name in _FIGURES:
+            await run.beside(partial(getattr, run.feed, name))
+            self._made.add(name)
+            self._show()
+        self._look()
+
+    def _tell_trouble(self, problem: str) -> None:
+        self.add_class("-trouble")
+        words = Text.assemble(
+            ("This run cannot be shown.\n\n", "bold"), apart(plain(problem, _LONGEST_PROBLEM)), "\n\nq goes back."
+        )
+        self._heading.replace(Text(cut(self.watched.directory.name, 120), "bold"))
+        self.query_one("#trouble", Static).update(words)
+
+    def _tick(self) -> None:
+        run = self.watched
+        if not self._is_ready or not self.is_seen:
+            return
+        self._ticks += 1
+        if run.feed.info.status == "running" or self._ticks % _ENDED_TICKS == 0:
+            run.refresh()
+        self._show()
+
+    def _show(self) -> None:
+        """Bring what can be seen up to date."""
+        if not self.is_attached:
+            return
+        run = self.watched
+        self._heading.show(run)
+        if "timeline" in self._made:
+            self._progress.show(run)
+        self._show_problem()
+        self._show_tabs()
+        self._show_pane()
+
+    def _show_pane(self) -> None:
+        self._is_turning = False
+        if not self._has_pane():
+            return
+        pane = self._panes[self._pane]
+        if isinstance(pane, OverviewPane):
+            pane.show_made(self.watched, self._made)
+        else:
+            pane.show(self.watched)
+
+    def _show_problem(self) -> None:
+        problem = self.watched.problem
+        if self._problem.has_class("-shown") != (problem is not None):
+            self._problem.set_class(problem is not None, "-shown")
+        words = Text() if problem is None else Text(f"! {apart(plain(problem, _LONGEST_PROBLEM))}")
+        if words != self._problem.content:
+            self._problem.update(words)
+
+    def _show_tabs(self) -> None:
+        feed, made = self.watched.feed, self._made
+        rollouts = f"{feed.counts.effective:,}" if "counts" in made else ""
+        remarks = ["", rollouts, f"{len(feed.groups):,}" if "groups" in made else "", ""]
+        self._tabs.show_tabs(self._pane, remarks)
+
+    def _look(self) -> None:
+        if self._is_ready and self.is_seen:
+            self.run_worker(self._look_in, group="look", exclusive=True)
+
+    async def _look_in(self) -> None:
+        try:
+            await self.watched.look_in()
+        except (HubError, OSError):
+            return  # nobody to ask; what the store says is shown all the same
+        if self._pane == "machines" and self.is_seen:
+            self._show()
+
+    def on_tab_line_chosen(self, event: TabLine.Chosen) -> None:
+        """Show the pane that was clicked."""
+        self._go(next(pane for pane in PANES if pane == event.name))
+
+    def action_pane(self, name: PaneName) -> None:
+        """Show a pane."""
+        self._go(name)
+
+    def action_next_pane(self, by: int) -> None:
+        """Show the pane beside this one."""
+        self._go(PANES[(PANES.index(self._pane) + by) % len(PANES)])
+
+    def on_rollouts_pane_by_task(self, event: RolloutsPane.ByTask) -> None:
+        """Show the tasks, at the one of the rollout the cursor was at."""
+        self._go("tasks")
+        if event.group_id is not None:
+            self.query_one(TasksPane).go_to(event.group_id)
+
+    def on_tasks_pane_chosen(self, event: TasksPane.Chosen) -> None:
+        """Show the rollouts of a task."""
+        self._go("rollouts")
+        self.query_one(RolloutsPane).only_group(event.group_id)
+
+    def _go(self, name: PaneName) -> None:
+        self._pane = name
+        self.query_one(ContentSwitcher).current = name
+        self._show_tabs()
+        # At once: the next key is meant for this pane, and in another one it may pause a run.
+        pane = self._panes[name]
+        self.set_focus(pane.table if isinstance(pane, RolloutsPane | TasksPane) else pane)
+        self._is_turning = True
+        self.call_after_refresh(self._show_pane)

@@ -1,0 +1,93 @@
+"""A rollout's conversation, score and times, in stretches of lines: a turn each, or a chapter."""
+
+from collections.abc import Iterator, Sequence
+
+from rollouthub.amounts import number, seconds, share
+from rollouthub.rollout import Rollout
+from rollouthub_tui.text.speech import sentence
+from rollouthub_tui.widgets.rollout.document import Piece, Section
+from rollouthub_tui.widgets.rollout.drawn import drawn_line
+from rollouthub_tui.widgets.rollout.facts import Fact, Mates, mates_facts, outcome_facts, training_facts
+from rollouthub_tui.widgets.rollout.stretches import Stretch, stretches, sums
+from rollouthub_tui.widgets.rollout.verdict import verdict
+
+_WIDEST = 10_000
+"""Cells for a line that is not drawn."""
+_SHORT = 200
+"""Characters of what is said on one line with who says it."""
+_TOLD_AS_FACTS = {"outcome", "components", "metrics", "mates", "training"}
+"""Chapters of a score that are told in facts here, and drawn on the screens."""
+
+
+def section_lines(sections: Sequence[Section]) -> Iterator[Sequence[str]]:
+    """A stretch for each section."""
+    for section in sections:
+        yield [title_of(section), *(line for piece in section.pieces for line in _piece_lines(piece))]
+
+
+def title_of(section: Section) -> str:
+    """The line of a section."""
+    return sentence(section.title(_WIDEST, True).plain)
+
+
+def head_of(piece: Piece) -> str:
+    """What a piece is; empty where it goes without saying."""
+    return "" if piece.head is None else sentence(piece.head.plain)
+
+
+def _piece_lines(piece: Piece) -> Iterator[str]:
+    head = head_of(piece)
+    if piece.medium is not None:
+        kind = "picture" if piece.medium.mime_type.startswith("image/") else "file"
+        yield f"{kind} {drawn_line(piece.medium.mime_type, 40)}, {drawn_line(piece.medium.digest, 19)}"
+    elif not head or not piece.text:
+        yield from (head or piece.text).split("\n")
+    elif "\n" in piece.text or len(piece.text) > _SHORT:
+        yield f"{head}:"
+        yield from piece.text.split("\n")
+    else:
+        yield f"{head}: {piece.text}"
+
+
+def score_lines(rollout: Rollout, mates: Mates | None) -> Iterator[Sequence[str]]:
+    """How it was scored, and why it was not where it has no reward."""
+    yield fact_lines(outcome_facts(rollout))
+    score = rollout.score
+    if score is not None:
+        parts = score.components.items()
+        components = [f"component {drawn_line(name, 60)}: {number(part.value * part.weight)}, which is value "
+                      f"{part.value:g} times weight {part.weight:g}" for name, part in parts]  # fmt: skip
+        yield components + [f"metric {drawn_line(name, 60)}: {value:g}" for name, value in score.metrics.items()]
+    others = [section for section in verdict(rollout, mates) if section.key not in _TOLD_AS_FACTS]
+    yield from section_lines(others)
+    if mates is not None and len(mates.rewards) > 1:
+        yield ["Samples of the same task", *fact_lines(mates_facts(mates, rollout.reward))]
+    yield ["For training", *fact_lines(training_facts(rollout))]
+
+
+def fact_lines(facts: Sequence[Fact]) -> list[str]:
+    """A `label: value` each; what has no label goes on from the one before."""
+    lines: list[str] = []
+    for fact in facts:
+        if fact.name or not lines:
+            lines.append(sentence(f"{fact.name}: {fact.value}"))
+        else:
+            lines[-1] += f", {fact.value}"
+    return lines
+
+
+def timing_lines(rollout: Rollout) -> Iterator[Sequence[str]]:
+    """What each stage took, then when each turn and call was."""
+    lines: list[str] = []
+    *stages, whole = sums(rollout)
+    for each in (whole, *stages):
+        part = "" if each.share is None or each is whole else f", {share(each.share)} of it"
+        lines.append(f"{each.name}: {seconds(each.seconds)}{part}" + (f", {each.note}" if each.note else ""))
+    yield lines
+    yield [_stretch(each) for each in stretches(rollout)]
+
+
+def _stretch(each: Stretch) -> str:
+    kind = {"model": ", model", "tool": ", tool"}.get(each.kind, "")
+    failed = ", failed" if each.is_error else ""
+    return f"{each.name}{kind}: {seconds(each.seconds)}, {seconds(each.started)} after the start{failed}"

@@ -1,0 +1,66 @@
+"""What a rollout came to, on a line; and what is said where one is opened."""
+
+from math import isnan
+
+from rollouthub.amounts import count, number, seconds
+from rollouthub.live.plain import plain_name
+from rollouthub.rollout import Outcome
+from rollouthub.store import LiveState
+from rollouthub.watching.columns import Columns
+from rollouthub.watching.searching import Match
+from rollouthub_tui.text.speech import lasting
+
+
+def record_words(columns: Columns, place: int, *, environment: bool, match: Match | None = None) -> str:
+    """A rollout that has ended; `environment` says of which it is, where there are several."""
+    said = [_result(columns, place)]
+    said += [_task(columns, place, environment), f"sample {columns.wholes['sample'][place]}"]
+    if attempt := columns.wholes["attempt"][place]:
+        said.append(f"attempt {attempt + 1}")
+    if not columns.effective[place]:
+        said.append("replaced by a later attempt")
+    said += [count(columns.wholes["turns"][place], "turn"), f"{columns.wholes['output_tokens'][place]:,} tokens"]
+    said.append(seconds(columns.numbers["seconds"][place]))
+    if match is not None:
+        said.append(f"found in turn {match.turn + 1}: {match.excerpt}")
+    return ", ".join(said)
+
+
+def ended_words(columns: Columns, place: int) -> str:
+    """A rollout that ended just now: whose it is, and what became of it."""
+    stop = columns.words["stop"][place] or ""
+    several = len(columns.words["environment"].vocabulary) > 1
+    task = f"{_task(columns, place, several)}, sample {columns.wholes['sample'][place]}"
+    return f"ended: {task}: {_result(columns, place)}" + (f", {stop.replace('_', ' ')}" if stop else "")
+
+
+def _result(columns: Columns, place: int) -> str:
+    """Its reward, or why it has none."""
+    outcome, reward = Outcome(columns.value("outcome", place)), columns.numbers["reward"][place]
+    if isnan(reward):
+        fault = columns.words["fault"][place]
+        because = f", {plain_name(fault).replace(':', ' ')}" if fault else ""
+        return f"{outcome.value.replace('_', ' ')}{because}, unscored"
+    passed = {-1: "", 0: ", not passed", 1: ", passed"}[columns.flags["passed"][place]]
+    return f"reward {number(reward)}{passed}"
+
+
+def _task(columns: Columns, place: int, environment: bool) -> str:
+    task = f"task {plain_name(columns.words['task_id'][place] or '')}"
+    return f"{plain_name(columns.words['environment'][place] or '')} {task}" if environment else task
+
+
+def live_words(state: LiveState, now: float, *, plays: bool, environment: bool) -> str:
+    """A rollout in flight; where its run does not play any more, one that was."""
+    task = f"task {plain_name(state.task_id)}"
+    said = [
+        f"in flight in {state.state}" if plays else f"left unfinished in {state.state}",
+        f"{plain_name(state.environment)} {task}" if environment else task,
+        f"sample {state.sample}",
+    ]
+    if state.attempt:
+        said.append(f"attempt {state.attempt + 1}")
+    said += [count(state.turn, "turn"), f"{state.output_tokens:,} tokens"]
+    if plays:
+        said.append(f"moved {lasting(now - state.updated_at)} ago")
+    return ", ".join(said)

@@ -1,0 +1,192 @@
+"""What a run came to, a `label: value` a line, the most telling first; and the list of runs."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import get_args
+
+from rollouthub import amounts
+from rollouthub.drawing.figures import Figures, figures_of
+from rollouthub.drawing.histogram import edge
+from rollouthub.drawing.outcomes import ENDINGS
+from rollouthub.drawing.status import STANDINGS, standing
+from rollouthub.live.plain import plain_name
+from rollouthub.rollout import OutcomeKind
+from rollouthub.store import RunInfo
+from rollouthub.store.facts import State
+from rollouthub.watching import Progress, SeenRun
+from rollouthub.watching.groups import Line as GroupLine
+from rollouthub.watching.histogram import Bin
+from rollouthub_tui.text.speech import lasting, pace
+from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.widgets.run_list.line import age, line_of
+from rollouthub_tui.widgets.run_list.tallies import Tally
+
+_MOST_NAMED, _MOST_BINS = 12, 12
+
+
+def name_of(run: WatchedRun) -> str:
+    """What a run is called."""
+    return plain_name(run.directory.resolve().name) or "(no name)"
+
+
+def standing_line(run: WatchedRun) -> str:
+    """How it stands."""
+    stands = standing(run.feed.info.status, run.view and run.view.status)
+    return f"Run {name_of(run)}: {stands.word}, {stands.meaning}."
+
+
+def run_lines(run: WatchedRun) -> Iterator[str]:
+    """All that a run's overview tells."""
+    info, counts = run.feed.info, run.feed.counts
+    yield standing_line(run)
+    if info.stopped:
+        yield f"stopped because: {plain_name(info.stopped)}"
+    yield f"done: {progress_words(run)}"
+    yield from _figures(figures_of(counts, info.planned))
+    if counts.effective:
+        yield f"endings: {endings(counts.kinds)}"
+    for label, names in (("faults", counts.faults), ("agents stopped", counts.stops)):
+        if names:
+            yield f"{label}: {_counted(names)}"
+    if info.status == "running":
+        yield f"in flight: {flight_words(run)}"
+    yield from _spread(run)
+    yield from _played_by(run)
+
+
+def progress_of(run: WatchedRun) -> Progress:
+    """How far it is."""
+    return run.feed.progress(run.clock())
+
+
+def progress_words(run: WatchedRun) -> str:
+    """How many are done of how many, how fast, and how long it still will be."""
+    progress = progress_of(run)
+    planned, is_on = progress.planned, progress.status == "running"
+    said = f"{progress.done:,}" + ("" if planned is None else f" of {planned:,}")
+    if progress.share is not None:
+        said += f", {int(progress.share * 1000) / 10:.1f}%"  # never 100 % before all is done
+    if progress.rate is not None:
+        said += f", {pace(progress.rate)}"
+    if is_on and progress.eta_seconds is not None and progress.share != 1:
+        said += f", about {lasting(progress.eta_seconds)} left"
+    return f"{said}, {'for' if is_on else 'in'} {lasting(progress.seconds)}"
+
+
+def means_words(run: WatchedRun) -> str:
+    """Mean reward and pass rate, in a few words."""
+    counts = run.feed.counts
+    if counts.mean_reward is None:
+        return "nothing scored yet"
+    passing = "" if counts.pass_rate is None else f", pass rate {amounts.share(counts.pass_rate)}"
+    return f"mean reward {amounts.number(counts.mean_reward)}{passing}"
+
+
+def _figures(figures: Figures) -> Iterator[str]:
+    if figures.mean_reward is None:
+        yield "mean reward: none, nothing is scored"
+    else:
+        yield f"mean reward: {amounts.number(figures.mean_reward)} of {figures.scored:,} scored"
+    if figures.strict is not None and figures.strict != figures.mean_reward:
+        yield f"strict mean reward: {amounts.number(figures.strict)}, with agent failures as 0"
+    if figures.pass_rate is not None:
+        yield f"pass rate: {amounts.share(figures.pass_rate)}"
+    if figures.coverage is not None:
+        yield f"coverage: {amounts.share(figures.coverage)} of what is planned is scored"
+    if figures.retried:
+        yield f"retried: {amounts.count(figures.retried, 'attempt')}"
+    prompt = "" if figures.prompt_tokens is None else f", {figures.prompt_tokens:,} of prompts"
+    yield f"tokens: {figures.output_tokens:,} of answers{prompt}"
+    if figures.turns is not None and figures.tool_calls is not None:
+        calls = amounts.count(figures.tool_calls, "tool call")
+        yield f"turns: {figures.turns:,}, with {calls}"
+    if figures.cost is not None:
+        yield f"cost: {amounts.dollars(figures.cost)}"
+
+
+def endings(kinds: Mapping[OutcomeKind, int]) -> str:
+    """How many ended how."""
+    said: list[str] = []
+    for kind, ending in ENDINGS.items():
+        if many := kinds.get(kind, 0):
+            said.append(f"{many:,} {ending.word if many == 1 else ending.plural}")
+    return ", ".join(said) or "none yet"
+
+
+def flight_words(run: WatchedRun) -> str:
+    """How many attempts are in flight, and where they are."""
+    states = Counter(live.state for live in run.feed.live)
+    total = max(states.total(), 0 if run.view is None else run.view.in_flight)
+    where = [f"{states[state]:,} in {state}" for state in get_args(State) if states[state]]
+    return f"{total:,}" + (f": {', '.join(where)}" if where else "")
+
+
+def _counted(names: Mapping[str, int]) -> str:
+    ordered = sorted(names.items(), key=lambda item: (-item[1], item[0]))
+    said = [f"{plain_name(name).replace('_', ' ')} {many:,}" for name, many in ordered[:_MOST_NAMED]]
+    left = len(ordered) - len(said)
+    return ", ".join(said) + (f", and {left:,} more" if left else "")
+
+
+def _spread(run: WatchedRun) -> Iterator[str]:
+    """How rewards are distributed, how long stages take, what each environment came to."""
+    bins = [found for found in run.feed.histogram.bins if found.count]
+    if len(bins) > 1:
+        yield f"rewards: {_bins(bins)}"
+    medians = {stage: values[0] for stage, values in run.feed.stages.quantiles((0.5,)).items() if values[0]}
+    if medians:
+        yield "median times: " + ", ".join(f"{stage} {amounts.seconds(value)}" for stage, value in medians.items())
+    if len(run.feed.environments) > 1:
+        for line in run.feed.environments.all()[:_MOST_NAMED]:
+            yield f"environment {plain_name(line.name)}: {group_words(line)}"
+
+
+def _bins(bins: list[Bin]) -> str:
+    step = bins[0].high - bins[0].low
+    shown = sorted(sorted(bins, key=lambda found: -found.count)[:_MOST_BINS], key=lambda found: found.low)
+    said = ", ".join(f"{found.count:,} from {edge(found.low, step)}" for found in shown)
+    left = sum(found.count for found in bins) - sum(found.count for found in shown)
+    return f"{said}, each up to {edge(step, step)} above" + (f"; {left:,} others" if left else "")
+
+
+def group_words(line: GroupLine) -> str:
+    """What the samples of an environment, or of a task, came to."""
+    said = [f"{line.counts.scored:,} of {amounts.count(line.counts.planned, 'sample')} scored"]
+    if line.pass_rate is not None:
+        said.append(f"pass rate {amounts.share(line.pass_rate)}")
+    if line.mean_reward is not None:
+        said.append(f"mean reward {amounts.number(line.mean_reward)}")
+    if line.spread is not None:
+        said.append(f"spread {amounts.number(line.spread)}" + (", nothing to learn" if line.spread == 0 else ""))
+    return ", ".join(said)
+
+
+def _played_by(run: WatchedRun) -> Iterator[str]:
+    info = run.feed.info
+    line = line_of(SeenRun(run.directory, info, run.view, None))
+    known = [(label, name) for label, name in _who(line.environments, line.agent, line.model) if name != amounts.NONE]
+    yield from (f"{label}: {name}" for label, name in known)
+    host = f", on {plain_name(info.host)}" if info.host else ""
+    yield f"began: {amounts.moment(info.created_at)}{host}"
+
+
+def _who(environments: str, agent: str, model: str) -> tuple[tuple[str, str], ...]:
+    return ("environments", environments), ("agent", agent), ("model", model)
+
+
+def seen_run_words(run: SeenRun, tally: Tally | None, now: float) -> str:
+    """A run of the list of runs."""
+    line = line_of(run)
+    if not isinstance(run.info, RunInfo):
+        return f"{line.name}, cannot be read: {' '.join((line.problem or '').split())}"
+    said = [f"{line.name}, {STANDINGS[line.status].word if line.status in STANDINGS else line.status}"]
+    if tally is not None and tally.done is not None:
+        said.append(f"{tally.done:,}" + ("" if line.planned is None else f" of {line.planned:,}") + " done")
+    if tally is not None and tally.mean_reward is not None:
+        said.append(f"mean reward {amounts.number(tally.mean_reward)}")
+    if tally is not None and tally.pass_rate is not None:
+        said.append(f"pass rate {amounts.share(tally.pass_rate)}")
+    said += [name for _, name in _who(line.environments, line.agent, line.model) if name != amounts.NONE]
+    ago = age(line.created_at, now)
+    said.append("began just now" if ago == "now" else f"began {ago} ago")
+    return ", ".join(said)

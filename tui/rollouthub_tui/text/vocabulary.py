@@ -1,0 +1,130 @@
+"""The words that are understood, and what each does."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+
+from rollouthub.errors import UnknownNameError, UsageError
+from rollouthub_tui.settings import load_settings, save_settings
+from rollouthub_tui.text import looking, steering
+from rollouthub_tui.text.comparing import compare
+from rollouthub_tui.text.following import follow
+from rollouthub_tui.text.opening import find_within, show
+from rollouthub_tui.text.pages import in_pages
+from rollouthub_tui.text.session import Session
+
+Act = Callable[[Session, str], Awaitable[None]]
+_FILTER = 'such as reward < 0.5 and turns > 3, outcome == "scored" and not passed, task ~ "algebra", reward == null'
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word, and what it does."""
+
+    usage: str
+    """The word, and what may follow it."""
+    meaning: str
+    act: Act | None
+    """None for the word that leaves."""
+    more: str = ""
+    """What help says besides, when it is asked about this word."""
+
+    @property
+    def name(self) -> str:
+        """The word alone."""
+        return self.usage.partition(" ")[0]
+
+
+async def _find(session: Session, rest: str) -> None:
+    if not rest:
+        raise UsageError("find what? Say a regular expression")
+    if session.target is not None:
+        await find_within(session, rest)
+    else:
+        await looking.search(session, rest)
+
+
+async def more(session: Session, rest: str) -> None:
+    """Read on."""
+    if not session.pages.has_more:
+        raise UsageError("there is no more of it")
+    session.turn_page()
+
+
+async def _always(session: Session, rest: str) -> None:
+    wanted = {"": True, "on": True, "off": False}.get(rest)
+    if wanted is None:
+        raise UsageError("always on, or always off?")
+    settings = load_settings(session.environ)
+    save_settings(settings.model_copy(update={"text": wanted}), session.environ, since=settings)
+    if load_settings(session.environ).text != wanted:
+        raise UsageError("that could not be written, and is not remembered")
+    way = "line by line; hub watch --no-text shows screens" if wanted else "with screens"
+    session.output.say(f"On a terminal, hub watch begins {way} from now on.")
+
+
+async def _help(session: Session, rest: str) -> None:
+    session.read(in_pages(_help_lines(rest)))
+
+
+def _help_lines(rest: str) -> Iterator[str]:
+    if rest:
+        word = find_word(rest)
+        yield f"{word.usage}: {word.meaning}"
+        if word.more:
+            yield word.more
+        return
+    yield from (f"{word.usage}: {word.meaning}" for word in WORDS)
+    yield "The first letters of a word are enough; of several that begin so, the first in this list is meant."
+    yield "N is a number of the list that was made last, ID a rollout's id or its beginning, or this for the open one."
+    yield "An empty line reads on, where there is more. Ctrl-C and Ctrl-D leave."
+
+
+WORDS = (
+    Word("runs", "the runs of this machine, those that play first", looking.runs),
+    Word("rollouts [FILTER]", "the rollouts of the run, those in flight first", looking.rollouts, _FILTER),
+    Word("open N or NAME", "open a run, a task's rollouts or a rollout, by its number, name or id", looking.open_),
+    Word("more", "read on", more),
+    Word("back", "from a rollout to its run, from a run to the runs", looking.back),
+    Word("errors [FILTER]", "the rollouts that did not end scored", looking.errors, _FILTER),
+    Word("next", "open the next of the list that did not end scored", looking.next_error),
+    Word("previous", "open the one before", looking.previous_error),
+    Word("best", "open the highest reward of the list", looking.best),
+    Word("worst", "open the lowest reward of the list", looking.worst),
+    Word("tasks", "what the samples of each task came to, the hardest first", looking.tasks),
+    Word(
+        "show [N or ID] [conversation, score or timings]",
+        "read what a rollout said and did, turn by turn; how it was scored; what took how long",
+        show,
+    ),
+    Word("find REGEX", "where a regular expression is in the open rollout, or which rollouts it is in", _find),
+    Word("follow", "tell what happens, until Enter", follow),
+    Word("summary", "what the run came to", looking.summary),
+    Word("machines", "model servers, workers and sandboxes that the run plays on", looking.machines),
+    Word("compare N N", "two runs, by their numbers or names: which is better, and on which tasks", compare),
+    Word("cancel [N or ID]", "end a rollout now, unscored", steering.cancel),
+    Word("interrupt [N or ID]", "end the agent's time: what it did so far is scored", steering.interrupt),
+    Word("say N TEXT", "say something to an agent, as its user; its record says that it was told", steering.say),
+    Word("retry [N or ID]", "play a sample again that broke or was cancelled", steering.retry),
+    Word("pause", "start nothing new in this run; again: go on", steering.pause),
+    Word("concurrency N", "play so many episodes at a time", steering.concurrency),
+    Word("always [on or off]", "have hub watch begin line by line, on a terminal, or no more", _always),
+    Word("help [WORD]", "these words, or more about one", _help),
+    Word("quit", "leave", None),
+)
+"""In the order in which first letters are taken for them: none that changes a run comes before one that only looks."""
+
+
+def find_word(typed: str) -> Word:
+    """The word that was typed, or its first letters.
+
+    Raises:
+        UnknownNameError: there is none.
+    """
+    name = typed.lower()
+    for word in WORDS:
+        if word.name == name:
+            return word
+    for word in WORDS:
+        if word.name.startswith(name):
+            return word
+    raise UnknownNameError("word", typed, [word.name for word in WORDS], "help lists them.")

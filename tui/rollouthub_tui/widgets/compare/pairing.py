@@ -1,0 +1,79 @@
+"""Two runs, read and compared. Blocking: done beside the screen."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from rollouthub.comparing.comparison import Comparison, compare_runs
+from rollouthub.comparing.record import Compared, TaskKey
+from rollouthub.comparing.tasks import TaskDifference, task_differences
+from rollouthub.statistics import Estimate, summarise_groups
+from rollouthub.statistics.permutation import Chance
+from rollouthub.watching.columns import Columns
+
+_STINT, _REST = 0.004, 0.002
+"""Seconds of arithmetic at a time, and of rest between: two threads that calculate would keep the screen waiting."""
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """What a comparison of two runs shows."""
+
+    comparison: Comparison
+    passing: tuple[Estimate | None, Estimate | None]
+    """The chance that one sample passes, a mean over the common tasks; None where no verifier draws a pass line."""
+    tasks: list[TaskDifference]
+    labels: tuple[str, str]
+    """What each run is called besides A and B: its model, or its directory's name."""
+
+
+def pair_up(first: Compared, second: Compared) -> Pairing:
+    """Compare two runs on their common tasks.
+
+    Raises:
+        ConfigError: they have none.
+    """
+    comparison = compare_runs([replace(first, label="A"), replace(second, label="B")])
+    common = first.keys & second.keys
+    return Pairing(
+        comparison,
+        (_passing(first, common), _passing(second, common)),
+        task_differences(first, second),
+        (first.label, second.label),
+    )
+
+
+def _passing(run: Compared, common: set[TaskKey]) -> Estimate | None:
+    found = summarise_groups(group for _, group in run.only(common).groups()).overall
+    return found.at_k[0].pass_at_k if found.at_k else None
+
+
+def taken(found: Iterator[Chance | None], seconds: float) -> list[Chance | None]:
+    """As much of what is found as there is time for, one at least where there is any."""
+    now = time.monotonic()
+    until, rest = now + seconds, now + _STINT
+    got: list[Chance | None] = []
+    for chance in found:
+        got.append(chance)
+        now = time.monotonic()
+        if now >= until:
+            break
+        if now >= rest:
+            time.sleep(_REST)
+            rest = now + _REST + _STINT
+    return got
+
+
+def worst_place(columns: Columns, key: TaskKey) -> int | None:
+    """The place of a task's lowest reward, or of its first sample where none is scored; None where it has none."""
+    words = columns.words
+    codes = tuple(words[name].code(word) for name, word in zip(("environment", "split", "task_id"), key, strict=False))
+    environments, splits, tasks = (words[name].codes for name in ("environment", "split", "task_id"))
+    mine = [
+        place
+        for place in columns.effective_places(0, len(columns))
+        if (environments[place], splits[place], tasks[place]) == codes
+    ]
+    rewards = columns.numbers["reward"]
+    scored = [place for place in mine if rewards[place] == rewards[place]]
+    return min(scored, key=lambda place: rewards[place]) if scored else mine[0] if mine else None

@@ -1,0 +1,204 @@
+"""A table of any length: lines are made only while they can be seen, and no object is kept for a row."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import ClassVar
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.events import Click
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from rollouthub_tui.widgets.cells import Cell, Column
+
+
+def fitted(text: str, width: int, *, is_right: bool = False) -> str:
+    """A text in exactly so many cells; what is cut ends in an ellipsis."""
+    length = len(text) if text.isascii() else cell_len(text)
+    if length > width:
+        return set_cell_size(text, width - 1) + "…" if width > 0 else ""
+    filling = " " * (width - length)
+    return filling + text if is_right else text + filling
+
+
+@lru_cache(512)
+def parsed(style: str) -> Style:
+    """A style by its words."""
+    return Style.parse(style)
+
+
+class Listing(ScrollView, can_focus=True):
+    """Rows under a header, and a cursor."""
+
+    DEFAULT_CSS = """
+    Listing { height: 1fr; overflow-x: hidden; overflow-y: auto; background: $background; color: $foreground;
+        scrollbar-size-vertical: 1; }
+    Listing > .listing--header { text-style: bold; background: $panel; color: $foreground; }
+    Listing > .listing--cursor { background: $surface-lighten-2; color: $foreground; }
+    Listing:focus > .listing--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
+    """
+    COMPONENT_CLASSES = {"listing--header", "listing--cursor"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "move(1)", "Down", show=False),
+        Binding("k,up", "move(-1)", "Up", show=False),
+        Binding("g,home", "first", "First", show=False),
+        Binding("G,end", "last", "Last", show=False),
+        Binding("ctrl+d,pagedown", "page(1)", "Page down", show=False),
+        Binding("ctrl+u,pageup", "page(-1)", "Page up", show=False),
+        Binding("enter,l", "open", "Open", show=False),
+    ]
+    GAP = 1
+    """Cells between columns."""
+
+    cursor: reactive[int] = reactive(0, repaint=False)
+    """The row it is at."""
+
+    class Opened(Message):
+        """Somebody opens a row."""
+
+    class Moved(Message):
+        """The cursor is at another row."""
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        raise NotImplementedError
+
+    def columns(self, width: int) -> Sequence[Column]:
+        """The columns that fit so many cells, their gaps included."""
+        raise NotImplementedError
+
+    def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
+        """What a row shows, a cell for each column."""
+        raise NotImplementedError
+
+    def mark(self, row: int) -> str:
+        """One character before a row; the cursor's is shown where there is none."""
+        return " "
+
+    def update_rows(self) -> None:
+        """The rows are others, or say something else."""
+        size = Size(self.size.width, self.count + 1)
+        if size != self.virtual_size:
+            self.virtual_size = size
+        self.cursor = max(0, min(self.cursor, self.count - 1))
+        self.refresh()
+
+    def on_resize(self) -> None:
+        """Columns depend on the width."""
+        self.update_rows()
+        self._reveal()
+
+    def visible_rows(self) -> range:
+        """The rows that can be seen."""
+        top = self.scroll_offset.y
+        return range(min(top, self.count), min(top + max(0, self.size.height - 1), self.count))
+
+    def validate_cursor(self, cursor: int) -> int:
+        """Keep it at a row."""
+        return max(0, min(cursor, self.count - 1))
+
+    def watch_cursor(self, before: int, now: int) -> None:
+        """Show it. Where nothing is scrolled two lines are drawn; scrolling draws all."""
+        self._reveal()
+        for row in (before, now):
+            self.refresh_line(row + 1)  # below the header
+        self.post_message(self.Moved())
+
+    def _reveal(self) -> None:
+        room, top = max(1, self.size.height - 1), self.scroll_offset.y
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False, force=True)
+        elif self.cursor >= top + room:
+            self.scroll_to(y=self.cursor - room + 1, animate=False, force=True)
+
+    def action_move(self, by: int) -> None:
+        """Go to a row near by."""
+        self.cursor += by
+
+    def action_page(self, by: int) -> None:
+        """Go a page on."""
+        self.cursor += by * max(1, self.size.height - 2)
+
+    def action_first(self) -> None:
+        """Go to the first row."""
+        self.cursor = 0
+
+    def action_last(self) -> None:
+        """Go to the last row."""
+        self.cursor = self.count - 1
+
+    def action_open(self) -> None:
+        """Open the row at the cursor."""
+        if self.count:
+            self.post_message(self.Opened())
+
+    def on_click(self, event: Click) -> None:
+        """Go to the row that was clicked; a second click opens it."""
+        row = self.scroll_offset.y + event.y - 1
+        if event.y >= 1 and row < self.count:
+            self.cursor = row
+            if event.chain == 2:
+                self.action_open()
+
+    def render_line(self, y: int) -> Strip:
+        """One line of the screen."""
+        # The scrollbar comes and goes over the last cell.
+        width = max(0, self.size.width - 1)
+        columns = self.columns(max(0, width - 2))
+        if y == 0:
+            style = self.get_component_rich_style("listing--header")
+            titles = [Cell(column.title) for column in columns]
+            return self._strip("  ", columns, titles, style, width)
+        row = self.scroll_offset.y + y - 1
+        if row >= self.count:
+            return Strip.blank(self.size.width, self.rich_style)
+        is_cursor = row == self.cursor
+        style = self.get_component_rich_style("listing--cursor") if is_cursor else self.rich_style
+        mark = ("›" if is_cursor else " ") + self.mark(row)
+        return self._strip(mark, columns, self.cells(row, columns), style, width, is_plain=is_cursor)
+
+    def _strip(
+        self,
+        mark: str,
+        columns: Sequence[Column],
+        cells: Sequence[Cell],
+        base: Style,
+        width: int,
+        *,
+        is_plain: bool = False,
+    ) -> Strip:
+        segments = [Segment(mark, base)]
+        used = 2
+        for place, (column, cell) in enumerate(zip(columns, cells, strict=False)):
+            if place:
+                segments.append(Segment(" " * self.GAP, base))
+                used += self.GAP
+            room = width - used if cell.spans else column.width
+            text = fitted(cell.text, room, is_right=column.is_right and not cell.spans)
+            # On the cursor, whose colour is the theme's, a colour of ours might not be seen.
+            segments.append(Segment(text, base + parsed(cell.style) if cell.style and not is_plain else base))
+            used += room
+            if cell.spans:
+                break
+        if used < width:
+            segments.append(Segment(" " * (width - used), base))
+        return Strip(segments).adjust_cell_length(self.size.width, base)
+
+
+def shared_out(width: int, columns: Sequence[Column], weights: dict[str, int], gap: int = Listing.GAP) -> list[Column]:
+    """Columns widened by what is left of a width, by their weights."""
+    left = max(0, width - sum(column.width for column in columns) - gap * max(0, len(columns) - 1))
+    total = sum(weights.get(column.name, 0) for column in columns)
+    made: list[Column] = []
+    for column in columns:
+        weight = weights.get(column.name, 0)
+        more = left * weight // total if total else 0
+        made.append(Column(column.name, column.title, column.width + more, column.is_right))
+    return made

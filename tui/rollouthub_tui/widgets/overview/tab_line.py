@@ -1,0 +1,54 @@
+"""The names of a run's panes in one line, the one that is shown told apart."""
+
+from collections.abc import Sequence
+
+from rich.text import Text
+from textual.events import Click
+from textual.message import Message
+
+from rollouthub_tui.widgets.lines import Lines
+
+
+class TabLine(Lines):
+    """Panes by number and name, and how much is in each."""
+
+    DEFAULT_CSS = "TabLine { height: 1; padding: 0 1; }"
+
+    class Chosen(Message):
+        """Somebody clicked a name."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__()
+        self._names = tuple(names)
+        self._ends: list[tuple[int, str]] = []
+        self._shown: object = None
+
+    def show_tabs(self, current: str, remarks: Sequence[str]) -> None:
+        """Say which is shown, and what stands beside each name."""
+        width = self.content_size.width
+        if self._shown == (state := (current, tuple(remarks), width)):
+            return
+        self._shown = state
+        line, self._ends = Text(), []
+        if width < sum(len(name) + len(remark) + 6 for name, remark in zip(self._names, remarks, strict=True)):
+            remarks = [""] * len(remarks)
+        for number, (name, remark) in enumerate(zip(self._names, remarks, strict=True), 1):
+            is_current = name == current
+            # Brackets say it where there are no colours.
+            before, after = ("[", "]") if is_current else (" ", " ")
+            line.append(f"{before}{number} {name}", "bold cyan" if is_current else "")
+            line.append(f" {remark}" if remark else "", "bright_black")
+            line.append(f"{after} ", "bold cyan" if is_current else "")
+            self._ends.append((line.cell_len, name))
+        self.replace(line)
+
+    def on_click(self, event: Click) -> None:
+        """Choose."""
+        at = event.x - self.styles.padding.left
+        name = next((name for end, name in self._ends if at < end), None)
+        if name is not None:
+            self.post_message(self.Chosen(name))

@@ -1,0 +1,89 @@
+"""Finding a pattern in a document, and where its matches are."""
+
+import re
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+# It has no types of its own. Unlike `re`, it gives up an expression that takes forever.
+import regex  # pyright: ignore[reportMissingTypeStubs]
+
+from rollouthub.watching.searching import LONGEST, PatternError, compile_pattern
+from rollouthub_tui.widgets.rollout.document import Section
+
+MOST_MATCHES = 5000
+PATIENCE_SECONDS = 0.5
+"""How long the screen may stand still over a search: what was found by then is shown."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Match:
+    """Where one is: by the places of its section and piece, and within the piece's text."""
+
+    section: int
+    piece: int
+    start: int
+    end: int
+
+
+def pattern_of(text: str) -> re.Pattern[str]:
+    """A regular expression, or the text itself where it is none; case counts where a capital letter is in it."""
+    try:
+        return compile_pattern(text)
+    except PatternError:
+        return compile_pattern(re.escape(text[: LONGEST // 2]))
+
+
+@dataclass(frozen=True)
+class Matches:
+    """All matches of a pattern, in order."""
+
+    pattern: re.Pattern[str]
+    found: Sequence[Match]
+    is_all: bool
+    """Whether there are no more than were found in time, and can be told."""
+
+    @classmethod
+    def of(cls, pattern: re.Pattern[str], sections: Sequence[Section]) -> "Matches":
+        """Look through a document, what is folded included."""
+        patient, found = _patient(pattern), list[Match]()
+        until = time.monotonic() + PATIENCE_SECONDS
+        try:
+            for place, section in enumerate(sections):
+                for number, piece in enumerate(section.pieces):
+                    for start, end in _spans(patient, piece.text, max(0.001, until - time.monotonic())):
+                        found.append(Match(place, number, start, end))
+                        if len(found) >= MOST_MATCHES:
+                            return cls(pattern, found, is_all=False)
+        except TimeoutError:
+            return cls(pattern, found, is_all=False)
+        return cls(pattern, found, is_all=True)
+
+    def within(self, section: int, piece: int, start: int, end: int) -> list[tuple[int, int]]:
+        """Those that a row shows, as places in the row."""
+        shown: list[tuple[int, int]] = []
+        at = bisect_left(self.found, Match(section, piece, start, start))
+        at -= at > 0  # the one before may reach into the row
+        for match in self.found[at:]:
+            if match >= Match(section, piece, end, 0):
+                break
+            if (match.section, match.piece) == (section, piece) and match.end > start:
+                shown.append((max(0, match.start - start), min(end, match.end) - start))
+        return shown
+
+
+def _patient(pattern: re.Pattern[str]) -> Any:
+    """The same expression for the other engine; where that one reads it otherwise, its own text."""
+    flags = regex.MULTILINE | (regex.IGNORECASE if pattern.flags & re.IGNORECASE else 0)
+    try:
+        return cast(Any, regex).compile(pattern.pattern, flags)
+    except regex.error:
+        return cast(Any, regex).compile(regex.escape(pattern.pattern), flags)
+
+
+def _spans(pattern: Any, text: str, seconds: float) -> Iterator[tuple[int, int]]:
+    for match in pattern.finditer(text, timeout=seconds):
+        if match.end() > match.start():
+            yield match.span()

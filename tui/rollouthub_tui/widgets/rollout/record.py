@@ -1,0 +1,84 @@
+"""The record itself as a document of JSON: a section for its facts and one a turn, token arrays shortened."""
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from pydantic_core import to_json
+from rich.text import Text
+
+from rollouthub.amounts import count
+from rollouthub.rollout import Rollout, Turn
+from rollouthub_tui.widgets.rollout.document import Piece, Section
+
+_OPEN_TURNS = 20
+_ARRAYS = ("output_token_ids", "output_logprobs", "output_mask", "policy_versions")
+
+
+def raw_record(rollout: Rollout, prompt_lengths: Sequence[int | None]) -> list[Section]:
+    """The record, whose turns have no prompt ids but are known to have had so many."""
+    facts = rollout.model_copy(update={"turns": ()})
+    sections = [
+        Section(
+            "record",
+            lambda width, is_open: Text("record, without its turns", style="bold"),
+            lambda: [Piece("json", lambda: _shown(_facts(facts)), syntax="json", indent=2)],
+        )
+    ]
+    for turn, length in zip(rollout.turns, prompt_lengths, strict=True):
+        sections.append(
+            Section(
+                ("turn", turn.index),
+                partial(_title, turn.index),
+                partial(_pieces, turn, length),
+                is_open=len(rollout.turns) <= _OPEN_TURNS,
+            )
+        )
+    return sections
+
+
+def record_text(rollout: Rollout, prompt_lengths: Iterable[int | None]) -> str:
+    """All of it as one JSON object."""
+    turns = [_turn(turn, length) for turn, length in zip(rollout.turns, prompt_lengths, strict=True)]
+    return _shown({**_facts(rollout.model_copy(update={"turns": ()})), "turns": turns})
+
+
+def _title(index: int, width: int, is_open: bool) -> Text:
+    return Text.assemble(("turns", "bold"), f"[{index}]")
+
+
+def _pieces(turn: Turn, length: int | None) -> list[Piece]:
+    return [Piece("json", lambda: _shown(_turn(turn, length)), syntax="json", indent=2)]
+
+
+def _facts(rollout: Rollout) -> dict[str, Any]:
+    return rollout.model_dump(mode="json", exclude={"turns"})
+
+
+def _turn(turn: Turn, prompt_length: int | None) -> dict[str, Any]:
+    lengths: dict[str, int | None] = {"prompt_token_ids": prompt_length}
+    for name in _ARRAYS:
+        values = getattr(turn, name)
+        lengths[name] = None if values is None else len(values)
+    told = turn.model_dump(mode="json", exclude=set(lengths))
+    return {**told, **{name: None if size is None else _short(name, size) for name, size in lengths.items()}}
+
+
+def _short(name: str, size: int) -> str:
+    return f"[… {count(size, 'id' if name.endswith('ids') else 'value')}]"
+
+
+def _shown(value: Any) -> str:
+    """As JSON; what cannot be drawn is written as JSON escapes it, so that nothing is left out."""
+    try:
+        text = to_json(value, indent=2).decode()  # a tenth of what Python's own takes
+    except ValueError:  # half a surrogate
+        text = json.dumps(value, ensure_ascii=False, indent=2)
+    if text.isascii():
+        return text.replace("\x7f", "\\u007f")
+    return "".join(letter if letter == "\n" or letter.isprintable() else _escaped(letter) for letter in text)
+
+
+def _escaped(letter: str) -> str:
+    return json.dumps(letter)[1:-1]

@@ -1,0 +1,157 @@
+"""Rows that are drawn only where they can be seen, with a cursor that vim's keys and arrows move."""
+
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from rollouthub_tui.navigation import app_of
+
+_KEPT_STRIPS = 400
+
+
+class RowsView(ScrollView, can_focus=True):
+    """Asked for a row, it is given one; nothing else of what is shown exists on the screen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "move(1)", "Down", show=False),
+        Binding("k,up", "move(-1)", "Up", show=False),
+        Binding("g,home", "move_to(0)", "To the beginning", show=False),
+        Binding("G,end", "move_to(-1)", "To the end", show=False),
+        Binding("ctrl+d,pagedown", "page(1)", "A page down", show=False),
+        Binding("ctrl+u,pageup", "page(-1)", "A page up", show=False),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--match"}
+    DEFAULT_CSS = """
+    RowsView { height: 1fr; width: 1fr; overflow-y: scroll; overflow-x: hidden; scrollbar-size-vertical: 1;
+        background: $background; color: $foreground; }
+    RowsView .rows--cursor { background: $boost; }
+    RowsView:focus .rows--cursor { background: $panel; }
+    RowsView .rows--match { color: $text-warning; text-style: reverse; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.cursor = 0
+        """The row it is at."""
+        self._strips: dict[int, Strip] = {}
+        self._laid_width = 0
+
+    @property
+    def row_count(self) -> int:
+        """How many there are."""
+        raise NotImplementedError
+
+    def row_text(self, row: int) -> Text:
+        """What a row shows."""
+        raise NotImplementedError
+
+    def lay_out_again(self) -> None:
+        """Bring the rows to the width there is now."""
+
+    @property
+    def row_width(self) -> int:
+        """Cells that a row has, the cursor's mark left out; while it is hidden, those it had."""
+        return max(10, (self.size.width or self._laid_width) - 1)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the last row can be seen."""
+        return self.scroll_offset.y >= self.row_count - self.size.height
+
+    def changed(self) -> None:
+        """Draw all of it anew."""
+        self._strips.clear()
+        self.cursor = max(0, min(self.cursor, self.row_count - 1))
+        size = Size(self.size.width, self.row_count)
+        if size != self.virtual_size:
+            self.virtual_size = size
+        self.refresh()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """A new width means new rows."""
+        if self.size.width and self.size.width != self._laid_width:
+            self._laid_width = self.size.width
+            self.lay_out_again()
+            self.changed()
+
+    def notify_style_update(self) -> None:
+        """Colours may be others now."""
+        super().notify_style_update()
+        self._strips.clear()
+
+    def render_line(self, y: int) -> Strip:
+        """A row that can be seen."""
+        row = self.scroll_offset.y + y
+        width, base = self.size.width, self.rich_style
+        if row >= self.row_count:
+            return Strip.blank(width, base)
+        strip = self._strips.get(row)
+        if strip is None:
+            strip = self._strip(row, width, base)
+            if len(self._strips) >= _KEPT_STRIPS:
+                self._strips.clear()
+            self._strips[row] = strip
+        return strip
+
+    def _strip(self, row: int, width: int, base: Style) -> Strip:
+        is_cursor = row == self.cursor
+        text = Text.assemble(("▌" if is_cursor else " ", "blue"), self.row_text(row), end="", no_wrap=True)
+        app = app_of(self)
+        segments = text.render(app.console)
+        if app.no_color:  # greys of colours differ by nothing that means anything
+            segments = (Segment(text, style and style.without_color) for text, style, _ in segments)
+        strip = Strip(segments).adjust_cell_length(width)
+        return strip.apply_style(base + self.get_component_rich_style("rows--cursor") if is_cursor else base)
+
+    def go_to(self, row: int, *, top: bool = False) -> None:
+        """Put the cursor at a row, and show it; `top` shows it first of all."""
+        row = max(0, min(row, self.row_count - 1))
+        if row != self.cursor:
+            old, self.cursor = self.cursor, row
+            for each in (old, row):
+                self._strips.pop(each, None)
+                self.refresh_lines(each)
+            self.moved()
+        height, first = self.size.height, self.scroll_offset.y
+        if top or row < first:
+            self.scroll_to(y=row, animate=False, immediate=True)
+        elif row >= first + height:
+            self.scroll_to(y=row - height + 1, animate=False, immediate=True)
+
+    def moved(self) -> None:
+        """The cursor is somewhere else."""
+
+    def action_move(self, rows: int) -> None:
+        """Go down or up."""
+        first, height = self.scroll_offset.y, self.size.height
+        if not first <= self.cursor < first + height:  # scrolled away from it
+            self.go_to(first if rows > 0 else first + height - 1)
+            return
+        self.go_to(self.cursor + rows)
+
+    def action_move_to(self, row: int) -> None:
+        """Go to a row; a negative one counts from the end."""
+        self.go_to(row if row >= 0 else self.row_count + row)
+
+    def action_page(self, pages: int) -> None:
+        """Go down or up by what can be seen, less two rows."""
+        step = pages * max(1, self.size.height - 2)
+        self.scroll_to(y=max(0, self.scroll_offset.y + step), animate=False, immediate=True)
+        self.go_to(self.cursor + step)
+
+    def on_click(self, event: events.Click) -> None:
+        """Go where the mouse is; what was there already is opened."""
+        row = self.scroll_offset.y + event.y
+        if row < self.row_count:
+            self.clicked(row, event.x)
+
+    def clicked(self, row: int, column: int) -> None:
+        """The mouse was pressed at a row."""
+        self.go_to(row)

@@ -1,0 +1,103 @@
+"""The attempts in flight, in an order that a person can follow."""
+
+from array import array
+from collections.abc import Callable, Sequence
+from math import nan
+from typing import Any, cast
+
+from rollouthub.store import LiveState
+from rollouthub.store.schema import SUMMARY_COLUMNS
+from rollouthub.watching.columns import KINDS, Columns
+from rollouthub.watching.fuzzy import closeness
+from rollouthub_tui.widgets.rollouts.wanted import Wanted
+
+Flight = tuple[str, int]
+"""A rollout's id and attempt."""
+
+_UNKNOWN: dict[str, Any] = {"words": None, "text": "", "real": nan, "whole": 0, "flag": None}
+_TOLD = {"rollout_id", "environment", "task_id", "sample", "attempt", "turns", "output_tokens"}
+_NUMBERS: dict[str, Callable[[LiveState], int]] = {
+    "sample": lambda state: state.sample,
+    "attempt": lambda state: state.attempt,
+    "turns": lambda state: state.turn,
+    "output_tokens": lambda state: state.output_tokens,
+}
+_WORDS: dict[str, Callable[[LiveState], str]] = {
+    "task_id": lambda state: state.task_id,
+    "environment": lambda state: state.environment,
+    "rollout_id": lambda state: state.rollout_id,
+}
+
+
+class InFlight:
+    """Those that are wanted: the longest in flight first, or in the order of what is known of them already."""
+
+    def __init__(self) -> None:
+        self.states: list[LiveState] = []
+        self._rows: dict[Flight, int] = {}
+        self._arrived: dict[Flight, int] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def row(self, flight: Flight) -> int | None:
+        """Where one is; None where it is not in flight, or not wanted."""
+        return self._rows.get(flight)
+
+    def take(self, states: Sequence[LiveState], wanted: Wanted, task: tuple[str, str] | None) -> None:
+        """Take in those of now; `task` is the environment and the id of the task that is wanted alone."""
+        arrived: dict[Flight, int] = {}
+        for state in reversed(states):  # the one that moved last comes first: of several new ones it is the newest
+            flight = (state.rollout_id, state.attempt)
+            number = self._arrived.get(flight)
+            if number is None:
+                number = self._count = self._count + 1
+            arrived[flight] = number
+        self._arrived = arrived
+        kept = self._wanted(states, wanted, task)
+        kept.sort(key=lambda state: arrived[state.rollout_id, state.attempt])
+        if key := _NUMBERS.get(wanted.sort) or _WORDS.get(wanted.sort):
+            kept.sort(key=cast(Callable[[LiveState], Any], key), reverse=wanted.descending)
+        self.states = kept
+        self._rows = {(state.rollout_id, state.attempt): row for row, state in enumerate(kept)}
+
+    def _wanted(self, states: Sequence[LiveState], wanted: Wanted, task: tuple[str, str] | None) -> list[LiveState]:
+        if not wanted.narrows:
+            return list(states)
+        if wanted.pattern is not None or wanted.errors:  # without a transcript yet, and without an ending
+            return []
+        kept = [state for state in states if task is None or (state.environment, state.task_id) == task]
+        if wanted.search:
+            kept = [state for state in kept if _is_close(wanted.search, state)]
+        if wanted.where.text.strip() and kept:
+            holds = wanted.where.bind(columns_of(kept))
+            kept = [state for place, state in enumerate(kept) if holds(place)]
+        return kept
+
+
+def _is_close(search: str, state: LiveState) -> bool:
+    return any(closeness(search, text) is not None for text in (state.task_id, state.environment, state.rollout_id))
+
+
+def columns_of(states: Sequence[LiveState]) -> Columns:
+    """What is known of them, as filters read it: the rest is absent, and no comparison with it holds."""
+    columns = Columns()
+    rows: list[list[Any]] = []
+    for place, state in enumerate(states):
+        values = {name: _UNKNOWN[kind] for name, kind in KINDS.items()}
+        values.update(
+            rollout_id=state.rollout_id,
+            environment=state.environment,
+            task_id=state.task_id,
+            sample=state.sample,
+            attempt=state.attempt,
+            turns=state.turn,
+            output_tokens=state.output_tokens,
+        )
+        rows.append([place + 1, *(values[name] for name in SUMMARY_COLUMNS)])
+    columns.append(rows)
+    unknown: Any = columns.wholes
+    for name in set(columns.wholes) - _TOLD:
+        unknown[name] = array("d", [nan]) * len(states)
+    return columns

@@ -1,0 +1,17 @@
+"""Which rollout another is best held against."""
+
+from rollouthub.watching.columns import Columns
+
+
+def other_sample(columns: Columns, place: int) -> int | None:
+    """The sample of the same group to hold one against: the best, or where that is itself the best, the worst."""
+    groups, rewards = columns.words["group_id"].codes, columns.numbers["reward"]
+    group = groups[place]
+    others = [
+        other for other in range(len(columns)) if groups[other] == group and other != place and columns.effective[other]
+    ]
+    scored = [other for other in others if rewards[other] == rewards[other]]
+    if not scored:
+        return others[0] if others else None
+    best = max(scored, key=lambda other: rewards[other])
+    return best if not rewards[place] >= rewards[best] else min(scored, key=lambda other: rewards[other])

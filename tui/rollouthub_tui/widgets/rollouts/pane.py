@@ -1,0 +1,243 @@
+"""The rollouts of a run: live ones first, sorted, filtered and searched while they come in."""
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.timer import Timer
+
+from rollouthub.watching import parse_filter
+from rollouthub.watching.columns import KINDS
+from rollouthub.watching.searching import compile_pattern
+from rollouthub_tui.navigation import navigator
+from rollouthub_tui.widgets.listing import Listing
+from rollouthub_tui.widgets.rollouts.entry import Entry
+from rollouthub_tui.widgets.rollouts.fields import FIELDS, next_sort
+from rollouthub_tui.widgets.rollouts.listed import ListedRollouts
+from rollouthub_tui.widgets.rollouts.pairs import other_sample
+from rollouthub_tui.widgets.rollouts.table import LiveTable
+
+_QUICK_SECONDS, _TYPING_SECONDS = 0.03, 0.15
+"""A list that is made in less is made at every letter; else when so long none came."""
+
+
+class RolloutsPane(ListedRollouts):
+    """For a screen of a run: call `show` at each tick while it can be seen, `only_group` to list one task's samples.
+
+    `ByTask` asks the screen to show the tasks instead (`t`), at the group of the rollout the cursor is at.
+    """
+
+    DEFAULT_CSS = """
+    RolloutsPane { height: 1fr; layout: vertical; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "ask('search')", "Search", tooltip="Letters of a task, id or fault, in order"),
+        Binding("f", "ask('filter')", "Filter", tooltip="By an expression: reward < 0.5 and turns > 3"),
+        Binding("F", "ask('pattern')", "Search transcripts by a regular expression", show=False),
+        Binding("e", "errors", "Errors", tooltip="Only what did not end scored"),
+        Binding("a", "attempts", "All attempts, replaced ones too", show=False),
+        Binding("s", "sort", "Sort", tooltip="By the next column"),
+        Binding("S", "reverse", "Reverse the order", show=False),
+        Binding("n", "next_error(1)", "Next error, or match", show=False),
+        Binding("N", "next_error(-1)", "Previous error, or match", show=False),
+        Binding("L", "next_live", "Next in flight", show=False),
+        Binding("b", "best", "Best reward", show=False),
+        Binding("w", "worst", "Worst reward", show=False),
+        Binding("t", "by_task", "Tasks, at this rollout's", show=False),
+        Binding("d", "pair", "Diff with another sample of its task", show=False),
+        Binding("escape", "take_back", "Take back the latest filter or search", show=False),
+    ]
+
+    class ByTask(Message):
+        """Somebody wants to see the tasks."""
+
+        def __init__(self, group_id: str | None) -> None:
+            super().__init__()
+            self.group_id = group_id
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._typing: Timer | None = None
+        self._before_search = ""
+
+    def on_mount(self) -> None:
+        """Begin in the order that was left."""
+        settings = navigator(self).settings
+        if settings.sort in KINDS:
+            self.wanted.sort, self.wanted.descending = settings.sort, settings.is_descending
+
+    def on_listing_opened(self, event: Listing.Opened) -> None:
+        """Open the rollout."""
+        event.stop()
+        target = self.target
+        if target is not None and self._run is not None:
+            navigator(self).open_rollout(self._run, target.rollout_id, target.attempt, self.table.found)
+
+    def on_live_table_sorted(self, event: LiveTable.Sorted) -> None:
+        """Sort by a column; by the same again, the other way round."""
+        event.stop()
+        by = FIELDS[event.name].sort
+        if by is None:
+            self._tell(f"there is no order by {FIELDS[event.name].title}")
+        elif by == self.wanted.sort:
+            self.action_reverse()
+        else:
+            self._sort(by, KINDS[by] in ("real", "whole"))
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        shown = [column.name for column in self.table.shown_columns]
+        by = next_sort(self.wanted.sort, shown)
+        # Of numbers, the largest come first; of names, the first.
+        self._sort(by, KINDS[by] in ("real", "whole"))
+
+    def action_reverse(self) -> None:
+        """Reverse the order."""
+        self._sort(self.wanted.sort, not self.wanted.descending)
+
+    def _sort(self, by: str, descending: bool) -> None:
+        self.wanted.sort, self.wanted.descending = by, descending
+        settings = navigator(self).settings
+        settings.sort, settings.is_descending = by, descending
+        self._list()
+
+    def action_errors(self) -> None:
+        """Only what did not end scored, or everything again."""
+        self.wanted.errors = not self.wanted.errors
+        self.wanted.note("errors only", self.wanted.errors)
+        self._list()
+
+    def action_attempts(self) -> None:
+        """Also attempts that a later one replaced, or no more."""
+        self.wanted.attempts = not self.wanted.attempts
+        self.wanted.note("all attempts", self.wanted.attempts)
+        self._list()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Escape goes back where there is nothing to take back; while something is asked, nothing else can be."""
+        if action == "take_back":
+            return bool(self.wanted.latest)
+        return not (action == "ask" and self._entry.display)
+
+    def action_take_back(self) -> None:
+        """Take back what came into force last."""
+        if self.wanted.take_back() == "transcripts":
+            self._end_search()
+        self._list()
+
+    def _go(self, row: int | None, otherwise: str) -> None:
+        if not self.table.go(row):
+            self._tell(otherwise)
+
+    def action_next_error(self, step: int) -> None:
+        """The next rollout that did not end scored; or the next match, where transcripts are searched."""
+        table = self.table
+        found, flights = table.found, len(table.flights)
+        if found is None:
+            return
+        if self.wanted.pattern is not None:
+            self._go((table.cursor + step) % table.count if table.count else None, "nothing matches")
+            return
+        at = table.cursor - flights
+        position = found.next_error(at if at >= 0 else -1 if step > 0 else 0, backwards=step < 0)
+        self._go(None if position is None else flights + position, "there is no error among what is listed")
+
+    def action_next_live(self) -> None:
+        """The next attempt in flight."""
+        state = self.table.next_live()
+        row = self.table.flights.row((state.rollout_id, state.attempt)) if state else None
+        are_hidden = self._run is not None and bool(self._run.feed.live)
+        self._go(row, "what is in flight is not listed now" if are_hidden else "nothing is in flight")
+
+    def action_best(self) -> None:
+        """The highest reward."""
+        self._go_to(self.table.found.best() if self.table.found is not None else None)
+
+    def action_worst(self) -> None:
+        """The lowest reward."""
+        self._go_to(self.table.found.worst() if self.table.found is not None else None)
+
+    def _go_to(self, position: int | None) -> None:
+        row = None if position is None else len(self.table.flights) + position
+        self._go(row, "nothing that is listed has a reward")
+
+    def action_by_task(self) -> None:
+        """Ask for the tasks."""
+        target = self.target
+        group = None
+        if self._run is not None and target is not None and target.place is not None:
+            group = self._run.feed.columns.words["group_id"][target.place]
+        self.post_message(self.ByTask(group))
+
+    def action_pair(self) -> None:
+        """Compare the rollout with another sample of its task: the best, or of the best itself the worst."""
+        target = self.target
+        if self._run is None or target is None or target.place is None:
+            self._tell("only a rollout that is done can be compared")
+            return
+        other = other_sample(self._run.feed.columns, target.place)
+        if other is None:
+            self._tell("its task has no other sample yet")
+        else:
+            navigator(self).open_pair(self._run, target.place, other)
+
+    # What a person types.
+
+    def action_ask(self, asked: str) -> None:
+        """Ask for a search, a filter or a pattern."""
+        entry, wanted = self._entry, self.wanted
+        match asked:
+            case "search":
+                self._before_search = wanted.search
+                entry.ask(asked, "search", wanted.search, "letters of a task, an id or a fault")
+            case "filter":
+                hint = 'reward < 0.5 and outcome == "scored"'
+                entry.ask(asked, "filter", wanted.where.text, hint, parse_filter)
+            case _:
+                entry.ask(asked, "transcripts", wanted.pattern or "", "a regular expression", compile_pattern)
+
+    def on_entry_changed(self, event: Entry.Changed) -> None:
+        """Search while letters come in; where that takes long, when no more come."""
+        event.stop()
+        if event.asked != "search":
+            return
+        if self._typing is not None:
+            self._typing.stop()
+        if self._listing_seconds < _QUICK_SECONDS:
+            self._search_letters(event.text)
+        else:
+            self._typing = self.set_timer(_TYPING_SECONDS, lambda: self._search_letters(event.text))
+
+    def on_entry_entered(self, event: Entry.Entered) -> None:
+        """Do what was entered."""
+        event.stop()
+        text, wanted = event.text.strip(), self.wanted
+        match event.asked:
+            case "search":
+                self._search_letters(text)
+            case "filter":
+                wanted.where = parse_filter(text)
+                wanted.note("filter", bool(text))
+                self._list()
+            case _:
+                if text:
+                    self._search(text)
+                else:
+                    self._end_search()
+                self._list()
+        self.screen.set_focus(self.table)
+
+    def on_entry_left(self, event: Entry.Left) -> None:
+        """Leave everything as it was."""
+        event.stop()
+        if event.asked == "search":
+            self._search_letters(self._before_search)
+        self.screen.set_focus(self.table)
+
+    def _search_letters(self, text: str) -> None:
+        if self._typing is not None:
+            self._typing.stop()
+        if text.strip() != self.wanted.search:
+            self.wanted.search = text.strip()
+            self.wanted.note("search", bool(self.wanted.search))
+            self._list()

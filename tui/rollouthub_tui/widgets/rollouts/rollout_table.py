@@ -1,0 +1,202 @@
+"""The table of a run's rollouts: what is in flight first, then what is done."""
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from rich.cells import cell_len
+
+from rollouthub.store import LiveState
+from rollouthub.watching import RolloutList, RunFeed
+from rollouthub.watching.columns import Columns
+from rollouthub.watching.components import Components
+from rollouthub.watching.searching import Match
+from rollouthub_tui.target import Target
+from rollouthub_tui.widgets.cells import EMPTY, Cell, Column
+from rollouthub_tui.widgets.rollouts import fields
+from rollouthub_tui.widgets.rollouts.fields import Shape
+from rollouthub_tui.widgets.rollouts.in_flight import Flight, InFlight
+from rollouthub_tui.widgets.rollouts.table import LiveTable
+from rollouthub_tui.widgets.rollouts.wanted import Wanted
+from rollouthub_tui.widgets.rollouts.wording import components, done_cell, ending, live_cell, moved, name_of, shortened
+
+_NAMES = ("task", "environment")
+"""Columns whose texts are shortened in the middle."""
+_LOOKED_BACK = 4096
+"""Rows among which an attempt is looked for that was in flight just now."""
+
+
+class RolloutTable(LiveTable):
+    """Rows are attempts; a row's cells are made while it can be seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flights = InFlight()
+        self.found: RolloutList | None = None
+        self.parts: dict[int, Components] = {}
+        """What rewards are made of, by place, as far as it was read."""
+        self.matches: Mapping[int, Match] = {}
+        """Where a pattern was found, by place."""
+        self.hint = ""
+        """Said where no rollout is listed."""
+        self._feed: RunFeed | None = None
+        self._generation = -1
+        self._now = 0.0
+        self._plays = True
+        self._shape = Shape()
+        self._words = 0
+
+    def begin(self, feed: RunFeed) -> None:
+        """Show a run; or the same, all of whose rows are others."""
+        self._feed, self._generation = feed, feed.columns.generation
+        self.parts = {}
+        self._words = 0
+        self._shape = Shape()
+        self.restart()
+
+    def take(self, found: RolloutList, wanted: Wanted, now: float, task: tuple[str, str] | None) -> None:
+        """Show a list, and what is in flight, as they are now."""
+        assert self._feed is not None
+        feed, columns = self._feed, self._feed.columns
+        self.found, self._now = found, now
+        self._plays = feed.info.status == "running"
+        self.flights.take(feed.live, wanted, task)
+        shape = self._shaped(feed, columns, wanted)
+        if shape != self._shape:
+            self._shape = shape
+            self.remake()
+        self.update_rows()
+
+    def _shaped(self, feed: RunFeed, columns: Columns, wanted: Wanted) -> Shape:
+        words, before = columns.words, self._shape
+        task = before.task
+        tasks = words["task_id"].vocabulary
+        if len(tasks) > self._words:
+            new = tasks[self._words :]
+            task = min(fields.FIELDS["task"].most, max([task, *(len(name) for name in new)]))
+            self._words = len(tasks)
+        endings = [ending(word) for word in words["outcome"].vocabulary]
+        widest = max([13, *(cell_len(cell.text) for cell in endings)])
+        named = set(words["environment"].vocabulary) | {state.environment for state in feed.live[:8]}
+        return Shape(
+            state=widest if self._plays or not feed.live else max(widest, 16),
+            task=task,
+            environments=before.environments or len(named) > 1,
+            samples=len(words["group_id"].vocabulary) < len(columns) or not columns,
+            retried=bool(columns.withdrawn) or before.retried,
+            attempts=wanted.attempts,
+            components=before.components or any(self.parts.values()),
+            matches=wanted.pattern is not None,
+            faults=bool(words["fault"].vocabulary),
+            costs=any(cost == cost for cost in columns.numbers["cost"][:8]),
+            sort=wanted.sort,
+            descending=wanted.descending,
+        )
+
+    @property
+    def count(self) -> int:
+        """Attempts in flight and done."""
+        if self._feed is None or self.found is None or self._feed.columns.generation != self._generation:
+            return 0  # all was read anew, and is shown at the next tick
+        return len(self.flights) + len(self.found)
+
+    @property
+    def nothing(self) -> str:
+        """Why nothing is listed."""
+        return self.hint
+
+    def place(self, row: int) -> int | None:
+        """Where a row's record is in the run's columns; None while it is in flight."""
+        return None if self.found is None or row < len(self.flights) else self.found[row - len(self.flights)]
+
+    def target(self) -> Target | None:
+        """What the cursor is at."""
+        row = self.cursor
+        if row >= self.count:
+            return None
+        place = self.place(row)
+        if place is None:
+            state = self.flights.states[row]
+            return Target(state.rollout_id, state.attempt, None)
+        columns = self._columns
+        return Target(columns.texts["rollout_id"][place], columns.wholes["attempt"][place], place)
+
+    def key(self, row: int) -> Hashable:
+        """A place; or the id and attempt of what is in flight."""
+        place = self.place(row)
+        if place is not None:
+            return place
+        state = self.flights.states[row]
+        return (state.rollout_id, state.attempt)
+
+    def row_of(self, key: Hashable) -> int | None:
+        """Where an attempt is, which may have ended since."""
+        if isinstance(key, tuple):
+            flight: Flight = key  # pyright: ignore[reportUnknownVariableType, reportAssignmentType] as `key` made it
+            row = self.flights.row(flight)
+            if row is not None:
+                return row
+            key = self._landed(flight)
+        if self.found is None or not isinstance(key, int) or key >= len(self._columns):
+            return None
+        position = self.found.position(key)
+        return None if position is None else len(self.flights) + position
+
+    def _landed(self, flight: Flight) -> int | None:
+        columns = self._columns
+        ids, attempts = columns.texts["rollout_id"], columns.wholes["attempt"]
+        for place in range(len(columns) - 1, max(-1, len(columns) - 1 - _LOOKED_BACK), -1):
+            if ids[place] == flight[0] and attempts[place] == flight[1]:
+                return place
+        return None
+
+    @property
+    def _columns(self) -> Columns:
+        assert self._feed is not None
+        return self._feed.columns
+
+    def stamp(self, row: int) -> Hashable:
+        """What a line is made of."""
+        place = self.place(row)
+        if place is None:
+            state = self.flights.states[row]
+            return (state, moved(state, self._now), self._plays)
+        return (place, self._columns.effective[place], place in self.parts, place in self.matches)
+
+    def fit(self, width: int) -> Sequence[Column]:
+        """Columns by what there is to show."""
+        return fields.fit(self._shape, width)
+
+    def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
+        """A line's cells."""
+        place = self.place(row)
+        if place is None:
+            state = self.flights.states[row]
+            made = [live_cell(state, column.name, self._now, plays=self._plays) for column in columns]
+        else:
+            made = [self._cell(place, column.name) for column in columns]
+        return [
+            Cell(shortened(cell.text, column.width)) if column.name in _NAMES else cell
+            for cell, column in zip(made, columns, strict=True)
+        ]
+
+    def _cell(self, place: int, name: str) -> Cell:
+        if name == "components":
+            return Cell(components(self.parts.get(place)))
+        if name == "match":
+            found = self.matches.get(place)
+            return Cell(f"{found.turn}: {name_of(found.excerpt)}") if found else EMPTY
+        return done_cell(self._columns, place, name)
+
+    def unread(self) -> list[int]:
+        """Places of the rows in sight with a reward of which it is not known what it is made of."""
+        if self._feed is None:
+            return []
+        rewards, parts = self._columns.numbers["reward"], self.parts
+        places = [self.place(row) for row in self.visible_rows()]
+        return [
+            place for place in places if place is not None and place not in parts and rewards[place] == rewards[place]
+        ]
+
+    def next_live(self) -> LiveState | None:
+        """The attempt in flight after the cursor's, going round."""
+        states = self.flights.states
+        return states[(self.cursor + 1) % len(states) if self.cursor + 1 < len(states) else 0] if states else None

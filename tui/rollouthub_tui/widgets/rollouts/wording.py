@@ -1,0 +1,168 @@
+"""What a rollout's line says, column by column: of one that is done, and of one in flight."""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+from rich.cells import cell_len, set_cell_size
+
+from rollouthub.amounts import NONE, clock, dollars, number, seconds, short
+from rollouthub.drawing.outcomes import ENDINGS
+from rollouthub.live.plain import plain_name
+from rollouthub.rollout import Outcome
+from rollouthub.store import LiveState
+from rollouthub.watching.columns import Columns
+from rollouthub.watching.components import Components
+from rollouthub_tui.widgets.cells import EMPTY, Cell
+
+# Some terminals join what these stand between, others do not, and give what they join other widths.
+_JOINERS = re.compile("[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200c\u200d\u3164\ufe00-\ufe0f\uffa0]")
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+_MISSING = Cell(NONE)
+_QUIET = "bright_black"
+
+
+@lru_cache(8192)
+def name_of(text: str) -> str:
+    """A name as a table shows it: plain, on one line, of letters that are as wide everywhere."""
+    return _JOINERS.sub("", plain_name(text))
+
+
+def shortened(text: str, width: int) -> str:
+    """A name in so many cells, its end kept: that is where the names of tasks differ."""
+    length = len(text) if text.isascii() else cell_len(text)
+    if length <= width or width < 8:
+        return text
+    head = set_cell_size(text, width // 3)
+    tail = text[-1:]
+    for letter in reversed(text[:-1]):
+        if cell_len(head) + 1 + cell_len(letter + tail) > width:
+            break
+        tail = letter + tail
+    return f"{head}…{tail}"
+
+
+def ending(outcome: str | None, *, counts: bool = True) -> Cell:
+    """How a rollout ended: a mark and a colour for the kind, a word for what broke."""
+    known = _OUTCOMES.get(outcome or "")
+    if known is None:
+        return _MISSING
+    kind = ENDINGS[known.kind]
+    return Cell(f"{kind.mark} {known.value.replace('_', ' ')}", kind.style if counts else _QUIET)
+
+
+def components(parts: Components | None) -> str:
+    """What a reward is made of."""
+    return "  ".join(f"{name_of(name)} {number(value)}" for name, value in (parts or {}).items())
+
+
+def done_cell(columns: Columns, place: int, name: str) -> Cell:
+    """A cell of a rollout that is done."""
+    word = _DONE.get(name)
+    return word(columns, place) if word else EMPTY
+
+
+def live_cell(state: LiveState, name: str, now: float, *, plays: bool) -> Cell:
+    """A cell of a rollout in flight; where its run does not play any more, of one that was."""
+    match name:
+        case "state":
+            if not plays:
+                return Cell(f"✗ left in {state.state}", "yellow")
+            return Cell(f"{'·' if state.state == 'queued' else '▸'} {state.state}", "cyan")
+        case "task":
+            return Cell(name_of(state.task_id))
+        case "environment":
+            return Cell(name_of(state.environment))
+        case "sample":
+            return Cell(str(state.sample))
+        case "attempt":
+            return Cell(str(state.attempt))
+        case "turns":
+            return Cell(str(state.turn))
+        case "tokens":
+            return Cell(short(state.output_tokens))
+        case "reward" | "passed":
+            return _MISSING
+        case "seconds":
+            return Cell(moved(state, now), _QUIET) if plays else _MISSING
+        case "id":
+            return Cell(name_of(state.rollout_id), _QUIET)
+        case _:
+            return EMPTY
+
+
+def moved(state: LiveState, now: float) -> str:
+    """How long ago something happened in it."""
+    return f"+{clock(max(0.0, now - state.updated_at))}"
+
+
+def _word(column: str, style: str = "") -> Callable[[Columns, int], Cell]:
+    def worded(columns: Columns, place: int) -> Cell:
+        text = columns.words[column][place]
+        return Cell(name_of(text), style) if text else EMPTY
+
+    return worded
+
+
+def _whole(column: str) -> Callable[[Columns, int], Cell]:
+    return lambda columns, place: Cell(str(columns.wholes[column][place]))
+
+
+def _tokens(column: str) -> Callable[[Columns, int], Cell]:
+    return lambda columns, place: Cell(short(columns.wholes[column][place]))
+
+
+def _state(columns: Columns, place: int) -> Cell:
+    return ending(columns.words["outcome"][place], counts=bool(columns.effective[place]))
+
+
+def _attempt(columns: Columns, place: int) -> Cell:
+    said = str(columns.wholes["attempt"][place])
+    return Cell(said) if columns.effective[place] else Cell(f"{said} replaced", _QUIET)
+
+
+def _reward(columns: Columns, place: int) -> Cell:
+    reward = columns.numbers["reward"][place]
+    return Cell(number(reward)) if reward == reward else _MISSING
+
+
+def _cost(columns: Columns, place: int) -> Cell:
+    cost = columns.numbers["cost"][place]
+    return Cell(dollars(cost)) if cost == cost else _MISSING
+
+
+def _passed(columns: Columns, place: int) -> Cell:
+    flag = columns.flags["passed"][place]
+    return _MISSING if flag < 0 else Cell("yes" if flag else "no")
+
+
+def _stop(columns: Columns, place: int) -> Cell:
+    return Cell((columns.words["stop"][place] or NONE).replace("_", " "))
+
+
+def _seconds(columns: Columns, place: int) -> Cell:
+    return Cell(seconds(columns.numbers["seconds"][place]))
+
+
+def _id(columns: Columns, place: int) -> Cell:
+    return Cell(name_of(columns.texts["rollout_id"][place]), _QUIET)
+
+
+_DONE: Mapping[str, Callable[[Columns, int], Cell]] = {
+    "state": _state,
+    "task": _word("task_id"),
+    "sample": _whole("sample"),
+    "attempt": _attempt,
+    "turns": _whole("turns"),
+    "calls": _whole("tool_calls"),
+    "prompt": _tokens("prompt_tokens"),
+    "tokens": _tokens("output_tokens"),
+    "reward": _reward,
+    "passed": _passed,
+    "stop": _stop,
+    "seconds": _seconds,
+    "environment": _word("environment"),
+    "fault": _word("fault"),
+    "cost": _cost,
+    "id": _id,
+}

@@ -1,0 +1,107 @@
+"""How far runs are and what they came to, read for those that can be seen, and again only when they changed."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rollouthub.errors import HubError
+from rollouthub.live.protocol import RunView
+from rollouthub.rollout import Outcome
+from rollouthub.store import RunInfo, open_run
+from rollouthub.store.schema import DATABASE
+from rollouthub.watching import SeenRun
+
+_BREATH = 20
+"""A run that goes on is read again after so many times what reading it took."""
+
+_Stamp = tuple[tuple[int, int, int] | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a run came to so far."""
+
+    done: int | None
+    """Samples with a record; None where nobody can say."""
+    scored: int
+    mean_reward: float | None
+    """Over scored samples; None without any."""
+    pass_rate: float | None
+    """Over samples with a verdict; None without any."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    stamp: _Stamp
+    tally: Tally | None
+    again: float
+    """The moment from which it may be read again."""
+
+
+class Tallies:
+    """The tallies of runs, by their directories."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kept: dict[Path, _Kept] = {}
+
+    def of(self, run: SeenRun) -> Tally | None:
+        """What is known of a run now."""
+        if run.view is not None:
+            return tally_of(run.view)
+        kept = self._kept.get(run.directory)
+        return kept.tally if kept else None
+
+    def read(self, runs: Iterable[SeenRun]) -> bool:
+        """Read those that changed since; whether any did. Blocking; one thread at a time."""
+        is_new = False
+        for run in runs:
+            if run.view is not None or not isinstance(run.info, RunInfo):
+                continue
+            stamp, now = _stamp(run.directory), self._clock()
+            kept = self._kept.get(run.directory)
+            if kept is not None and (kept.stamp == stamp or now < kept.again):
+                continue
+            tally = _read(run.directory)
+            ended = self._clock()
+            is_new = is_new or kept is None or kept.tally != tally
+            self._kept[run.directory] = _Kept(stamp, tally, ended + _BREATH * (ended - now))
+        return is_new
+
+
+def tally_of(view: RunView) -> Tally:
+    """What a run's hub says."""
+    means = view.means or {}
+    scored, reward, passed = means.get("scored"), means.get("mean_reward"), means.get("pass_rate")
+    return Tally(
+        view.done,
+        scored if isinstance(scored, int) else 0,
+        reward if isinstance(reward, int | float) else None,
+        passed if isinstance(passed, int | float) else None,
+    )
+
+
+def _read(directory: Path) -> Tally | None:
+    try:
+        with open_run(directory) as reader:
+            outcomes = reader.outcomes()
+            total, judged, passed = reader.reward_sums()
+    except (HubError, OSError, ValueError, TypeError, sqlite3.Error):
+        return None  # the list says what is wrong with it
+    scored = outcomes.get(Outcome.SCORED, 0)
+    return Tally(
+        sum(outcomes.values()), scored, total / scored if scored else None, passed / judged if judged else None
+    )
+
+
+def _stamp(directory: Path) -> _Stamp:
+    found: list[tuple[int, int, int] | None] = []
+    for suffix in ("", "-wal"):
+        try:
+            status = (directory / (DATABASE + suffix)).stat()
+            found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+        except OSError:
+            found.append(None)
+    return tuple(found)

@@ -1,0 +1,14 @@
+"""Words of others, made fit to stand on a screen: plain, and every character as wide as it is alone."""
+
+from rollouthub.drawing.fitting import apart
+from rollouthub.live.plain import plain, plain_name
+
+
+def named(name: str) -> str:
+    """A name, on one line."""
+    return apart(plain_name(name))
+
+
+def quoted(text: str, most: int) -> str:
+    """A text, cut to a length, which it then says."""
+    return apart(plain(text, most))
