@@ -15,6 +15,8 @@ from rollouthub.frozen import Frozen
 from rollouthub.manifest import CONTRACT
 
 FILE_NAME = "hub.lock"
+OLD_FILE_NAME = "envhub.lock"
+"""Its name before the hub was called rollouthub. Read where there is no other, never written."""
 _HEAD = "# Written by hub; `hub install --locked` and `hub run --locked` hold to it. Keep it with your work.\n\n"
 
 
@@ -151,4 +153,9 @@ def write_lock(lock: Lock, file: Path) -> None:
 
 def nearest_lock(folder: Path) -> Path | None:
     """The lock of the project that a folder belongs to: its own, or that of a folder above it."""
-    return next((file for above in (folder, *folder.parents) if (file := above / FILE_NAME).is_file()), None)
+    return next((file for above in (folder, *folder.parents) if (file := lock_in(above)) is not None), None)
+
+
+def lock_in(folder: Path) -> Path | None:
+    """The lock that lies in a folder, under its name or the one it had before; None where there is none."""
+    return next((file for name in (FILE_NAME, OLD_FILE_NAME) if (file := folder / name).is_file()), None)

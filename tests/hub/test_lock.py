@@ -112,6 +112,13 @@ def test_the_nearest_lock_is_the_projects_own(tmp_path: Path) -> None:
     assert nearest_lock(tmp_path) == tmp_path / "hub.lock"
 
 
+def test_a_lock_of_before_the_hubs_name_is_found_where_there_is_no_other(tmp_path: Path) -> None:
+    (tmp_path / "envhub.lock").touch()
+    assert nearest_lock(tmp_path) == tmp_path / "envhub.lock"
+    (tmp_path / "hub.lock").touch()
+    assert nearest_lock(tmp_path) == tmp_path / "hub.lock"
+
+
 def test_a_lock_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
     (tmp_path / "a-file").touch()
     with pytest.raises(ConfigError, match="cannot be written"):

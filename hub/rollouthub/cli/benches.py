@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from rollouthub.cli.console import results
+from rollouthub.extras import pip_install
 from rollouthub.loop import run_async
 
 
@@ -122,7 +123,7 @@ def _lanes(say: Callable[[str], None]) -> list[str]:
 
     if find_litellm() is not None:
         return list(LANES)
-    say("without litellm's lane: pip install 'rollouthub[litellm]'")
+    say(f"without litellm's lane: {pip_install('litellm')}")
     return [lane for lane in LANES if "litellm" not in lane]
 
 

@@ -32,6 +32,7 @@ from rollouthub.cli.hiding import hide_secrets
 from rollouthub.cli.logs import log_to_terminal
 from rollouthub.cli.slips import PatientGroup
 from rollouthub.errors import HubError, UsageError
+from rollouthub.extras import pip_install
 
 app = typer.Typer(
     name="hub",
@@ -110,12 +111,12 @@ def main() -> None:
         _complain(str(error))
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except ModuleNotFoundError as error:
-        from rollouthub.cli.extras import extra_with
+        from rollouthub.extras import extra_with
 
         extra = extra_with(error.name or "")
         if extra is None:
             raise
-        _complain(f"this command needs {error.name}, which is not installed; run `pip install 'rollouthub[{extra}]'`")
+        _complain(f"this command needs {error.name}, which is not installed; run `{pip_install(extra)}`")
         sys.exit(2)
     except KeyboardInterrupt:
         _complain("interrupted")

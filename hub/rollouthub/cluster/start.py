@@ -16,12 +16,12 @@ from pydantic import JsonValue
 from rollouthub.cluster.head import ask_head
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.errors import ConfigError, UsageError
+from rollouthub.extras import pip_install
 
 logger = logging.getLogger(__name__)
 
 LEAVE_SECONDS = 15.0
 """To leave a cluster, or to stop one."""
-_NO_RAY = "the Ray pool needs Ray: pip install 'rollouthub[ray]'"
 _START_ONE = "start one (`ray start --head`), or leave the address out"
 
 # Ray reads these when it is imported or started; what the user has set stands.
@@ -119,11 +119,15 @@ async def check_cluster(options: RayOptions) -> None:
         UsageError: nothing answers at the address, or something else.
     """
     if importlib.util.find_spec("ray") is None:
-        raise ConfigError(_NO_RAY)
+        raise _no_ray()
     place = (options.address or "").removeprefix("ray://")
     _, colon, port = place.rpartition(":")
     if colon and port.isdecimal() and (wrong := await ask_head(place)) is not None:
         raise UsageError(f"no Ray cluster answers at {options.address}: {wrong}; {_START_ONE}")
+
+
+def _no_ray() -> ConfigError:
+    return ConfigError(f"the Ray pool needs Ray: {pip_install('ray')}")
 
 
 def _import_ray() -> Any:
@@ -132,7 +136,7 @@ def _import_ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise ConfigError(_NO_RAY) from None
+        raise _no_ray() from None
     return ray
 
 

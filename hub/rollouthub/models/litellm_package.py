@@ -15,10 +15,9 @@ import anyio.to_thread
 import msgspec
 
 from rollouthub.errors import ConfigError
+from rollouthub.extras import pip_install
 
 logger = logging.getLogger(__name__)
-
-INSTALL = "pip install 'rollouthub[litellm]'"
 
 # Read by litellm while it is imported: no price map from the network, and no `.env` behind our back.
 _IMPORT_ENVIRONMENT = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
@@ -68,11 +67,13 @@ def import_litellm(why: str) -> Any:
     if (loaded := _loaded()) is not None:
         return loaded
     if find_litellm() is None:
-        raise ConfigError(f"{why} goes through litellm, which is not installed: {INSTALL}")
+        raise ConfigError(f"{why} goes through litellm, which is not installed: {pip_install('litellm')}")
     try:
         return _import()
     except ImportError as error:
-        raise ConfigError(f"{why} goes through litellm, which does not import: {error}; try {INSTALL}") from error
+        raise ConfigError(
+            f"{why} goes through litellm, which does not import: {error}; try {pip_install('litellm')}"
+        ) from error
 
 
 def _loaded() -> Any:

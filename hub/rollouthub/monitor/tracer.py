@@ -10,6 +10,7 @@ import aiohttp
 import anyio
 
 from rollouthub.errors import ConfigError
+from rollouthub.extras import pip_install
 from rollouthub.models.credentials import Credentials
 from rollouthub.monitor.spans import AttemptNote, CallNote, Span, attempt_note, new_id, note_of
 from rollouthub.protocols import Model, ModelReply, ModelRequest
@@ -20,7 +21,7 @@ try:
     from rollouthub.monitor.collector import HEADER_VARIABLES, Delivery, traces_headers, traces_url
 except ImportError as missing:
     raise ConfigError(
-        "traces need the OpenTelemetry protocol, which is not installed: pip install 'rollouthub[otel]'"
+        f"traces need the OpenTelemetry protocol, which is not installed: {pip_install('otel')}"
     ) from missing
 
 

@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.extras import pip_install
 from rollouthub.rollout import Rollout
 from rollouthub.store.columns import Table, typed_columns
 from rollouthub.store.parquet import arrow_tables
@@ -25,7 +26,7 @@ def load_arrow() -> Any:
         import_module("pyarrow.compute")
         return import_module("pyarrow")
     except ImportError as error:
-        raise ConfigError("tables of a run need pyarrow: pip install 'rollouthub[data]'") from error
+        raise ConfigError(f"tables of a run need pyarrow: {pip_install('data')}") from error
 
 
 def chosen(columns: Sequence[str] | None, known: Sequence[str]) -> list[str]:

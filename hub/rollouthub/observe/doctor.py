@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.errors import HubError
+from rollouthub.extras import pip_install
 from rollouthub.models.credentials import load_credentials
 from rollouthub.observe.checkup.machine import machine_findings
 from rollouthub.observe.checkup.ray import ray_findings
@@ -85,7 +86,7 @@ def _open_files() -> Finding:
 def _extras() -> Iterator[Finding]:
     for extra, (module, purpose) in EXTRAS.items():
         if importlib.util.find_spec(module) is None:
-            yield Finding(f"extra {extra}", "missing", purpose, f"pip install 'rollouthub[{extra}]'")
+            yield Finding(f"extra {extra}", "missing", purpose, pip_install(extra))
         else:
             yield Finding(f"extra {extra}", "ok", purpose)
 
@@ -95,7 +96,7 @@ def _trackers() -> Iterator[Finding]:
         if is_there:
             yield Finding(f"tracker {name}", "ok", "can draw a run's curves")
         else:
-            yield Finding(f"tracker {name}", "missing", f"curves in {name}", f"pip install 'rollouthub[{name}]'")
+            yield Finding(f"tracker {name}", "missing", f"curves in {name}", pip_install(name))
 
 
 def _plugins() -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from typing import Any
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.request import RunRequest
 from rollouthub.errors import ConfigError, HubError, UsageError
+from rollouthub.extras import pip_install
 from rollouthub.hosting.launch import is_address
 from rollouthub.interpreter import PYTHON
 from rollouthub.observe.bottleneck import RunFacts, Verdict, judge
@@ -26,7 +27,6 @@ LAYER_SECONDS, RUN_SECONDS = 2.0, 10.0
 QUICK_LAYER_SECONDS, QUICK_RUN_SECONDS = 0.3, 2.0
 FEWEST_ROUNDS, MOST_ROLLOUTS = 4, 5000
 """Of a whole run: how often every place in flight is used at least, and how much is enough."""
-NO_RAY = "without Ray, which is not installed: pip install 'rollouthub[ray]'"
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def measure_layers(
         if workers == 0:
             session.leave_out("without Ray, as asked")
         elif importlib.util.find_spec("ray") is None:
-            session.leave_out(NO_RAY)
+            session.leave_out(f"without Ray, which is not installed: {pip_install('ray')}")
         else:
             name = f"Ray, {workers} {'worker' if workers == 1 else 'workers'}"
             try:

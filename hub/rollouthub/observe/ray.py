@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rollouthub.errors import ConfigError, HubError
+from rollouthub.extras import pip_install
 from rollouthub.interpreter import PYTHON
 from rollouthub.observe.overhead import CELL_SECONDS, mock_server
 
@@ -90,6 +91,6 @@ def _cell(pool: str, url: str, concurrency: int, rollouts: int, workers: int) ->
     done = subprocess.run(command, capture_output=True, text=True, timeout=CELL_SECONDS, check=False)
     if done.returncode:
         if "the Ray pool needs Ray" in done.stderr:
-            raise ConfigError("`hub bench ray` needs Ray: pip install 'rollouthub[ray]'")
+            raise ConfigError(f"`hub bench ray` needs Ray: {pip_install('ray')}")
         raise HubError(f"the {pool} cell failed:\n{done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])

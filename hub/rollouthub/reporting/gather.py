@@ -12,6 +12,7 @@ from typing import Any, cast
 from rollouthub.comparing.comparison import Comparison, Standing
 from rollouthub.errors import RunDirectoryError
 from rollouthub.gateway.service.visitor import VISITOR
+from rollouthub.lock import lock_in
 from rollouthub.reporting.choosing import choose
 from rollouthub.reporting.facts import (
     Compared,
@@ -43,7 +44,6 @@ SIZES = {
     "output_tokens": "output tokens",
 }
 MOST_FAULTS = 40
-LOCK = "hub.lock"
 TRANSCRIPTS = 3
 """The worst and the best, so many each, that a report tells by default."""
 
@@ -104,7 +104,7 @@ def _gather_run(run: Wanted, plainness: Plainness, transcripts: int) -> RunRepor
             created_at=info.created_at,
             finished_at=info.finished_at,
             hub_version=plainness.name(info.hub_version),
-            is_locked=(run.directory / LOCK).is_file(),
+            is_locked=lock_in(run.directory) is not None,
             commands=tuple(_commands(run, info, plainness)),
             identity=identify(info, connection, plainness),
             settings=settings if isinstance(settings, dict) else {},
@@ -145,7 +145,8 @@ def _commands(run: Wanted, info: RunInfo, plainness: Plainness) -> list[str]:
     if not asked.get("environments") or asked.get("agent") == VISITOR:
         return []
     folder = plainness.name(run.name)
-    lock = f" --lock {quote(f'{folder}/{LOCK}')}" if (run.directory / LOCK).is_file() else ""
+    locked = lock_in(run.directory)
+    lock = "" if locked is None else f" --lock {quote(f'{folder}/{locked.name}')}"
     return [f"hub run --config {quote(f'{folder}/resolved.json')}{lock} -o runs/again"]
 
 

@@ -15,6 +15,7 @@ import anyio.abc
 import anyio.to_thread
 
 from rollouthub.errors import ConfigError, HubError, VerifierError, describe
+from rollouthub.extras import pip_install
 from rollouthub.rewarding.pictures import BadPicture, PictureReader
 from rollouthub.rewarding.said import failed, laid_out
 from rollouthub.rewarding.wire import ImageReply, ImageRequest
@@ -186,7 +187,7 @@ async def open_image_scorer(name: str, folder: Path | None = None, at_once: int 
     if folder is not None and not await anyio.Path(folder).is_dir():
         raise ConfigError(f"there is no folder {str(folder)!r}")
     if importlib.util.find_spec("PIL") is None:
-        raise ConfigError("pictures need Pillow, which is not installed; run `pip install 'rollouthub[images]'`")
+        raise ConfigError(f"pictures need Pillow, which is not installed; run `{pip_install('images')}`")
     function = await anyio.to_thread.run_sync(find_scorer, name)
     async with anyio.create_task_group() as tasks:
         yield ImageScorer(function, folder, tasks, at_once)

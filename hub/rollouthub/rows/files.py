@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
 from rollouthub.errors import ConfigError, DataError
+from rollouthub.extras import pip_install
 from rollouthub.rows.row import Row
 from rollouthub.task import BadRow
 
@@ -140,7 +141,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
         arrow: Any = import_module("pyarrow")
         parquet: Any = import_module("pyarrow.parquet")
     except ImportError as error:
-        raise ConfigError(f"{path}: reading Parquet needs pyarrow: pip install 'rollouthub[data]'") from error
+        raise ConfigError(f"{path}: reading Parquet needs pyarrow: {pip_install('data')}") from error
     with _readable(path), path.open("rb") as file:
         index = 0
         try:

@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies
 
 from rollouthub.errors import ConfigError, DataError
+from rollouthub.extras import pip_install
 from rollouthub.rows.row import Row
 from rollouthub.task import BadRow
 
@@ -67,7 +68,7 @@ def _library(source: str) -> Any:
         hub: Any = import_module("huggingface_hub.constants")
     except ImportError as error:
         raise ConfigError(
-            f"{source!r} needs the library `datasets`: pip install 'rollouthub[data]'; "
+            f"{source!r} needs the library `datasets`: {pip_install('data')}; "
             "or give a local copy with `--set data=PATH`"
         ) from error
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # a line for every retry; the last error says it all

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.errors import ConfigError
+from rollouthub.extras import pip_install
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import Rollout
 from rollouthub.store.columns import Table, typed_columns
@@ -29,7 +30,7 @@ def export_parquet(reader: RunReader, out: Path, table: Table = "rollouts", *, e
         arrow: Any = import_module("pyarrow")
         parquet: Any = import_module("pyarrow.parquet")
     except ImportError as error:
-        raise ConfigError("writing Parquet needs pyarrow: pip install 'rollouthub[data]'") from error
+        raise ConfigError(f"writing Parquet needs pyarrow: {pip_install('data')}") from error
     schema = arrow.schema(typed_columns(arrow, table))
     count = 0
     with (

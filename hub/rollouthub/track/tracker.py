@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.extras import pip_install
 from rollouthub.plugins import plugins
 
 TRACKERS = "rollouthub.trackers"
@@ -87,7 +88,7 @@ def find_tracker(name: str) -> Callable[[], TrackerFactory]:
         if ours.needs is not None and importlib.util.find_spec(ours.needs) is None:
             raise ConfigError(
                 f"the tracker {name!r} needs the package {ours.needs!r}, which is not installed: "
-                f"pip install 'rollouthub[{ours.extra}]', or leave it out (--no-track)"
+                f"{pip_install(ours.extra)}, or leave it out (--no-track)"
             )
         return lambda: _loaded(import_module(ours.module).track)
     theirs = plugins(TRACKERS)

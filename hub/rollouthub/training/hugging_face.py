@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.errors import ConfigError
+from rollouthub.extras import pip_install
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.store import open_run
 from rollouthub.store.schema import DATABASE
@@ -30,7 +31,7 @@ def hub_dataset(
     try:
         datasets: Any = import_module("datasets")
     except ImportError as error:
-        raise ConfigError("a data set needs the library `datasets`: pip install 'rollouthub[data]'") from error
+        raise ConfigError(f"a data set needs the library `datasets`: {pip_install('data')}") from error
     wanted = Recipe(format=format) if recipe is None else recipe
     folders = tuple(Path(run) for run in runs)  # no lists: `datasets` takes those for shards
     with ExitStack() as opened:

@@ -8,6 +8,7 @@ from typing import IO, Any
 import msgspec
 
 from rollouthub.errors import ConfigError
+from rollouthub.extras import pip_install
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.store.endings import FileFormat
 from rollouthub.store.files import complete_file
@@ -82,7 +83,7 @@ def load_arrow() -> Any:
     try:
         return import_module("pyarrow")
     except ImportError as error:
-        raise ConfigError("writing Parquet needs pyarrow: pip install 'rollouthub[data]'") from error
+        raise ConfigError(f"writing Parquet needs pyarrow: {pip_install('data')}") from error
 
 
 def arrow_schema(arrow: Any, columns: Columns) -> Any:

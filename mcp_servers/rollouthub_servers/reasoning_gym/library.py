@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from rollouthub.errors import ConfigError, TaskError
+from rollouthub.extras import pip_install
 from rollouthub_servers.workers import WorkerDied, Workers
 
 WALL_SECONDS = 120.0
@@ -46,7 +47,7 @@ def close_workers() -> None:
 def _failures() -> Generator[None]:
     """What keeps a worker from answering, as our errors."""
     if find_spec("reasoning_gym") is None:
-        cure = "pip install 'rollouthub[reasoning-gym]'; it is compiled, on Debian with gcc and python3-dev"
+        cure = f"{pip_install('reasoning-gym')}; it is compiled, on Debian with gcc and python3-dev"
         raise ConfigError(f"reasoning_gym needs an extra: {cure}")
     try:
         yield

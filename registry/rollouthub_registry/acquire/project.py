@@ -7,7 +7,17 @@ from importlib.metadata import version
 from pathlib import Path
 
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.lock import FILE_NAME, Lock, LockedEnvironment, check_contract, nearest_lock, read_lock, write_lock
+from rollouthub.lock import (
+    FILE_NAME,
+    OLD_FILE_NAME,
+    Lock,
+    LockedEnvironment,
+    check_contract,
+    lock_in,
+    nearest_lock,
+    read_lock,
+    write_lock,
+)
 from rollouthub.manifest import CONTRACT
 from rollouthub_registry.acquire.done import Done
 from rollouthub_registry.acquire.place import Place
@@ -136,12 +146,15 @@ def _asked(names: Sequence[str], lock: Lock | None, place: Place) -> list[str]:
 
 
 def _found(file: Path) -> Lock | None:
+    if not file.exists() and file.name == FILE_NAME:
+        file = lock_in(file.parent) or file
     return read_lock(file) if file.exists() else None
 
 
 def _write(lock: Lock, before: Lock | None, file: Path) -> None:
     """Write a lock that says something new; whoever only looks again leaves its time as it was."""
     if before is None or lock != before:
+        file = file.with_name(FILE_NAME) if file.name == OLD_FILE_NAME else file
         write_lock(lock.model_copy(update={"hub_version": version("rollouthub")}), file)
 
 
@@ -153,4 +166,4 @@ def _text(value: object) -> str | None:
 
 def lock_here(place: Place) -> Path:
     """The lock in the folder that a command was given in."""
-    return place.here / FILE_NAME
+    return lock_in(place.here) or place.here / FILE_NAME

@@ -7,6 +7,8 @@ from pathspec import GitIgnoreSpec
 from rollouthub_registry.bundle.refusal import BundleRefused
 
 IGNORE_FILE = ".hubignore"
+OLD_IGNORE_FILE = ".envhubignore"
+"""Its name before the hub was called rollouthub. Read where there is no other."""
 DEFAULTS = (
     ".git",
     ".hg/",
@@ -47,6 +49,8 @@ class Ignored:
             BundleRefused: it cannot be read.
         """
         file = folder / IGNORE_FILE
+        if not file.is_file():
+            file = folder / OLD_IGNORE_FILE
         try:
             own = file.read_text("utf-8").splitlines() if file.is_file() and not file.is_symlink() else []
             self._spec = GitIgnoreSpec.from_lines([*DEFAULTS, *own])

@@ -7,6 +7,7 @@ from pathlib import Path
 from mcp_types import Tool
 
 from rollouthub.errors import ConfigError
+from rollouthub.extras import pip_install
 from rollouthub.installed import Installation
 from rollouthub_registry.install.home import InstallHome
 
@@ -72,4 +73,4 @@ class Installed:
 
 
 def _unable(installation: Installation, error: ImportError) -> ConfigError:
-    return ConfigError(f"{installation.target} cannot be verified: {error}; `pip install 'rollouthub[registry]'`")
+    return ConfigError(f"{installation.target} cannot be verified: {error}; `{pip_install('registry')}`")

@@ -11,6 +11,7 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 
 from rollouthub.errors import SandboxError, said
+from rollouthub.extras import pip_install
 from rollouthub.sandbox import ProviderUnavailable
 from rollouthub_sandboxes.docker.address import Address, addresses
 from rollouthub_sandboxes.docker.api import EngineApi, Json
@@ -169,8 +170,7 @@ def _connect(address: Address) -> Engine:
         from docker.tls import TLSConfig
     except ImportError as error:
         raise NoEngine(
-            f"a container engine answers at {address.url}, but its client is not installed; "
-            "pip install 'rollouthub[docker]'"
+            f"a container engine answers at {address.url}, but its client is not installed; {pip_install('docker')}"
         ) from error
     folder = address.certificates
     tls: Any = False

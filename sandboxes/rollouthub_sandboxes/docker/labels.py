@@ -9,8 +9,10 @@ from pathlib import Path
 MARK = "rollouthub"
 PID, STARTED, BOOT, NAMESPACE = "rollouthub.pid", "rollouthub.started", "rollouthub.boot", "rollouthub.namespace"
 RUN, DEADLINE, PURPOSE = "rollouthub.run", "rollouthub.deadline", "rollouthub.purpose"
-FILTER = {"label": [f"{MARK}=1"]}
-"""As the engine's listings take it."""
+OLD_MARK = "envhub"
+"""What marked the hub's before it was called rollouthub: `envhub=1`, `envhub.pid` and so on."""
+FILTERS = ({"label": [f"{MARK}=1"]}, {"label": [f"{OLD_MARK}=1"]})
+"""As the engine's listings take them, one at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,16 @@ def labels(owner: Owner, run: str, deadline: float, purpose: str = "sandbox") ->
         DEADLINE: str(int(deadline)),
         PURPOSE: purpose,
     }
+
+
+def marks_of(labels: Mapping[str, str] | None) -> dict[str, str]:
+    """A thing's labels, those of before the hub's present name under their present names."""
+    found = {f"{MARK}{name.removeprefix(OLD_MARK)}": text for name, text in (labels or {}).items() if _is_old(name)}
+    return found | dict(labels or {})
+
+
+def _is_old(name: str) -> bool:
+    return name == OLD_MARK or name.startswith(f"{OLD_MARK}.")
 
 
 def is_leftover(

@@ -14,13 +14,14 @@ from rollouthub_sandboxes.docker.engine import Engine
 from rollouthub_sandboxes.docker.labels import (
     BOOT,
     DEADLINE,
-    FILTER,
+    FILTERS,
     NAMESPACE,
     PID,
     PURPOSE,
     RUN,
     STARTED,
     is_leftover,
+    marks_of,
     start_of,
     this_process,
 )
@@ -55,8 +56,13 @@ async def live_containers(engine: Engine, now: float | None = None) -> list[Live
     moment, here = time.time() if now is None else now, this_process()
     found: list[LiveContainer] = []
     names_of = await _image_names(engine)
-    for container in await engine.call_again(engine.api.containers, all=True, filters=FILTER):
-        marks = cast("dict[str, str]", container.get("Labels") or {})
+    containers = [
+        container
+        for marked in FILTERS
+        for container in await engine.call_again(engine.api.containers, all=True, filters=marked)
+    ]
+    for container in containers:
+        marks = marks_of(container.get("Labels"))
         pid = marks.get(PID, "")
         if not pid.isdecimal():
             continue  # somebody's own container of an image that a hub built

@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PREFIX = "rollouthub-process-"
+_PREFIXES = (PREFIX, "envhub-process-")
+"""Its own, and that of before the hub was called rollouthub."""
 _FRESH_SECONDS = 60.0
 """A folder younger than this may not have been locked yet."""
 
@@ -30,7 +32,8 @@ def own_folder() -> Generator[Path]:
 
 def sweep_folders() -> int:
     """Remove the folders of this user's hubs that are dead; how many. The kernel lets go of a dead hub's lock."""
-    return sum(_remove_if_dead(path) for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"))
+    temporary = Path(tempfile.gettempdir())
+    return sum(_remove_if_dead(path) for prefix in _PREFIXES for path in temporary.glob(f"{prefix}*"))
 
 
 def _remove_if_dead(path: Path) -> bool:

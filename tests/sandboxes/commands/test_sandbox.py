@@ -37,14 +37,16 @@ async def test_a_live_sandbox_is_listed_with_its_owner(hub: AsyncHub, sandbox: S
     assert sandbox.id in (await hub("sandbox", "list")).out
 
 
+@pytest.mark.parametrize("project", ["rollouthub", "envhub"])
 async def test_a_sweep_takes_what_a_dead_hub_left_and_nothing_of_a_live_one(
-    hub: AsyncHub, engine: Engine, sandbox: Sandbox
+    project: str, hub: AsyncHub, engine: Engine, sandbox: Sandbox
 ) -> None:
     async with await anyio.open_process([sys.executable, "-c", "input()"]) as process:
         owner = owner_of(process.pid)
         process.kill()
     image = (await ensure_image(engine, None)).reference
-    marks = labels(owner, "a dead run", time.time() + 600)
+    present = labels(owner, "a dead run", time.time() + 600)
+    marks = {name.replace("rollouthub", project, 1): text for name, text in present.items()}
     config = {"Image": image, "Cmd": ["sleep", "600"], "Labels": marks, "HostConfig": {"NetworkMode": "none"}}
     for _ in range(5):  # a hub of another test that starts meanwhile takes what is left over, too
         name = f"rollouthub-test-{secrets.token_hex(6)}"

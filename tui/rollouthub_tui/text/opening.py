@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from rollouthub.errors import UnknownNameError, UsageError
+from rollouthub.extras import pip_install
 from rollouthub.live.protocol import ShownRollout
 from rollouthub_tui.target import Target
 from rollouthub_tui.text.documents import head_of, score_lines, section_lines, timing_lines, title_of
@@ -100,7 +101,7 @@ async def find_within(session: Session, pattern: str) -> None:
         from rollouthub_tui.widgets.rollout.finding import Matches, pattern_of
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"to find something in one rollout, {error.name} is needed: run `pip install 'rollouthub[tui]'`; "
+            f"to find something in one rollout, {error.name} is needed: run `{pip_install('tui')}`; "
             "back goes to the run, whose transcripts can be searched"
         ) from error
     sections = await _sections(session, session.this)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rollouthub.cluster.models.spec import SERVER_KEY_VARIABLE, ModelSpec
 from rollouthub.errors import ConfigError, UsageError
+from rollouthub.extras import pip_install
 from rollouthub.secret_variables import clean_environment
 
 PROGRAM = "vllm"
@@ -67,7 +68,7 @@ def find_program(given: str | None) -> Path:
     if found is None:
         raise ConfigError(
             f"no {PROGRAM} is installed: none is beside {sys.executable} or on PATH; "
-            "pip install 'rollouthub[vllm]', or give --command the path of one"
+            f"{pip_install('vllm')}, or give --command the path of one"
         )
     return Path(found).absolute()
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 
+from rollouthub.extras import pip_install
 from rollouthub.interpreter import PYTHON
 from rollouthub.observe.finding import Finding
 
@@ -25,7 +26,7 @@ def ray_findings(address: str | None) -> list[Finding]:
     """Look; a cluster is joined in a process of its own, and left again."""
     if importlib.util.find_spec("ray") is None:
         state = "missing" if address is None else "broken"
-        return [Finding("extra ray", state, "many processes and machines", "pip install 'rollouthub[ray]'")]
+        return [Finding("extra ray", state, "many processes and machines", pip_install("ray"))]
     try:
         here = version("ray")
     except PackageNotFoundError:

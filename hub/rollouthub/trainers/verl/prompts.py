@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.errors import ConfigError
+from rollouthub.extras import pip_install
 from rollouthub.messages import Message
 from rollouthub.store.endings import file_format
 from rollouthub.store.files import complete_file
@@ -81,7 +82,7 @@ def _write_parquet(rows: Iterable[dict[str, Any]], path: Path) -> int:
         arrow: Any = import_module("pyarrow")
         parquet: Any = import_module("pyarrow.parquet")
     except ImportError as error:
-        raise ConfigError("writing Parquet needs pyarrow: pip install 'rollouthub[data]'") from error
+        raise ConfigError(f"writing Parquet needs pyarrow: {pip_install('data')}") from error
     source, count, writer = iter(rows), 0, None
     try:
         while chunk := list(islice(source, _ROWS)):

@@ -1,11 +1,14 @@
 """Commands whose libraries are not installed say what to install."""
 
+import json
 import subprocess
 import sys
+from importlib.metadata import Distribution
+from pathlib import Path
 
 import pytest
 
-from rollouthub.cli.extras import extra_with
+from rollouthub.extras import extra_with, pip_install
 
 
 @pytest.mark.parametrize(("module", "extra"), [("cryptography", "registry"), ("rfc8785", "registry"), ("ray", "ray")])
@@ -25,5 +28,23 @@ def test_a_command_without_its_libraries_ends_in_one_line() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 2
-    assert "pip install 'rollouthub[registry]'" in done.stderr
+    assert pip_install("registry") in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("is_in_place", [True, False])
+def test_who_runs_from_a_clone_is_told_to_install_from_there(
+    is_in_place: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = tmp_path / "a clone"
+    clone.mkdir()
+    about = {"url": clone.as_uri(), "dir_info": {"editable": is_in_place}}
+    monkeypatch.setattr(Distribution, "read_text", lambda *_: json.dumps(about))
+    monkeypatch.chdir(clone)
+    here = pip_install("litellm")
+    monkeypatch.chdir(tmp_path)
+    elsewhere = pip_install("litellm")
+    if is_in_place:
+        assert (here, elsewhere) == ("pip install -e '.[litellm]'", f"pip install -e '{clone}[litellm]'")
+    else:
+        assert here == elsewhere == "pip install 'rollouthub[litellm]'"
