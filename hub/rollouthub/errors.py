@@ -194,6 +194,8 @@ def said(error: BaseException) -> str:
 def describe(error: BaseException) -> str:
     """An error in one line: its class and what it says."""
     text = str(error)
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition("_")[0].partition(".")[0] == "envhub":
+        text += "; the hub's packages are called rollouthub now: write `from rollouthub import …`"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

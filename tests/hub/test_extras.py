@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from importlib.metadata import Distribution
+from importlib.metadata import PathDistribution
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,7 @@ def test_who_runs_from_a_clone_is_told_to_install_from_there(
     clone = tmp_path / "a clone"
     clone.mkdir()
     about = {"url": clone.as_uri(), "dir_info": {"editable": is_in_place}}
-    monkeypatch.setattr(Distribution, "read_text", lambda *_: json.dumps(about))
+    monkeypatch.setattr(PathDistribution, "read_text", lambda *_: json.dumps(about))
     monkeypatch.chdir(clone)
     here = pip_install("litellm")
     monkeypatch.chdir(tmp_path)

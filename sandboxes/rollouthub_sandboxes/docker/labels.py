@@ -11,8 +11,6 @@ PID, STARTED, BOOT, NAMESPACE = "rollouthub.pid", "rollouthub.started", "rollout
 RUN, DEADLINE, PURPOSE = "rollouthub.run", "rollouthub.deadline", "rollouthub.purpose"
 OLD_MARK = "envhub"
 """What marked the hub's before it was called rollouthub: `envhub=1`, `envhub.pid` and so on."""
-FILTERS = ({"label": [f"{MARK}=1"]}, {"label": [f"{OLD_MARK}=1"]})
-"""As the engine's listings take them, one at a time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from rollouthub_sandboxes.docker.engine import Engine
 from rollouthub_sandboxes.docker.labels import (
     BOOT,
     DEADLINE,
-    FILTERS,
     NAMESPACE,
     PID,
     PURPOSE,
@@ -25,6 +24,7 @@ from rollouthub_sandboxes.docker.labels import (
     start_of,
     this_process,
 )
+from rollouthub_sandboxes.docker.marked import marked
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,7 @@ async def live_containers(engine: Engine, now: float | None = None) -> list[Live
     moment, here = time.time() if now is None else now, this_process()
     found: list[LiveContainer] = []
     names_of = await _image_names(engine)
-    containers = [
-        container
-        for marked in FILTERS
-        for container in await engine.call_again(engine.api.containers, all=True, filters=marked)
-    ]
-    for container in containers:
+    for container in await marked(engine, engine.api.containers, all=True):
         marks = marks_of(container.get("Labels"))
         pid = marks.get(PID, "")
         if not pid.isdecimal():

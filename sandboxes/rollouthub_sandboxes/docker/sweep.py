@@ -7,7 +7,8 @@ import anyio
 
 from rollouthub_sandboxes.docker.api import Json
 from rollouthub_sandboxes.docker.engine import Engine, EngineError
-from rollouthub_sandboxes.docker.labels import FILTERS, Owner, is_leftover, marks_of, this_process
+from rollouthub_sandboxes.docker.labels import Owner, is_leftover, marks_of, this_process
+from rollouthub_sandboxes.docker.marked import marked
 
 GONE = (404, 409)
 """The engine's statuses for what another has removed, or is about to."""
@@ -36,11 +37,9 @@ async def sweep(engine: Engine, *, now: float | None = None, here: Owner | None 
         EngineError: the engine cannot be asked.
     """
     swept, moment, me = Swept(), time.time() if now is None else now, here or this_process()
-    containers, images, networks = list[Json](), list[Json](), list[Json]()
-    for marked in FILTERS:
-        containers += await engine.call_again(engine.api.containers, all=True, filters=marked)
-        images += await engine.call_again(engine.api.images, filters=marked)
-        networks += await engine.call_again(engine.api.networks, filters=marked)
+    containers = await marked(engine, engine.api.containers, all=True)
+    images = await marked(engine, engine.api.images)
+    networks = await marked(engine, engine.api.networks)
 
     def leftovers(found: list[Json]) -> list[Json]:
         dead = [thing for thing in found if is_leftover(marks_of(thing.get("Labels")), me, moment)]

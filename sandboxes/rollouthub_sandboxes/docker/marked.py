@@ -1,0 +1,21 @@
+"""What lies on the engine with a hub's mark, its present one or that of before its name."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rollouthub_sandboxes.docker.api import Json
+from rollouthub_sandboxes.docker.engine import Engine
+from rollouthub_sandboxes.docker.labels import MARK, OLD_MARK
+
+
+async def marked(engine: Engine, listing: Callable[..., list[Json]], **more: Any) -> list[Json]:
+    """What one of the engine's listings has with either mark, each thing once.
+
+    Raises:
+        EngineError: the engine cannot be asked.
+    """
+    found: dict[str, Json] = {}
+    for mark in (MARK, OLD_MARK):
+        things = await engine.call_again(listing, filters={"label": [f"{mark}=1"]}, **more)
+        found |= {str(thing["Id"]): thing for thing in things}
+    return list(found.values())
