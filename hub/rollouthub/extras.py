@@ -4,6 +4,7 @@ import json
 import re
 from importlib.metadata import distribution, requires
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 _EXTRA = re.compile(r"""extra == ["']([\w-]+)["']""")
@@ -36,6 +37,6 @@ def pip_install(extra: str) -> str:
 
 def _clone() -> Path | None:
     """The folder that the hub is installed from in place; None where it was copied."""
-    about = json.loads(distribution("rollouthub").read_text("direct_url.json") or "{}")
+    about: Any = json.loads(distribution("rollouthub").read_text("direct_url.json") or "{}")
     is_in_place = about.get("dir_info", {}).get("editable", False)
-    return Path(unquote(urlsplit(about["url"]).path)) if is_in_place else None
+    return Path(unquote(urlsplit(str(about["url"])).path)) if is_in_place else None

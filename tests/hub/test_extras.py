@@ -39,7 +39,11 @@ def test_who_runs_from_a_clone_is_told_to_install_from_there(
     clone = tmp_path / "a clone"
     clone.mkdir()
     about = {"url": clone.as_uri(), "dir_info": {"editable": is_in_place}}
-    monkeypatch.setattr(PathDistribution, "read_text", lambda *_: json.dumps(about))
+
+    def read_text(*_: object) -> str:
+        return json.dumps(about)
+
+    monkeypatch.setattr(PathDistribution, "read_text", read_text)
     monkeypatch.chdir(clone)
     here = pip_install("litellm")
     monkeypatch.chdir(tmp_path)
