@@ -251,11 +251,17 @@ def test_a_picture_refers_to_nothing_outside_itself(picture: Path) -> None:
     assert re.findall(r"https?://\S+|url\((?!#)[^)]*\)", text) == []
 
 
-def test_the_readme_names_every_field_that_json_has(tmp_path: Path) -> None:
+def test_the_index_names_every_page_and_the_readme_stays_short() -> None:
+    index = (ROOT / "docs" / "index.md").read_text()
+    assert [page.name for page in (ROOT / "docs").glob("*.md") if f"({page.name})" not in index] == ["index.md"]
+    assert (ROOT / "README.md").read_text().count("\n") <= 150
+
+
+def test_a_page_names_every_field_that_json_has(tmp_path: Path) -> None:
     command = [BIN / "hub", "run", "arithmetic", "--limit", "1", "--json", "-q"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    readme = (ROOT / "README.md").read_text()
-    assert [field for field in json.loads(done.stdout) if f"`{field}`" not in readme] == []
+    page = (ROOT / "docs" / "cli.md").read_text()
+    assert [field for field in json.loads(done.stdout) if f"`{field}`" not in page] == []
 
 
 def test_a_shell_can_complete(tmp_path: Path) -> None:
