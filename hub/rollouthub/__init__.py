@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from rollouthub.limits import Deadlines, Limits
     from rollouthub.messages import Media, Message, Text, ToolRequest
-    from rollouthub.notebook import open_run
+    from rollouthub.notebook import aevaluate, evaluate, open_run
     from rollouthub.protocols import Agent, Episode, Model, ModelReply, ModelRequest, Sampling, Seat
     from rollouthub.rollout import Outcome, Rollout, Stop, ToolCall, Turn
     from rollouthub.sandbox import Build, Resources, Sandbox, SandboxProvider, SandboxSpec
@@ -47,7 +47,7 @@ _HOME = {
     ),
     "limits": ("Deadlines", "Limits"),
     "messages": ("Media", "Message", "Text", "ToolRequest"),
-    "notebook": ("open_run",),
+    "notebook": ("aevaluate", "evaluate", "open_run"),
     "protocols": ("Agent", "Episode", "Model", "ModelReply", "ModelRequest", "Sampling", "Seat"),
     "rollout": ("Outcome", "Rollout", "Stop", "ToolCall", "Turn"),
     "sandbox": ("Build", "Resources", "Sandbox", "SandboxProvider", "SandboxSpec"),
@@ -108,7 +108,9 @@ __all__ = [
     "Turn",
     "UsageError",
     "VerifierError",
+    "aevaluate",
     "collect",
+    "evaluate",
     "open_run",
     "segments",
     "tool",

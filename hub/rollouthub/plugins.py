@@ -7,6 +7,9 @@ that declares a server, or names a class: of the folder's own source, or of an i
 
 import importlib.util
 import sys
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.metadata import Distribution, EntryPoint, entry_points
 from pathlib import Path
@@ -25,6 +28,10 @@ ADAPTERS = "rollouthub.adapters"
 """Each makes an environment class of a manifest: called with the `Manifest`, the path of its file, and the interpreter
 that `{python}` stands for."""
 OURS = "rollouthub"
+
+
+_held: ContextVar[Mapping[str, AnyEnvironment]] = ContextVar("held_environments")
+"""Classes that are found by their own names."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,24 @@ def plugins(group: str) -> dict[str, Plugin]:
     return found
 
 
+@contextmanager
+def held(environments: Iterable[AnyEnvironment]) -> Generator[None]:
+    """Let classes of this process be found by their own names within the block.
+
+    Raises:
+        ConfigError: two have one name.
+    """
+    found: dict[str, AnyEnvironment] = {}
+    for environment in environments:
+        if found.setdefault(environment.__name__, environment) is not environment:
+            raise ConfigError(f"two environment classes are called {environment.__name__!r}; rename one")
+    token = _held.set(found)
+    try:
+        yield
+    finally:
+        _held.reset(token)
+
+
 def find_environment(name: str, python: str | None = None) -> FoundEnvironment:
     """The environment a name or a file stands for.
 
@@ -101,6 +126,8 @@ def find_environment(name: str, python: str | None = None) -> FoundEnvironment:
         UnknownNameError: nothing is registered under the name.
         ConfigError: it cannot be imported, or is no environment.
     """
+    if (environment := _held.get({}).get(name)) is not None:
+        return FoundEnvironment(name, environment, {}, _first_line(environment), True)
     if name.endswith(".py") or ".py:" in name:
         return _from_file(name)
     if name.endswith(".toml"):

@@ -7,36 +7,34 @@ import re
 import signal
 import sys
 import time
-from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any, cast
 
 import anyio
-import tomli_w
 from rich.text import Text
 
-from rollouthub.blocking import watched_loop
 from rollouthub.cli.console import remarks, results
 from rollouthub.cli.live import LiveView
 from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.report import print_summary, warn_of_unscored
 from rollouthub.engine.control import LiveRun
+from rollouthub.engine.directories import default_directory
 from rollouthub.engine.plan import Plan, make_plan
-from rollouthub.engine.request import RunRequest, build_request, request_from_file
-from rollouthub.engine.run import Observer, collect
+from rollouthub.engine.request import RunRequest, as_toml, build_request, request_from_file
+from rollouthub.engine.run import collect
 from rollouthub.engine.stop import StopSignal
 from rollouthub.engine.summary import RunSummary, summarise
 from rollouthub.errors import ConfigError, RunDirectoryError, StoreError, first_error
 from rollouthub.hosting.launch import is_address
 from rollouthub.live.door import live_door
+from rollouthub.live.observed import observed
 from rollouthub.loop import run_async
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.models.registered import found_servers
 from rollouthub.observe.cpu import cpu_seconds
 from rollouthub.protocols import AttendedAgent
-from rollouthub.readiness import told_to
 from rollouthub.store import open_run
-from rollouthub.track.tracking import Tracking, tracked
+from rollouthub.track.tracking import Tracking
 
 SECOND_SIGNAL = 2
 TIDYING_SECONDS = 2.0
@@ -125,41 +123,30 @@ class TerminalRun:
                 self._everything = watchers.cancel_scope
                 watchers.start_soon(self._watch_signals)
                 watchers.start_soon(self._view.refresh)
-                async with (
-                    tracked(
-                        self._plan.request.track,
+                async with observed(
+                    self._plan,
+                    self._directory,
+                    self._view,
+                    is_resumed=self._resume,
+                    credentials=self._credentials,
+                    live=live,
+                    note=self._view.note,
+                    warn=self._view.warn,
+                    elsewhere=_ELSEWHERE,
+                ) as (observer, self._tracking):
+                    await collect(
+                        self._plan,
                         self._directory,
-                        self._view,
-                        is_resumed=self._resume,
-                        note=self._view.warn,
-                        redact=self._credentials.redact,
-                    ) as self._tracking,
-                    self._monitored(live, self._tracking) as observer,
-                ):
-                    with watched_loop(self._view.warn, elsewhere=_ELSEWHERE), told_to(self._view.note):
-                        await collect(
-                            self._plan,
-                            self._directory,
-                            given=self._given,
-                            resume=self._resume,
-                            credentials=self._credentials,
-                            observer=observer,
-                            stop=self._stop,
-                            live=live,
-                        )
+                        given=self._given,
+                        resume=self._resume,
+                        credentials=self._credentials,
+                        observer=observer,
+                        stop=self._stop,
+                        live=live,
+                    )
                 watchers.cancel_scope.cancel()
             if self._patience is not None:
                 self._patience.cancel()  # all is tidied up; only those who follow have yet to hear of it
-
-    def _monitored(self, live: LiveRun, observer: Observer) -> AbstractAsyncContextManager[Observer]:
-        """Expose metrics where they are asked for."""
-        address = self._plan.request.metrics
-        if address is None:
-            return nullcontext(observer)
-        from rollouthub.monitor.endpoint import TOKEN_VARIABLE, monitored  # prometheus_client and a server of HTTP
-
-        token = self._credentials.key(TOKEN_VARIABLE)
-        return monitored(address, live, observer, token=token, note=self._view.note)
 
     def interrupt(self) -> None:
         """Start nothing new; what is in flight finishes."""
@@ -248,28 +235,6 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
         merged[key] = _merged(merged[key], cast(dict[str, Any], value)) if both else value
     return merged
-
-
-def default_directory(plan: Plan) -> Path:
-    """`runs/ENV-AGENT-TIME`, not there yet; without the agent where environments have yet to name it."""
-    names = "+".join(planned.name.replace("/", "_") for planned in plan.environments)
-    return fresh_directory(names if plan.asks_for_agent else f"{names}-{plan.agent_name.replace('/', '_')}")
-
-
-def fresh_directory(beginning: str) -> Path:
-    """`runs/BEGINNING-TIME`, not there yet."""
-    stem = f"{beginning}-{time.strftime('%Y%m%d-%H%M%S')}"
-    directory, count = Path("runs") / stem, 1
-    while directory.exists():
-        count += 1
-        directory = Path("runs") / f"{stem}-{count}"
-    return directory
-
-
-def as_toml(request: RunRequest) -> str:
-    """A request as a `--config` file has it."""
-    """A request as a configuration file has it."""
-    return tomli_w.dumps(request.model_dump(mode="json", exclude_defaults=True, exclude_none=True))
 
 
 def _show(summary: RunSummary, as_json: bool, quiet: bool, failure: StoreError | None) -> None:

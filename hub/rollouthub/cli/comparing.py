@@ -5,16 +5,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rollouthub.cli.collect import INTERRUPTED, TerminalRun, as_toml, fresh_directory, request_of
+from rollouthub.cli.collect import INTERRUPTED, TerminalRun, request_of
 from rollouthub.cli.console import remarks
 from rollouthub.cli.live import LiveView
 from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.runs import find_run
 from rollouthub.comparing.comparison import Comparison, compare_runs
 from rollouthub.comparing.record import read_compared
+from rollouthub.engine.directories import fresh_directory
 from rollouthub.engine.open_plan import open_plan
 from rollouthub.engine.plan import Plan, make_plan
-from rollouthub.engine.request import RunRequest, build_request
+from rollouthub.engine.request import RunRequest, as_toml, build_request
 from rollouthub.errors import ConfigError, HubError, RunDirectoryError
 from rollouthub.frozen import Frozen
 from rollouthub.loop import run_async

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rollouthub.cli.collect import INTERRUPTED, TerminalRun, as_toml, request_of
+from rollouthub.cli.collect import INTERRUPTED, TerminalRun, request_of
 from rollouthub.cli.console import remarks, results, warn
 from rollouthub.cli.estimate_view import print_estimate
 from rollouthub.cli.live import LiveView
@@ -19,6 +19,7 @@ from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.report import one_line
 from rollouthub.cli.runs import RUNS, find_run
 from rollouthub.engine.plan import Plan, make_plan
+from rollouthub.engine.request import as_toml
 from rollouthub.engine.sampling_plan import SamplePlan, choose_sample
 from rollouthub.errors import ConfigError
 from rollouthub.live.plain import plain_name

@@ -14,7 +14,6 @@ from rich.text import Text
 from rollouthub import amounts
 from rollouthub.cli.console import warn
 from rollouthub.cli.foot import Foot
-from rollouthub.cli.played import Played
 from rollouthub.drawing.blocks import spark
 from rollouthub.drawing.endings import outcome_bar, outcome_legend
 from rollouthub.drawing.figures import headline
@@ -24,6 +23,7 @@ from rollouthub.drawing.progress import progress_line, speed
 from rollouthub.drawing.stages import stage_line
 from rollouthub.engine.plan import Plan
 from rollouthub.rollout import Rollout
+from rollouthub.watching.played import Played
 
 FRAME_SECONDS, LINE_SECONDS = 0.2, 10.0
 MEDIAN_SECONDS = 1.0

@@ -9,13 +9,14 @@ from typing import Any
 from pydantic import JsonValue
 from rich.text import Text
 
-from rollouthub.cli.collect import INTERRUPTED, TerminalRun, as_toml, default_directory
+from rollouthub.cli.collect import INTERRUPTED, TerminalRun
 from rollouthub.cli.console import remarks, results
 from rollouthub.cli.live import LiveView
 from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.transcript import verdict
+from rollouthub.engine.directories import default_directory
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.request import build_request
+from rollouthub.engine.request import as_toml, build_request
 from rollouthub.loop import run_async
 from rollouthub.models.credentials import load_credentials
 from rollouthub.rollout import Outcome, Rollout

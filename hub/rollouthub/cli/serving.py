@@ -7,8 +7,10 @@ from typing import Any
 
 import typer
 
-from rollouthub.cli.collect import as_toml, fresh_directory, request_of
+from rollouthub.cli.collect import request_of
 from rollouthub.cli.logs import log_to_run
+from rollouthub.engine.directories import fresh_directory
+from rollouthub.engine.request import as_toml
 from rollouthub.gateway.service.opening import visitors_plan
 from rollouthub.gateway.service.rules import GatewayPlace, ServiceRules
 from rollouthub.gateway.service.serving import HubOrder, HubReady, serve_hub

@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
+import tomli_w
 from pydantic import BaseModel, Field, JsonValue, ValidationError, field_validator
 
 from rollouthub.engine.pool_options import PoolName, RayOptions, RunLimits
@@ -127,6 +128,11 @@ def request_from_file(path: Path) -> dict[str, Any]:
     if request.tasks and not is_record:
         values["tasks"] = read_names(request.tasks, path.parent, f"{path}: tasks")
     return values
+
+
+def as_toml(request: RunRequest) -> str:
+    """A request as a configuration file has it: what differs from the defaults."""
+    return tomli_w.dumps(request.model_dump(mode="json", exclude_defaults=True, exclude_none=True))
 
 
 def build_request(values: dict[str, Any], origin: str) -> RunRequest:

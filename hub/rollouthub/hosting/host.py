@@ -3,7 +3,7 @@
 import hashlib
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -218,7 +218,11 @@ def source_digest(environment: AnyEnvironment) -> str:
     """
     name = f"{environment.__module__}:{environment.__qualname__}:{environment.version}"
     digest = hashlib.sha256(_as_once_named(name.encode()))
-    for file in [*_sources(environment), *environment.sources()]:
+    own = _sources(environment)
+    if not own:
+        with suppress(OSError, TypeError):  # code that was typed in, where nobody kept it
+            digest.update(_as_once_named(inspect.getsource(environment).encode()))
+    for file in [*own, *environment.sources()]:
         digest.update(_as_once_named(file.read_bytes()))
     return "sha256:" + digest.hexdigest()[:32]
 

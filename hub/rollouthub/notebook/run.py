@@ -17,6 +17,9 @@ from rollouthub.store.columns import Table
 from rollouthub.store.schema import SUMMARY_COLUMNS
 from rollouthub.watching import RunFeed
 
+FAILED = "reward == null or passed == false"
+"""As `hub show --failed`: what nobody scored, and what did not pass."""
+
 
 def open_run(path: str | PathLike[str]) -> "Run":
     """Open a run to look into it: its directory, whether it is played right now or ended long ago. Nothing is written.
@@ -60,6 +63,30 @@ class Run:
         """
         self._feed.refresh()
         return self
+
+    @property
+    def directory(self) -> Path:
+        """Where it is kept."""
+        return self._feed.directory
+
+    @property
+    def mean_reward(self) -> float | None:
+        """Over scored rollouts; None where there is none. `summary` has intervals, pass@k and the rest."""
+        return self._feed.counts.mean_reward
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Of rollouts whose verifier said whether they passed; None where none did."""
+        return self._feed.counts.pass_rate
+
+    @property
+    def failed(self) -> Frame:
+        """The rollouts that did not pass or that nobody could score, a row each, as `rollouts` has them.
+
+        Raises:
+            ConfigError: pyarrow is not installed.
+        """
+        return self.rollouts(FAILED)
 
     @property
     def info(self) -> RunInfo:

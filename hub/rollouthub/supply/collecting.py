@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 import anyio
-import tomli_w
 
 from rollouthub.engine.control import LiveRun
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import Plan, check_roles, make_plan
 from rollouthub.engine.pool import Pool
-from rollouthub.engine.request import RunRequest, build_request
+from rollouthub.engine.request import RunRequest, as_toml, build_request
 from rollouthub.engine.resumption import accept_changes, used_so_far
 from rollouthub.engine.run import facts_of, pool_of, run_bounds, run_parts
 from rollouthub.engine.stop import StopSignal
@@ -172,7 +171,7 @@ async def _opened(
                 for desk in desks:
                     desk.committed(rollouts)
 
-            given = tomli_w.dumps(plan.request.model_dump(mode="json", exclude_defaults=True, exclude_none=True))
+            given = as_toml(plan.request)
             async with (
                 open_writer(
                     directory, resolved=opened.resolved, given=given, resume=resume, on_commit=committed

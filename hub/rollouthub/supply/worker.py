@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import tomli_w
 
 from rollouthub.engine.control import LiveRun
 from rollouthub.engine.open_plan import open_plan
 from rollouthub.engine.plan import Plan, check_roles, make_plan
 from rollouthub.engine.pool import Pool
-from rollouthub.engine.request import RunRequest, build_request
+from rollouthub.engine.request import RunRequest, as_toml, build_request
 from rollouthub.engine.resumption import accept_changes, used_so_far
 from rollouthub.engine.run import facts_of, pool_of, run_bounds, run_parts
 from rollouthub.engine.run_limits import RunBounds
@@ -118,7 +117,7 @@ async def _opened(
                 limits.committed(rollouts)
             orders.committed(rollouts)
 
-        asked = tomli_w.dumps(plan.request.model_dump(mode="json", exclude_defaults=True, exclude_none=True))
+        asked = as_toml(plan.request)
         async with open_writer(
             directory, resolved=opened.resolved, given=asked, resume=resume, on_commit=committed
         ) as writer:

@@ -1,0 +1,22 @@
+"""Where a run is kept if nobody says."""
+
+import time
+from pathlib import Path
+
+from rollouthub.engine.plan import Plan
+
+
+def default_directory(plan: Plan) -> Path:
+    """`runs/ENV-AGENT-TIME`, not there yet; without the agent where environments have yet to name it."""
+    names = "+".join(planned.name.replace("/", "_") for planned in plan.environments)
+    return fresh_directory(names if plan.asks_for_agent else f"{names}-{plan.agent_name.replace('/', '_')}")
+
+
+def fresh_directory(beginning: str) -> Path:
+    """`runs/BEGINNING-TIME`, not there yet."""
+    stem = f"{beginning}-{time.strftime('%Y%m%d-%H%M%S')}"
+    directory, count = Path("runs") / stem, 1
+    while directory.exists():
+        count += 1
+        directory = Path("runs") / f"{stem}-{count}"
+    return directory
