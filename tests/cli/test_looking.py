@@ -3,8 +3,13 @@
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
+
+import typer.main
 
 from rollouthub import Rollout
+from rollouthub.cli.main import app
+from rollouthub.cli.overview import FIRST, PANELS
 
 from .conftest import HUB, Hub
 
@@ -83,6 +88,18 @@ def test_the_doctor_says_what_sandboxes_lack(hub: Hub, tmp_path: Path) -> None:
     assert "nobody.sock" in found["container engine"]["says"]
     assert found["image table"]["state"] == "broken"
     assert found["bubblewrap"]["state"] in ("ok", "missing")
+
+
+def test_the_help_names_every_command_on_one_screen(hub: Hub) -> None:
+    lines = hub("--help").out.splitlines()
+    assert len(lines) <= 50
+    assert max(map(len, lines)) <= 88
+    commands: Any = getattr(typer.main.get_command(app), "commands", {})
+    visible = [name for name, command in commands.items() if not command.hidden]
+    named = [name for panel in PANELS.values() for name in panel]
+    assert sorted(named) == sorted(visible)
+    for command in FIRST:
+        assert command in "\n".join(lines)
 
 
 def test_help_and_version_answer(hub: Hub) -> None:

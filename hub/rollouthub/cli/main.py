@@ -30,13 +30,13 @@ from rollouthub.cli import (
 )
 from rollouthub.cli.hiding import hide_secrets
 from rollouthub.cli.logs import log_to_terminal
-from rollouthub.cli.slips import PatientGroup
+from rollouthub.cli.slips import AllCommands
 from rollouthub.errors import HubError, UsageError
 from rollouthub.extras import pip_install
 
 app = typer.Typer(
     name="hub",
-    cls=PatientGroup,
+    cls=AllCommands,
     help="Play LLM-agent environments through MCP tools, verify them out of the agent's reach, keep scored rollouts.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -25,6 +25,17 @@ class PatientGroup(TyperGroup):
             raise
 
 
+class AllCommands(PatientGroup):
+    """The command line as a whole, whose help is one screen."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write it."""
+        from rollouthub.cli.overview import overview
+
+        for line in overview(f"{ctx.command_path} COMMAND [OPTIONS]"):
+            formatter.write(f"{line}\n")
+
+
 def _name_the_nearest(slip: Any) -> None:
     """Say it in the words the hub has for slips; only the error of an unknown option has both fields."""
     nearest = getattr(slip, "possibilities", None)

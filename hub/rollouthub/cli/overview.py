@@ -1,0 +1,86 @@
+"""What `hub --help` shows: every command on a line of its own, sorted by what people do, on one screen."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+FIRST = {
+    "hub run arithmetic -m mock/solver": "play an environment with a model",
+    "hub show last --failed": "see what went wrong in it",
+    "hub watch": "watch runs, live or finished",
+    "hub new me/my-env": "write an environment of your own",
+    "hub doctor": "see what this machine has and lacks",
+}
+"""The first five commands that somebody new is given."""
+PANELS: Mapping[str, Mapping[str, str]] = {
+    "Run": {
+        "run": "play tasks and keep the scored rollouts",
+        "estimate": "estimate tokens, cost, time and disk of a run",
+        "compare": "compare models on the same tasks, or finished runs",
+        "score": "score stored completions, or a run once more",
+        "play": "play an episode yourself",
+    },
+    "Look": {
+        "runs": "list runs, newest first",
+        "show": "show a run, or one rollout in full",
+        "watch": "look into runs: terminal, browser or plain text",
+        "live": "list and steer what is being played now",
+        "report": "write a report of runs into one file",
+        "doctor": "find what is wrong with a machine or a run",
+    },
+    "Train": {
+        "export": "write rollouts as a data set for a trainer",
+        "reward-server": "serve rewards over HTTP",
+        "model": "keep vLLM servers up, here or on a cluster",
+    },
+    "Write": {
+        "new": "start an environment package",
+        "check": "check an environment before others use it",
+        "import": "make environments of foreign tasks and servers",
+        "list": "list environments and agents",
+    },
+    "Share": {
+        "publish": "bundle, check, sign and publish an environment",
+        "search": "search registries",
+        "info": "say what is known of a package",
+        "install": "install environments",
+        "upgrade": "upgrade installed environments",
+        "remove": "remove installed environments",
+        "lock": "write down the exact environments of a project",
+        "trust": "list, add and remove trusted keys",
+        "yank": "withdraw a published version",
+        "login": "keep a token for a registry",
+        "registry": "choose registries, or serve one",
+    },
+    "Serve": {
+        "serve": "serve environments to agents of any make",
+        "serve-env": "serve one environment as an MCP server",
+        "connect": "be an episode's MCP server for a desktop app",
+        "stdio": "carry a served episode to clients that speak stdio",
+        "mock-server": "serve a mock model over HTTP",
+    },
+    "Machine": {
+        "sandbox": "list, sweep and enter sandboxes",
+        "images": "build, list and prune images",
+        "bench": "measure what the hub itself costs",
+    },
+}
+"""Every command, by what it is for; a word or two of each."""
+
+
+def overview(usage: str) -> Iterator[str]:
+    """The lines of the help."""
+    yield f"Usage: {usage}"
+    yield ""
+    yield from _columns(FIRST.items(), 2, 36)
+    yield ""
+    for panel, commands in PANELS.items():
+        named = (
+            (f"{panel if not place else '':<9}{name}", text) for place, (name, text) in enumerate(commands.items())
+        )
+        yield from _columns(named, 0, 25)
+    yield ""
+    yield "hub COMMAND --help explains a command. -v logs more, --version says which hub this is,"
+    yield "--install-completion teaches your shell the commands."
+
+
+def _columns(rows: Iterable[tuple[str, str]], indent: int, width: int) -> Iterator[str]:
+    return (f"{'':<{indent}}{left:<{width}}{right}" for left, right in rows)
