@@ -102,8 +102,8 @@ class BlockingSupply(Generic[Piece]):
 def blocking(supply: AbstractAsyncContextManager[Supply[Piece]]) -> Generator[BlockingSupply[Piece]]:
     """Open a supply for a caller without an event loop:
 
-        with blocking(rollouthub.collect(environments=("arithmetic",), model="mock/solver", directory="runs/a")) as
-            supply: for group in supply:
+        with blocking(rollouthub.collect(environments=("arithmetic",), directory="runs/a")) as supply:
+            for group in supply:
                 ...
 
     Raises:
