@@ -15,6 +15,7 @@ import pytest
 
 from rollouthub.interpreter import HUB, PYTHON
 from rollouthub.plugins import ENVIRONMENTS, find_environment
+from tests.package_map import package_map, written_map
 
 ROOT = Path(__file__).parents[1]
 SOURCE_ROOTS = {
@@ -201,3 +202,8 @@ def test_every_interpreter_that_is_started_leaves_the_working_folder_off_its_imp
     files = (file for file in (*MODULES.values(), *others) if file != MODULES["rollouthub.interpreter"])
     assert [str(file.relative_to(ROOT)) for file in files if started.search(file.read_text())] == []
     assert HUB[:2] == PYTHON == (sys.executable, "-P")
+
+
+def test_the_map_in_contributing_says_what_packages_say_of_themselves() -> None:
+    assert written_map() == package_map(), "write it anew: python -m tests.package_map"
+    assert "|  |" not in package_map(), "a package says nothing of itself"
