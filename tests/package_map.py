@@ -15,8 +15,8 @@ def package_map() -> str:
     lines = ["| folder | |", "| --- | --- |"]
     for root in ROOTS:
         (top,) = (ROOT / root).glob("rollouthub*")
-        for package in (top, *sorted(path.parent for path in top.glob("*/__init__.py"))):
-            lines.append(f"| `{package.relative_to(ROOT)}/` | {_said(package / '__init__.py')} |")
+        packages = (top, *sorted(path.parent for path in top.glob("*/__init__.py")))
+        lines += [f"| `{package.relative_to(ROOT)}/` | {_said(package / '__init__.py')} |" for package in packages]
     return "\n".join(lines)
 
 
