@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rollouthub.errors import ConfigError, CredentialError
+from rollouthub.extras import pip_install
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.litellm_package import load_litellm
@@ -173,7 +174,7 @@ async def test_credentials_of_the_cloud_keep_their_names() -> None:
 @pytest.mark.parametrize("name", ["anthropic/claude-sonnet-4-5", "openai/gpt-4o-mini", "gpt-4o-mini"])
 async def test_without_litellm_its_models_say_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "litellm", None)
-    with pytest.raises(ConfigError, match=r"pip install 'rollouthub\[litellm\]'"):
+    with pytest.raises(ConfigError, match=re.escape(pip_install("litellm"))):
         async with open_model(ModelConfig(name=name), Credentials({"OPENAI_API_KEY": "k" * 8})):
             pass
 

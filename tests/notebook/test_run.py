@@ -128,7 +128,7 @@ async def test_a_package_that_is_missing_is_named(
 async def test_without_arrow_all_but_tables_works(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.compute", None)
-    with pytest.raises(ConfigError, match=r"rollouthub\[data\]"):
+    with pytest.raises(ConfigError, match=r"\[data\]"):
         run.rollouts()
     assert run.rollout("a-0").reward == 0.75
     assert run.summary.scored == 2

@@ -143,6 +143,6 @@ async def test_a_failed_export_leaves_no_file(tmp_path: Path, monkeypatch: pytes
         with pytest.raises(ConfigError, match="there is no folder"):
             export_parquet(run, tmp_path / "missing" / "out.parquet")
         monkeypatch.setitem(sys.modules, "pyarrow", None)
-        with pytest.raises(ConfigError, match=r"rollouthub\[data\]"):
+        with pytest.raises(ConfigError, match=r"\[data\]"):
             export_parquet(run, tmp_path / "out.parquet")
     assert names_in(tmp_path) == ["run"]

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from rollouthub.extras import pip_install
 from rollouthub.gateway.seam.chat import Chat
 from rollouthub.gateway.seam.dialects import PATHS, dialect_of, make_ready
 
@@ -44,4 +45,4 @@ def test_without_litellm_chat_is_served_and_the_rest_says_what_to_install() -> N
     assert chat == "hi"
     assert len(others) == 2
     for line in others:
-        assert line.startswith("404 ") and "pip install 'rollouthub[litellm]'" in line
+        assert line.startswith("404 ") and pip_install("litellm") in line

@@ -13,6 +13,7 @@ import typer
 
 from rollouthub import Outcome
 from rollouthub.errors import UsageError
+from rollouthub.extras import pip_install
 from rollouthub.store import open_run
 from rollouthub_tui.command import watch
 from rollouthub_tui.settings import Settings, save_settings
@@ -34,7 +35,8 @@ def test_without_a_terminal_a_run_is_summed_up_and_nothing_of_the_screens_is_nee
     )
     assert done.stdout.startswith("Run good: finished, everything planned was played.\ndone: 96 of 96")
     assert "\n24: " in done.stdout, "nobody turns pages: all of it is there"
-    assert "to find something in one rollout, regex is needed: run `pip install 'rollouthub[tui]'`" in done.stderr
+    cure = pip_install("tui")
+    assert f"to find something in one rollout, regex is needed: run `{cure}`" in done.stderr
     assert done.returncode == 1, "something was not done"
     assert is_plain(done.stdout)
 
