@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from rollouthub.blocking import call_hook
+from rollouthub.crowding import is_crowded
 from rollouthub.errors import ToolError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -253,7 +254,8 @@ def text_result(text: str, *, is_error: bool = False) -> CallToolResult:
 def as_result(value: object) -> CallToolResult:
     """What a tool returned, as an MCP result: text and content blocks as they are, anything else as JSON.
 
-    An object is structured content as well. Nothing of the result is shared with the tool's own state.
+    An object is structured content as well, unless it holds more values than are read. Nothing of the result is shared
+    with the tool's own state.
     """
     if isinstance(value, str):
         return CallToolResult(content=[TextContent(text=_writable(value))])
@@ -265,7 +267,7 @@ def as_result(value: object) -> CallToolResult:
     if blocks and all(isinstance(block, _BLOCKS) for block in blocks):
         return CallToolResult(content=cast(list[ContentBlock], blocks))
     text = to_json(value, inf_nan_mode="strings")
-    structured = from_json(text) if text.startswith(b"{") else None
+    structured = from_json(text) if text.startswith(b"{") and not is_crowded(text) else None
     return CallToolResult(content=[TextContent(text=text.decode())], structured_content=structured)
 
 

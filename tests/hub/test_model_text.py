@@ -19,7 +19,7 @@ from rollouthub.messages import assistant
 from rollouthub.models.answer import BadAnswer, parse_answer
 from rollouthub.models.chunks import parse_chunk
 from rollouthub.models.events import EventReader
-from rollouthub.models.tokens.tool_text import TOOL_PARSERS
+from rollouthub.models.tokens.tool_text import TOOL_PARSERS, hermes, llama3_json, qwen3_xml
 from rollouthub.rewarding.http import response_of
 from rollouthub.rewards import Criterion
 from rollouthub.rewards.verdict import read_verdict
@@ -106,6 +106,14 @@ PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
     ),
     "training.without_end_marks": (without_end_marks, ("<|a|>", "<", "<|", "</s>")),
     "rewarding.response_of": (lambda text: response_of(f"{text}ab", "ab"), ("<a>", "<", "< ", "a")),
+    "models.parse_answer, calls": (
+        lambda text: parse_answer(f'{{"choices":[{{"message":{{"tool_calls":[{text}1]}}}}]}}'.encode()),
+        (*CROWDED, '{"function":{}},', '{"function":{"arguments":{"a":[0,0]}}},'),
+    ),
+    "models.parse_chunk, calls": (
+        lambda text: parse_chunk(f'{{"choices":[{{"delta":{{"tool_calls":[{text}1]}}}}]}}'.encode()),
+        (*CROWDED, '{"index":0},', '{"index":0,"function":{"arguments":{"a":[0,0]}}},'),
+    ),
     "models.parse_answer": (lambda text: parse_answer(text.encode()), ("{", "[", '{"choices":[')),
     "models.parse_chunk": (lambda text: parse_chunk(text.encode()), ("{", "[", '{"choices":[')),
     # A stream is read so much at a time, and others have their turn in between.
@@ -116,6 +124,25 @@ PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
     **{
         f"tool_text.{name}": (lambda text, parse=parse: parse(text, ()), TOOL_MARKS)
         for name, parse in TOOL_PARSERS.items()
+    },
+    "tool_text.hermes, arguments": (
+        lambda text: hermes(f'<tool_call>{{"name":"a","arguments":[{text}1]}}</tool_call>', ()),
+        CROWDED,
+    ),
+    "tool_text.llama3_json, arguments": (
+        lambda text: llama3_json(f'{{"name":"a","parameters":[{text}1]}}', ()),
+        CROWDED,
+    ),
+    "tool_text.qwen3_xml, arguments": (
+        lambda text: qwen3_xml(f"<tool_call><function=a><parameter=b>[{text}1]</parameter></function></tool_call>", ()),
+        CROWDED,
+    ),
+    **{
+        f"seam.{path}, messages": (
+            lambda text, path=path: spoken(path)(f'{{"messages":[{text}1],"input":[{text}1],"max_tokens":9}}'),
+            CROWDED,
+        )
+        for path in PATHS
     },
     **{f"seam.{path}": (spoken(path), ("{", "[", '{"messages":[', '{"messages":[{"content":"')) for path in PATHS},
 }

@@ -1,6 +1,6 @@
 """An MCP server of the kind people write: plain JSON-RPC, no SDK, nothing of the hub's; good and bad tools alike.
 
-foreign_server.py [--banner] [--silent] [--http]
+foreign_server.py [--banner] [--silent] [--http [--events]]
 """
 
 import json
@@ -17,7 +17,7 @@ TEXT = {"type": "object", "properties": {"path": {"type": "string"}, "text": {"t
 STRICT = TEXT | {"required": ["path", "text"], "additionalProperties": False}
 NAMES = [
     *("look", "crash", "hang", "doze", "garbage", "long", "endless", "chatter", "grow", "grow_quietly", "spawn"),
-    *("fail", "refuse", "break", "ask", "odd", "deaf", "shout"),
+    *("fail", "refuse", "break", "ask", "odd", "deaf", "shout", "crowd"),
 ]
 WRITE: dict[str, Any] = {
     "name": "notes.write",
@@ -98,6 +98,9 @@ def call(number: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any] | 
             raw("I feel unwell today\n")
         case "long":
             return said("x" * 5_000_000)
+        case "crowd":
+            mark = arguments["text"]
+            return said("many", structuredContent={"all": json.loads(f"[{mark * (4_000_000 // len(mark))}0]")})
         case "endless":
             while True:
                 raw("x" * 65536)
@@ -191,7 +194,10 @@ class Handler(BaseHTTPRequestHandler):
     def reply(self, status: int, value: Any) -> None:
         body = b"" if value is None else json.dumps(value).encode()
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        is_stream = value is not None and "--events" in sys.argv
+        if is_stream:
+            body = b"event: message\r\ndata: " + body + b"\r\n\r\n"
+        self.send_header("Content-Type", "text/event-stream" if is_stream else "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

@@ -1,8 +1,12 @@
-"""A model's answer of four mebibytes holds up nobody: not when it is read, nor when it is recorded and stored."""
+"""A model's answer of four mebibytes holds up nobody: not when it is read, nor when it is recorded and stored.
+
+One that lists more than is read is no answer.
+"""
 
 import json
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 import pytest
 
@@ -10,11 +14,14 @@ from rollouthub.engine.plan import make_plan
 from rollouthub.engine.request import RunRequest
 from rollouthub.engine.run import collect
 from rollouthub.engine.stop import StopSignal
+from rollouthub.errors import ModelError
+from rollouthub.models.answer import MOST_CALLS
 from rollouthub.models.credentials import Credentials
 from rollouthub.observe.overhead_cell import Count
 from tests.loop_holds import SECONDS, SIZE, shortest_hold
 
-from .servers import raw_server
+from .listening import Listener, streamed
+from .servers import ask, direct, raw_server
 
 
 class Watch(Count):
@@ -31,11 +38,18 @@ class Watch(Count):
 
 def answer_of(text: str) -> bytes:
     """What a server sends that says this."""
-    message = {"role": "assistant", "content": text}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
     usage = {"prompt_tokens": 1, "completion_tokens": len(text) // 4, "total_tokens": 1 + len(text) // 4}
-    body = json.dumps({"id": "1", "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage})
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return sent({"id": "1", "object": "chat.completion", "model": "m", "usage": usage}, content=text)
+
+
+def sent(answer: dict[str, Any], *, is_stream: bool = False, **message: Any) -> bytes:
+    """The bytes of an answer whose message has these fields."""
+    said = {"delta" if is_stream else "message": {"role": "assistant", **message}}
+    body = json.dumps({**answer, "choices": [{"index": 0, "finish_reason": "stop", **said}]})
+    if is_stream:
+        body = f"data: {body}\n\ndata: [DONE]\n\n"
+    kind = "text/event-stream" if is_stream else "application/json"
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
     return f"{head}Connection: close\r\n\r\n{body}".encode()
 
 
@@ -66,3 +80,31 @@ async def test_an_answer_of_four_mebibytes_holds_up_nobody(mark: str, tmp_path: 
 
         held = await shortest_hold(play)
         assert 0.0 < held < SECONDS
+
+
+CALL = {"type": "function", "function": {"name": "add", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize("count", [MOST_CALLS + 1, SIZE // len(json.dumps({"index": 10_000, **CALL}) + ", ")])
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
+async def test_an_answer_that_lists_thousands_of_calls_is_none(is_stream: bool, count: int) -> None:
+    calls = [{"index": place, **CALL} for place in range(count)]
+    said = sent({}, is_stream=is_stream, tool_calls=calls)
+    async with raw_server(said) as url, direct(url, max_tries=1) as model:
+
+        async def play(longest: list[float]) -> None:
+            with pytest.raises(ModelError, match=r"more than (1,000 tool calls|50,000 values)"):
+                await model.generate(streamed(ask(), Listener()) if is_stream else ask())
+
+        held = await shortest_hold(play)
+        assert held < SECONDS
+
+
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
+async def test_an_answer_may_have_many_token_ids_and_a_thousand_calls(is_stream: bool) -> None:
+    calls = [{"index": place, **CALL} for place in range(MOST_CALLS)]
+    said = sent({"prompt_token_ids": list(range(200_000))}, is_stream=is_stream, tool_calls=calls)
+    async with raw_server(said) as url, direct(url, max_tries=1) as model:
+        reply = await model.generate(streamed(ask(), Listener()) if is_stream else ask())
+    assert reply.prompt_token_ids is not None
+    assert (len(reply.message.tool_requests), len(reply.prompt_token_ids)) == (MOST_CALLS, 200_000)

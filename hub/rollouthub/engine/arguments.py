@@ -5,13 +5,12 @@ from typing import Any, cast
 import msgspec
 from mcp_types import CallToolResult
 
+from rollouthub.crowding import MOST_VALUES, is_crowded
 from rollouthub.messages import ToolRequest
 from rollouthub.tools import text_result
 
 DEEPEST = 64
 """Levels of nesting in a call's arguments; a record that nests deeper would not be read back."""
-MOST_VALUES = 50_000
-"""In a call's arguments: every episode waits while they are read."""
 TOO_MANY = f"the arguments hold more than {MOST_VALUES:,} values; give fewer at a time, or as text"
 TOO_DEEP = f"the arguments nest deeper than {DEEPEST} levels"
 
@@ -30,21 +29,6 @@ def arguments_of(request: ToolRequest) -> tuple[Any, CallToolResult | None]:
     if isinstance(arguments, dict):
         return cast(dict[str, Any], arguments), None
     return arguments, text_result("the arguments must be a JSON object", is_error=True)
-
-
-def is_crowded(text: str) -> bool:
-    """Whether JSON may hold more values than are read; commas and brackets in its strings count for none."""
-    if len(text) <= MOST_VALUES or _marks(text) <= MOST_VALUES:
-        return False
-    if "\\" in text:
-        text = text.replace("\\\\", "").replace('\\"', "")
-    if text.count('"') > 4 * MOST_VALUES:  # those of as many names and texts
-        return True
-    return _marks("".join(text.split('"')[::2])) > MOST_VALUES
-
-
-def _marks(text: str) -> int:
-    return text.count(",") + text.count("[") + text.count("{")
 
 
 def is_shallow(value: Any, levels: int) -> bool:

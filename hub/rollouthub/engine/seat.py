@@ -8,6 +8,7 @@ from typing import Any, Literal
 import anyio
 from mcp_types import AudioContent, CallToolResult, ContentBlock, ImageContent, TextContent, Tool
 
+from rollouthub.crowding import LARGE_BYTES
 from rollouthub.engine.arguments import arguments_of
 from rollouthub.engine.interjected import Interjections
 from rollouthub.engine.left import asked_from_outside
@@ -371,6 +372,8 @@ class EpisodeSeat:
         started = recorder.now()
         arguments, result = arguments_of(request)
         try:
+            if len(request.arguments) > LARGE_BYTES:  # reading them was a turn of its own
+                await anyio.lowlevel.checkpoint()
             if result is None:
                 result = await self.plane.call_tool(request.name, arguments)
             content = self.note_call(turn, request.id, request.name, arguments, result, started)

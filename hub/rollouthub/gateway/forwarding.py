@@ -16,13 +16,14 @@ from mcp_types import CallToolResult
 from pydantic import ValidationError
 from yarl import URL
 
+from rollouthub.crowding import MOST_VALUES, is_crowded_message
 from rollouthub.engine.arguments import DEEPEST, TOO_DEEP, is_shallow
 from rollouthub.engine.outside import OutsideCall
 from rollouthub.errors import EpisodeStop, TaskError
 from rollouthub.gateway.exposure import Exposure, stopped
 from rollouthub.hosting.toolbox import SUBMIT
-from rollouthub.serving.agent_plane import BUSY, MAX_BODY_BYTES, MOST_REQUESTS, NOT_FOUND
-from rollouthub.serving.http import Receive, Scope, Send, TooLarge, answer, read_body
+from rollouthub.serving.agent_plane import BUSY, MAX_BODY_BYTES, MOST_REQUESTS, NOT_FOUND, refusal_of
+from rollouthub.serving.http import Receive, Scope, Send, TooLarge, answer, read_message
 from rollouthub.tools import is_last, text_result
 
 logger = logging.getLogger(__name__)
@@ -51,7 +52,9 @@ _PASSED_BACK = frozenset(
 )
 _GONE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"The environment does not answer."}}'
 _UNREAD = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"The body is not one JSON-RPC message."}}'
-_TOO_LARGE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"The message is too large."}}'
+
+_UNKEPT = f"[not kept: the agent was given a result of more than {MOST_VALUES:,} values]"
+"""Stands in a record for such a result."""
 
 
 class _Params(msgspec.Struct):
@@ -79,8 +82,15 @@ class _Response(msgspec.Struct):
     result: msgspec.Raw = msgspec.Raw(b"")
 
 
+class _Error(msgspec.Struct):
+    """As much of a tool's result as is read of one that is not kept."""
+
+    is_error: bool = msgspec.field(name="isError", default=False)
+
+
 _requests = msgspec.json.Decoder(_Request)
 _responses = msgspec.json.Decoder(_Response)
+_errors = msgspec.json.Decoder(_Error)
 
 
 class Forwarder:
@@ -99,14 +109,14 @@ class Forwarder:
             return
         exposure.requests += 1
         try:
-            body = await read_body(scope, receive, MAX_BODY_BYTES) if scope["method"] == "POST" else b""
+            body = await read_message(scope, receive, MAX_BODY_BYTES) if scope["method"] == "POST" else b""
             with exposure.while_open(scope):
                 await self._forward(exposure, scope, body, send)
                 return
             if exposure.is_over:
                 await answer(send, 404, NOT_FOUND)
-        except TooLarge:
-            await answer(send, 413, _TOO_LARGE)
+        except TooLarge as error:
+            await answer(send, 413, refusal_of(error))
         finally:
             exposure.requests -= 1
 
@@ -143,7 +153,8 @@ class Forwarder:
                 exposure.calls.lose(call, error)
             raise
         if call is not None:
-            self._record(exposure, call, request, passing.raw)
+            result = await _result_of(passing.raw, request.id if request is not None else None)
+            self._record(exposure, call, result)
         await passing.end()
 
     async def _exchange(self, exposure: Exposure, scope: Scope, body: bytes, passing: "_Passing") -> None:
@@ -165,8 +176,7 @@ class Forwarder:
         ) as response:
             await passing.take(response)
 
-    def _record(self, exposure: Exposure, call: OutsideCall, request: _Request | None, raw: bytes) -> None:
-        result = _result_of(raw, request.id if request is not None else None)
+    def _record(self, exposure: Exposure, call: OutsideCall, result: CallToolResult | None) -> None:
         if result is None:
             # Refused before any tool ran: nothing to record, and the model's request stays open for another try.
             exposure.calls.lose(call, ValueError("refused"))
@@ -183,14 +193,16 @@ def _read_request(body: bytes) -> _Request | None:
         return None
 
 
-def _result_of(raw: bytes, request_id: object) -> CallToolResult | None:
+async def _result_of(raw: bytes, request_id: object) -> CallToolResult | None:
     """The tool result an answer holds, whether it came whole or as events."""
     pieces = [raw] if raw[:1] == b"{" else _events(raw)
     for piece in reversed(pieces):
         try:
             response = _responses.decode(piece)
-            if response.id == request_id and bytes(response.result):
-                result = CallToolResult.model_validate_json(bytes(response.result))
+            if response.id == request_id and (told := bytes(response.result)):
+                if await is_crowded_message(told):
+                    return text_result(_UNKEPT, is_error=_errors.decode(told).is_error)
+                result = CallToolResult.model_validate_json(told)
                 if not is_last(result):
                     result.meta = None  # the protocol's own marks say nothing of the call
                 return result

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
+from rollouthub.crowding import MOST_VALUES, has_marks, is_crowded
 from rollouthub.messages import Message, ToolRequest
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.protocols import ModelReply
@@ -17,6 +18,8 @@ from rollouthub.rollout import Usage
 
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 """Tokens of one call. Far below what no column of the store holds, however many calls are added up."""
+MOST_CALLS = 1000
+"""Tool calls of one answer."""
 _MOST_VERSIONS = 10**9
 
 
@@ -98,7 +101,20 @@ class Answer(Struct, gc=False):
     error: Any = None
 
 
+class _Written(Struct, gc=False):
+    message: Raw = Raw(b"")
+    delta: Raw = Raw(b"")
+
+
+class _Outline(Struct, gc=False):
+    """What of a body the model wrote: of token ids and their logprobs there may be as many as it likes."""
+
+    choices: list[_Written] | None = None
+    error: Raw = Raw(b"")
+
+
 _decoder = msgspec.json.Decoder(Answer)
+_outlines = msgspec.json.Decoder(_Outline)
 
 
 class BadAnswer(Exception):
@@ -119,6 +135,7 @@ def parse_answer(body: bytes) -> Answer:
         BadAnswer: it is no JSON, not of the wire's shape, or has no choice.
     """
     try:
+        check_crowding(body)
         answer = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadAnswer(f"the answer is not a chat completion ({error})") from None
@@ -130,6 +147,31 @@ def parse_answer(body: bytes) -> Answer:
     return answer
 
 
+def check_crowding(body: bytes) -> None:
+    """Refuse, before it is decoded, an answer or a piece of one in which the model lists more than is read.
+
+    Raises:
+        BadAnswer: it does.
+        DecodeError: it is no JSON, or not of the wire's shape.
+    """
+    if not has_marks(body):
+        return
+    outline = _outlines.decode(body)
+    parts = [outline.error, *(part for choice in outline.choices or () for part in (choice.message, choice.delta))]
+    if any(is_crowded(bytes(part)) for part in parts):
+        raise BadAnswer(f"the answer holds more than {MOST_VALUES:,} values")
+
+
+def check_calls(count: int) -> None:
+    """Refuse more tool calls than are made.
+
+    Raises:
+        BadAnswer: there are.
+    """
+    if count > MOST_CALLS:
+        raise BadAnswer(f"the answer has more than {MOST_CALLS:,} tool calls")
+
+
 def as_reply(
     answer: Answer, *, turn: int, version_header: str | None, price: Callable[[int, int], float | None], retries: int
 ) -> tuple[ModelReply, bool]:
@@ -139,11 +181,12 @@ def as_reply(
     are ids): misaligned ones would be trained on at the wrong tokens.
 
     Raises:
-        BadAnswer: an id or a logprob does not fit 32 bits.
+        BadAnswer: an id or a logprob does not fit 32 bits, or there are too many tool calls.
     """
     choice = answer.choices[0]
     said = choice.message
     content, calls = said.content, said.tool_calls
+    check_calls(len(calls or ()))
     if not isinstance(content, str):
         content = words_of(content) if content else (said.refusal or "")
     logprobs = choice.logprobs.content if choice.logprobs is not None else None

@@ -18,6 +18,8 @@ from rollouthub.models.answer import (
     Logprob,
     Logprobs,
     Said,
+    check_calls,
+    check_crowding,
     error_words,
     words_of,
 )
@@ -66,9 +68,10 @@ def parse_chunk(data: bytes) -> Chunk:
     """Decode an event's data.
 
     Raises:
-        BadAnswer: it is no JSON, or not of the wire's shape.
+        BadAnswer: it is no JSON, or not of the wire's shape, or lists more than is read.
     """
     try:
+        check_crowding(data)
         return _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadAnswer(f"the stream has an event that is no chunk of a chat completion ({error})") from None
@@ -111,7 +114,7 @@ class Assembly:
         """Take a chunk; what of it is to be shown.
 
         Raises:
-            BadAnswer: the server broke the answer off.
+            BadAnswer: the server broke the answer off, or it has too many tool calls.
         """
         if chunk.error is not None or chunk.object == "error":
             told = chunk.error if chunk.error is not None else {"message": chunk.message, "code": chunk.code}
@@ -185,6 +188,7 @@ class Assembly:
         else:
             place = self._places.setdefault(piece.index, len(calls))
         if place == len(calls):
+            check_calls(place + 1)
             calls.append(_Call(piece.id or f"call-{self._turn}-{place}"))
         return place
 

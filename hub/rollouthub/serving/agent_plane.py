@@ -10,11 +10,24 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
+from rollouthub.crowding import LARGE_BYTES, MOST_VALUES
 from rollouthub.protocols import EnvironmentInfo
 from rollouthub.serving.episode import ServedEpisode, ServedSeat, token_digest
 from rollouthub.serving.episodes import Episodes
 from rollouthub.serving.event_stream import STREAM, EventStream
-from rollouthub.serving.http import Guard, Receive, Scope, Send, answer, header, note_holder
+from rollouthub.serving.http import (
+    Guard,
+    Receive,
+    Scope,
+    Send,
+    TooCrowded,
+    TooLarge,
+    again,
+    answer,
+    header,
+    note_holder,
+    read_message,
+)
 from rollouthub.serving.mcp_server import SEAT, SESSION_HEADER, EnvironmentServer
 from rollouthub.serving.plain_call import PlainCalls
 
@@ -32,6 +45,11 @@ IDLE_SECONDS = 900
 _SESSION = SESSION_HEADER.encode()
 NOT_FOUND = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Not Found"}}'
 BUSY = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Too many requests at once"}}'
+TOO_LARGE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"The message is too large."}}'
+CROWDED = (
+    b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":'
+    b'"The message holds more than %s values; give fewer at a time, or as text."}}' % f"{MOST_VALUES:,}".encode()
+)
 
 
 def new_user(episode_id: str, seat: str) -> AuthenticatedUser:
@@ -130,6 +148,12 @@ class AgentPlane:
 
     async def _serve(self, seat: ServedSeat, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a plain call; hand any other request to the SDK: with the seat and its user, without the token."""
+        if scope["method"] == "POST" and _may_be_large(scope):
+            try:
+                receive = again(await read_message(scope, receive, MAX_BODY_BYTES), receive)
+            except TooLarge as error:
+                await answer(send, 413, refusal_of(error))
+                return
         if not seat.episode.is_sealed:
             remaining = await self._plain.serve(seat, scope, receive, send)
             if remaining is None:
@@ -183,6 +207,17 @@ class AgentPlane:
             SEAT: seat,
         }
         await self._manager.asgi_app(scope, _nothing_more, _nowhere)
+
+
+def refusal_of(error: TooLarge) -> bytes:
+    """What a client is told whose message is not read."""
+    return CROWDED if isinstance(error, TooCrowded) else TOO_LARGE
+
+
+def _may_be_large(scope: Scope) -> bool:
+    """Whether a request's body may be one to look at before it is decoded."""
+    length = header(scope, b"content-length") or b""
+    return not length.isdigit() or int(length) > LARGE_BYTES
 
 
 def _any_port(host: str) -> tuple[str, str]:

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 import anyio
 
+from rollouthub.crowding import is_crowded_message
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -21,6 +23,10 @@ _BYTES_AT_ONCE = 256 * 2**10
 
 class TooLarge(Exception):
     """A request body over its bound."""
+
+
+class TooCrowded(TooLarge):
+    """A request body that holds more values than are read."""
 
 
 class Connection(Protocol):
@@ -98,6 +104,33 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
         if size > limit:
             raise TooLarge
     return b"".join(chunks)
+
+
+async def read_message(scope: Scope, receive: Receive, limit: int) -> bytes:
+    """A request's body, which is JSON.
+
+    Raises:
+        TooLarge: it is larger than `limit`, or says so.
+        TooCrowded: it holds more values than are read.
+    """
+    body = await read_body(scope, receive, limit)
+    if await is_crowded_message(body):
+        raise TooCrowded
+    return body
+
+
+def again(body: bytes, receive: Receive) -> Receive:
+    """A `receive` for a body that was read already."""
+    is_given = False
+
+    async def give() -> MutableMapping[str, Any]:
+        nonlocal is_given
+        if is_given:
+            return await receive()
+        is_given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return give
 
 
 async def answer(send: Send, status: int, body: bytes = b"", kind: bytes = JSON, headers: Headers = ()) -> None:

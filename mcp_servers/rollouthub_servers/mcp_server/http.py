@@ -7,18 +7,34 @@ from typing import Any, cast
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
+from rollouthub.crowding import MOST_VALUES, is_crowded_message
+from rollouthub_servers.mcp_server.crowded import data_of, end_of_events, error_instead, events_of
 from rollouthub_servers.mcp_server.wire import MESSAGE_BYTES
 
 _CONNECT_SECONDS = 10.0
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A response's body, as long as it is not too long."""
+    """A response's body, as long as it is not too long; whole messages, as long as they are not crowded."""
 
-    def __init__(self, body: httpx2.AsyncByteStream) -> None:
-        self._body = body
+    def __init__(self, body: httpx2.AsyncByteStream, *, is_stream: bool) -> None:
+        self._body, self._is_stream = body, is_stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        buffer, scanned = bytearray(), 0
+        async for chunk in self._chunks():
+            buffer += chunk
+            end = end_of_events(buffer, scanned) if self._is_stream else 0
+            whole = bytes(buffer[:end])
+            del buffer[:end]
+            scanned = len(buffer)
+            if whole:
+                yield await _events_read(whole)
+        if buffer:
+            rest = bytes(buffer)
+            yield await _events_read(rest) if self._is_stream else await _message_read(rest)
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
         size = 0
         async for chunk in self._body:
             size += len(chunk)
@@ -35,8 +51,35 @@ class _BoundedTransport(httpx2.AsyncHTTPTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
-        response.stream = _Bounded(cast(httpx2.AsyncByteStream, response.stream))
+        kind = response.headers.get("content-type", "")
+        body = cast(httpx2.AsyncByteStream, response.stream)
+        response.stream = _Bounded(body, is_stream=kind.startswith("text/event-stream"))
         return response
+
+
+async def _message_read(body: bytes) -> bytes:
+    """A message as it is, or what stands for one that is not read."""
+    if not await is_crowded_message(body):
+        return body
+    try:
+        error = error_instead(body)
+    except ValueError:
+        error = None
+    if error is None:
+        raise httpx2.ReadError(f"the server's answer holds more than {MOST_VALUES:,} values, and answers nothing")
+    return error.model_dump_json(by_alias=True).encode()
+
+
+async def _events_read(events: bytes) -> bytes:
+    """Events as they are, but for messages that are not read."""
+    if not await is_crowded_message(events):
+        return events
+    kept: list[bytes] = []
+    for event in events_of(events):
+        data = data_of(event)
+        read = await _message_read(data)
+        kept.append(event if read is data else b"data: " + read)
+    return b"\n\n".join(kept)
 
 
 @asynccontextmanager

@@ -14,7 +14,9 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from rollouthub.crowding import is_crowded_message
 from rollouthub.errors import ConfigError
+from rollouthub_servers.mcp_server.crowded import error_instead
 from rollouthub_servers.mcp_server.launch import Launch
 from rollouthub_servers.mcp_server.processes import has_ended, stop_tree
 from rollouthub_servers.mcp_server.wire import MESSAGE_BYTES, Wire
@@ -105,7 +107,7 @@ async def _read(
                 while (end := buffer.find(b"\n", scanned)) >= 0:
                     line, scanned = bytes(buffer[:end]), 0
                     del buffer[: end + 1]
-                    message = _parse(line, wire)
+                    message = _parse(line, wire, is_crowded=await is_crowded_message(line))
                     if message is not None and wire.broken is None:
                         await to_session.send(message)
                     if wire.broken is not None:
@@ -120,11 +122,11 @@ async def _read(
             wire.breaks(f"ended with exit code {process.returncode}" if ended else "closed its stdout")
 
 
-def _parse(line: bytes, wire: Wire) -> SessionMessage | None:
+def _parse(line: bytes, wire: Wire, *, is_crowded: bool) -> SessionMessage | None:
     if not line.strip():
         return None
     try:
-        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        message = error_instead(line) if is_crowded else jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
         if wire.has_spoken:
             wire.breaks(
@@ -133,6 +135,9 @@ def _parse(line: bytes, wire: Wire) -> SessionMessage | None:
         else:
             wire.logs(line + b"\n")
             wire.is_flooded(len(line))
+        return None
+    if message is None:
+        wire.is_flooded(len(line))
         return None
     return SessionMessage(message) if wire.hears(message, len(line)) else None
 

@@ -10,7 +10,7 @@ import pytest
 
 from rollouthub.gateway.seam import seam
 from rollouthub.gateway.seam.anthropic_messages import count_tokens
-from rollouthub.gateway.seam.bounds import MOST_COMMAS, MOST_MESSAGES, MOST_PARTS, MOST_TOKENS, MOST_TOOLS
+from rollouthub.gateway.seam.bounds import MOST_MESSAGES, MOST_PARTS, MOST_TOKENS, MOST_TOOLS, MOST_VALUES
 from rollouthub.gateway.seam.dialects import PATHS, dialect_of
 from rollouthub.protocols import SeatAddress
 from tests.gateway.outside import desk
@@ -57,8 +57,8 @@ def test_more_parts_than_are_read_are_refused_over_all_messages(read: Callable[[
 
 @pytest.mark.parametrize("read", READERS)
 def test_what_lists_more_than_a_model_reads_is_not_even_decoded(read: Callable[[bytes], object]) -> None:
-    with pytest.raises(ValueError, match="commas"):
-        read(b'{"messages":[' + b"0," * (MOST_COMMAS + 1) + b"0]}")
+    with pytest.raises(ValueError, match="values"):
+        read(b'{"messages":[' + b"0," * (MOST_VALUES + 1) + b"0]}")
 
 
 def test_parts_of_tool_results_and_tool_calls_count_and_namespaces_have_tools() -> None:

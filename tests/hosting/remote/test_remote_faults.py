@@ -217,7 +217,7 @@ async def test_what_a_server_refuses_breaks_the_episode_and_not_the_run(step: st
 
 async def test_a_result_nested_without_end_is_the_servers_fault() -> None:
     async def deep(request: web.Request) -> web.StreamResponse:
-        inner = '{"a":' * 100_000 + "1" + "}" * 100_000
+        inner = '{"a":' * 40_000 + "1" + "}" * 40_000
         body = f'{{"jsonrpc":"2.0","id":1,"result":{{"content":[],"structuredContent":{inner}}}}}'
         return web.Response(text=body, content_type="application/json")
 

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
+from rollouthub.crowding import is_crowded
+
 MOST_MESSAGES = 10_000
 MOST_TOOLS = 1_000
 MOST_PARTS = 10_000
 """Content parts and tool calls of all messages together."""
-MOST_COMMAS = 1_000_000
-"""In a whole body: they bound what JSON can list, and are counted before anything is decoded."""
+MOST_VALUES = 200_000
+"""In a whole body, where all that is listed here fits in; they are counted before anything is decoded."""
 MOST_TOKENS = 2**31 - 1
 """Of one answer: what servers can count."""
 
@@ -46,8 +48,8 @@ def check_body(body: bytes) -> None:
     Raises:
         ValueError: it does.
     """
-    if body.count(b",") > MOST_COMMAS:
-        raise ValueError(f"the request has more than {MOST_COMMAS} commas, which is more than a model can read")
+    if is_crowded(body, MOST_VALUES):
+        raise ValueError(f"the request holds more than {MOST_VALUES:,} values, which is more than a model can read")
 
 
 def check_messages(messages: Sequence[object], name: str = "messages") -> None:

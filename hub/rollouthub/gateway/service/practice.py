@@ -3,7 +3,7 @@
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote, unquote
@@ -22,9 +22,9 @@ from rollouthub.gateway.service.visit import Visit
 from rollouthub.hosting.toolbox import GET_TASK, SUBMIT
 from rollouthub.messages import Message
 from rollouthub.protocols import EnvironmentInfo, SeatAddress
-from rollouthub.serving.agent_plane import BUSY, MAX_BODY_BYTES, NOT_FOUND, AgentPlane, new_user
+from rollouthub.serving.agent_plane import BUSY, MAX_BODY_BYTES, NOT_FOUND, TOO_LARGE, AgentPlane, new_user
 from rollouthub.serving.episode import ServedEpisode
-from rollouthub.serving.http import Receive, Scope, Send, TooLarge, answer, read_body
+from rollouthub.serving.http import Receive, Scope, Send, TooLarge, again, answer, read_body
 from rollouthub.tools import text_result
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,6 @@ _BAD_KEY = (
     b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":'
     b'"A practice key has 8 to 128 letters, digits or any of ._~- in it."}}'
 )
-_TOO_LARGE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"The message is too large."}}'
 
 
 class _Request(msgspec.Struct):
@@ -214,14 +213,14 @@ class Practice:
         try:
             await self._serve(table, place[0], scope, receive, send)
         except TooLarge:
-            await answer(send, 413, _TOO_LARGE)
+            await answer(send, 413, TOO_LARGE)
         finally:
             table.requests -= 1
 
     async def _serve(self, table: Table, name: str, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "POST":
             body = await read_body(scope, receive, MAX_BODY_BYTES)
-            receive = _again(body, receive)
+            receive = again(body, receive)
             if table.is_new or (_method(body) in _DEALING and table.is_over):
                 try:
                     await table.deal()
@@ -271,17 +270,3 @@ def _method(body: bytes) -> str:
         return _requests.decode(body).method
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """A `receive` for a body that was read already."""
-    is_given = False
-
-    async def give() -> MutableMapping[str, Any]:
-        nonlocal is_given
-        if is_given:
-            return await receive()
-        is_given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return give

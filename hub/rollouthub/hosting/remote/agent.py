@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 from yarl import URL
 
+from rollouthub.crowding import MOST_VALUES, is_crowded_message
 from rollouthub.hosting.control import OpenedSeat
 from rollouthub.hosting.episode import CLOSED
 from rollouthub.hosting.remote.connection import BLAME_SECONDS, Connection
@@ -47,10 +48,12 @@ class _Response(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Response)
 
 _REFUSED = {
-    413: "The arguments are larger than the environment takes.",
+    413: "The arguments are larger than the environment takes, or hold more values.",
     429: "Too many calls at once; make fewer.",
 }
 """Statuses that are the caller's doing and not a fault of the server, and what the model is told."""
+
+_CROWDED = f"The result holds more than {MOST_VALUES:,} values; ask for less at a time."
 
 
 @dataclass(slots=True)
@@ -118,6 +121,8 @@ class RemotePlane:
         )
         if status in _REFUSED:
             return text_result(_REFUSED[status], is_error=True)
+        if await is_crowded_message(raw):
+            return text_result(_CROWDED, is_error=True)
         try:
             response = _decoder.decode(raw) if raw[:1] == b"{" else _from_events(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

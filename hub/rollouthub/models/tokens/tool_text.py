@@ -7,8 +7,10 @@ from typing import Any, NamedTuple, cast
 
 from mcp_types import Tool
 
+from rollouthub.crowding import is_crowded
 from rollouthub.errors import ConfigError
 from rollouthub.messages import ToolRequest
+from rollouthub.models.answer import MOST_CALLS
 
 
 class Spoken(NamedTuple):
@@ -27,7 +29,6 @@ _PARAMETER = re.compile(r"<parameter=([^<>\n]+)>")
 _SPACES = re.compile(r"\s*+")
 _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
 _PLAIN = frozenset({"string", "str", "text"})
-_MOST_REQUESTS = 1000
 _MOST_PARAMETERS = 1000
 """Of one request. What asks for more is words."""
 
@@ -46,6 +47,8 @@ def qwen3_xml(text: str, tools: Sequence[Tool]) -> Spoken:
 def llama3_json(text: str, tools: Sequence[Tool]) -> Spoken:
     """An answer that is nothing but `{"name": …, "parameters": …}`, several apart by `;`: Llama 3.1 and later."""
     rest, requests = text.strip().removeprefix("<|python_tag|>").strip(), list[ToolRequest]()
+    if is_crowded(rest):
+        return Spoken(text)
     decoder = json.JSONDecoder()
     at = 0
     while at < len(rest):
@@ -54,7 +57,7 @@ def llama3_json(text: str, tools: Sequence[Tool]) -> Spoken:
         except (ValueError, RecursionError):
             return Spoken(text)
         request = _call(found, "parameters") or _call(found, "arguments")
-        if request is None or len(requests) == _MOST_REQUESTS:
+        if request is None or len(requests) == MOST_CALLS:
             return Spoken(text)
         requests.append(request)
         at = _after_spaces(rest, end)
@@ -105,7 +108,7 @@ def _blocks(text: str, read: Callable[[str], ToolRequest | None]) -> Spoken:
     while (start := text.find(_OPENING, end)) >= 0:
         close = text.find(_CLOSING, start)
         request = read(text[start + len(_OPENING) : close if close >= 0 else len(text)])
-        if request is None or len(requests) == _MOST_REQUESTS:
+        if request is None or len(requests) == MOST_CALLS:
             return Spoken(text)
         words.append(text[end:start])
         requests.append(request)
@@ -119,6 +122,8 @@ def _blocks(text: str, read: Callable[[str], ToolRequest | None]) -> Spoken:
 
 
 def _json(text: str) -> object:
+    if is_crowded(text):
+        return None
     try:
         return cast(object, json.loads(text))
     except (ValueError, RecursionError):
@@ -159,9 +164,9 @@ def _xml_call(block: str, schemas: dict[str, dict[str, Any]]) -> ToolRequest | N
 
 
 def _value(text: str, schema: object) -> object:
-    """A parameter's value as its schema has it; words where it is no such value."""
+    """A parameter's value as its schema has it; words where it is no such value, or holds more than is read."""
     kind = cast(dict[str, object], schema).get("type") if isinstance(schema, dict) else None
-    if kind in _PLAIN:
+    if kind in _PLAIN or is_crowded(text):
         return text
     try:
         return cast(object, json.loads(text))

@@ -1,0 +1,50 @@
+"""Answers of a server that hold more values than are read: whoever called its tool is told, and nothing is decoded."""
+
+import msgspec
+from mcp_types import INVALID_PARAMS, ErrorData, JSONRPCError
+
+from rollouthub.crowding import MOST_VALUES
+
+_WORDS = f"the result holds more than {MOST_VALUES:,} values; ask for less at a time"
+_EVENT_ENDS = (b"\r\n\r\n", b"\n\n", b"\r\r")
+
+
+class _Outline(msgspec.Struct):
+    """As much of a message as is read."""
+
+    id: int | str | None = None
+    method: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Outline).decode
+
+
+def error_instead(message: bytes) -> JSONRPCError | None:
+    """What stands for an answer, as if the server had refused the call; None for what answers nothing.
+
+    Raises:
+        ValueError: it is no JSON-RPC message.
+    """
+    try:
+        outline = _decode(message)
+    except RecursionError:
+        raise ValueError("the message nests too deeply") from None
+    if outline.id is None or outline.method is not None:
+        return None
+    return JSONRPCError(jsonrpc="2.0", id=outline.id, error=ErrorData(code=INVALID_PARAMS, message=_WORDS))
+
+
+def end_of_events(buffer: bytearray, start: int) -> int:
+    """Where the last whole server-sent event ends, none of which ends before `start`; 0 where none does."""
+    places = ((buffer.rfind(end, max(0, start - 3)), end) for end in _EVENT_ENDS)
+    return max(place + len(end) if place >= 0 else 0 for place, end in places)
+
+
+def events_of(text: bytes) -> list[bytes]:
+    """Server-sent events, their lines ended by line feeds."""
+    return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n\n")
+
+
+def data_of(event: bytes) -> bytes:
+    """What an event says."""
+    return b"\n".join(line[5:].lstrip() for line in event.split(b"\n") if line.startswith(b"data:"))
