@@ -18,6 +18,7 @@ HubError
 │   │   └── SandboxOverrun    what ran in it ended it; the agent's, once it acts
 │   ├── ModelError            who generates
 │   │   ├── ContextLimitError the conversation no longer fits: a stop
+│   │   ├── OverlongAnswer    the model listed more than is read; of the policy, the agent's failure
 │   │   └── BudgetError       the money set aside for the model is spent
 │   ├── AgentError            who acts
 │   └── VerifierError         who scores
@@ -150,6 +151,13 @@ class ContextLimitError(ModelError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, status=400, retryable=False)
+
+
+class OverlongAnswer(ModelError):
+    """The model listed more than is read: its own doing, so no other try follows."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, status=200, retryable=False)
 
 
 class BudgetError(ModelError):

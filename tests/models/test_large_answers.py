@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import rollouthub
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.request import RunRequest
 from rollouthub.engine.run import collect
@@ -98,6 +99,27 @@ async def test_an_answer_that_lists_thousands_of_calls_is_none(is_stream: bool, 
 
         held = await shortest_hold(play)
         assert held < SECONDS
+
+
+@pytest.mark.parametrize("agent", ["single_turn", "tool_loop"])
+async def test_a_policy_that_lists_thousands_of_calls_has_failed_and_gets_no_other_try(
+    agent: str, tmp_path: Path
+) -> None:
+    calls = [{"index": place, **CALL} for place in range(MOST_CALLS + 1)]
+    async with raw_server(sent({}, is_stream=False, tool_calls=calls)) as url:
+        run = await rollouthub.aevaluate(
+            "arithmetic",
+            "hosted_vllm/m",
+            base_url=(url,),
+            agent=agent,
+            limit=1,
+            directory=tmp_path / "run",
+            credentials=Credentials({}),
+        )
+    (row,) = run.rollouts(effective=False).to_pylist()
+    assert (row["outcome"], row["attempt"]) == ("agent_failed", 0)
+    assert row["fault"] == "agent:AgentError"
+    assert "1,000 tool calls" in run.summary.fault_examples["agent:AgentError"]
 
 
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])

@@ -14,7 +14,7 @@ from rollouthub.engine.interjected import Interjections
 from rollouthub.engine.left import asked_from_outside
 from rollouthub.engine.pinning import is_of_the_agents_making, pinned
 from rollouthub.engine.recorder import OpenTurn, Recorder, sampling_fields
-from rollouthub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, TaskError
+from rollouthub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, OverlongAnswer, TaskError
 from rollouthub.hosting.toolbox import LOOP_TOOLS, REPLY
 from rollouthub.limits import Limits
 from rollouthub.messages import Media, Message, Part, Text, ToolRequest
@@ -233,6 +233,8 @@ class EpisodeSeat:
                 self._note_failed_call(error)
             if isinstance(error, ContextLimitError):
                 raise EpisodeStop(Stop.CONTEXT_LIMIT) from error
+            if isinstance(error, OverlongAnswer) and asked_for is None:
+                raise AgentError(str(error)) from error
             raise
         finally:
             recorder.model_seconds += recorder.now() - started
@@ -275,6 +277,8 @@ class EpisodeSeat:
     def _note_failed_call(self, error: BaseException) -> None:
         if isinstance(error, ContextLimitError):
             self.reached = Stop.CONTEXT_LIMIT
+        elif isinstance(error, OverlongAnswer):
+            self.recorder.lost.add("model_calls")
         elif isinstance(error, EpisodeError):
             self._model_fault = error
         elif not isinstance(error, Exception):

@@ -128,6 +128,10 @@ class BadAnswer(Exception):
         self.told = told
 
 
+class TooLong(BadAnswer):
+    """An answer in which the model lists more than is read: its doing, and no server's."""
+
+
 def parse_answer(body: bytes) -> Answer:
     """Decode a body.
 
@@ -151,7 +155,7 @@ def check_crowding(body: bytes) -> None:
     """Refuse, before it is decoded, an answer or a piece of one in which the model lists more than is read.
 
     Raises:
-        BadAnswer: it does.
+        TooLong: it does.
         DecodeError: it is no JSON, or not of the wire's shape.
     """
     if not has_marks(body):
@@ -159,17 +163,17 @@ def check_crowding(body: bytes) -> None:
     outline = _outlines.decode(body)
     parts = [outline.error, *(part for choice in outline.choices or () for part in (choice.message, choice.delta))]
     if any(is_crowded(bytes(part)) for part in parts):
-        raise BadAnswer(f"the answer holds more than {MOST_VALUES:,} values")
+        raise TooLong(f"the answer holds more than {MOST_VALUES:,} values")
 
 
 def check_calls(count: int) -> None:
     """Refuse more tool calls than are made.
 
     Raises:
-        BadAnswer: there are.
+        TooLong: there are.
     """
     if count > MOST_CALLS:
-        raise BadAnswer(f"the answer has more than {MOST_CALLS:,} tool calls")
+        raise TooLong(f"the answer has more than {MOST_CALLS:,} tool calls")
 
 
 def as_reply(

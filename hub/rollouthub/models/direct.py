@@ -15,8 +15,8 @@ import anyio
 import msgspec
 from yarl import URL
 
-from rollouthub.errors import said
-from rollouthub.models.answer import Answer, BadAnswer, as_reply, parse_answer
+from rollouthub.errors import OverlongAnswer, said
+from rollouthub.models.answer import Answer, BadAnswer, TooLong, as_reply, parse_answer
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.connection import (
     CONNECT_SECONDS,
@@ -169,6 +169,8 @@ class DirectModel:
                 else:
                     answer = parse_answer(await read_answer(response))
                 return answer, response.headers.get(POLICY_VERSION_HEADER)
+        except TooLong as error:
+            raise OverlongAnswer(str(error)) from None
         except BadAnswer as error:
             endpoint = self.endpoint
             raise bad_answer(str(error), error.told, endpoint.key_name, sent_key=endpoint.api_key is not None) from None
@@ -186,6 +188,8 @@ class DirectModel:
             reply, is_dropped = as_reply(
                 answer, turn=turn, version_header=version, price=_pricing(self._price, answer), retries=failures
             )
+        except TooLong as error:
+            raise OverlongAnswer(str(error)) from None
         except BadAnswer as error:
             raise TryFailed(str(error), status=200) from None
         if is_dropped:

@@ -13,9 +13,9 @@ from typing import Any, cast
 import anyio
 import msgspec
 
-from rollouthub.errors import ConfigError
+from rollouthub.errors import ConfigError, OverlongAnswer
 from rollouthub.messages import user
-from rollouthub.models.answer import Answer, BadAnswer, as_reply
+from rollouthub.models.answer import Answer, BadAnswer, TooLong, as_reply
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.connection import CONNECT_SECONDS
 from rollouthub.models.direct import POLICY_VERSION_HEADER, open_direct
@@ -185,6 +185,8 @@ class LitellmModel:
                 price=self._pricing(answer, hidden.get("response_cost")),
                 retries=failures,
             )
+        except TooLong as error:
+            raise OverlongAnswer(str(error)) from None
         except BadAnswer as error:
             raise TryFailed(str(error), status=200) from None
         if is_dropped and not self._has_warned:
