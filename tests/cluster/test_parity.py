@@ -46,7 +46,7 @@ async def test_one_episode_can_be_cancelled_interrupted_or_given_other_limits(pl
                 else:
                     assert attempt.cancel() if what == "cancel" else attempt.interrupt()
 
-    run = await play(steer, environments=("arithmetic",), model="mock/solver?latency=0.9", limit=16, concurrency=8)
+    run = await play(steer, environments=("arithmetic",), model="mock/solver?latency=1.5", limit=16, concurrency=8)
     assert len(run.records()) == 16
     stops = {what: set[Stop]() for what in ("cancel", "interrupt", "retune")}
     for record in run.records():
