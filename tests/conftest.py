@@ -15,6 +15,7 @@ from rollouthub.sandbox import SandboxSpec
 from rollouthub_sandboxes.process import process_provider
 from tests.dividing import Division, Producer, longest_first
 from tests.skips import unexpected_skips
+from tests.slow import mark_slow
 from tests.smoke import is_left_out, mark_smoke
 from tests.whole_reports import pytest_runtest_makereport  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a hook
 
@@ -37,9 +38,8 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Half as many again as there are cores: a third of the time, a test waits for what it started."""
-    cores = os.cpu_count() or 1
-    return cores + cores // 2
+    """Twice as many as there are cores: half of the time, a test waits for what it started."""
+    return 2 * (os.cpu_count() or 1)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -56,8 +56,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In the order in which they are best begun, and the smoke marked before marks choose."""
+    """In the order in which they are best begun; the smoke and what is slow are marked before marks choose."""
     mark_smoke(config, items)
+    mark_slow(config, items)
     longest_first(items)
 
 

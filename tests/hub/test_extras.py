@@ -3,11 +3,12 @@
 import json
 import subprocess
 import sys
-from importlib.metadata import PathDistribution
+from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
 
+from rollouthub import extras
 from rollouthub.extras import extra_with, pip_install
 
 
@@ -39,11 +40,14 @@ def test_who_runs_from_a_clone_is_told_to_install_from_there(
     clone = tmp_path / "a clone"
     clone.mkdir()
     about = {"url": clone.as_uri(), "dir_info": {"editable": is_in_place}}
+    installed = tmp_path / "rollouthub-0.dist-info"
+    installed.mkdir()
+    (installed / "direct_url.json").write_text(json.dumps(about))
 
-    def read_text(*_: object) -> str:
-        return json.dumps(about)
+    def distribution(_: str) -> Distribution:
+        return Distribution.at(installed)
 
-    monkeypatch.setattr(PathDistribution, "read_text", read_text)
+    monkeypatch.setattr(extras, "distribution", distribution)
     monkeypatch.chdir(clone)
     here = pip_install("litellm")
     monkeypatch.chdir(tmp_path)

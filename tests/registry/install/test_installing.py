@@ -275,7 +275,7 @@ def test_a_wheel_that_lies_about_itself_or_takes_the_hubs_name_is_refused(quick:
     taken = tmp_path / "taken"
     write_wheel(taken / "wheel", "rollouthub", "99.0")
     refused(quick, server_bundle(taken), "has the hub's own name")
-    refused(quick, class_bundle(tmp_path / "alike", distribution="env_hub"), "has the hub's own name")
+    refused(quick, class_bundle(tmp_path / "alike", distribution="rollout_hub"), "has the hub's own name")
     old = {file: f"{start}Version: 1.2.0\nRequires-Python: <3\n"}
     refused(quick, class_bundle(tmp_path / "old", files=old), "needs Python <3")
 
