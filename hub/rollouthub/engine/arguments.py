@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+import anyio.lowlevel
 import msgspec
 from mcp_types import CallToolResult
 
@@ -17,9 +18,23 @@ TOO_DEEP = f"the arguments nest deeper than {DEEPEST} levels"
 
 def arguments_of(request: ToolRequest) -> tuple[Any, CallToolResult | None]:
     """The request's arguments; or, where they are no JSON object, its text and the error to tell the model."""
-    text = request.arguments.strip() or "{}"
-    if is_crowded(text):
+    if is_crowded(request.arguments):
         return request.arguments, text_result(TOO_MANY, is_error=True)
+    return _read(request)
+
+
+async def long_arguments_of(request: ToolRequest) -> tuple[Any, CallToolResult | None]:
+    """The same of long ones: others have their turn after their values are counted, and after they are read."""
+    if is_crowded(request.arguments):
+        return request.arguments, text_result(TOO_MANY, is_error=True)
+    await anyio.lowlevel.checkpoint()
+    read = _read(request)
+    await anyio.lowlevel.checkpoint()
+    return read
+
+
+def _read(request: ToolRequest) -> tuple[Any, CallToolResult | None]:
+    text = request.arguments.strip() or "{}"
     try:
         arguments = msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:

@@ -9,7 +9,7 @@ import anyio
 from mcp_types import AudioContent, CallToolResult, ContentBlock, ImageContent, TextContent, Tool
 
 from rollouthub.crowding import LARGE_BYTES
-from rollouthub.engine.arguments import arguments_of
+from rollouthub.engine.arguments import arguments_of, long_arguments_of
 from rollouthub.engine.interjected import Interjections
 from rollouthub.engine.left import asked_from_outside
 from rollouthub.engine.pinning import is_of_the_agents_making, pinned
@@ -374,10 +374,9 @@ class EpisodeSeat:
         if turn is None:
             raise AgentError(f"the agent called {request.name!r} before any turn; say() or generate() first")
         started = recorder.now()
-        arguments, result = arguments_of(request)
         try:
-            if len(request.arguments) > LARGE_BYTES:  # reading them was a turn of its own
-                await anyio.lowlevel.checkpoint()
+            is_long = len(request.arguments) > LARGE_BYTES
+            arguments, result = await long_arguments_of(request) if is_long else arguments_of(request)
             if result is None:
                 result = await self.plane.call_tool(request.name, arguments)
             content = self.note_call(turn, request.id, request.name, arguments, result, started)
