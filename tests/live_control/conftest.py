@@ -127,7 +127,7 @@ class Ender:
 @pytest.fixture
 def runtime() -> Generator[Path]:
     """A runtime folder with a short name: a socket's path has little room."""
-    folder = Path(tempfile.mkdtemp(prefix="hub"))
+    folder = Path(tempfile.mkdtemp(prefix="hub", dir="/tmp"))
     yield folder
     shutil.rmtree(folder)
 
