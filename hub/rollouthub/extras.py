@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from importlib.metadata import distribution, requires
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ def pip_install(extra: str) -> str:
     clone = _clone()
     if clone is None:
         return f"pip install 'rollouthub[{extra}]'"
-    return f"pip install -e '{'.' if clone == Path.cwd() else clone}[{extra}]'"
+    place = f"{'.' if clone == Path.cwd() else clone}[{extra}]"
+    return f"pip install -e {shlex.quote(place)}"
 
 
 def _clone() -> Path | None:

@@ -53,3 +53,12 @@ def test_a_registry_and_its_signed_bundle_are_read_and_verified(hub: Hub, made: 
 
 def test_an_environment_file_that_imports_the_old_name_is_told_the_new_one(hub: Hub, made: Path) -> None:
     assert "write `from rollouthub import …`" in hub("run", "dice.py", "--limit", "1").refused()
+
+
+def test_code_that_is_made_to_import_another_package_of_the_old_name_is_other_code(hub: Hub, made: Path) -> None:
+    own = (EXAMPLES / "dice.py").read_text()
+    swapped = own.replace("import random\n", "import random\n\nif False:\n    import envhub\n")
+    (made / "dice.py").write_text(own.replace("import random\n", "import random\n\nif False:\n    import rollouthub\n"))
+    assert hub("lock", "dice.py").code == 0
+    (made / "dice.py").write_text(swapped)
+    assert "is not what the lock names" in hub("run", "dice.py", "--locked", "--limit", "1", "-o", "more").refused()
