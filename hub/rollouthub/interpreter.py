@@ -6,4 +6,4 @@ Every process of this interpreter's is started by them: without `-P`, the folder
 import sys
 
 PYTHON = (sys.executable, "-P")
-HUB = (*PYTHON, "-c", "from rollouthub.entry import main; main()")
+HUB = (*PYTHON, "-c", "from rollouthub.cli.entry import main; main()")

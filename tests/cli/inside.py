@@ -11,9 +11,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from rollouthub.cli.estimate import estimate
-from rollouthub.cli.run import run
-from rollouthub.cli.runs import show
+from rollouthub.cli.estimate.command import estimate
+from rollouthub.cli.run.command import run
+from rollouthub.cli.runs.command import show
 from rollouthub.errors import HubError, UsageError
 
 from .conftest import KEYS

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub.cli.estimate import estimate
-from rollouthub.cli.run import run
+from rollouthub.cli.estimate.command import estimate
+from rollouthub.cli.run.command import run
 
 from .inside import Inside, hub_inside
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from rollouthub.cli.foot import Foot
+from rollouthub.cli.redrawn_lines import Foot
 
 
 class Seen:

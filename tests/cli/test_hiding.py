@@ -36,7 +36,7 @@ class Nosy(Counter):
 
 HIDING = """
 import os, subprocess, sys
-from rollouthub.cli.hiding import hide_secrets
+from rollouthub.cli.key_protection import hide_secrets
 
 LOOK = '''
 import os

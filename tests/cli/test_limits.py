@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub.cli.deadlines import seconds_of
+from rollouthub.cli.deadline_options import seconds_of
 from rollouthub.engine.resumption import used_so_far
 from rollouthub.store import open_run
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from rollouthub.cli.export import FORMATS as RECORDS
-from rollouthub.cli.export import TRAINING
+from rollouthub.cli.export.command import FORMATS as RECORDS
+from rollouthub.cli.export.command import TRAINING
+from rollouthub.cli.export.record_files import FORMATS as RECORD_FORMATS
 from rollouthub.cli.main import app
-from rollouthub.cli.record_files import FORMATS as RECORD_FORMATS
 from rollouthub.training.recipe import FORMATS
 from tests.training.kept import damage, group, keep
 

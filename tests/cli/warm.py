@@ -20,11 +20,11 @@ from pathlib import Path
 
 LOADED = (
     "rollouthub.cli.main",
-    "rollouthub.cli.collect",
-    "rollouthub.cli.comparing",
-    "rollouthub.cli.rescoring",
-    "rollouthub.cli.tables",
-    "rollouthub.cli.transcript",
+    "rollouthub.cli.run.action",
+    "rollouthub.cli.compare.action",
+    "rollouthub.cli.score.rescore_action",
+    "rollouthub.cli.run_tables",
+    "rollouthub.cli.runs.transcript_view",
     "rollouthub.hosting.opening",
     "rollouthub_agents.oracle",
     "rollouthub_agents.tool_loop",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 from msgspec.structs import replace
 
-from rollouthub.cli.live_machines import machine_lines
+from rollouthub.cli.live.machine_lines import machine_lines
 from rollouthub.engine.control import LiveRun
 from rollouthub.engine.stop import StopSignal
 from rollouthub.live.machines import machines, public

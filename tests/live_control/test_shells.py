@@ -9,7 +9,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from rollouthub.cli.live_machines import shell_line
+from rollouthub.cli.live.machine_lines import shell_line
 from rollouthub.errors import HubError
 from rollouthub.live.client import LiveClient
 from rollouthub.live.protocol import ShownRollout

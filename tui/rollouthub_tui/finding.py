@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rollouthub.cli.runs import RUNS, find_run, user_store
+from rollouthub.cli.runs.command import RUNS, find_run, user_store
 from rollouthub.errors import RunDirectoryError, UnknownNameError, UsageError
 from rollouthub.live.client import choose_run, find_running
 from rollouthub.live.plain import plain_name

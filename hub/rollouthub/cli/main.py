@@ -8,29 +8,27 @@ from typing import Annotated
 
 import typer
 
-from rollouthub.cli import (
-    bench,
-    catalog,
-    compare,
-    connect,
-    doctor,
-    estimate,
-    export,
-    importing,
-    live_control,
-    mock_server,
-    model,
-    play,
-    reporting,
-    reward_server,
-    run,
-    runs,
-    score,
-    serve,
-)
-from rollouthub.cli.hiding import hide_secrets
+from rollouthub.cli.bench import command as bench
+from rollouthub.cli.compare import command as compare
+from rollouthub.cli.connect import command as connect
+from rollouthub.cli.doctor import command as doctor
+from rollouthub.cli.estimate import command as estimate
+from rollouthub.cli.export import command as export
+from rollouthub.cli.import_ import command as importing
+from rollouthub.cli.key_protection import hide_secrets
+from rollouthub.cli.list import command as catalog
+from rollouthub.cli.live import command as live_control
 from rollouthub.cli.logs import log_to_terminal
-from rollouthub.cli.slips import AllCommands
+from rollouthub.cli.mock_server import command as mock_server
+from rollouthub.cli.model import command as model
+from rollouthub.cli.play import command as play
+from rollouthub.cli.report import command as reporting
+from rollouthub.cli.reward_server import command as reward_server
+from rollouthub.cli.run import command as run
+from rollouthub.cli.runs import command as runs
+from rollouthub.cli.score import command as score
+from rollouthub.cli.serve import command as serve
+from rollouthub.cli.suggestions import AllCommands
 from rollouthub.errors import HubError, UsageError
 from rollouthub.extras import pip_install
 

@@ -51,7 +51,7 @@ def install(
     """
     from functools import partial
 
-    from rollouthub.cli.locking import lock_file
+    from rollouthub.cli.lock_options import lock_file
     from rollouthub.errors import ConfigError
     from rollouthub.loop import run_async
     from rollouthub_registry.acquire.acquiring import Order, acquire

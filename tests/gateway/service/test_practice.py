@@ -14,7 +14,7 @@ from mcp.client import Client
 from rich.console import Console
 
 from rollouthub import Outcome
-from rollouthub.cli.report import print_summary
+from rollouthub.cli.run.final_tables import print_summary
 from rollouthub.engine.summary import summarise
 from rollouthub.errors import UnknownNameError
 from rollouthub.gateway.service import practice

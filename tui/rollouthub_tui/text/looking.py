@@ -3,7 +3,7 @@
 import anyio.to_thread
 
 from rollouthub.amounts import count
-from rollouthub.cli.live_machines import machine_lines
+from rollouthub.cli.live.machine_lines import machine_lines
 from rollouthub.errors import UsageError
 from rollouthub.watching import parse_filter
 from rollouthub.watching.searching import compile_pattern

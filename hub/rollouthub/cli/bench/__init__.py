@@ -1,0 +1,1 @@
+"""`hub bench`: what the hub itself costs."""

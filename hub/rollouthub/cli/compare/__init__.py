@@ -1,0 +1,1 @@
+"""`hub compare`: several models or runs on one set of tasks."""

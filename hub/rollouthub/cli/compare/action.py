@@ -1,0 +1,208 @@
+"""What `hub compare` does: each model's run in a folder of its own, by the engine of `hub run`; then the comparison."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rollouthub.cli.console import remarks
+from rollouthub.cli.logs import log_to_run
+from rollouthub.cli.run.action import INTERRUPTED, TerminalRun, request_of
+from rollouthub.cli.run.run_progress import LiveView
+from rollouthub.cli.runs.command import find_run
+from rollouthub.comparing.comparison import Comparison, compare_runs
+from rollouthub.comparing.record import read_compared
+from rollouthub.engine.directories import fresh_directory
+from rollouthub.engine.open_plan import open_plan
+from rollouthub.engine.plan import Plan, make_plan
+from rollouthub.engine.request import RunRequest, as_toml, build_request
+from rollouthub.errors import ConfigError, HubError, RunDirectoryError
+from rollouthub.frozen import Frozen
+from rollouthub.loop import run_async
+from rollouthub.models.credentials import Credentials, load_credentials
+from rollouthub.models.preflight import preflight
+from rollouthub.models.resolve import open_model
+
+FILE = "compare.json"
+MOST_TASKS = 1_000_000
+"""Tasks of a split that are counted."""
+
+
+class _Entry(Frozen):
+    """One model of a comparison."""
+
+    model: str
+    base_url: tuple[str, ...] = ()
+    folder: str
+
+
+class _Compare(Frozen):
+    """What a comparison was asked for: `compare.json`."""
+
+    request: dict[str, Any]
+    models: tuple[_Entry, ...]
+    full_tasks: int | None = None
+
+
+def read_runs(names: Sequence[str], root: Path, full_tasks: int | None) -> Comparison:
+    """Compare runs that are there; the one folder of a comparison stands for its runs.
+
+    Raises:
+        UsageError: there are no such runs, or they have no task in common.
+    """
+    if len(names) == 1 and (Path(names[0]) / FILE).is_file():
+        return _compared(Path(names[0]), _read(Path(names[0])), full_tasks)
+    if len(names) < 2:
+        raise ConfigError("name two runs or more, or an environment and two models: hub compare ENV -m A -m B")
+    return compare_runs([read_compared(find_run(name, root)) for name in names], full_tasks)
+
+
+def play_models(
+    given: dict[str, Any],
+    models: list[str],
+    base_urls: list[str],
+    config: Path | None,
+    output: Path | None,
+    resume: bool,
+    full_tasks: int | None,
+    *,
+    is_quiet: bool,
+) -> tuple[Comparison | None, int]:
+    """Play the tasks with each model, one after the other; the comparison, and the exit code.
+
+    Raises:
+        UsageError: a setting does not hold, a model cannot be reached, a folder cannot be used.
+    """
+    if resume and output is None:
+        raise ConfigError("--resume needs the comparison's folder: add -o DIR")
+    credentials = load_credentials(os.environ, Path.cwd())
+    if resume and output is not None and (output / FILE).is_file():
+        if models or given.get("environments"):
+            raise ConfigError(f"the comparison in {output} has its models and environments; leave them out")
+        asked, directory = _read(output), output
+    else:
+        asked = _asked(given, models, base_urls, config)
+        names = "+".join(Path(name).stem.replace("/", "_") for name in asked.request["environments"])
+        directory = output or fresh_directory(f"compare-{names}")
+    plans = [make_plan(_request(asked, entry)) for entry in asked.models]
+    run_async(_check, plans, credentials)
+    if asked.full_tasks is None:
+        asked = asked.model_copy(update={"full_tasks": run_async(_count, plans[0], credentials)})
+    if not resume and directory.exists() and any(directory.iterdir()):
+        raise RunDirectoryError(f"{directory} is not empty; go on with what is there by --resume, or choose another -o")
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / FILE).write_text(asked.model_dump_json(indent=1))
+    code = 0
+    for number, (entry, plan) in enumerate(zip(asked.models, plans, strict=True), 1):
+        title = f"{number}/{len(plans)} {entry.model}"
+        code = max(code, _play(title, plan, directory / entry.folder, credentials, is_quiet))
+        if code == INTERRUPTED:
+            break
+    if code == INTERRUPTED and not is_quiet:
+        remarks().print(f"Go on with: hub compare --resume -o {directory}", style="yellow")
+    try:
+        comparison = _compared(directory, asked, full_tasks)
+    except ConfigError:
+        if code:
+            return None, code  # too little was played to compare, and what ended it has been said
+        raise
+    unscored = any(standing.scored < standing.rollouts for standing in comparison.standings)
+    return comparison, max(code, int(unscored))
+
+
+def _asked(given: dict[str, Any], models: list[str], base_urls: list[str], config: Path | None) -> _Compare:
+    """What is to be compared, from the command line.
+
+    Raises:
+        ConfigError: fewer than two models, one twice, or a server of none of them.
+    """
+    if len(set(models)) < 2 or len(set(models)) < len(models):
+        raise ConfigError("a comparison needs two models or more, each once: hub compare ENV -m A -m B")
+    request = request_of(given, config, None, False)
+    if not request.environments:
+        raise ConfigError("name the environment to compare the models on: hub compare ENV -m A -m B")
+    servers: dict[str, tuple[str, ...]] = dict.fromkeys(models, ())
+    for text in base_urls:
+        name, _, url = text.rpartition("=http") if "=http" in text else ("", "", "")
+        if not name:
+            for each in models:
+                if each.startswith(("hosted_vllm/", "openai/")) and not any(
+                    other.startswith(f"{each}=http") for other in base_urls
+                ):
+                    servers[each] += (text,)
+        elif name in servers:
+            servers[name] += (f"http{url}",)
+        else:
+            raise ConfigError(f"--base-url {text!r} is for no model here; known: {', '.join(models)}")
+    base = request.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
+    entries = tuple(
+        _Entry(model=name, base_url=servers[name], folder=f"{number:02}-{_folder(name)}")
+        for number, name in enumerate(models, 1)
+    )
+    return _Compare(request=base, models=entries)
+
+
+def _folder(model: str) -> str:
+    return "".join(character if character.isalnum() or character in "-._" else "_" for character in model)[:60]
+
+
+def _read(directory: Path) -> _Compare:
+    try:
+        return _Compare.model_validate_json((directory / FILE).read_text())
+    except (OSError, ValueError) as error:
+        raise RunDirectoryError(f"{directory / FILE} cannot be read: {error}; start a new comparison") from None
+
+
+def _request(asked: _Compare, entry: _Entry) -> RunRequest:
+    return build_request({**asked.request, "model": entry.model, "base_url": list(entry.base_url)}, entry.model)
+
+
+async def _check(plans: Sequence[Plan], credentials: Credentials) -> None:
+    """See that every model is there before the first one plays."""
+    for plan in plans:
+        assert plan.model is not None
+        async with open_model(plan.model, credentials) as model:
+            await preflight(model, sampling=plan.request.sampling)
+
+
+async def _count(plan: Plan, credentials: Credentials) -> int | None:
+    """How many tasks the whole split has; None where that cannot be found out."""
+    update: dict[str, Any] = {
+        "model": None,
+        "base_url": (),
+        "agent": "oracle",
+        "agent_set": {},
+        "limit": MOST_TASKS,
+        "repeats": 1,
+    }
+    update |= {"skip_bad": True, "roles": {}, "fallbacks": (), "lane": None, "budget": None, "tasks": ()}
+    update |= {"shuffle": False, "skip": 0, "sample": None}
+    try:
+        async with open_plan(make_plan(plan.request.model_copy(update=update)), credentials) as opened:
+            return (await opened.count())[0]
+    except HubError:
+        return None
+
+
+def _play(title: str, plan: Plan, directory: Path, credentials: Credentials, is_quiet: bool) -> int:
+    """Play one model's run, or the rest of it; what goes wrong with it leaves the others alone."""
+    view = LiveView(remarks(), plan, is_quiet=is_quiet)
+    view.note(title)
+    is_there = (directory / "run.db").exists()
+    run = TerminalRun(plan, directory, as_toml(plan.request), is_there, credentials, view)
+    try:
+        with view, log_to_run(directory):
+            run_async(run.play)
+    except HubError as error:
+        remarks().print(f"{title}: {error}", style="red", markup=False)
+        return 1
+    return INTERRUPTED if run.is_interrupted else 0
+
+
+def _compared(directory: Path, asked: _Compare, full_tasks: int | None) -> Comparison:
+    found = [
+        read_compared(directory / entry.folder, entry.model)
+        for entry in asked.models
+        if (directory / entry.folder / "run.db").exists()
+    ]
+    return compare_runs([run for run in found if run.attempts], full_tasks or asked.full_tasks)

@@ -1,0 +1,1 @@
+"""`hub connect`: an episode for apps that start MCP servers."""

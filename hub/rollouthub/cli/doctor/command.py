@@ -1,0 +1,56 @@
+"""`hub doctor`: what this machine lacks; whether a model, an environment or a cluster works; what ails a run."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rollouthub.cli.options import BaseUrlOption, LaneOption, ModelOption, SetOption
+
+if TYPE_CHECKING:
+    pass
+
+
+def doctor(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="Look through this run: its directory, its name, or 'last'.")
+    ] = None,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    lane: LaneOption = None,
+    environment: Annotated[
+        list[str] | None, typer.Option("-e", "--env", metavar="ENV", help="Read all tasks of this environment.")
+    ] = None,
+    settings: SetOption = None,
+    split: Annotated[str | None, typer.Option(help="Which tasks; the environment's first split by default.")] = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Join this Ray cluster, and leave it: auto, HOST:PORT.")
+    ] = None,
+    root: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON value.")] = False,
+) -> None:
+    """Find out what is wrong, why, and what to do.
+
+    Alone it looks at this machine. With RUN it looks through a run: faults by cause, slow stages, strange rewards,
+    outliers. With -m, -e or --ray it tries a model, an environment's tasks, or a cluster, and nothing else.
+
+    Exit codes: 0 nothing serious, 1 something must be mended, 2 usage.
+    """
+    from rollouthub.cli.doctor.action import Asked, examine_things, print_examination, print_findings
+
+    if run is not None:
+        from rollouthub.cli.console import results
+        from rollouthub.cli.runs.command import find_run
+        from rollouthub.observe.run_doctor.examine import examine_run
+
+        examination = examine_run(find_run(run, root))
+        if as_json:
+            typer.echo(json.dumps(examination.as_json()))
+        else:
+            print_examination(results(), examination)
+        raise typer.Exit(int(examination.has_problems))
+    findings = examine_things(Asked(model, base_url, lane, environment, settings, split, ray))
+    print_findings(findings, as_json)
+    if any(finding.state == "broken" for finding in findings):
+        raise typer.Exit(1)

@@ -1,0 +1,1 @@
+"""`hub estimate`: what a run will use."""

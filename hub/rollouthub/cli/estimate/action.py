@@ -1,0 +1,128 @@
+"""What `hub estimate` does: choose a sample, play it or take a run for it, project, and show."""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rollouthub.cli.console import remarks, results, warn
+from rollouthub.cli.estimate.estimate_view import print_estimate
+from rollouthub.cli.logs import log_to_run
+from rollouthub.cli.run.action import INTERRUPTED, TerminalRun, request_of
+from rollouthub.cli.run.final_tables import one_line
+from rollouthub.cli.run.run_progress import LiveView
+from rollouthub.cli.runs.command import RUNS, find_run
+from rollouthub.engine.plan import Plan, make_plan
+from rollouthub.engine.request import as_toml
+from rollouthub.engine.sampling_plan import SamplePlan, choose_sample
+from rollouthub.errors import ConfigError
+from rollouthub.live.plain import plain_name
+from rollouthub.loop import run_async
+from rollouthub.models.credentials import Credentials, load_credentials
+from rollouthub.models.prices import Price, find_price
+from rollouthub.models.resolve import addressed
+from rollouthub.observe.estimate import Planned, RunEstimate, estimate_run
+from rollouthub.observe.sample import read_sample
+from rollouthub.plugins import ENVIRONMENTS, plugins
+from rollouthub.store import RunReader, open_run
+from rollouthub.store.schema import MEDIA
+
+ROW_BYTES, PAGE_FILL = 700, 1.2
+"""What a database of many rollouts takes beside its records: columns and indexes of each, and room left in pages."""
+
+
+def estimate_command(
+    given: dict[str, Any],
+    config: Path | None,
+    output: Path | None,
+    as_json: bool,
+    quiet: bool,
+    *,
+    sample: int,
+    source: str | None,
+) -> int:
+    """Estimate and report; the exit code."""
+    stored = None if source is None else find_run(source, RUNS)
+    if stored is not None and output is not None:
+        raise ConfigError("--from plays nothing, so there is nothing to keep in -o; leave one of them out")
+    if stored is not None and config is None and not given.get("environments"):
+        config = stored / "resolved.json"
+    request = request_of(given, config, None, False)
+    if stored is not None and config == stored / "resolved.json":
+        _check_names(request.environments, stored)
+    if output is None:
+        request = request.model_copy(update={"track": ()})
+    plan = make_plan(request)
+    credentials = load_credentials(os.environ, Path.cwd())
+    chosen = run_async(partial(choose_sample, plan, credentials, sample))
+    with ExitStack() as stack:
+        directory = stored or output
+        if directory is None:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hub-estimate-"))) / "sample"
+        if stored is None and not _play(replace(plan, part=chosen.part), directory, credentials, quiet):
+            return INTERRUPTED
+        with open_run(directory) as reader:
+            price = None if stored is None else _price(plan, reader, credentials)
+            estimate = _project(plan, chosen, reader, price)
+    if as_json:
+        sys.stdout.write(json.dumps({**estimate.as_json(), "run": str(output or stored or "") or None}) + os.linesep)
+    elif not quiet:
+        print_estimate(results(), estimate, plan.request, output)
+    elif estimate.scored < estimate.sampled:
+        for remark in estimate.remarks:
+            warn(remark)
+    return 0 if estimate.scored == estimate.sampled else 1
+
+
+def _check_names(environments: Sequence[str], stored: Path) -> None:
+    """What the run itself names by a path is not imported: only who estimates says whose code runs."""
+    for name in environments:
+        if name not in plugins(ENVIRONMENTS) and (".py" in name or Path(name).exists()):
+            raise ConfigError(
+                f"the run in {stored} names the environment {plain_name(name)!r}, whose code an estimate imports; "
+                "name it yourself if you trust it: `hub estimate ENV --from RUN`"
+            )
+
+
+def _play(plan: Plan, directory: Path, credentials: Credentials, quiet: bool) -> bool:
+    """Play the sample; False where that was interrupted."""
+    view = LiveView(remarks(), plan, is_quiet=quiet)
+    run = TerminalRun(plan, directory, as_toml(plan.request), False, credentials, view)
+    with view, log_to_run(directory):
+        run_async(run.play)
+    return not run.is_interrupted
+
+
+def _price(plan: Plan, reader: RunReader, credentials: Credentials) -> Price | None:
+    """What the plan's model would take for another's tokens; None where it is the same one at the same price."""
+    stored = reader.info.resolved.get("request")
+    before: Mapping[str, Any] = stored if isinstance(stored, dict) else {}
+    if plan.model is None:
+        return None
+    same = all(before.get(name) == getattr(plan.request, name) for name in ("model", "price_prompt", "price_output"))
+    found = addressed(plan.model, credentials)
+    return None if same else find_price(found, found.base_url)
+
+
+def _project(plan: Plan, chosen: SamplePlan, reader: RunReader, price: Price | None) -> RunEstimate:
+    samples = read_sample(reader, price)
+    missing = [name for name in chosen.tasks if name not in samples]
+    if missing:
+        raise ConfigError(
+            f"{reader.directory} has no rollouts of {', '.join(missing)}, so nothing can be said of them; "
+            "see what went wrong there with `hub show`, or estimate without --from"
+        )
+    planned = {name: Planned(tasks, tasks * plan.request.repeats) for name, tasks in chosen.tasks.items()}
+    attempts = reader.totals().attempts
+    media = sum(file.stat().st_size for file in (reader.directory / MEDIA).rglob("*") if file.is_file())
+    content = PAGE_FILL * reader.content_bytes() + ROW_BYTES * attempts + media
+    rollouts = sum(sample.rollouts for sample in samples.values())
+    estimate = estimate_run(samples, planned, plan.request, content / rollouts)
+    broke = (f"{fault}, for example: {one_line(said)}" for fault, said in sorted(reader.fault_examples().items()))
+    return replace(estimate, remarks=(*estimate.remarks, *broke))

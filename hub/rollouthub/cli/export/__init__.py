@@ -1,0 +1,1 @@
+"""`hub export`: rollouts for other programs, and data sets for trainers."""

@@ -1,0 +1,264 @@
+"""`hub export`: a run's rollouts for other programs, and data sets for trainers."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rollouthub.cli.runs.command import RUNS, RootOption, find_run
+from rollouthub.errors import ConfigError, UnknownNameError
+
+FORMATS = ("jsonl", "parquet", "csv")
+TRAINING = ("sft", "dpo", "kto", "groups", "atif")
+_FILTERS, _CHOICE = "Which rollouts (of training formats)", "How they are chosen (of training formats)"
+
+
+def _completing(*names: str) -> Callable[[str], list[str]]:
+    """What a shell completes an option's value to."""
+
+    def completed(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return completed
+
+
+RunsArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="RUN…", help="Runs: a directory, a name under runs/, or 'last'."),
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        help="jsonl (full records), parquet (columns) or csv (a row a rollout, for spreadsheets), by default what the "
+        "file's name ends in, else jsonl; for trainers sft, dpo, kto, groups (scored token rows), atif.",
+        autocompletion=_completing(*FORMATS, *TRAINING),
+    ),
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        help="The file; lines go to stdout by default, or for -. Its name ends as what is written does (.jsonl, "
+        ".ndjson, .parquet, .csv), or in nothing. A file that is there is replaced once the new one is whole.",
+    ),
+]
+FileFormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="jsonl|parquet",
+        help="Of training formats; where it is not given, the file's name says, jsonl without an ending.",
+        autocompletion=_completing("jsonl", "parquet"),
+    ),
+]
+TokensOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--tokens/--no-tokens",
+        help="With the engine's token ids. Records, groups and atif have them by default; sft, dpo and kto are words "
+        "unless asked, and then leave out what has none.",
+    ),
+]
+EnvironmentOption = Annotated[
+    list[str] | None, typer.Option("-e", "--env", metavar="ENV", help="Of this environment.", rich_help_panel=_FILTERS)
+]
+TaskOption = Annotated[
+    list[str] | None,
+    typer.Option("--task", metavar="ID", help="Of this task; * stands for anything.", rich_help_panel=_FILTERS),
+]
+PassedOption = Annotated[
+    bool | None,
+    typer.Option("--passed/--failed", help="What its verifier passed, or failed.", rich_help_panel=_FILTERS),
+]
+MinRewardOption = Annotated[float | None, typer.Option(help="The least reward.", rich_help_panel=_FILTERS)]
+MaxRewardOption = Annotated[float | None, typer.Option(help="The highest reward.", rich_help_panel=_FILTERS)]
+SpreadOption = Annotated[
+    float | None,
+    typer.Option(
+        help="The least difference between the best and the worst reward of a group.", rich_help_panel=_FILTERS
+    ),
+]
+DeviationOption = Annotated[
+    float | None,
+    typer.Option(help="The least standard deviation of a group's rewards.", rich_help_panel=_FILTERS),
+]
+StopOption = Annotated[
+    list[str] | None,
+    typer.Option("--stop", metavar="STOP", help="What ended so: finished, submitted …", rich_help_panel=_FILTERS),
+]
+MinTurnsOption = Annotated[int | None, typer.Option(min=0, help="The fewest turns.", rich_help_panel=_FILTERS)]
+MaxTurnsOption = Annotated[int | None, typer.Option(min=0, help="The most turns.", rich_help_panel=_FILTERS)]
+MaxTokensOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="The longest context of a turn, prompt and answer.", rich_help_panel=_FILTERS),
+]
+TrainableOption = Annotated[
+    bool, typer.Option("--trainable", help="What its record calls trainable.", rich_help_panel=_FILTERS)
+]
+BestOption = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="sft, kto, groups: the best N of each group.", rich_help_panel=_CHOICE),
+]
+PairsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="best_worst|all",
+        help="dpo: which pairs of a group; by default its best with its worst.",
+        rich_help_panel=_CHOICE,
+        autocompletion=_completing("best_worst", "all"),
+    ),
+]
+MostPairsOption = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="dpo: the most pairs of a group.", rich_help_panel=_CHOICE)
+]
+MarginOption = Annotated[
+    float | None,
+    typer.Option(min=0.0, help="dpo: the least difference of a pair's rewards.", rich_help_panel=_CHOICE),
+]
+ThresholdOption = Annotated[
+    float | None,
+    typer.Option(help="kto: good is what has this reward; what passed, by default.", rich_help_panel=_CHOICE),
+]
+AdvantageOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="mean|mean_std|leave_one_out",
+        help="groups: how rewards are centred; mean_std by default.",
+        rich_help_panel=_CHOICE,
+        autocompletion=_completing("mean", "mean_std", "leave_one_out"),
+    ),
+]
+IncompleteOption = Annotated[
+    bool,
+    typer.Option("--incomplete", help="groups: also groups of which members are missing.", rich_help_panel=_CHOICE),
+]
+SeatOption = Annotated[
+    str | None,
+    typer.Option(help="Whose conversation, where several spoke; the first's by default.", rich_help_panel=_CHOICE),
+]
+MixedOption = Annotated[
+    bool,
+    typer.Option("--mixed-models", help="Words of several models in one data set.", rich_help_panel=_CHOICE),
+]
+SuspectOption = Annotated[
+    bool,
+    typer.Option("--suspect", help="Also what has a score that its verifier calls suspect.", rich_help_panel=_CHOICE),
+]
+UntrainableOption = Annotated[
+    bool,
+    typer.Option("--untrainable", help="atif: also what must not be learnt from, marked so.", rich_help_panel=_CHOICE),
+]
+
+
+_FLAGS = {
+    "environments": "--env",
+    "tasks": "--task",
+    "passed": "--passed/--failed",
+    "min_spread": "--spread",
+    "min_deviation": "--deviation",
+    "stops": "--stop",
+}
+"""What options are called here, where that is not their own name."""
+
+
+def export(
+    runs: RunsArgument,
+    to: FormatOption = None,
+    output: OutputOption = None,
+    file_format: FileFormatOption = None,
+    turns: Annotated[bool, typer.Option("--turns", help="Parquet: a row a turn, with its token ids.")] = False,
+    segments: Annotated[bool, typer.Option("--segments", help="Parquet: a row a training sequence.")] = False,
+    all_attempts: Annotated[
+        bool,
+        typer.Option("--all-attempts", help="Records and atif: also the attempts that others took the place of."),
+    ] = False,
+    tokens: TokensOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Of training formats: print what was written and left out as JSON.")
+    ] = False,
+    env: EnvironmentOption = None,
+    task: TaskOption = None,
+    passed: PassedOption = None,
+    min_reward: MinRewardOption = None,
+    max_reward: MaxRewardOption = None,
+    spread: SpreadOption = None,
+    deviation: DeviationOption = None,
+    stop: StopOption = None,
+    min_turns: MinTurnsOption = None,
+    max_turns: MaxTurnsOption = None,
+    max_tokens: MaxTokensOption = None,
+    trainable: TrainableOption = False,
+    best: BestOption = None,
+    pairs: PairsOption = None,
+    most_pairs: MostPairsOption = None,
+    margin: MarginOption = None,
+    threshold: ThresholdOption = None,
+    advantage: AdvantageOption = None,
+    incomplete: IncompleteOption = False,
+    seat: SeatOption = None,
+    mixed_models: MixedOption = False,
+    untrainable: UntrainableOption = False,
+    suspect: SuspectOption = False,
+    root: RootOption = RUNS,
+) -> None:
+    """Write rollouts to a file: full records, or a data set for a trainer.
+
+    Training formats leave out what must not be learnt from (unscored, helped, privileged, damaged …) and what filters
+    leave out, and say of how many and why. Exit code: 0 written; 1 nothing was, or a record was damaged; 2 usage.
+    """
+    from rollouthub.cli.export.record_files import export_records, record_format
+
+    if to not in (None, *FORMATS, *TRAINING):
+        raise UnknownNameError("export format", to, (*FORMATS, *TRAINING))
+    output = None if output == Path("-") else output
+    form = None if to in TRAINING else record_format(output, to)
+    if (turns or segments) and form != "parquet":
+        raise ConfigError("--turns and --segments choose a table of Parquet: --to parquet -o turns.parquet")
+    if turns and segments:
+        raise ConfigError("--turns and --segments are two tables; export one after the other")
+    filters: dict[str, Any] = {
+        "environments": tuple(env or ()),
+        "tasks": tuple(task or ()),
+        "passed": passed,
+        "min_reward": min_reward,
+        "max_reward": max_reward,
+        "min_spread": spread,
+        "min_deviation": deviation,
+        "stops": tuple(stop or ()),
+        "min_turns": min_turns,
+        "max_turns": max_turns,
+        "max_tokens": max_tokens,
+        "trainable": trainable,
+    }
+    choice: dict[str, Any] = {
+        "best": best,
+        "pairs": pairs,
+        "most_pairs": most_pairs,
+        "margin": margin,
+        "threshold": threshold,
+        "advantage": advantage,
+        "incomplete": incomplete,
+        "seat": seat,
+        "mixed_models": mixed_models,
+        "untrainable": untrainable,
+        "suspect": suspect,
+    }
+    directories = [find_run(run, root) for run in runs]
+    if form is None:
+        from rollouthub.cli.export.training_files import export_data_set
+
+        recipe = {"format": to, "tokens": tokens, "all_attempts": all_attempts, **choice}
+        raise typer.Exit(export_data_set(directories, recipe, filters, output, file_format, as_json=as_json))
+    given = {**filters, **choice, "json": as_json, "format": file_format}
+    if asked := [name for name, value in given.items() if value not in (None, False, ())]:
+        flag = _FLAGS.get(asked[0], "--" + asked[0].replace("_", "-"))
+        raise ConfigError(f"{flag} means nothing to {form}, which has every record; it is for {', '.join(TRAINING)}")
+    if len(directories) > 1:
+        raise ConfigError(f"{form} is of one run; export them one after the other")
+    if tokens is not None and form != "jsonl":
+        raise ConfigError(f"--tokens and --no-tokens mean nothing to {form}, whose columns are always the same")
+    table = "turns" if turns else "segments" if segments else "rollouts"
+    export_records(directories[0], form, output, table, effective=not all_attempts, tokens=tokens is not False)

@@ -1,0 +1,1 @@
+"""`hub import`: environments from foreign formats."""

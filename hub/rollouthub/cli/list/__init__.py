@@ -1,0 +1,1 @@
+"""`hub list`: what can be run here."""

@@ -1,0 +1,1 @@
+"""`hub live`: looking in at runs that play, and steering them."""

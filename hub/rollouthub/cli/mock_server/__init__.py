@@ -1,0 +1,1 @@
+"""`hub mock-server`: a model server without a model."""

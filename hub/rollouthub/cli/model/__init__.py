@@ -1,0 +1,1 @@
+"""`hub model`: model servers on a Ray cluster."""

@@ -1,0 +1,1 @@
+"""`hub play`: a person plays an episode."""

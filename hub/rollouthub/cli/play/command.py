@@ -1,0 +1,68 @@
+"""`hub play`: a person plays an episode in the terminal."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rollouthub.cli.options import (
+    MaxSecondsOption,
+    MaxTurnsOption,
+    RoleOption,
+    SeedOption,
+    SetOption,
+    run_settings,
+    some,
+)
+
+EnvironmentArgument = Annotated[
+    str, typer.Argument(metavar="ENV", help="An environment by name (`hub list`), a file, or a server's address.")
+]
+SplitOption = Annotated[
+    str | None, typer.Option("--split", help="Which split; the environment's first split by default.")
+]
+
+PATIENT = {"agent": 86400.0, "episode": 90000.0}
+"""Seconds a person may take; past an agent's hour, nothing is broken."""
+
+
+def play(
+    environment: EnvironmentArgument,
+    task: Annotated[str | None, typer.Option("--task", help="Which task, by its id; the first by default.")] = None,
+    split: SplitOption = None,
+    settings: SetOption = None,
+    seed: SeedOption = None,
+    role: RoleOption = None,
+    max_turns: MaxTurnsOption = None,
+    max_seconds: MaxSecondsOption = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Show the task as Markdown, not as the text a model reads.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The run's directory; runs/ENV-human-TIME by default.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object on stdout.")] = False,
+) -> None:
+    """Play an episode yourself: its task, its tools as forms, its score at the end.
+
+    Exit codes: 0 scored, 1 not scored, 2 usage, 130 discarded.
+    """
+    from rollouthub.cli.play.action import play_command
+
+    request = run_settings(
+        environments=[environment],
+        tasks=None if task is None else [task],
+        limit=1,
+        split=split,
+        set=settings,
+        seed=seed,
+        roles=role,
+        limits=some(max_turns=max_turns, max_seconds=max_seconds),
+        deadlines=PATIENT,
+        retries={"infrastructure": 0, "verifier": 0},
+        concurrency=1,
+        skip_bad=True,
+        agent="human",
+        agent_set=["markdown=true"] if markdown else [],
+    )
+    raise typer.Exit(play_command(request, output, as_json))

@@ -1,0 +1,1 @@
+"""`hub report`: what runs came to, in a file to share."""

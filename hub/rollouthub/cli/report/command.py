@@ -1,0 +1,97 @@
+"""`hub report`: what runs came to, in a file to share."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rollouthub.cli.runs.command import RUNS, RootOption, find_run
+
+if TYPE_CHECKING:
+    from rollouthub.comparing.comparison import Comparison
+    from rollouthub.reporting.gather import Wanted
+    from rollouthub.reporting.plainness import Plainness
+
+
+def report(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN…", help="Directories of runs, names under runs/, or 'last'.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="The file; without it, or for -, the report goes to stdout, as Markdown."),
+    ] = None,
+    form: Annotated[
+        str | None, typer.Option("--format", help="html, md or json; by default what the file's ending says.")
+    ] = None,
+    transcripts: Annotated[
+        int, typer.Option(min=0, max=50, help="Transcripts of the worst and of the best, so many each; 0 for none.")
+    ] = 3,
+    root: RootOption = RUNS,
+) -> None:
+    """Write a report of runs: what made the numbers, and the numbers. One file, which needs no network.
+
+    Secrets are masked, paths shortened and the machine's name left out; transcripts are in it unless --transcripts 0.
+    """
+    from rollouthub.reporting.gather import gather
+    from rollouthub.reporting.write import format_of, render, write_report
+    from rollouthub.store.files import check_output
+
+    output = None if output == Path("-") else output
+    chosen = format_of(output, form)
+    if output is not None:
+        check_output(output)
+    found = gather(wanted(runs, root), plainness_here(), transcripts=transcripts)
+    if output is None:
+        sys.stdout.write(render(found, chosen))
+        return
+    write_report(found, output, chosen)
+    typer.echo(f"report of {_count(len(runs))} written to {output}", err=True)
+
+
+def write_comparison(comparison: "Comparison", output: Path, *, is_quiet: bool) -> None:
+    """The report of a comparison.
+
+    Raises:
+        StoreError: the file could not be written.
+    """
+    from rollouthub.reporting.gather import Wanted, gather
+    from rollouthub.reporting.write import format_of, write_report
+
+    runs = [Wanted(Path(standing.run), _shown(Path(standing.run))) for standing in comparison.standings]
+    found = gather(runs, plainness_here(), transcripts=0, comparison=comparison)
+    write_report(found, output, format_of(output, None))
+    if not is_quiet:
+        typer.echo(f"comparison of {_count(len(runs))} written to {output}", err=True)
+
+
+def wanted(names: Sequence[str], root: Path) -> "list[Wanted]":
+    """The runs that arguments mean, each once.
+
+    Raises:
+        UsageError: there is none of a name.
+    """
+    from rollouthub.reporting.gather import Wanted
+
+    directories = dict.fromkeys(find_run(name, root) for name in names)
+    return [Wanted(directory, _shown(directory)) for directory in directories]
+
+
+def plainness_here() -> "Plainness":
+    """Masks the secrets that this environment names, and whatever looks like a key."""
+    from rollouthub.models.credentials import load_credentials
+    from rollouthub.reporting.plainness import Plainness
+
+    return Plainness(load_credentials(os.environ, Path.cwd()).redact)
+
+
+def _shown(directory: Path) -> str:
+    """A run's path where it is within reach; else its name alone, for the rest is this machine's."""
+    return directory.name if directory.is_absolute() or ".." in directory.parts else str(directory)
+
+
+def _count(runs: int) -> str:
+    return f"{runs} run{'' if runs == 1 else 's'}"

@@ -1,0 +1,1 @@
+"""`hub reward-server`: verifiers over HTTP."""

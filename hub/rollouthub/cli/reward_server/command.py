@@ -1,0 +1,110 @@
+"""`hub reward-server`: verifiers and picture scorers over HTTP, for trainers that generate by themselves."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rollouthub.cli.options import (
+    ConfigOption,
+    EnvironmentArguments,
+    InProcessOption,
+    RoleOption,
+    SeedOption,
+    ServedOption,
+    SetOption,
+    run_settings,
+)
+
+_PLACE, _PICTURES, _BOUNDS = "Where", "Pictures", "Bounds"
+
+
+def reward_server(
+    environments: EnvironmentArguments = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.", rich_help_panel=_PLACE)] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Its port; 0 picks a free one.", rich_help_panel=_PLACE)
+    ] = 8712,
+    no_token: Annotated[
+        bool,
+        typer.Option("--no-token", help="Serve everybody on this machine; loopback only.", rich_help_panel=_PLACE),
+    ] = False,
+    scorer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="What scores pictures at /v1/images; or FILE.py:FUNCTION. To try it without a model: plain_look of "
+            "rollouthub.rewarding.plain_look.",
+            rich_help_panel=_PICTURES,
+        ),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(help="The folder that requests may name pictures in.", rich_help_panel=_PICTURES),
+    ] = None,
+    image_requests: Annotated[
+        int, typer.Option(min=1, help="Requests whose pictures are scored at once.", rich_help_panel=_PICTURES)
+    ] = 1,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one request.", rich_help_panel=_BOUNDS)] = 170.0,
+    max_requests: Annotated[
+        int, typer.Option(min=1, help="Requests being answered at once.", rich_help_panel=_BOUNDS)
+    ] = 64,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Answers being scored at once; 32 by default.", rich_help_panel=_BOUNDS)
+    ] = None,
+    role: RoleOption = None,
+    seed: SeedOption = None,
+    settings: SetOption = None,
+    config: ConfigOption = None,
+    in_process: InProcessOption = False,
+    served: ServedOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False,
+) -> None:
+    """Serve rewards over HTTP: answers to tasks of environments, and pictures, each with its score.
+
+    Its token is $ROLLOUTHUB_REWARD_TOKEN, or a new one in a file that only you can read.
+
+    Exit codes: 0 after SIGTERM, 1 a fault, 2 usage, 130 after Ctrl-C.
+    """
+    import os
+    from functools import partial
+
+    from rollouthub.cli.run.action import request_of
+    from rollouthub.models.credentials import load_credentials
+    from rollouthub.rewarding.server import TOKEN_VARIABLE, RewardOrder, RewardReady, reward_token, serve_rewards
+    from rollouthub.serving.ending import serve_to_the_end
+
+    given = run_settings(
+        environments=environments,
+        roles=role,
+        seed=seed,
+        set=settings,
+        concurrency=concurrency,
+        in_process=in_process,
+        served=served,
+    )
+
+    def announce(ready: RewardReady) -> None:
+        if as_json:
+            typer.echo(ready.model_dump_json())
+            return
+        what = ", ".join([*ready.environments, *([f"pictures by {ready.scorer}"] if ready.scorer else [])])
+        token = "no token is asked for" if no_token else f"token: {ready.token_file or f'${TOKEN_VARIABLE}'}"
+        typer.echo(f"rewards of {what} at {ready.url} (Ctrl-C stops it); {token}")
+
+    with reward_token(is_open=no_token) as (token, file):
+        order = RewardOrder(
+            request=request_of(given, config, None, resume=False),
+            credentials=load_credentials(os.environ, Path.cwd()),
+            token=token,
+            token_file=file,
+            host=host,
+            port=port,
+            seconds=timeout,
+            most_requests=max_requests,
+            scorer=scorer,
+            images=images,
+            image_requests=image_requests,
+        )
+        code = serve_to_the_end(partial(serve_rewards, order), announce)
+    raise typer.Exit(code)

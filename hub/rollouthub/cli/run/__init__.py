@@ -1,0 +1,1 @@
+"""`hub run`: its options, the run itself, its progress and its final tables."""

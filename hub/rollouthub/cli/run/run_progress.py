@@ -1,0 +1,170 @@
+"""The progress of a run on the terminal: a few lines drawn in place where there is one, plain lines elsewhere."""
+
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+from rich.console import Console
+from rich.text import Text
+
+from rollouthub import amounts
+from rollouthub.cli.console import warn
+from rollouthub.cli.redrawn_lines import Foot
+from rollouthub.drawing.blocks import spark
+from rollouthub.drawing.endings import outcome_bar, outcome_legend
+from rollouthub.drawing.figures import headline
+from rollouthub.drawing.fitting import GAP, LABEL, cut
+from rollouthub.drawing.histogram import reward_spark
+from rollouthub.drawing.progress import progress_line, speed
+from rollouthub.drawing.stages import stage_line
+from rollouthub.engine.plan import Plan
+from rollouthub.rollout import Rollout
+from rollouthub.watching.played import Played
+
+FRAME_SECONDS, LINE_SECONDS = 0.2, 10.0
+MEDIAN_SECONDS = 1.0
+_WIDEST, _WIDEST_BAR, _WIDEST_SPARK = 120, 48, 40
+_OTHER_LINES = 2
+"""Of the terminal, that are left to what is above."""
+
+
+class LiveView:
+    """Counts what is committed, a few additions a rollout, and draws it on a timer."""
+
+    def __init__(self, console: Console, plan: Plan, *, is_quiet: bool = False, directory: Path | None = None) -> None:
+        """`directory` is where the run can be watched meanwhile; None where nobody should."""
+        self._console, self._directory = console, directory
+        self._is_drawn = console.is_terminal and not console.is_dumb_terminal and not is_quiet
+        self._is_quiet = is_quiet
+        self.has_started = False
+        """Whether the run plays."""
+        self._played = Played()
+        self._foot = Foot(console)
+        self._medians: tuple[float, dict[str, float]] = (0.0, {})
+        model = () if plan.model is None else (plan.model.name,)
+        agent = () if plan.asks_for_agent else (plan.agent_name,)
+        self._title = ("+".join(planned.name for planned in plan.environments), *agent, *model)
+
+    def __enter__(self) -> Self:
+        if self._is_drawn:
+            self._foot.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._played.end()
+        if self._is_drawn:
+            # The tables that follow say the rest.
+            self._foot.stop(self._lines()[:3] if self.has_started else [])
+        elif not self._is_quiet and self._played.means.planned:
+            self._console.print(self._line(), highlight=False)
+
+    def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
+        """The run is about to play."""
+        self.has_started = True
+        self._played.start(planned, done)
+        if bad_rows:
+            self.warn(f"{bad_rows} rows make no task and are left out")
+        if done:
+            self.note(f"resuming: {done} of {planned} rollouts are done")
+        if self._directory is not None:
+            self.note(f"watch it: hub watch {shlex.quote(str(self._directory))}")
+
+    def committed(self, rollouts: Sequence[Rollout]) -> None:
+        """These records are durable."""
+        self._played.add(rollouts)
+
+    def stopped(self, reason: str) -> None:
+        """The run ends before everything planned was played."""
+        self.warn(f"stopped: {reason}")
+
+    async def refresh(self) -> None:
+        """Draw until cancelled."""
+        while not self._is_quiet:
+            await anyio.sleep(FRAME_SECONDS if self._is_drawn else LINE_SECONDS)
+            if self._is_drawn:
+                self._foot.draw(self._lines())
+            elif self._played.means.planned:
+                self._console.print(self._line(), highlight=False)
+
+    def note(self, text: str) -> None:
+        """Say something once, above what is drawn."""
+        if not self._is_quiet:
+            self._console.print(Text(text, style="dim"))
+
+    def warn(self, text: str) -> None:
+        """The same, also to those who asked for quiet."""
+        if self._is_quiet:
+            warn(text)
+        else:
+            self.note(text)
+
+    def _lines(self) -> list[Text]:
+        """What is drawn: as many lines as the terminal has room for, the most important first."""
+        # One cell is left free: what fills the last one would be two rows in some terminals.
+        width = max(10, min(self._console.width - 1, _WIDEST))
+        played = self._played
+        room = max(1, self._console.height - _OTHER_LINES)
+        lines = [progress_line(played.progress, width, has_status=False)]
+        if room >= 4:
+            lines.insert(0, Text(cut(" · ".join(self._title), width), "bold"))
+        if not played.means.finished:
+            return lines[:room]
+        lines += [headline(played.figures, width, 1), self._outcomes(width), self._sparks(width)]
+        lines.append(stage_line(self._stages(), width))
+        return [line for line in lines[:room] if line.cell_len]
+
+    def _outcomes(self, width: int) -> Text:
+        kinds = self._played.means.kinds
+        legend = outcome_legend(kinds, width, 1)
+        room = min(_WIDEST_BAR, width - legend.cell_len - len(GAP))
+        return legend if room < 8 else Text(GAP).join([outcome_bar(kinds, room), legend])
+
+    def _sparks(self, width: int) -> Text:
+        """How rewards are distributed, and how speed went."""
+        played = self._played
+        rewards = Text.assemble(("rewards ", LABEL), reward_spark(played.rewards.bins, width // 2))
+        points = played.points[-_WIDEST_SPARK:]
+        peak = max((point.finished / point.seconds for point in points), default=0.0)
+        line = spark([point.finished for point in points])
+        speeds = Text.assemble(("speed ", LABEL), (line, "magenta"), (f" up to {speed(peak)}", LABEL))
+        both = Text(GAP).join([rewards, speeds])
+        return both if both.cell_len <= width else rewards
+
+    def _stages(self) -> dict[str, float]:
+        """Medians, not older than a second."""
+        at, medians = self._medians
+        now = time.monotonic()
+        if now - at > MEDIAN_SECONDS:
+            medians = self._played.medians()
+            self._medians = (now, medians)
+        return medians
+
+    def _line(self) -> str:
+        return " · ".join([f"{self._played.done}/{self._played.means.planned}", *self._facts()])
+
+    def _facts(self) -> list[str]:
+        played, means = self._played, self._played.means
+        progress = played.progress
+        facts = [speed(progress.rate)]
+        if means.mean_reward is not None:
+            facts.append(f"reward {means.mean_reward:.3f}")
+        if means.pass_rate is not None:
+            facts.append(f"pass {means.pass_rate:.1%}")
+        for kind, count in sorted(means.kinds.items()):
+            if kind != "scored":
+                facts.append(f"{kind.replace('_', ' ')}s {count}" if kind != "cancelled" else f"cancelled {count}")
+        if played.retries:
+            facts.append(f"retried {played.retries}")
+        if played.tokens:
+            facts.append(f"{amounts.short(played.tokens)} tokens")
+        if played.cost:
+            facts.append(f"${played.cost:.2f}")
+        if progress.eta_seconds is not None and progress.share != 1:
+            facts.append(f"ETA {amounts.clock(progress.eta_seconds)}")
+        return facts

@@ -1,0 +1,1 @@
+"""`hub score`: scores for completions that exist, and new scores for runs."""

@@ -1,0 +1,206 @@
+"""What `hub score` does: open the environment, score, show, and sum up."""
+
+import json
+import os
+import stat
+import sys
+import time
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+from rich.text import Text
+
+from rollouthub.blocking import watched_loop
+from rollouthub.cli.console import remarks, results, warn
+from rollouthub.cli.score.score_view import ScoreView, print_tally, unscored_lines
+from rollouthub.cli.signals import INTERRUPTED, Interruptible
+from rollouthub.engine.open_plan import OpenPlan, open_plan
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.request import build_request
+from rollouthub.errors import ConfigError, DataError, HubError
+from rollouthub.loop import run_async
+from rollouthub.models.credentials import load_credentials
+from rollouthub.observe.cpu import cpu_seconds
+from rollouthub.protocols import EnvironmentHost
+from rollouthub.scoring.batch import BatchScorer, BatchSettings
+from rollouthub.scoring.entry import EntryReader
+from rollouthub.scoring.files import STDIO, LineWriter, check_output_file, input_lines, output_file
+from rollouthub.scoring.resume import take_up
+from rollouthub.scoring.source import LineSource
+from rollouthub.scoring.survey import survey
+from rollouthub.scoring.tally import Tally
+
+
+@dataclass(frozen=True)
+class Order:
+    """The command as it was given."""
+
+    source: str
+    environment: str | None
+    output: str | None
+    resume: bool
+    split: str | None
+    seed: int | None
+    settings: dict[str, Any]
+    roles: dict[str, Any]
+    answer_field: str | None
+    concurrency: int
+    limit: int | None
+    skip_bad: bool
+    in_process: bool
+    deadlines: dict[str, float]
+    as_json: bool
+    quiet: bool
+
+
+def score_file(order: Order) -> int:
+    """Score the lines of a file; the exit code."""
+    if order.source != STDIO and not Path(order.source).exists():
+        raise DataError("there is no such file", order.source)
+    if order.environment is None:
+        raise ConfigError("name the environment whose verifier scores the lines: add --env ENV (`hub list` shows all)")
+    output = order.output or (STDIO if order.source == STDIO else default_output(order.source))
+    if order.resume and STDIO in (output, order.source):
+        raise ConfigError("--resume reads input and output again, which stdin and stdout do not allow; name files")
+    if order.as_json and output == STDIO:
+        raise ConfigError("--json prints its figures on stdout, where the scored lines go; name a file with -o")
+    if output != STDIO and Path(output).exists() and order.source != STDIO and Path(output).samefile(order.source):
+        raise ConfigError(f"{output} is the input itself; name another file with -o")
+    check_output_file(output, resume=order.resume)
+    batch = _Batch(order, output)
+    return batch.run()
+
+
+def default_output(source: str) -> str:
+    """`completions.jsonl.gz` → `completions.scored.jsonl.gz`."""
+    gzip = ".gz" if source.lower().endswith(".gz") else ""
+    stem = source[: len(source) - len(gzip)]
+    for suffix in (".jsonl", ".ndjson", ".json"):
+        stem = stem.removesuffix(suffix)
+    return f"{stem}.scored.jsonl{gzip}"
+
+
+class _Batch:
+    """One file from the first look to the table."""
+
+    def __init__(self, order: Order, output: str) -> None:
+        self._order, self._output = order, output
+        self._tally = Tally(order.environment or "")
+        self._view = ScoreView(remarks(), order.source, self._tally.means, is_quiet=order.quiet)
+        self._sources: list[LineSource] = []
+        self._interruptible = Interruptible(self._stop, self._view.note)
+        self._seconds = self._cpu = 0.0
+
+    def _stop(self) -> None:
+        for source in self._sources:
+            source.stop()
+
+    def run(self) -> int:
+        """Score, and report; the exit code."""
+        failure: HubError | None = None
+        cpu = cpu_seconds()
+        with self._view:
+            try:
+                run_async(self._interruptible.run, self._score, self._view.refresh)
+            except DataError as error:
+                if not self._tally.lines:
+                    raise
+                failure = error  # of a later line: what was scored before it is worth its figures
+        self._cpu = cpu_seconds() - cpu
+        if self._seconds:
+            self._show()
+        if failure is not None:
+            raise failure
+        if self._interruptible.is_interrupted:
+            if STDIO not in (self._output, self._order.source):
+                remarks().print(Text(f"Go on with: hub score {self._order.source} … --resume", style="yellow"))
+            return INTERRUPTED
+        return 0 if self._tally.is_complete else 1
+
+    async def _score(self) -> None:
+        order = self._order
+        reader = EntryReader(order.answer_field)
+        total = await anyio.to_thread.run_sync(self._survey, reader)
+        async with open_scorer(order, (str(order.environment),)) as opened:
+            host, split = opened.environments[0].host, opened.environments[0].split
+            require_transcripts(host)
+            self._tally.environment = host.info.name
+            settings = BatchSettings(
+                split=split,
+                seed=order.seed or 0,
+                concurrency=order.concurrency,
+                skip_bad=order.skip_bad,
+                answer_field=order.answer_field,
+                deadlines=opened.environments[0].deadlines,
+            )
+            with input_lines(order.source) as pieces, output_file(self._output, resume=order.resume) as file:
+                source = LineSource(pieces, order.limit)
+                self._sources.append(source)
+                done = 0
+                if order.resume:
+                    done = await take_up(file, self._output, source, reader, self._tally, host.info.digest)
+                self._view.begin(total, done)
+                started, writer = time.perf_counter(), LineWriter(file, self._output)
+                try:
+                    with watched_loop(self._view.note):
+                        await BatchScorer(host, settings, source, order.source, self._tally).score(writer)
+                finally:
+                    self._seconds = time.perf_counter() - started
+                    writer.sync()
+
+    def _survey(self, reader: EntryReader) -> int | None:
+        order = self._order
+        if order.source == STDIO or not stat.S_ISREG(Path(order.source).stat().st_mode):
+            return None
+        with input_lines(order.source) as pieces:
+            return survey(pieces, order.source, None if order.skip_bad else reader, order.limit)
+
+    def _show(self) -> None:
+        if self._order.as_json:
+            facts = {
+                "environment": self._tally.environment,
+                "output": self._output,
+                **self._tally.as_json(),
+                "seconds": round(self._seconds, 4),
+                "cpu_seconds": round(self._cpu, 4),
+            }
+            sys.stdout.write(json.dumps(facts) + os.linesep)
+        elif self._order.quiet:
+            for line in unscored_lines(self._tally):
+                warn(line)
+        else:
+            console = remarks() if self._output == STDIO else results()
+            print_tally(console, self._tally, self._output, self._seconds, self._cpu)
+
+
+def require_transcripts(host: EnvironmentHost) -> None:
+    """Refuse an environment that scores more than what was said.
+
+    Raises:
+        ConfigError: names it, and says what to do.
+    """
+    if not host.info.scores_transcripts:
+        name = host.info.name
+        raise ConfigError(
+            f"environment {name!r} scores the world an episode leaves behind, which a stored text does not have; "
+            f"play its tasks with `hub run {name}` (its own class says `scores_transcripts = True` where text is all)"
+        )
+
+
+def open_scorer(order: Order, environments: tuple[str, ...], **more: Any) -> AbstractAsyncContextManager[OpenPlan]:
+    """The environments, hosted as `hub run` would; nobody plays in them."""
+    asked: dict[str, Any] = {
+        "environments": environments,
+        "split": order.split,
+        "seed": order.seed,
+        "set": order.settings,
+        "roles": order.roles,
+        "in_process": order.in_process,
+        "deadlines": order.deadlines,
+        **more,
+    }
+    request = build_request({key: value for key, value in asked.items() if value}, "command line")
+    return open_plan(make_plan(request), load_credentials(os.environ, Path.cwd()))

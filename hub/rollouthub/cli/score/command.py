@@ -1,0 +1,93 @@
+"""`hub score`: scores for completions that are there already, and new scores for a run."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rollouthub.cli.deadline_options import deadlines_of, takes_deadlines
+from rollouthub.cli.options import QuietOption, assignments
+from rollouthub.cli.runs.command import RUNS
+from rollouthub.errors import ConfigError
+
+
+@takes_deadlines("verify")
+def score(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|RUN",
+            help="JSON lines with task_id and completion or messages (.gz too, - for stdin); or a run to score again.",
+        ),
+    ],
+    environment: Annotated[
+        str | None,
+        typer.Option("-e", "--env", metavar="ENV", help="Whose verifier scores; of a run, its own by default."),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", help="FILE.scored.jsonl by default, - for stdout; of a run, RUN-rescored."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an output that is there: what is scored stays.")
+    ] = False,
+    split: Annotated[str | None, typer.Option(help="Where the tasks are; the first split by default.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The seed the tasks were made with.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An environment's setting.")
+    ] = None,
+    roles: Annotated[
+        list[str] | None,
+        typer.Option("--role", metavar="ROLE=MODEL", help="A model the verifier asks, such as judge=openai/NAME."),
+    ] = None,
+    answer_field: Annotated[
+        str | None,
+        typer.Option(metavar="FIELD", help="The field that holds the submitted answer; else what was said last."),
+    ] = None,
+    concurrency: Annotated[int, typer.Option("-c", "--concurrency", min=1, help="Lines in flight.")] = 32,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N lines.")] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Write lines that cannot be scored back as bad_row, and go on.")
+    ] = False,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Host an installed third-party environment in this process.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    quiet: QuietOption = False,
+    root: Annotated[Path, typer.Option(help="Where runs are kept.")] = RUNS,
+    **timeouts: Any,
+) -> None:
+    """Score stored completions in batch, or a run's rollouts once more. No model is called but a verifier's own.
+
+    Exit codes: 0 every line scored, 1 some not, 2 usage, 130 interrupted.
+    """
+    from rollouthub.cli.score.action import Order, score_file
+    from rollouthub.cli.score.rescore_action import rescore_run
+
+    order = Order(
+        source=source,
+        environment=environment,
+        output=output,
+        resume=resume,
+        split=split,
+        seed=seed,
+        settings=assignments(settings or [], "--set"),
+        roles={role: {"name": model} for role, model in map(_role, roles or [])},
+        answer_field=answer_field,
+        concurrency=concurrency,
+        limit=limit,
+        skip_bad=skip_bad,
+        in_process=in_process,
+        deadlines=deadlines_of(timeouts) or {},
+        as_json=as_json,
+        quiet=quiet,
+    )
+    is_file = source == "-" or Path(source).is_file() or source.endswith((".jsonl", ".gz", ".json"))
+    raise typer.Exit(score_file(order) if is_file else rescore_run(order, root))
+
+
+def _role(pair: str) -> tuple[str, str]:
+    role, equals, model = pair.partition("=")
+    if not (role and equals and model):
+        raise ConfigError(f"--role {pair!r} is not ROLE=MODEL, for example --role judge=openai/NAME")
+    return role, model

@@ -1,0 +1,214 @@
+"""What `hub score RUN` does: a new run with the same rollouts and new scores, and what that changed."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rollouthub.cli.console import remarks, results, warn
+from rollouthub.cli.runs.command import find_run
+from rollouthub.cli.score.action import Order, open_scorer, require_transcripts
+from rollouthub.cli.score.score_view import ScoreView
+from rollouthub.cli.signals import INTERRUPTED, Interruptible
+from rollouthub.errors import ConfigError
+from rollouthub.installed import find_installation
+from rollouthub.lock import FILE_NAME as LOCK
+from rollouthub.lock import write_lock
+from rollouthub.loop import run_async
+from rollouthub.plugins import ENVIRONMENTS, find_environment, plugins
+from rollouthub.protocols import EnvironmentHost
+from rollouthub.rollout import Rollout
+from rollouthub.scoring.comparison import Comparison, compare
+from rollouthub.scoring.rescore import Rescorer, RescoreSettings
+from rollouthub.statistics import RunningMeans
+from rollouthub.store import RunReader, open_run
+
+
+def rescore_run(order: Order, root: Path) -> int:
+    """Score a run's rollouts again into a new run; the exit code."""
+    for name, value in {"--split": order.split, "--limit": order.limit, "--answer-field": order.answer_field}.items():
+        if value is not None:
+            raise ConfigError(f"{name} is for files; a run's rollouts say themselves what they answer")
+    source = find_run(order.source, root)
+    directory = Path(order.output) if order.output else source.with_name(f"{source.resolve().name}-rescored")
+    if directory.exists() and directory.resolve() == source.resolve():
+        raise ConfigError(f"{directory} is the run itself, which stays as it is; name another directory with -o")
+    started = time.perf_counter()
+    with open_run(source) as reader:
+        rescoring = _Rescoring(order, reader, directory)
+        rescoring.run()
+        if not (directory / "run.db").exists():
+            return INTERRUPTED
+        with open_run(directory) as new:
+            comparison = compare(reader, new)
+    seconds = time.perf_counter() - started
+    if order.as_json:
+        facts = {"run": str(directory), **comparison.as_json(), "changed_tasks": rescoring.changed_tasks}
+        sys.stdout.write(json.dumps({**facts, "seconds": round(seconds, 4)}) + os.linesep)
+    elif not order.quiet:
+        _print(results(), comparison, rescoring, directory, seconds)
+    elif unscored := comparison.after.finished - comparison.after.scored:
+        warn(f"{unscored:,} of {comparison.after.finished:,} rollouts have no score; hub show {directory}")
+    if rescoring.is_interrupted:
+        return INTERRUPTED
+    return 0 if comparison.after.scored == comparison.after.finished else 1
+
+
+class _Rescoring:
+    """The asynchronous part."""
+
+    def __init__(self, order: Order, reader: RunReader, directory: Path) -> None:
+        self._order, self._reader, self._directory = order, reader, directory
+        self._means = RunningMeans()
+        self._view = ScoreView(remarks(), order.source, self._means, is_quiet=order.quiet)
+        self._interruptible = Interruptible(self._stop, self._view.note)
+        self._rescorer: Rescorer | None = None
+        self._is_stopped = False
+        self.is_same_verifier = False
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether it was cut short."""
+        return self._interruptible.is_interrupted
+
+    @property
+    def changed_tasks(self) -> int:
+        """Rollouts of tasks that are not what they were."""
+        return 0 if self._rescorer is None else self._rescorer.changed_tasks
+
+    def run(self) -> None:
+        """Score, until done or interrupted."""
+        with self._view:
+            run_async(self._interruptible.run, self._rescore, self._view.refresh)
+
+    def _stop(self) -> None:
+        self._is_stopped = True
+        if self._rescorer is not None:
+            self._rescorer.stop()
+
+    async def _rescore(self) -> None:
+        order, resolved = self._order, self._reader.info.resolved
+        request = cast(dict[str, Any], resolved.get("request") or {})
+        targets = tuple(str(target) for target in request.get("environments") or ())
+        played = _played(resolved)
+        if order.environment is not None:
+            if len(played) > 1:
+                raise ConfigError(
+                    f"the run has several environments ({', '.join(played)}), and --env names one; leave it out"
+                )
+            targets = (order.environment,)
+        stored = _stored_settings(request.get("set") or {}, played, order)
+        roles: dict[str, Any] = {**(request.get("roles") or {}), **order.roles}
+        seed = order.seed if order.seed is not None else int(request.get("seed") or 0)
+        more = {"set": {**stored, **order.settings}, "roles": roles, "seed": seed}
+        async with open_scorer(order, targets, **more) as opened:
+            hosts = [environment.host for environment in opened.environments]
+            for host in hosts:
+                require_transcripts(host)
+            settings = RescoreSettings(seed, order.concurrency, order.skip_bad)
+            by_name = dict(zip(played, opened.environments, strict=True))
+            self.is_same_verifier = _versions(resolved) == {
+                name: environment.host.info.digest for name, environment in by_name.items()
+            }
+            self._rescorer = Rescorer(self._reader, by_name, settings, self._origin(hosts))
+            if self._is_stopped:
+                self._rescorer.stop()
+            await self._rescorer.run(
+                self._directory, resume=order.resume, begin=self._view.begin, on_commit=self._committed
+            )
+            write_lock(opened.lock, self._directory / LOCK)
+
+    def _origin(self, hosts: Sequence[EnvironmentHost]) -> dict[str, Any]:
+        """What the new run remembers of how it was made."""
+        return {
+            "from": str(self._reader.directory),
+            "run_id": self._reader.info.run_id,
+            "environments": [
+                host.info.model_dump(mode="json", include={"name", "version", "digest", "config"}) for host in hosts
+            ],
+        }
+
+    def _committed(self, rollouts: Sequence[Rollout]) -> None:
+        for rollout in rollouts:
+            score = rollout.score
+            self._means.add(rollout.outcome, score and score.reward, score and score.passed)
+
+
+def _played(resolved: Any) -> tuple[str, ...]:
+    """The environments of a run, by the names its rollouts carry."""
+    return tuple(str(environment["name"]) for environment in resolved.get("environments") or ())
+
+
+def _versions(resolved: Any) -> dict[str, str]:
+    latest: Any = (resolved.get("rescored") or resolved).get("environments") or ()
+    return {str(item["name"]): str(item["digest"]) for item in latest}
+
+
+def _stored_settings(stored: dict[str, Any], played: tuple[str, ...], order: Order) -> dict[str, Any]:
+    """The run's own settings: under its environment's new name where there is one, and where that knows them."""
+    kept = {key: value for key, value in stored.items() if key.partition(".")[2] not in order.settings}
+    if order.environment is None or not played:
+        return kept
+    known = _known_settings(order)
+    bare = {key.removeprefix(f"{played[0]}."): value for key, value in kept.items()}
+    return {key: value for key, value in bare.items() if known is None or key in known}
+
+
+def _known_settings(order: Order) -> set[str] | None:
+    """The settings the named environment has; None where its code is not to be run here."""
+    assert order.environment is not None
+    if find_installation(order.environment) is not None:
+        return None
+    plugin = plugins(ENVIRONMENTS).get(order.environment)
+    if plugin is not None and not plugin.is_shipped and not order.in_process:
+        return None
+    return set(find_environment(order.environment).environment.config_type.model_fields)
+
+
+def _print(console: Console, comparison: Comparison, rescoring: _Rescoring, directory: Path, seconds: float) -> None:
+    before, after = comparison.before, comparison.after
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("")
+    for title in ("scored", "coverage", "mean reward", "pass rate"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for name, means in (("before", before), ("after", after)):
+        table.add_row(
+            name,
+            f"{means.scored:,}/{means.finished:,}",
+            _number(means.coverage, ".1%"),
+            _number(means.mean_reward, ".4f"),
+            _number(means.pass_rate, ".1%"),
+        )
+    console.print(table)
+    parts = {
+        "raised": comparison.raised,
+        "lowered": comparison.lowered,
+        "newly scored": comparison.newly_scored,
+        "newly unscored": comparison.newly_unscored,
+    }
+    said = ", ".join(f"{count:,} {name}" for name, count in parts.items() if count)
+    console.print(f"\n{comparison.changed:,} of {before.finished:,} verdicts changed" + (f": {said}" if said else ""))
+    for change in comparison.examples:
+        line = f"  {change.rollout_id}  {change.task_id}: {_verdict(change.before)} → {_verdict(change.after)}"
+        console.print(Text(line, style="dim"))
+    if rescoring.changed_tasks:
+        console.print(f"{rescoring.changed_tasks:,} rollouts are of tasks that have changed since", style="yellow")
+    if rescoring.is_same_verifier:
+        console.print("The verifier is the one that scored the run before.", style="dim")
+    console.print(f"{seconds:.1f} s")
+    console.print(Text(str(directory), style="bold"))
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+def _verdict(verdict: float | str) -> str:
+    return verdict if isinstance(verdict, str) else f"{verdict:g}"

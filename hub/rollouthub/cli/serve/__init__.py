@@ -1,0 +1,1 @@
+"""`hub serve`: environments and a model for agents outside."""

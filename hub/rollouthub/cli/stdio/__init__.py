@@ -1,0 +1,1 @@
+"""`hub stdio`: a served episode over stdin and stdout."""
