@@ -8,9 +8,9 @@ import pytest
 
 from rollouthub.gateway.gateway import open_gateway
 from rollouthub.gateway.rate import TokenBucket
+from rollouthub.http import listener
+from rollouthub.http.redaction import RedactingFormatter, redact
 from rollouthub.protocols import SeatAddress
-from rollouthub.serving import listener
-from rollouthub.serving.redaction import RedactingFormatter, redact
 from tests.gateway.outside import Desk, desk
 
 

@@ -16,13 +16,13 @@ from pydantic_core import to_json
 
 from rollouthub.engine.request import RunRequest
 from rollouthub.errors import first_error
+from rollouthub.http.asgi import Guard
+from rollouthub.http.listener import bind_tcp, listening
 from rollouthub.models.credentials import Credentials
 from rollouthub.rewarding.arrivals import Arrivals
 from rollouthub.rewarding.http import RewardHttp
 from rollouthub.rewarding.image_scorer import open_image_scorer
 from rollouthub.rewarding.server import RewardOrder, RewardReady, serve_rewards
-from rollouthub.serving.http import Guard
-from rollouthub.serving.listener import bind_tcp, listening
 from rollouthub.training.scorer import open_scorer
 
 ECHO = str(Path(__file__).parents[1] / "scoring" / "lines.py") + ":Echo"

@@ -24,9 +24,9 @@ from starlette.requests import ClientDisconnect
 
 from rollouthub import tool
 from rollouthub.hosting.episode import CLOSED
+from rollouthub.http.asgi import Guard, Headers
 from rollouthub.serving.agent_plane import AgentPlane, new_user
 from rollouthub.serving.episode import ServedEpisode, ServedSeat
-from rollouthub.serving.http import Guard, Headers
 from rollouthub.serving.metrics import Metrics
 from tests.hosting.worlds import CANARY, World, host_of, opened
 from tests.serving.asked import OTHERS, PLAIN, PREFIX, WORD, Asked, more_meta

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from aiohttp import web
 
-from rollouthub.serving.listener import bind_tcp
+from rollouthub.http.listener import bind_tcp
 from rollouthub.training import TaskReference
 from tests.trainers.speaker import Speaker
 

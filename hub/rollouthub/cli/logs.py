@@ -6,8 +6,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rollouthub.http.redaction import RedactingFormatter
 from rollouthub.live.plain import plain
-from rollouthub.serving.redaction import RedactingFormatter
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _EPISODES = ("rollouthub.hosting", "rollouthub.engine")

@@ -14,11 +14,11 @@ from rollouthub.errors import EpisodeError, EpisodeStop
 from rollouthub.gateway.rate import TokenBucket
 from rollouthub.gateway.seam.deliveries import Deliveries
 from rollouthub.hosting.episode import BROKEN, CLOSED
+from rollouthub.http.asgi import Scope, until_gone
 from rollouthub.messages import Message
 from rollouthub.protocols import EnvironmentInfo
 from rollouthub.serving.agent_plane import new_user
 from rollouthub.serving.episode import ServedEpisode, ServedSeat
-from rollouthub.serving.http import Scope, until_gone
 from rollouthub.serving.metrics import Metrics
 from rollouthub.tools import text_result
 

@@ -22,8 +22,8 @@ from rollouthub.engine.outside import OutsideCall
 from rollouthub.errors import EpisodeStop, TaskError
 from rollouthub.gateway.exposure import Exposure, stopped
 from rollouthub.hosting.toolbox import SUBMIT
+from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, answer, read_message
 from rollouthub.serving.agent_plane import BUSY, MAX_BODY_BYTES, MOST_REQUESTS, NOT_FOUND, refusal_of
-from rollouthub.serving.http import Receive, Scope, Send, TooLarge, answer, read_message
 from rollouthub.tools import is_last, text_result
 
 logger = logging.getLogger(__name__)

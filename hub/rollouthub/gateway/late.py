@@ -3,8 +3,8 @@
 import msgspec
 
 from rollouthub.hosting.episode import CLOSED
+from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, answer, read_body
 from rollouthub.serving.agent_plane import MAX_BODY_BYTES, NOT_FOUND
-from rollouthub.serving.http import Receive, Scope, Send, TooLarge, answer, read_body
 
 
 class _Request(msgspec.Struct):

@@ -16,6 +16,9 @@ from msgspec import Raw, Struct
 from pydantic import ValidationError
 
 from rollouthub.errors import ContextLimitError, ModelError
+from rollouthub.http.aiohttp_guard import guarded
+from rollouthub.http.asgi import Guard
+from rollouthub.http.loopback import local_guard
 from rollouthub.models.config import ModelConfig, split_name
 from rollouthub.models.events import EVENT_STREAM
 from rollouthub.models.mock import MockModel, SimulatedRateLimit
@@ -24,9 +27,6 @@ from rollouthub.models.mock_control import MockControl
 from rollouthub.models.mock_pieces import pieces
 from rollouthub.models.wire import WireMessage, WireTool, decode_tools, from_wire
 from rollouthub.protocols import Model, ModelRequest, Sampling
-from rollouthub.serving.aiohttp_guard import guarded
-from rollouthub.serving.http import Guard
-from rollouthub.serving.loopback import local_guard
 from rollouthub.streaming import Delta, ReplyStream
 
 MAX_REQUEST_BYTES = 256 * 2**20

@@ -13,6 +13,7 @@ from mcp_types import CallToolResult, Tool
 from pydantic import JsonValue
 
 from rollouthub.hosting.doors import EnterableEpisode, WaysIn
+from rollouthub.http.asgi import Application, Receive, Scope, Send, header
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message
 from rollouthub.monitor.spans import UNKNOWN_TOOL, Span, Value, new_id
@@ -21,7 +22,6 @@ from rollouthub.protocols import AgentPlane, EnvironmentHost, EnvironmentInfo, E
 from rollouthub.rollout import Fault
 from rollouthub.sandbox import SandboxRef
 from rollouthub.score import ModelCall, Score
-from rollouthub.serving.http import Application, Receive, Scope, Send, header
 from rollouthub.submission import Submission
 from rollouthub.task import BadRow
 from rollouthub.tracing import HEADER, TRACEPARENT, parse

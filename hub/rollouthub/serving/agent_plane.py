@@ -11,11 +11,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
 from rollouthub.crowding import LARGE_BYTES, MOST_VALUES
-from rollouthub.protocols import EnvironmentInfo
-from rollouthub.serving.episode import ServedEpisode, ServedSeat, token_digest
-from rollouthub.serving.episodes import Episodes
-from rollouthub.serving.event_stream import STREAM, EventStream
-from rollouthub.serving.http import (
+from rollouthub.http.asgi import (
     Guard,
     Receive,
     Scope,
@@ -28,6 +24,10 @@ from rollouthub.serving.http import (
     note_holder,
     read_message,
 )
+from rollouthub.http.event_stream import STREAM, EventStream
+from rollouthub.protocols import EnvironmentInfo
+from rollouthub.serving.episode import ServedEpisode, ServedSeat, token_digest
+from rollouthub.serving.episodes import Episodes
 from rollouthub.serving.mcp_server import SEAT, SESSION_HEADER, EnvironmentServer
 from rollouthub.serving.plain_call import PlainCalls
 

@@ -10,8 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from rollouthub.errors import CredentialError, HubError, NotOffered, TaskError, UnknownNameError, UsageError, describe
 from rollouthub.hosting.control import Failure, Problem, problem_of
-from rollouthub.serving.events import EventLog
-from rollouthub.serving.http import (
+from rollouthub.http.asgi import (
     Guard,
     Receive,
     Scope,
@@ -23,6 +22,7 @@ from rollouthub.serving.http import (
     read_body,
     until_gone,
 )
+from rollouthub.serving.events import EventLog
 
 logger = logging.getLogger(__name__)
 

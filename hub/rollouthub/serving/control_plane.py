@@ -23,6 +23,7 @@ from rollouthub.hosting.control import (
     problem_of,
 )
 from rollouthub.hosting.doors import Doors, EnterableEpisode, WaysIn
+from rollouthub.http.asgi import Guard, Receive, Scope, Send, answer, read_body, until_gone
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentHost
 from rollouthub.serving.control_http import (
@@ -42,7 +43,6 @@ from rollouthub.serving.control_http import (
     send_events,
 )
 from rollouthub.serving.episodes import Conflict, Episodes, Unknown
-from rollouthub.serving.http import Guard, Receive, Scope, Send, answer, read_body, until_gone
 from rollouthub.serving.listing import MOST_ON_A_PAGE, PAGE, Listing, card_json
 from rollouthub.serving.metrics import Metrics
 

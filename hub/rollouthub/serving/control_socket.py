@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rollouthub.errors import ConfigError
-from rollouthub.serving.http import Guard
-from rollouthub.serving.listener import bind_tcp, bind_unix
-from rollouthub.serving.loopback import LOOPBACK
+from rollouthub.http.asgi import Guard
+from rollouthub.http.listener import bind_tcp, bind_unix
+from rollouthub.http.loopback import LOOPBACK
 
 _LOCAL_URLS = ("http://127.0.0.1:", "http://localhost:", "http://[::1]:")
 

@@ -22,8 +22,8 @@ from mcp_types import (
 from mcp_types.methods import serialize_server_result, validate_client_request
 from pydantic_core import to_json
 
+from rollouthub.http.asgi import JSON, Receive, Scope, Send, answer
 from rollouthub.serving.episode import ServedSeat
-from rollouthub.serving.http import JSON, Receive, Scope, Send, answer
 from rollouthub.serving.mcp_server import MADE, SESSION_HEADER, EnvironmentServer, make_call
 
 _VERSION = "2026-07-28"

@@ -14,6 +14,9 @@ from pydantic import JsonValue
 from rollouthub.errors import ConfigError
 from rollouthub.hosting.launch import RoleEndpoint, ServerReady
 from rollouthub.hosting.opening import configured, open_in_process
+from rollouthub.http.asgi import Application, Guard
+from rollouthub.http.listener import bind_tcp, listening
+from rollouthub.http.loopback import LOOPBACK
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.models.resolve import open_model
@@ -24,9 +27,6 @@ from rollouthub.serving.agent_plane import AgentPlane, new_user
 from rollouthub.serving.control_plane import ControlPlane
 from rollouthub.serving.control_socket import authority, control_guard, control_socket
 from rollouthub.serving.episodes import Episodes
-from rollouthub.serving.http import Application, Guard
-from rollouthub.serving.listener import bind_tcp, listening
-from rollouthub.serving.loopback import LOOPBACK
 from rollouthub.serving.metrics import Metrics
 
 logger = logging.getLogger(__name__)

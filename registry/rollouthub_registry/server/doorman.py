@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from anyio import to_thread
 from starlette.requests import Request
 
-from rollouthub.serving.http import note_holder
+from rollouthub.http.asgi import note_holder
 from rollouthub_registry.server.allowance import Allowance
 from rollouthub_registry.server.refusal import Refused
 from rollouthub_registry.server.tokens import Scope, Token, Tokens

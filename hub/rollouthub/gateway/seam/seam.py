@@ -15,8 +15,8 @@ from rollouthub.gateway.exposure import Exposure
 from rollouthub.gateway.seam.deliveries import Delivery
 from rollouthub.gateway.seam.dialect import Asked, Dialect, Problem, Refused, model_list
 from rollouthub.gateway.seam.dialects import COUNT_TOKENS, counted_tokens, dialect_of, make_ready
+from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, answer, header, read_body, send_body
 from rollouthub.protocols import ModelReply, Sampling
-from rollouthub.serving.http import Receive, Scope, Send, TooLarge, answer, header, read_body, send_body
 from rollouthub.streaming import Delta, ReplyStream, cut
 
 logger = logging.getLogger(__name__)

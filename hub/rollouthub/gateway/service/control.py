@@ -8,6 +8,7 @@ from rollouthub.gateway.service.service import HubService, TooMany
 from rollouthub.gateway.service.visit import report_of
 from rollouthub.gateway.service.wire import EnvironmentList, EpisodePage, EpisodeReport, EpisodeRequest
 from rollouthub.hosting.control import Problem, problem_of
+from rollouthub.http.asgi import Guard, Receive, Scope, Send, answer, until_gone
 from rollouthub.serving.control_http import (
     METRICS_TEXT,
     ControlHttp,
@@ -22,7 +23,6 @@ from rollouthub.serving.control_http import (
     send_events,
 )
 from rollouthub.serving.episodes import Conflict
-from rollouthub.serving.http import Guard, Receive, Scope, Send, answer, until_gone
 from rollouthub.serving.listing import MOST_ON_A_PAGE, PAGE, Listing
 
 

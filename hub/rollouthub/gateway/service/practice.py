@@ -20,11 +20,11 @@ from rollouthub.gateway.rate import TokenBucket
 from rollouthub.gateway.service.service import HubService
 from rollouthub.gateway.service.visit import Visit
 from rollouthub.hosting.toolbox import GET_TASK, SUBMIT
+from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, again, answer, read_body
 from rollouthub.messages import Message
 from rollouthub.protocols import EnvironmentInfo, SeatAddress
 from rollouthub.serving.agent_plane import BUSY, MAX_BODY_BYTES, NOT_FOUND, TOO_LARGE, AgentPlane, new_user
 from rollouthub.serving.episode import ServedEpisode
-from rollouthub.serving.http import Receive, Scope, Send, TooLarge, again, answer, read_body
 from rollouthub.tools import text_result
 
 logger = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from rollouthub.errors import ConfigError
+from rollouthub.http.loopback import is_local_host
 from rollouthub.models.tokens import ChatFormat, HfChatFormat, TokenModel
-from rollouthub.serving.loopback import is_local_host
 from rollouthub.trainers.policy.engine import PolicyEngine
 
 MAX_REQUEST_BYTES = 16 * 2**20

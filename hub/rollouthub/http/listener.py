@@ -14,8 +14,8 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rollouthub.errors import ConfigError
-from rollouthub.serving.connections import connections_of
-from rollouthub.serving.http import CONNECTION, Application
+from rollouthub.http.asgi import CONNECTION, Application
+from rollouthub.http.connections import connections_of
 
 MAX_SOCKET_PATH = 107
 """Bytes of a unix socket's path; the kernel's bound is 108 with the closing zero."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 
-from rollouthub.serving.http import Scope, Send, header
+from rollouthub.http.asgi import Scope, Send, header
 
 STREAM = "rollouthub.stream"
 """Where a request's scope holds the stream its response may become."""

@@ -2,7 +2,7 @@
 
 import ipaddress
 
-from rollouthub.serving.http import Guard
+from rollouthub.http.asgi import Guard
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """What this machine calls itself."""

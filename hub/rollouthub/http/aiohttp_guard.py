@@ -5,7 +5,7 @@ import json
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from rollouthub.serving.http import Guard
+from rollouthub.http.asgi import Guard
 
 
 def guarded(guard: Guard) -> Middleware:
