@@ -15,7 +15,7 @@ from rollouthub.gateway.gateway import Gateway, open_gateway
 from rollouthub.hosting import InProcessHost
 from rollouthub.limits import Deadlines
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.mock import MockModel
+from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.plugins import check_config
 from rollouthub.protocols import EnvironmentHost, ExposedAgent, Model
 from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef

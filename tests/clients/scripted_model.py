@@ -14,8 +14,8 @@ from mcp_types import Tool
 
 from rollouthub import Message, ModelReply, ModelRequest, ToolRequest
 from rollouthub.messages import assistant
-from rollouthub.models.mock_minds import expression
-from rollouthub.models.mock_tokens import output_ids, packed, prompt_ids, spoken
+from rollouthub.models.mock.behaviours import expression
+from rollouthub.models.mock.byte_tokens import output_ids, packed, prompt_ids, spoken
 from rollouthub.packed import Int32s
 from rollouthub.rollout import Usage
 

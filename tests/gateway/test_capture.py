@@ -14,7 +14,7 @@ from rollouthub.hosting.opening import configured, open_in_process
 from rollouthub.limits import Deadlines
 from rollouthub.messages import assistant
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.mock import MockModel
+from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.plugins import find_agent, find_environment
 from rollouthub.protocols import ModelRequest, Sampling, SeatAddress
 from rollouthub.rollout import BROKEN_OFF, AgentRef, EnvironmentRef, TaskRef, Usage

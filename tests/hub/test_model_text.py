@@ -16,9 +16,9 @@ from rollouthub.engine.arguments import arguments_of
 from rollouthub.errors import HubError
 from rollouthub.gateway.seam.dialects import PATHS, dialect_of
 from rollouthub.messages import assistant
-from rollouthub.models.answer import BadAnswer, parse_answer
-from rollouthub.models.chunks import parse_chunk
-from rollouthub.models.events import EventReader
+from rollouthub.models.direct.chunks import parse_chunk
+from rollouthub.models.direct.completion import BadAnswer, parse_answer
+from rollouthub.models.direct.server_events import EventReader
 from rollouthub.models.tokens.tool_text import TOOL_PARSERS, hermes, llama3_json, qwen3_xml
 from rollouthub.rewarding.http import response_of
 from rollouthub.rewards import Criterion

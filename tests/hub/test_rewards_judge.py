@@ -26,7 +26,7 @@ from rollouthub import (
 from rollouthub.hosting import InProcessHost
 from rollouthub.messages import assistant, user
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.mock import MockModel
+from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.protocols import Episode, Model, ModelReply, ModelRequest, Sampling
 from rollouthub.rewards import Criterion, Judge, WeightedReward
 from rollouthub.rewards.judge import conversation_text

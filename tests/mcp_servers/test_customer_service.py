@@ -21,7 +21,7 @@ from rollouthub.hosting import InProcessHost
 from rollouthub.hosting.episode import HostedEpisode
 from rollouthub.messages import Message, assistant
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.mock import MockModel
+from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.protocols import TaskCard
 from rollouthub_servers.customer_service import CustomerService, CustomerServiceConfig
 from rollouthub_servers.customer_service.case import KINDS, CaseSecret, make_case

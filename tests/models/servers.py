@@ -12,9 +12,9 @@ from aiohttp import web
 from rollouthub import Message, ModelRequest
 from rollouthub.messages import user
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.direct import DirectModel, Endpoint, open_direct
-from rollouthub.models.mock import MockModel
-from rollouthub.models.mock_server import ModelServer
+from rollouthub.models.direct.lane import DirectModel, Endpoint, open_direct
+from rollouthub.models.mock.mock_model import MockModel
+from rollouthub.models.mock.mock_server import ModelServer
 from rollouthub.models.retry import Backoff
 
 AT_ONCE = Backoff(base_seconds=0.0)

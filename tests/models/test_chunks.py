@@ -7,8 +7,8 @@ import pytest
 
 from rollouthub import ModelReply
 from rollouthub.messages import ToolRequest
-from rollouthub.models.answer import BadAnswer, as_reply
-from rollouthub.models.chunks import Assembly, parse_chunk
+from rollouthub.models.direct.chunks import Assembly, parse_chunk
+from rollouthub.models.direct.completion import BadAnswer, as_reply
 from tests.models.listening import Listener
 from tests.models.servers import chunk
 

@@ -16,8 +16,8 @@ from rollouthub.engine.request import RunRequest
 from rollouthub.engine.run import collect
 from rollouthub.engine.stop import StopSignal
 from rollouthub.errors import ModelError
-from rollouthub.models.answer import MOST_CALLS
 from rollouthub.models.credentials import Credentials
+from rollouthub.models.direct.completion import MOST_CALLS
 from rollouthub.observe.overhead_cell import Count
 from tests.loop_holds import SECONDS, SIZE, shortest_hold
 

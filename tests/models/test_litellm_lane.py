@@ -16,8 +16,8 @@ from rollouthub.errors import ConfigError, ContextLimitError, CredentialError, U
 from rollouthub.messages import user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
-from rollouthub.models.litellm_lane import LitellmModel
-from rollouthub.models.litellm_package import load_litellm
+from rollouthub.models.litellm.lane import LitellmModel
+from rollouthub.models.litellm.package import load_litellm
 from rollouthub.models.preflight import preflight
 from rollouthub.models.resolve import open_lane
 from rollouthub.protocols import ModelReply

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 from pytest import MonkeyPatch
 
-from rollouthub.models.litellm_clients import keep_clients
-from rollouthub.models.litellm_package import load_litellm, own_parameters, silence
+from rollouthub.models.litellm.http_clients import keep_clients
+from rollouthub.models.litellm.package import load_litellm, own_parameters, silence
 
 
 async def test_clients_that_are_kept_elsewhere_are_left_alone() -> None:

@@ -13,7 +13,7 @@ from rollouthub.errors import ContextLimitError
 from rollouthub.messages import user
 from rollouthub.models.config import Lane, ModelConfig
 from rollouthub.models.credentials import Credentials
-from rollouthub.models.direct import DirectModel
+from rollouthub.models.direct.lane import DirectModel
 from rollouthub.models.preflight import preflight
 from rollouthub.models.resolve import open_lane, open_model
 from rollouthub.protocols import Model

@@ -11,8 +11,8 @@ from rollouthub import Message, ModelError, Sampling
 from rollouthub.errors import ConfigError, ContextLimitError
 from rollouthub.messages import assistant, user
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.mock import MockModel
-from rollouthub.models.mock_minds import expression, fill_arguments
+from rollouthub.models.mock.behaviours import expression, fill_arguments
+from rollouthub.models.mock.mock_model import MockModel
 from tests.models.servers import ask
 
 SUBMIT = Tool(name="submit", input_schema={"type": "object", "properties": {"answer": {"type": "string"}}})

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.models.mock_name import MockName, parse_mock_name
+from rollouthub.models.mock.mock_name import MockName, parse_mock_name
 
 
 def test_a_kind_alone_is_instant_and_never_fails() -> None:

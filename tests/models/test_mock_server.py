@@ -12,8 +12,8 @@ from mcp_types import Tool
 from rollouthub import Message, Model, ModelReply, Sampling
 from rollouthub.messages import system, user
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.mock import MockModel
-from rollouthub.models.mock_server import serve_mock
+from rollouthub.models.mock.mock_model import MockModel
+from rollouthub.models.mock.mock_server import serve_mock
 from tests.models.servers import ask, direct, mock_server
 
 CALCULATE: dict[str, Any] = {

@@ -12,8 +12,8 @@ from rollouthub.errors import ConfigError, CredentialError
 from rollouthub.extras import pip_install
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
-from rollouthub.models.litellm_package import load_litellm
-from rollouthub.models.naming import WIRE, identify, split_name
+from rollouthub.models.litellm.package import load_litellm
+from rollouthub.models.provider_names import WIRE, identify, split_name
 from rollouthub.models.resolve import open_model
 
 NONE = Credentials()

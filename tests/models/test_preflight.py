@@ -11,7 +11,7 @@ from rollouthub import Sampling
 from rollouthub.errors import ConfigError, CredentialError, UsageError
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
-from rollouthub.models.mock import MockModel
+from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.preflight import ParticularModel, preflight
 from rollouthub.models.resolve import open_lane, open_model
 from tests.models.servers import direct, mock_server, raw_server, serving

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.litellm_package import load_litellm
+from rollouthub.models.litellm.package import load_litellm
 from rollouthub.models.prices import Price, find_price
 
 OPENAI = "https://api.openai.com/v1"

@@ -10,7 +10,7 @@ from rollouthub import Message, Model, ModelReply, ModelRequest, Sampling
 from rollouthub.errors import BudgetError, ContextLimitError, ModelError
 from rollouthub.messages import Media, Text, user
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.direct import Endpoint, open_direct
+from rollouthub.models.direct.lane import Endpoint, open_direct
 from rollouthub.models.retry import StreamCut
 from rollouthub.models.serving import serve_roles
 from rollouthub.rollout import Usage

@@ -14,9 +14,9 @@ from mcp_types import Tool
 from rollouthub import Message, ModelError, Sampling
 from rollouthub.errors import ContextLimitError
 from rollouthub.messages import assistant, user
-from rollouthub.models import direct as lane
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.mock import MockModel
+from rollouthub.models.direct import lane
+from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.retry import StreamCut
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import Usage

@@ -8,7 +8,15 @@ from mcp_types import Tool
 
 from rollouthub import Media, Message, ModelError, Text, ToolRequest
 from rollouthub.messages import assistant, system, user
-from rollouthub.models.wire import ToolSchemas, WireMessage, WireTool, decode_tools, encode_tools, from_wire, to_wire
+from rollouthub.models.direct.chat_wire import (
+    ToolSchemas,
+    WireMessage,
+    WireTool,
+    decode_tools,
+    encode_tools,
+    from_wire,
+    to_wire,
+)
 
 PICTURE = Media(digest="sha256:" + "0" * 64, mime_type="image/png")
 

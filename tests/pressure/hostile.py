@@ -10,8 +10,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.mock import MockModel
-from rollouthub.models.mock_server import ModelServer
+from rollouthub.models.mock.mock_model import MockModel
+from rollouthub.models.mock.mock_server import ModelServer
 
 Mood = Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]
 

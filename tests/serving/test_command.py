@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from rollouthub.hosting.launch import RoleEndpoint, ServeOrder
-from rollouthub.models.mock_server import serve_mock
+from rollouthub.models.mock.mock_server import serve_mock
 from tests.hosting.worlds import CANARY
 from tests.serving.desk import MODERN, TOKEN, Answer
 from tests.serving.processes import WORLDS, Started, ordered, started

@@ -13,8 +13,8 @@ import rollouthub
 from rollouthub import Outcome, RolloutGroup, Supply, SupplyError
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
-from rollouthub.models.mock import MockModel
-from rollouthub.models.mock_server import ModelServer, listening
+from rollouthub.models.mock.mock_model import MockModel
+from rollouthub.models.mock.mock_server import ModelServer, listening
 from rollouthub.store import open_run
 from rollouthub.supply import VllmControl
 from rollouthub.supply.control import InFlight

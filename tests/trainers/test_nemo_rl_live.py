@@ -16,7 +16,7 @@ import anyio.to_thread
 import pytest
 import typing_extensions
 
-from rollouthub.models.mock_server import serve_mock
+from rollouthub.models.mock.mock_server import serve_mock
 from rollouthub.trainers import nemo_rl as ours
 from rollouthub.trainers.nemo_rl import gym_result, gym_rows, write_gym_results
 from rollouthub.trainers.nemo_rl.environment import environment_class

@@ -13,7 +13,7 @@ from anyio import Event, create_task_group, to_thread
 
 from rollouthub import Rollout
 from rollouthub.errors import ConfigError
-from rollouthub.models.mock_server import serve_mock
+from rollouthub.models.mock.mock_server import serve_mock
 from rollouthub.rewards import group_advantages
 from rollouthub.store import open_run
 from rollouthub.trainers import verl as ours

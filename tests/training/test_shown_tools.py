@@ -13,8 +13,8 @@ from aiohttp.typedefs import Handler
 from rollouthub import Rollout
 from rollouthub.engine.request import build_request
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.mock import MockModel
-from rollouthub.models.mock_server import ModelServer
+from rollouthub.models.mock.mock_model import MockModel
+from rollouthub.models.mock.mock_server import ModelServer
 from rollouthub.store import open_run
 from rollouthub.store.rows import turn_rows
 from rollouthub.training.recipe import FORMATS

@@ -18,7 +18,7 @@ from rollouthub.errors import AgentError, ContextLimitError, EpisodeError, Episo
 from rollouthub.hosting.toolbox import LOOP_TOOLS, REPLY
 from rollouthub.limits import Limits
 from rollouthub.messages import Media, Message, Part, Text, ToolRequest
-from rollouthub.models.broken_off import estimated
+from rollouthub.models.unfinished_call import estimated
 from rollouthub.protocols import AgentPlane, Episode, Model, ModelReply, ModelRequest, Sampling
 from rollouthub.rollout import Stop, Told, ToolCall
 from rollouthub.sandbox import Sandbox

@@ -7,8 +7,8 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from rollouthub.frozen import Frozen
 from rollouthub.models.address import normal_base_url
-from rollouthub.models.mock_name import parse_mock_name
-from rollouthub.models.naming import WIRE, split_name
+from rollouthub.models.mock.mock_name import parse_mock_name
+from rollouthub.models.provider_names import WIRE, split_name
 from rollouthub.protocols import Sampling
 
 Lane = Literal["direct", "litellm", "tokens"]

@@ -7,8 +7,8 @@ from typing import Any
 from yarl import URL
 
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.litellm_package import find_litellm, price_map
-from rollouthub.models.naming import split_name
+from rollouthub.models.litellm.package import find_litellm, price_map
+from rollouthub.models.provider_names import split_name
 
 _TIER = re.compile(r"(input|output)_cost_per_token_above_(\d+)k_tokens")
 # Where a provider's own service is. A server elsewhere bills on its own terms, whatever it calls its models.

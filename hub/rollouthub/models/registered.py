@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from rollouthub.errors import ConfigError
 from rollouthub.frozen import Frozen
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.naming import WIRE, split_name
+from rollouthub.models.provider_names import WIRE, split_name
 
 PROVIDER = "hosted_vllm"
 """The provider whose models these servers serve."""

@@ -8,8 +8,8 @@ from rollouthub.models.address import is_loopback, normal_base_url
 from rollouthub.models.config import Lane, ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.endpoint import Endpoint
-from rollouthub.models.mock import MockModel
-from rollouthub.models.naming import OPENAI_BASE_URL, WIRE, Identity, identify, split_name
+from rollouthub.models.mock.mock_model import MockModel
+from rollouthub.models.provider_names import OPENAI_BASE_URL, WIRE, Identity, identify, split_name
 from rollouthub.models.registered import at_registered, find_registered
 from rollouthub.protocols import Model
 
@@ -26,7 +26,7 @@ async def open_model(config: ModelConfig, credentials: Credentials) -> AsyncGene
         async with open_lane(config, None, credentials) as model:
             yield model
         return
-    from rollouthub.models.following import following  # a bare mock needs none of it
+    from rollouthub.models.relocation import following  # a bare mock needs none of it
     from rollouthub.models.router import open_router
 
     async with open_router(addressed(config, credentials), credentials, following(open_lane)) as model:
@@ -84,7 +84,7 @@ async def open_lane(config: ModelConfig, base_url: str | None, credentials: Cred
             yield model
         return
     if endpoint is not None and choose_lane(config, endpoint) == "direct":
-        from rollouthub.models.direct import open_direct  # aiohttp, which a mock and the oracle do without
+        from rollouthub.models.direct.lane import open_direct  # aiohttp, which a mock and the oracle do without
 
         async with open_direct(config, endpoint, redact=credentials.redact) as model:
             yield model
@@ -95,7 +95,7 @@ async def open_lane(config: ModelConfig, base_url: str | None, credentials: Cred
         endpoint = _bare_endpoint(config, identity, credentials)
     else:
         identity = Identity(split_name(config.name)[0], endpoint.served_name, key_name=endpoint.key_name)
-    from rollouthub.models.litellm_lane import open_litellm  # which needs httpx
+    from rollouthub.models.litellm.lane import open_litellm  # which needs httpx
 
     address = config.base_url if endpoint is None else endpoint.base_url
     async with open_litellm(config, identity, base_url=address, endpoint=endpoint, redact=credentials.redact) as model:

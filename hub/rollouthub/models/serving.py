@@ -16,7 +16,10 @@ async def serve_roles(models: Mapping[str, Model]) -> AsyncGenerator[dict[str, R
     async with AsyncExitStack() as stack:
         endpoints: dict[str, RoleEndpoint] = {}
         if models:
-            from rollouthub.models.mock_server import ModelServer, listening  # aiohttp's server, and only where needed
+            from rollouthub.models.mock.mock_server import (  # aiohttp's server, and only where needed
+                ModelServer,
+                listening,
+            )
 
             for role, model in models.items():
                 key = secrets.token_urlsafe(24)
@@ -33,7 +36,7 @@ async def ask_role(endpoint: RoleEndpoint) -> AsyncGenerator[Model]:
     """A role's model as the process sees it that was given its address."""
     from rollouthub.models.config import ModelConfig
     from rollouthub.models.credentials import Credentials
-    from rollouthub.models.direct import Endpoint, open_direct  # aiohttp, as above
+    from rollouthub.models.direct.lane import Endpoint, open_direct  # aiohttp, as above
 
     where = Endpoint(endpoint.served_name, endpoint.base_url, _ROLE_KEY, endpoint.api_key, is_vllm=True)
     redact = Credentials({_ROLE_KEY: endpoint.api_key}).redact

@@ -14,7 +14,7 @@ from rollouthub.protocols import EnvironmentHost, Model
 from rollouthub.sandbox import SandboxProvider
 
 if TYPE_CHECKING:
-    from rollouthub.models.counted import CallCounts
+    from rollouthub.models.call_counts import CallCounts
     from rollouthub.models.router.replica import ReplicaStatus
 
 

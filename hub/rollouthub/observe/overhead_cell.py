@@ -125,7 +125,7 @@ async def through_litellm(url: str, concurrency: int, rollouts: int) -> dict[str
 
 async def bare_litellm(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
     """Two bare calls of `litellm.acompletion` and nothing else: the floor of that lane."""
-    from rollouthub.models.litellm_package import load_litellm
+    from rollouthub.models.litellm.package import load_litellm
 
     litellm: Any = await load_litellm("the benchmark")
     tools = [{"type": "function", "function": {"name": "calculate", "parameters": _CALCULATE}}]

@@ -12,8 +12,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from rollouthub.errors import HubError
 from rollouthub.messages import Message, assistant
+from rollouthub.models.foreign_chat import ChatMessage, read_chat, submitted
 from rollouthub.rollout import Outcome, Rollout
-from rollouthub.scoring.chat import ChatMessage, read_chat, submitted
 from rollouthub.submission import Submission
 from rollouthub.transcript import submission_of
 

@@ -8,7 +8,7 @@ import msgspec
 
 from rollouthub.errors import ConfigError
 from rollouthub.messages import Message, assistant
-from rollouthub.scoring.chat import ChatMessage, read_chat, submitted
+from rollouthub.models.foreign_chat import ChatMessage, read_chat, submitted
 from rollouthub.submission import Submission
 
 Answer = str | Sequence[Message] | Sequence[Mapping[str, Any]]

@@ -8,7 +8,7 @@ from typing import Any, cast
 from mcp_types import Tool
 
 from rollouthub.messages import Media, Message, ToolRequest
-from rollouthub.models.wire import encode_tools
+from rollouthub.models.direct.chat_wire import encode_tools
 from rollouthub.rollout import Rollout, Turn
 from rollouthub.segment import Segment, segments
 

@@ -16,7 +16,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from rollouthub.gateway.seam.chat import Chat
 from rollouthub.gateway.seam.dialect import Problem
 from rollouthub.messages import Media, Message, Text, ToolRequest, assistant, system, user
-from rollouthub.models.wire import encode_tools, to_wire
+from rollouthub.models.direct.chat_wire import encode_tools, to_wire
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.protocols import ModelReply
 from rollouthub.streaming import Delta, ToolPiece

@@ -6,7 +6,7 @@ from mcp_types import Tool
 from rollouthub import Media, Message, ModelError, ModelRequest, Sampling
 from rollouthub.messages import ToolRequest, assistant, user
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.router.estimate import FIRST_OUTPUT, MEDIA_TOKENS, Estimator
+from rollouthub.models.router.call_estimate import FIRST_OUTPUT, MEDIA_TOKENS, Estimator
 from rollouthub.rollout import Usage
 
 

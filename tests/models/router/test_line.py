@@ -5,7 +5,7 @@ import math
 import anyio
 import pytest
 
-from rollouthub.models.router.line import Line
+from rollouthub.models.router.waiting_line import Line
 from tests.models.router.virtual_time import VIRTUAL
 
 

@@ -1,6 +1,6 @@
 """Which server takes a call: the least busy, in turn, unless one knows the conversation."""
 
-from rollouthub.models.router.cooling import Cooling
+from rollouthub.models.router.circuit_breaker import Cooling
 from rollouthub.models.router.replica import Replica
 from rollouthub.models.router.replicas import MAX_SESSIONS, Replicas
 from tests.models.router.lanes import Lane

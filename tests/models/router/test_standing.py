@@ -4,7 +4,7 @@ import pytest
 
 from rollouthub import ModelError
 from rollouthub.models.latency import spread
-from rollouthub.models.router.cooling import Cooling
+from rollouthub.models.router.circuit_breaker import Cooling
 from rollouthub.models.router.replica import Replica
 from tests.models.router.lanes import Lane
 

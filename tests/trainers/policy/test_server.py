@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from rollouthub.errors import ConfigError
-from rollouthub.models import mock_server
+from rollouthub.models.mock import mock_server
 from rollouthub.trainers.policy.server import MAX_REQUEST_BYTES, serve_policy
 
 LEARNING = Path(__file__).parents[3] / "examples" / "learning"

@@ -118,7 +118,7 @@ def _export(asked: Asked) -> None:
 
 def _lanes(say: Callable[[str], None]) -> list[str]:
     """Every lane that can be measured here."""
-    from rollouthub.models.litellm_package import find_litellm
+    from rollouthub.models.litellm.package import find_litellm
     from rollouthub.observe.overhead import LANES
 
     if find_litellm() is not None:

@@ -20,7 +20,7 @@ def mock_server(
 
     from rollouthub.errors import ConfigError
     from rollouthub.loop import run_async
-    from rollouthub.models.mock_server import serve_mock
+    from rollouthub.models.mock.mock_server import serve_mock
 
     def ready(bound: int) -> None:
         typer.echo(f"serving {model} at http://{host}:{bound}/v1 (Ctrl-C stops it)")

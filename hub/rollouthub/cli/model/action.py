@@ -29,7 +29,7 @@ from rollouthub.cluster.models.spec import (
 from rollouthub.errors import HubError, UnknownNameError, UsageError, first_error
 from rollouthub.models.address import is_loopback
 from rollouthub.models.credentials import Credentials, load_credentials
-from rollouthub.models.naming import WIRE
+from rollouthub.models.provider_names import WIRE
 from rollouthub.models.registered import (
     PROVIDER,
     SILENT_SECONDS,

@@ -16,7 +16,7 @@ from rollouthub.gateway.seam.json_body import decoded
 from rollouthub.gateway.seam.known_tools import KnownTools
 from rollouthub.gateway.seam.recent import Recent
 from rollouthub.messages import Media, Message
-from rollouthub.models.wire import WireMessage, from_wire
+from rollouthub.models.direct.chat_wire import WireMessage, from_wire
 
 
 class AgentMessage(WireMessage):

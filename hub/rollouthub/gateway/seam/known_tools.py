@@ -6,7 +6,7 @@ from mcp_types import Tool
 from rollouthub.gateway.seam.bounds import check_tools
 from rollouthub.gateway.seam.json_body import decoded
 from rollouthub.gateway.seam.recent import Recent
-from rollouthub.models.wire import WireTool, decode_tools
+from rollouthub.models.direct.chat_wire import WireTool, decode_tools
 
 _decode = msgspec.json.Decoder(list[WireTool]).decode
 _list = msgspec.json.Decoder(list[msgspec.Raw]).decode

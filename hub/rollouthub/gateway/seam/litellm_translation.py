@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from rollouthub.errors import ConfigError, describe
 from rollouthub.gateway.seam.dialect import Problem, Refused
-from rollouthub.models.litellm_package import import_litellm
+from rollouthub.models.litellm.package import import_litellm
 
 _APIS = {
     "responses": ("the Responses API", ("litellm.responses.litellm_completion_transformation.transformation",)),

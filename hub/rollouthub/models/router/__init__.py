@@ -1,7 +1,7 @@
 """The router: one model over several servers, with limits, a budget, and others to stand in."""
 
-from rollouthub.models.router.cooling import Cooling
-from rollouthub.models.router.opening import OpenLane, open_router
+from rollouthub.models.router.circuit_breaker import Cooling
+from rollouthub.models.router.open_router import OpenLane, open_router
 from rollouthub.models.router.replica import ReplicaStatus
 from rollouthub.models.router.router import Router
 

@@ -3,8 +3,8 @@
 import math
 
 from rollouthub.errors import BudgetError
-from rollouthub.models.router.line import Line
 from rollouthub.models.router.quota_watch import QuotaWatch
+from rollouthub.models.router.waiting_line import Line
 
 
 class Budget:

@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rollouthub.models.router.line import Line
 from rollouthub.models.router.quota_watch import QuotaWatch
+from rollouthub.models.router.waiting_line import Line
 
 WINDOW_SECONDS = 60.0
 # What a wait is at least, so that a clock which rounds down does not make us ask it a thousand times.

@@ -18,7 +18,7 @@ more calls in a batch are slower each, and more of them are answered.
 
 import math
 
-from rollouthub.models.router.pace import Pace, Window
+from rollouthub.models.router.server_pace import Pace, Window
 
 TICK_SECONDS = 0.25
 """How often `tick` is called."""

@@ -11,7 +11,7 @@ from rollouthub.errors import ModelError
 from rollouthub.models.latency import LATEST, spread
 from rollouthub.models.quota import MeteredModel
 from rollouthub.models.retry import StreamCut
-from rollouthub.models.router.cooling import Cooling
+from rollouthub.models.router.circuit_breaker import Cooling
 from rollouthub.models.router.limiter import Limiter
 from rollouthub.models.router.quota_watch import QuotaWatch
 from rollouthub.protocols import Model

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import anyio
 
-from rollouthub.models.router.cooling import Cooling
+from rollouthub.models.router.circuit_breaker import Cooling
 from rollouthub.models.router.replica import UNBOUNDED, Replica
 from rollouthub.protocols import Model
 

@@ -9,17 +9,17 @@ from typing import TypeVar
 import anyio
 
 from rollouthub.errors import BudgetError, ConfigError, CredentialError, ModelError, UsageError
-from rollouthub.models.broken_off import estimated
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.preflight import ParticularModel, preflight
 from rollouthub.models.prices import Price
 from rollouthub.models.retry import Backoff, StreamCut, final
 from rollouthub.models.router.budget import Budget
-from rollouthub.models.router.estimate import Estimator, Expected
+from rollouthub.models.router.call_estimate import Estimator, Expected
+from rollouthub.models.router.fallback_tries import Tries
 from rollouthub.models.router.gate import Begun, Gate
 from rollouthub.models.router.replica import MISFIT_STATUSES, Replica, ReplicaStatus
 from rollouthub.models.router.replicas import Replicas
-from rollouthub.models.router.tries import Tries
+from rollouthub.models.unfinished_call import estimated
 from rollouthub.protocols import ModelReply, ModelRequest, Sampling
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from mcp_types import Tool
 from rollouthub.crowding import is_crowded
 from rollouthub.errors import ConfigError
 from rollouthub.messages import ToolRequest
-from rollouthub.models.answer import MOST_CALLS
+from rollouthub.models.direct.completion import MOST_CALLS
 
 
 class Spoken(NamedTuple):

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from rollouthub.errors import ModelError
 from rollouthub.messages import Message, Text
-from rollouthub.models.answer import BadAnswer, as_reply, parse_answer
+from rollouthub.models.direct.chat_wire import ToolSchemas, to_wire
+from rollouthub.models.direct.completion import BadAnswer, as_reply, parse_answer
 from rollouthub.models.tokens.vllm_server import DERENDER, PROBE, RENDER, VllmServer
-from rollouthub.models.wire import ToolSchemas, to_wire
 
 
 class _Rendered(Struct, gc=False):

@@ -7,9 +7,9 @@ import msgspec
 from msgspec import Struct
 
 from rollouthub.errors import ModelError
-from rollouthub.models.tokens.engine import Sampled
+from rollouthub.models.direct.chat_wire import write_sampling
+from rollouthub.models.tokens.token_engine import Sampled
 from rollouthub.models.tokens.vllm_server import GENERATE, PROBE, RENDER, VllmServer
-from rollouthub.models.wire import write_sampling
 from rollouthub.protocols import Sampling
 
 RESERVED = frozenset(

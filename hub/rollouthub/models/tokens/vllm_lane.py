@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.connection import open_session
+from rollouthub.models.direct.chat_wire import check_extra
+from rollouthub.models.direct.http_pool import open_session
 from rollouthub.models.endpoint import Endpoint, check_endpoint
 from rollouthub.models.prices import find_price
 from rollouthub.models.retry import Backoff
-from rollouthub.models.tokens.model import TokenModel
+from rollouthub.models.tokens.token_model import TokenModel
 from rollouthub.models.tokens.vllm_chat import VllmChatFormat
 from rollouthub.models.tokens.vllm_engine import RESERVED, VllmTokenEngine
 from rollouthub.models.tokens.vllm_server import VllmServer
-from rollouthub.models.wire import check_extra
 from rollouthub.protocols import ModelReply, ModelRequest, Sampling
 
 TEMPLATE_FIELDS = frozenset(

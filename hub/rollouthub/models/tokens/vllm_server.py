@@ -11,7 +11,7 @@ import msgspec
 from yarl import URL
 
 from rollouthub.errors import ConfigError, ModelError, said
-from rollouthub.models.connection import (
+from rollouthub.models.direct.http_pool import (
     CONNECT_SECONDS,
     LARGE_BODY,
     MAX_REFUSAL_BYTES,
@@ -19,8 +19,8 @@ from rollouthub.models.connection import (
     list_models,
     read_answer,
 )
+from rollouthub.models.direct.http_refusal import refusal
 from rollouthub.models.endpoint import Endpoint
-from rollouthub.models.refusal import refusal
 from rollouthub.models.retry import Backoff, TryFailed
 from rollouthub.tracing import HEADER as TRACE_HEADER
 from rollouthub.tracing import TRACEPARENT

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from rollouthub.errors import ContextLimitError, ModelError
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
-from rollouthub.models.direct import open_direct
+from rollouthub.models.direct.lane import open_direct
 from rollouthub.models.endpoint import Endpoint
-from rollouthub.models.naming import split_name
+from rollouthub.models.provider_names import split_name
 from rollouthub.protocols import Model, ModelReply, ModelRequest
 
 

@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 
 from rollouthub.errors import ModelError, describe
-from rollouthub.models.tokens.engine import Sampled
+from rollouthub.models.tokens.token_engine import Sampled
 from rollouthub.protocols import Sampling
 
 _MAX_TOKENS = 1024

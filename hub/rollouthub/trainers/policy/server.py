@@ -42,7 +42,7 @@ async def serve_policy(
         ConfigError: it would be open to a network, the key is empty, or no parser has that name.
         OSError: the port is taken.
     """
-    from rollouthub.models.mock_server import ModelServer, listening  # aiohttp's server, and only where needed
+    from rollouthub.models.mock.mock_server import ModelServer, listening  # aiohttp's server, and only where needed
 
     where = f"[{host}]" if ":" in host else host
     if api_key == "":

@@ -8,8 +8,8 @@ import aiohttp
 import msgspec
 
 from rollouthub.errors import ContextLimitError, ModelError, describe
-from rollouthub.models.answer import BadAnswer, as_reply, parse_answer
-from rollouthub.models.wire import encode_tools, to_wire
+from rollouthub.models.direct.chat_wire import encode_tools, to_wire
+from rollouthub.models.direct.completion import BadAnswer, as_reply, parse_answer
 from rollouthub.protocols import ModelReply, ModelRequest, Sampling
 
 FIELD = "user"

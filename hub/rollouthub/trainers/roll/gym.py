@@ -6,9 +6,9 @@ from typing import Any, cast
 import msgspec
 
 from rollouthub.messages import Message
-from rollouthub.models.tokens.model import named
+from rollouthub.models.direct.chat_wire import WireMessage, encode_tools, from_wire, to_wire
+from rollouthub.models.tokens.token_model import named
 from rollouthub.models.tokens.tool_text import find_tool_parser
-from rollouthub.models.wire import WireMessage, encode_tools, from_wire, to_wire
 from rollouthub.protocols import ModelRequest
 from rollouthub.rollout import Rollout, Stop
 from rollouthub.trainers.roll.play import metrics_of, stage, why_unscored

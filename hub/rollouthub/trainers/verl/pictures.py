@@ -13,7 +13,7 @@ from mcp_types import Tool
 from rollouthub.errors import ConfigError, ModelError
 from rollouthub.messages import Media, Message
 from rollouthub.models.tokens import HfChatFormat
-from rollouthub.models.tokens.said import shown_media
+from rollouthub.models.tokens.engine_messages import shown_media
 from rollouthub.rollout import Rollout
 from rollouthub.store.media import media_name
 from rollouthub.trainers.systems import system_module

@@ -20,7 +20,7 @@ from rollouthub.hosting.opening import configured
 from rollouthub.installed import find_installation
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
-from rollouthub.models.mock import MockModel
+from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.resolve import open_model
 from rollouthub.models.serving import serve_roles
 from rollouthub.plugins import FoundEnvironment, find_environment

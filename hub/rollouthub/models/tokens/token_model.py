@@ -10,10 +10,10 @@ from mcp_types import Tool
 
 from rollouthub.errors import ContextLimitError, HubError, ModelError, describe, first_error
 from rollouthub.messages import Message
-from rollouthub.models.tokens.chat import ChatFormat, PromptedChatFormat, ShowingChatFormat
-from rollouthub.models.tokens.engine import Sampled, TokenEngine
-from rollouthub.models.tokens.held import Held, Sessions
-from rollouthub.models.tokens.said import cut, named, shown_media
+from rollouthub.models.tokens.chat_format import ChatFormat, PromptedChatFormat, ShowingChatFormat
+from rollouthub.models.tokens.engine_messages import cut, named, shown_media
+from rollouthub.models.tokens.session_tokens import Held, Sessions
+from rollouthub.models.tokens.token_engine import Sampled, TokenEngine
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.protocols import ModelReply, ModelRequest, Sampling
 from rollouthub.rollout import Usage

@@ -15,18 +15,18 @@ import msgspec
 
 from rollouthub.errors import ConfigError, OverlongAnswer
 from rollouthub.messages import user
-from rollouthub.models.answer import Answer, BadAnswer, TooLong, as_reply
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.connection import CONNECT_SECONDS
-from rollouthub.models.direct import POLICY_VERSION_HEADER, open_direct
+from rollouthub.models.direct.chat_wire import ToolSchemas, check_extra, to_wire, write_sampling
+from rollouthub.models.direct.completion import Answer, BadAnswer, TooLong, as_reply
+from rollouthub.models.direct.http_pool import CONNECT_SECONDS
+from rollouthub.models.direct.lane import POLICY_VERSION_HEADER, open_direct
 from rollouthub.models.endpoint import Endpoint, check_endpoint
-from rollouthub.models.litellm_clients import keep_clients
-from rollouthub.models.litellm_package import NOBODY, load_litellm, own_parameters, silence
-from rollouthub.models.naming import Identity
+from rollouthub.models.litellm.http_clients import keep_clients
+from rollouthub.models.litellm.package import NOBODY, load_litellm, own_parameters, silence
 from rollouthub.models.prices import find_price, is_own_service
+from rollouthub.models.provider_names import Identity
 from rollouthub.models.quota import Quota, parse_quota
 from rollouthub.models.retry import Backoff, TryFailed
-from rollouthub.models.wire import ToolSchemas, check_extra, to_wire, write_sampling
 from rollouthub.protocols import ModelReply, ModelRequest, Sampling
 from rollouthub.tracing import HEADER as TRACE_HEADER
 from rollouthub.tracing import TRACEPARENT
@@ -67,7 +67,7 @@ class LitellmModel:
         backoff: Backoff,
         redact: Callable[[str], str],
     ) -> None:
-        from rollouthub.models.litellm_failure import failed_try, unsupported  # need litellm's own dependencies
+        from rollouthub.models.litellm.failure import failed_try, unsupported  # need litellm's own dependencies
 
         self.name = config.name
         self._litellm, self._config, self._identity, self._endpoint = litellm, config, identity, endpoint

@@ -20,12 +20,12 @@ from rollouthub.http.aiohttp_guard import guarded
 from rollouthub.http.asgi import Guard
 from rollouthub.http.loopback import local_guard
 from rollouthub.models.config import ModelConfig, split_name
-from rollouthub.models.events import EVENT_STREAM
-from rollouthub.models.mock import MockModel, SimulatedRateLimit
-from rollouthub.models.mock_answer import LAST_EVENT, AnswerEvents, completion, stream_events
-from rollouthub.models.mock_control import MockControl
-from rollouthub.models.mock_pieces import pieces
-from rollouthub.models.wire import WireMessage, WireTool, decode_tools, from_wire
+from rollouthub.models.direct.chat_wire import WireMessage, WireTool, decode_tools, from_wire
+from rollouthub.models.direct.server_events import EVENT_STREAM
+from rollouthub.models.mock.development_routes import MockControl
+from rollouthub.models.mock.mock_answer import LAST_EVENT, AnswerEvents, completion, stream_events
+from rollouthub.models.mock.mock_model import MockModel, SimulatedRateLimit
+from rollouthub.models.mock.pieces import pieces
 from rollouthub.protocols import Model, ModelRequest, Sampling
 from rollouthub.streaming import Delta, ReplyStream
 

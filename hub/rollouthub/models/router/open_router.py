@@ -9,16 +9,16 @@ import anyio
 from rollouthub.errors import ConfigError
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
+from rollouthub.models.direct.sockets import most_connections
 from rollouthub.models.prices import Price, find_price
 from rollouthub.models.retry import Backoff
 from rollouthub.models.router.budget import Budget
-from rollouthub.models.router.cooling import Cooling
+from rollouthub.models.router.circuit_breaker import Cooling
 from rollouthub.models.router.gate import Gate
 from rollouthub.models.router.health import watch
+from rollouthub.models.router.limit_control import steer
 from rollouthub.models.router.replicas import Replicas
 from rollouthub.models.router.router import Router
-from rollouthub.models.router.steering import steer
-from rollouthub.models.sockets import most_connections
 from rollouthub.protocols import Model
 
 OpenLane = Callable[[ModelConfig, str | None, Credentials], AbstractAsyncContextManager[Model]]

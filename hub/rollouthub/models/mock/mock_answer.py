@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Raw
 
 from rollouthub.messages import ToolRequest
-from rollouthub.models.mock_pieces import pieces
-from rollouthub.models.mock_tokens import LOGPROBS, VOCABULARY, token_text
+from rollouthub.models.mock.byte_tokens import LOGPROBS, VOCABULARY, token_text
+from rollouthub.models.mock.pieces import pieces
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.protocols import ModelReply
 from rollouthub.streaming import Delta, ToolPiece

@@ -10,10 +10,10 @@ import anyio
 from rollouthub.errors import ModelError
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
-from rollouthub.models.naming import split_name
 from rollouthub.models.preflight import ParticularModel, preflight
+from rollouthub.models.provider_names import split_name
 from rollouthub.models.registered import PROVIDER, Registration, read_registration, registration_path, registry_folder
-from rollouthub.models.router.opening import OpenLane
+from rollouthub.models.router.open_router import OpenLane
 from rollouthub.protocols import Model, ModelReply, ModelRequest, PricedModel, Sampling
 
 logger = logging.getLogger(__name__)

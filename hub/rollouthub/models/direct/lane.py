@@ -16,9 +16,10 @@ import msgspec
 from yarl import URL
 
 from rollouthub.errors import OverlongAnswer, said
-from rollouthub.models.answer import Answer, BadAnswer, TooLong, as_reply, parse_answer
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.connection import (
+from rollouthub.models.direct.chat_wire import ToolSchemas, check_extra, to_wire, write_sampling
+from rollouthub.models.direct.completion import Answer, BadAnswer, TooLong, as_reply, parse_answer
+from rollouthub.models.direct.http_pool import (
     CONNECT_SECONDS,
     LARGE_BODY,
     MAX_ANSWER_BYTES,
@@ -28,14 +29,13 @@ from rollouthub.models.connection import (
     open_session,
     read_answer,
 )
-from rollouthub.models.direct_stream import ListenerFailed, read_stream
+from rollouthub.models.direct.http_refusal import bad_answer, refusal
+from rollouthub.models.direct.server_events import EVENT_STREAM
+from rollouthub.models.direct.stream import ListenerFailed, read_stream
 from rollouthub.models.endpoint import Endpoint, check_endpoint
-from rollouthub.models.events import EVENT_STREAM
 from rollouthub.models.prices import Price, find_price
 from rollouthub.models.quota import Quota, parse_quota
-from rollouthub.models.refusal import bad_answer, refusal
 from rollouthub.models.retry import Backoff, TryFailed, final
-from rollouthub.models.wire import ToolSchemas, check_extra, to_wire, write_sampling
 from rollouthub.protocols import ModelReply, ModelRequest, Sampling
 from rollouthub.tracing import HEADER as TRACE_HEADER
 from rollouthub.tracing import TRACEPARENT

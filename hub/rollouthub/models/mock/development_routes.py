@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from rollouthub.messages import Message
-from rollouthub.models.direct import POLICY_VERSION_HEADER
+from rollouthub.models.direct.lane import POLICY_VERSION_HEADER
 from rollouthub.protocols import Model, ModelReply, ModelRequest
 
 ABORTED = ModelReply(message=Message(role="assistant"), finish_reason="abort")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from rollouthub.models.answer import error_words
+from rollouthub.models.direct.completion import error_words
 from rollouthub.models.retry import TryFailed, parse_retry_after
 
 _RETRYABLE = frozenset({408, 409, 425, 429})

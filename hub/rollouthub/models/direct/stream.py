@@ -6,9 +6,9 @@ import aiohttp
 import anyio
 import anyio.lowlevel
 
-from rollouthub.models.answer import BadAnswer
-from rollouthub.models.chunks import Assembly, parse_chunk
-from rollouthub.models.events import DONE, EventReader
+from rollouthub.models.direct.chunks import Assembly, parse_chunk
+from rollouthub.models.direct.completion import BadAnswer
+from rollouthub.models.direct.server_events import DONE, EventReader
 from rollouthub.models.retry import TryFailed
 from rollouthub.streaming import Delta, ReplyStream
 

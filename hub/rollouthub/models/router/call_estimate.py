@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rollouthub.errors import ModelError
 from rollouthub.messages import Message, Text
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.wire import ToolSchemas
+from rollouthub.models.direct.chat_wire import ToolSchemas
 from rollouthub.protocols import ModelRequest
 from rollouthub.rollout import Usage
 

@@ -8,7 +8,7 @@ import httpx  # brought by litellm; this module is only imported where litellm i
 import openai
 from multidict import CIMultiDict
 
-from rollouthub.models.refusal import bad_answer, refusal
+from rollouthub.models.direct.http_refusal import bad_answer, refusal
 from rollouthub.models.retry import TryFailed
 
 # litellm's own words before those of the provider.

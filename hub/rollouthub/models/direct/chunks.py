@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from rollouthub.models.answer import (
+from rollouthub.models.direct.completion import (
     Answer,
     BadAnswer,
     CalledTool,

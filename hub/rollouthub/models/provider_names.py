@@ -13,7 +13,7 @@ from typing import Any
 
 from rollouthub.errors import ConfigError, CredentialError
 from rollouthub.models.credentials import Credentials
-from rollouthub.models.litellm_package import find_litellm, load_litellm, price_map
+from rollouthub.models.litellm.package import find_litellm, load_litellm, price_map
 
 
 @dataclass(frozen=True)

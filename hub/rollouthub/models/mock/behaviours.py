@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from rollouthub.errors import ConfigError, ModelError
 from rollouthub.messages import Message, ToolRequest
-from rollouthub.models.mock_name import MockName
+from rollouthub.models.mock.mock_name import MockName
 from rollouthub.protocols import ModelRequest
 
 Mind = Callable[[ModelRequest], Message]

@@ -10,9 +10,9 @@ from yarl import URL
 
 from rollouthub.models.address import is_loopback
 from rollouthub.models.config import ModelConfig
+from rollouthub.models.direct.sockets import most_connections, probed_socket
 from rollouthub.models.endpoint import Endpoint
 from rollouthub.models.retry import TryFailed
-from rollouthub.models.sockets import most_connections, probed_socket
 
 logger = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ import anyio
 
 from rollouthub.errors import ContextLimitError, ModelError
 from rollouthub.messages import Message
+from rollouthub.models.call_counts import CallCounts
 from rollouthub.models.config import ModelConfig, split_name
-from rollouthub.models.counted import CallCounts
-from rollouthub.models.mock_minds import chance, make_mind
-from rollouthub.models.mock_name import parse_mock_name
-from rollouthub.models.mock_pieces import pieces
-from rollouthub.models.mock_tokens import output_ids, packed, prompt_ids, spoken
+from rollouthub.models.mock.behaviours import chance, make_mind
+from rollouthub.models.mock.byte_tokens import output_ids, packed, prompt_ids, spoken
+from rollouthub.models.mock.mock_name import parse_mock_name
+from rollouthub.models.mock.pieces import pieces
 from rollouthub.packed import Int32s
 from rollouthub.protocols import ModelReply, ModelRequest
 from rollouthub.rollout import Usage
