@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.interpreter import HUB, PYTHON
-from rollouthub.plugins import ENVIRONMENTS, find_environment
+from rollouthub.plugins.entry_points import ENVIRONMENTS, find_environment
 from tests.package_map import package_map, written_map
 
 ROOT = Path(__file__).parents[1]

@@ -4,8 +4,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rollouthub.errors import ConfigError
-from rollouthub.manifest import FILE_NAME
-from rollouthub.plugins import ENVIRONMENTS, plugins
+from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
+from rollouthub.plugins.manifest import FILE_NAME
 
 PRESETS = "presets"
 """Beside the environments, a folder for each named configuration of one."""

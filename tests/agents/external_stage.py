@@ -16,7 +16,7 @@ from rollouthub.hosting import InProcessHost
 from rollouthub.limits import Deadlines
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel
-from rollouthub.plugins import check_config
+from rollouthub.plugins.entry_points import check_config
 from rollouthub.protocols import EnvironmentHost, ExposedAgent, Model
 from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
 from rollouthub_agents.external import External, ExternalConfig

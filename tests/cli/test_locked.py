@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from rollouthub.lock import Lock, LockedEnvironment, read_lock, write_lock
+from rollouthub.plugins.lock import Lock, LockedEnvironment, read_lock, write_lock
 from rollouthub.store import open_run
 
 from .conftest import Hub

@@ -15,7 +15,7 @@ from rollouthub.hosting.episode import BROKEN, CLOSED
 from rollouthub.hosting.opening import configured, open_in_process, open_served
 from rollouthub.limits import DEFAULT_LIMITS
 from rollouthub.messages import assistant
-from rollouthub.plugins import find_environment
+from rollouthub.plugins.entry_points import find_environment
 from rollouthub.protocols import AgentPlane, EnvironmentHost, Episode, TaskCard
 from rollouthub.rollout import AgentRef, EnvironmentRef, Rollout, TaskRef
 from rollouthub_agents.oracle import Oracle

@@ -6,8 +6,8 @@ import pytest
 
 from rollouthub.engine.locking import check_installed, held_lock
 from rollouthub.errors import ConfigError
-from rollouthub.installed import Installation
-from rollouthub.lock import Lock, LockedDependency, LockedEnvironment, write_lock
+from rollouthub.plugins.installed import Installation
+from rollouthub.plugins.lock import Lock, LockedDependency, LockedEnvironment, write_lock
 
 LOCKED = LockedEnvironment(
     name="lab/sums",

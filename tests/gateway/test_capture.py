@@ -15,7 +15,7 @@ from rollouthub.limits import Deadlines
 from rollouthub.messages import assistant
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel
-from rollouthub.plugins import find_agent, find_environment
+from rollouthub.plugins.entry_points import find_agent, find_environment
 from rollouthub.protocols import ModelRequest, Sampling, SeatAddress
 from rollouthub.rollout import BROKEN_OFF, AgentRef, EnvironmentRef, TaskRef, Usage
 from rollouthub.streaming import Delta

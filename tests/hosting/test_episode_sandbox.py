@@ -28,7 +28,7 @@ from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.hosting.episode import CLOSED, HostedEpisode
 from rollouthub.hosting.opening import configured, open_in_process
 from rollouthub.hosting.sandboxes import CountedSandboxes, open_provider
-from rollouthub.plugins import FoundEnvironment
+from rollouthub.plugins.entry_points import FoundEnvironment
 from rollouthub.sandbox import Build, Sandbox
 from rollouthub.task import BadRow
 

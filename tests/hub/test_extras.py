@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub import extras
-from rollouthub.extras import extra_with, pip_install
+from rollouthub.plugins import extras
+from rollouthub.plugins.extras import extra_with, pip_install
 
 
 @pytest.mark.parametrize(("module", "extra"), [("cryptography", "registry"), ("rfc8785", "registry"), ("ray", "ray")])

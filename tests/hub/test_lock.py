@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError
-from rollouthub.lock import (
+from rollouthub.plugins.lock import (
     Lock,
     LockedDependency,
     LockedEnvironment,

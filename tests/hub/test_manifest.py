@@ -7,8 +7,8 @@ import pytest
 
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.limits import Limits
-from rollouthub.manifest import ServerSection, VerifierSection, load_manifest
-from rollouthub.plugins import find_environment
+from rollouthub.plugins.entry_points import find_environment
+from rollouthub.plugins.manifest import ServerSection, VerifierSection, load_manifest
 
 WHOLE = """\
 name = "me/notes"

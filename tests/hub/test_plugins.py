@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.plugins import AGENTS, ENVIRONMENTS, find_agent, find_environment, plugins
+from rollouthub.plugins.entry_points import AGENTS, ENVIRONMENTS, find_agent, find_environment, plugins
 
 ENVIRONMENT = """
 from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task

@@ -14,7 +14,7 @@ import pytest
 
 from rollouthub import Outcome
 from rollouthub.hosting.opening import configured, open_in_process, open_served
-from rollouthub.plugins import find_environment
+from rollouthub.plugins.entry_points import find_environment
 from rollouthub.protocols import EnvironmentHost, SeatAddress
 from tests.gateway.outside import Desk, desk, words
 from tests.loop_holds import SECONDS, SIZE, shortest_hold

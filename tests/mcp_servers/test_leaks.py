@@ -22,7 +22,7 @@ from rollouthub.hosting import InProcessHost
 from rollouthub.hosting.episode import CLOSED, HostedEpisode
 from rollouthub.hosting.sandboxes import open_provider
 from rollouthub.messages import assistant
-from rollouthub.plugins import ENVIRONMENTS, find_environment, plugins
+from rollouthub.plugins.entry_points import ENVIRONMENTS, find_environment, plugins
 from rollouthub.protocols import TaskCard
 from rollouthub_servers.arithmetic import Arithmetic, ArithmeticConfig
 from rollouthub_servers.code import Code, CodeConfig

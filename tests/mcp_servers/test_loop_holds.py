@@ -16,7 +16,7 @@ from rollouthub.engine.play import Attempt
 from rollouthub.hosting.opening import configured, open_in_process
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message, assistant
-from rollouthub.plugins import find_environment
+from rollouthub.plugins.entry_points import find_environment
 from rollouthub.protocols import SeatAddress, TaskCard
 from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
 from tests.gateway.outside import desk

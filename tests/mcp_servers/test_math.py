@@ -13,7 +13,7 @@ from rollouthub import BadRow, Deadlines, Limits, Public, Secret, Submission, Ta
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.hosting import InProcessHost
 from rollouthub.messages import assistant
-from rollouthub.preset import Preset
+from rollouthub.plugins.preset import Preset
 from rollouthub_servers import math as presets
 from rollouthub_servers.math import MathConfig, MathProblems
 from rollouthub_servers.math.checker import check, close_workers

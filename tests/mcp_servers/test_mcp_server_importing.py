@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError
-from rollouthub.importers import Identity
-from rollouthub.manifest import load_manifest
+from rollouthub.plugins.importers import Identity
+from rollouthub.plugins.manifest import load_manifest
 from rollouthub_registry.bundle.bundle import build_bundle
 from rollouthub_registry.manifest import check_publishable
 from rollouthub_servers.mcp_server.importing.asked import Asked, said

@@ -6,7 +6,7 @@ import pytest
 from mcp_types import CallToolResult, Icon, ImageContent, TextContent, Tool
 
 from rollouthub.errors import ConfigError, TaskError, ToolError
-from rollouthub.manifest import ServerSection
+from rollouthub.plugins.manifest import ServerSection
 from rollouthub_servers.mcp_server.results import bounded
 from rollouthub_servers.mcp_server.tool_list import pin
 

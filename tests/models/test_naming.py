@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from rollouthub.errors import ConfigError, CredentialError
-from rollouthub.extras import pip_install
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.litellm.package import load_litellm
 from rollouthub.models.provider_names import WIRE, identify, split_name
 from rollouthub.models.resolve import open_model
+from rollouthub.plugins.extras import pip_install
 
 NONE = Credentials()
 

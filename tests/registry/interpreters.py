@@ -5,8 +5,8 @@ import sysconfig
 import venv
 from pathlib import Path
 
-from rollouthub.installed import Installation
-from rollouthub.lock import LockedEnvironment
+from rollouthub.plugins.installed import Installation
+from rollouthub.plugins.lock import LockedEnvironment
 
 MANIFEST = """\
 name = "lab/apart"

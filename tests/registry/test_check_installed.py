@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from rollouthub.errors import UsageError
-from rollouthub.installed import Installation
-from rollouthub.lock import LockedEnvironment
+from rollouthub.plugins.installed import Installation
+from rollouthub.plugins.lock import LockedEnvironment
 from rollouthub_registry.bundle.bundle import build_bundle
 from rollouthub_registry.check.asked import Asked
 from rollouthub_registry.check.installed import CheckRefused, check_installed

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError
-from rollouthub.manifest import load_manifest
+from rollouthub.plugins.manifest import load_manifest
 from rollouthub_registry.bundle.bundle import build_bundle
 from rollouthub_registry.manifest import check_publishable
 from rollouthub_registry.scaffold.names import names_of

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub.manifest import load_manifest
-from rollouthub.plugins import find_environment
+from rollouthub.plugins.entry_points import find_environment
+from rollouthub.plugins.manifest import load_manifest
 from rollouthub_registry.bundle.bundle import build_bundle, extract
 from rollouthub_registry.install.hub_wheel import hub_wheel
 from rollouthub_registry.install.wanted import wanted

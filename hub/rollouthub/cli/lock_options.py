@@ -34,7 +34,7 @@ def lock_file(is_locked: bool, file: Path | None) -> Path | None:
     """
     if file is not None or not is_locked:
         return file
-    from rollouthub.lock import FILE_NAME, nearest_lock
+    from rollouthub.plugins.lock import FILE_NAME, nearest_lock
 
     found = nearest_lock(Path.cwd())
     if found is None:

@@ -30,7 +30,7 @@ from rollouthub.cli.score import command as score
 from rollouthub.cli.serve import command as serve
 from rollouthub.cli.suggestions import AllCommands
 from rollouthub.errors import HubError, UsageError
-from rollouthub.extras import pip_install
+from rollouthub.plugins.extras import pip_install
 
 app = typer.Typer(
     name="hub",
@@ -109,7 +109,7 @@ def main() -> None:
         _complain(str(error))
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except ModuleNotFoundError as error:
-        from rollouthub.extras import extra_with
+        from rollouthub.plugins.extras import extra_with
 
         extra = extra_with(error.name or "")
         if extra is None:

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from rollouthub.cluster.head import ask_head
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.errors import ConfigError, UsageError
-from rollouthub.extras import pip_install
+from rollouthub.plugins.extras import pip_install
 
 logger = logging.getLogger(__name__)
 

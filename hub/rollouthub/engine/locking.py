@@ -7,12 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 from rollouthub.errors import ConfigError
-from rollouthub.installed import Installation
-from rollouthub.lock import Lock, LockedEnvironment, check_contract, read_lock, remark_on_hub
-from rollouthub.manifest import CONTRACT
+from rollouthub.plugins.installed import Installation
+from rollouthub.plugins.lock import Lock, LockedEnvironment, check_contract, read_lock, remark_on_hub
+from rollouthub.plugins.manifest import CONTRACT
 from rollouthub.protocols import EnvironmentInfo
 
-logger = logging.getLogger("rollouthub.lock")
+logger = logging.getLogger("rollouthub.plugins.lock")
 
 
 def held_lock(file: Path) -> Lock:

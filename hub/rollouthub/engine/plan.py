@@ -14,10 +14,10 @@ from rollouthub.environment import EnvironmentConfig
 from rollouthub.errors import ConfigError
 from rollouthub.hosting.launch import addresses, is_address
 from rollouthub.hosting.opening import configured
-from rollouthub.installed import Installation, find_installation
-from rollouthub.lock import Lock
 from rollouthub.models.config import ModelConfig
-from rollouthub.plugins import ENVIRONMENTS, FoundEnvironment, find_agent, find_environment, plugins
+from rollouthub.plugins.entry_points import ENVIRONMENTS, FoundEnvironment, find_agent, find_environment, plugins
+from rollouthub.plugins.installed import Installation, find_installation
+from rollouthub.plugins.lock import Lock
 from rollouthub.protocols import Agent, AttendedAgent, EnvironmentInfo, Model
 
 _LOOP = "tool_loop"

@@ -16,9 +16,9 @@ from rollouthub.engine.resumption import accept_changes, count_planned, is_compl
 from rollouthub.engine.run_limits import RunBounds
 from rollouthub.engine.stop import StopSignal
 from rollouthub.errors import first_error
-from rollouthub.lock import FILE_NAME as LOCK
-from rollouthub.lock import write_lock
 from rollouthub.models.credentials import Credentials
+from rollouthub.plugins.lock import FILE_NAME as LOCK
+from rollouthub.plugins.lock import write_lock
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter, open_writer
 

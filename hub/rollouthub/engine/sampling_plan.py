@@ -9,7 +9,7 @@ from rollouthub.engine.pool_options import RunLimits
 from rollouthub.limits import Limits
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
-from rollouthub.plugins import find_agent
+from rollouthub.plugins.entry_points import find_agent
 from rollouthub.task import BadRow
 
 

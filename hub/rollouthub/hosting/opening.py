@@ -12,8 +12,8 @@ from rollouthub.errors import ConfigError, HubError, describe
 from rollouthub.hosting.host import InProcessHost
 from rollouthub.hosting.launch import RoleEndpoint, addresses
 from rollouthub.hosting.sandboxes import open_sandboxes
-from rollouthub.installed import Installation, installations
-from rollouthub.plugins import FoundEnvironment, check_config
+from rollouthub.plugins.entry_points import FoundEnvironment, check_config
+from rollouthub.plugins.installed import Installation, installations
 from rollouthub.protocols import EnvironmentHost, Model
 
 if TYPE_CHECKING:

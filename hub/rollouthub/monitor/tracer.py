@@ -10,9 +10,9 @@ import aiohttp
 import anyio
 
 from rollouthub.errors import ConfigError
-from rollouthub.extras import pip_install
 from rollouthub.models.credentials import Credentials
 from rollouthub.monitor.spans import AttemptNote, CallNote, Span, attempt_note, new_id, note_of
+from rollouthub.plugins.extras import pip_install
 from rollouthub.protocols import Model, ModelReply, ModelRequest
 from rollouthub.rollout import Rollout
 from rollouthub.tracing import TRACEPARENT, write

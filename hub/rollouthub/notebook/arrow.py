@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.extras import pip_install
+from rollouthub.plugins.extras import pip_install
 from rollouthub.rollout import Rollout
 from rollouthub.store.columns import Table, typed_columns
 from rollouthub.store.parquet import arrow_tables

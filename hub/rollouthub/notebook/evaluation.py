@@ -26,7 +26,7 @@ from rollouthub.live.observed import observed
 from rollouthub.loop import run_async
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.notebook.run import Run, open_run
-from rollouthub.plugins import held
+from rollouthub.plugins.entry_points import held
 from rollouthub.rollout import Rollout
 from rollouthub.watching.played import Played
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.errors import HubError
-from rollouthub.extras import pip_install
 from rollouthub.models.credentials import load_credentials
 from rollouthub.observe.checkup.machine import machine_findings
 from rollouthub.observe.checkup.ray import ray_findings
 from rollouthub.observe.finding import Finding
-from rollouthub.plugins import AGENTS, ENVIRONMENTS, find_environment, plugins
+from rollouthub.plugins.entry_points import AGENTS, ENVIRONMENTS, find_environment, plugins
+from rollouthub.plugins.extras import pip_install
 from rollouthub.track.tracker import tracker_packages
 
 EXTRAS = {

@@ -21,7 +21,7 @@ from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.resolve import open_model
 from rollouthub.observe.memory import resident_bytes
-from rollouthub.plugins import find_environment
+from rollouthub.plugins.entry_points import find_environment
 from rollouthub.protocols import EnvironmentHost, Model, ModelRequest, Sampling, Seat, SeatAddress, TaskCard
 from rollouthub.rollout import AgentRef, EnvironmentRef, Stop, TaskRef
 from rollouthub.task import BadRow

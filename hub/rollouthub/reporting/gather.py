@@ -12,7 +12,7 @@ from typing import Any, cast
 from rollouthub.comparing.comparison import Comparison, Standing
 from rollouthub.errors import RunDirectoryError
 from rollouthub.gateway.service.visitor import VISITOR
-from rollouthub.lock import lock_in
+from rollouthub.plugins.lock import lock_in
 from rollouthub.reporting.choosing import choose
 from rollouthub.reporting.facts import (
     Compared,

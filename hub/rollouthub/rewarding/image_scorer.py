@@ -15,7 +15,7 @@ import anyio.abc
 import anyio.to_thread
 
 from rollouthub.errors import ConfigError, HubError, VerifierError, describe
-from rollouthub.extras import pip_install
+from rollouthub.plugins.extras import pip_install
 from rollouthub.rewarding.pictures import BadPicture, PictureReader
 from rollouthub.rewarding.said import failed, laid_out
 from rollouthub.rewarding.wire import ImageReply, ImageRequest

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
 from rollouthub.errors import ConfigError, DataError
-from rollouthub.extras import pip_install
+from rollouthub.plugins.extras import pip_install
 from rollouthub.rows.row import Row
 from rollouthub.task import BadRow
 

@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies
 
 from rollouthub.errors import ConfigError, DataError
-from rollouthub.extras import pip_install
+from rollouthub.plugins.extras import pip_install
 from rollouthub.rows.row import Row
 from rollouthub.task import BadRow
 

@@ -11,9 +11,9 @@ from rollouthub.cli.options import assignments
 from rollouthub.errors import ConfigError, UsageError
 from rollouthub.hosting.control import Failure, problem_of
 from rollouthub.hosting.launch import ServeOrder, ServerReady
-from rollouthub.installed import find_installation
 from rollouthub.loop import run_async
 from rollouthub.models.config import ModelConfig
+from rollouthub.plugins.installed import find_installation
 from rollouthub.serving.credential import ControlCredential, control_credential
 from rollouthub.serving.ending import serve_to_the_end
 from rollouthub.serving.handing_over import TOOLS_VARIABLE, hand_over, see_that_it_is_sound

@@ -12,11 +12,11 @@ from pydantic import JsonValue
 from rollouthub.hosting.launch import TOKEN_VARIABLE
 from rollouthub.hosting.opening import open_installed
 from rollouthub.hosting.remote.program import Program
-from rollouthub.installed import Installation
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import load_credentials
 from rollouthub.models.resolve import open_model
 from rollouthub.models.serving import serve_roles
+from rollouthub.plugins.installed import Installation
 
 TOOLS_VARIABLE = "ROLLOUTHUB_SERVED_TOOLS"
 """Tells the process that serves which tools were seen to be those that were published: it lists them anew."""

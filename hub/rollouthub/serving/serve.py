@@ -21,7 +21,7 @@ from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.models.resolve import open_model
 from rollouthub.models.serving import ask_role
-from rollouthub.plugins import find_environment
+from rollouthub.plugins.entry_points import find_environment
 from rollouthub.protocols import EnvironmentHost, Model
 from rollouthub.serving.agent_plane import AgentPlane, new_user
 from rollouthub.serving.control_plane import ControlPlane

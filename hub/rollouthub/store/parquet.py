@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.errors import ConfigError
-from rollouthub.extras import pip_install
 from rollouthub.packed import Float32s, Int32s
+from rollouthub.plugins.extras import pip_install
 from rollouthub.rollout import Rollout
 from rollouthub.store.columns import Table, typed_columns
 from rollouthub.store.files import complete_file

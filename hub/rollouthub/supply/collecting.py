@@ -19,9 +19,9 @@ from rollouthub.engine.resumption import accept_changes, used_so_far
 from rollouthub.engine.run import facts_of, pool_of, run_bounds, run_parts
 from rollouthub.engine.stop import StopSignal
 from rollouthub.errors import ConfigError, RunDirectoryError, UnknownNameError, first_error
-from rollouthub.lock import FILE_NAME as LOCK
-from rollouthub.lock import write_lock
 from rollouthub.models.credentials import Credentials, load_credentials
+from rollouthub.plugins.lock import FILE_NAME as LOCK
+from rollouthub.plugins.lock import write_lock
 from rollouthub.rollout import Rollout
 from rollouthub.store import open_writer
 from rollouthub.supply.control import GenerationControl

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.extras import pip_install
-from rollouthub.plugins import plugins
+from rollouthub.plugins.entry_points import plugins
+from rollouthub.plugins.extras import pip_install
 
 TRACKERS = "rollouthub.trackers"
 """Entry points of other distributions, each a `TrackerFactory` called `namespace/name`."""

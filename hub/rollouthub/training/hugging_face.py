@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.errors import ConfigError
-from rollouthub.extras import pip_install
 from rollouthub.packed import Float32s, Int32s
+from rollouthub.plugins.extras import pip_install
 from rollouthub.store import open_run
 from rollouthub.store.schema import DATABASE
 from rollouthub.training.data_set import DataSet

@@ -8,8 +8,8 @@ from typing import IO, Any
 import msgspec
 
 from rollouthub.errors import ConfigError
-from rollouthub.extras import pip_install
 from rollouthub.packed import Float32s, Int32s
+from rollouthub.plugins.extras import pip_install
 from rollouthub.store.endings import FileFormat
 from rollouthub.store.files import complete_file
 from rollouthub.store.tables import column_array

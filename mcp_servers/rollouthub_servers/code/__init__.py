@@ -28,7 +28,7 @@ from rollouthub import (
     tool,
 )
 from rollouthub.messages import assistant
-from rollouthub.preset import Preset
+from rollouthub.plugins.preset import Preset
 from rollouthub.rows import Row
 from rollouthub.sandbox import Finished, SandboxFileError
 from rollouthub_servers import table

@@ -23,7 +23,7 @@ from rollouthub import (
     Task,
 )
 from rollouthub.messages import assistant
-from rollouthub.preset import Preset
+from rollouthub.plugins.preset import Preset
 from rollouthub.rows import Row
 from rollouthub_servers.math.answer import find_answer
 from rollouthub_servers.math.checker import CPU_SECONDS, check

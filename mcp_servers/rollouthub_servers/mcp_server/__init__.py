@@ -6,7 +6,7 @@ The server and the verifier run in processes of their own; nothing of theirs is 
 from pathlib import Path
 
 from rollouthub.environment import AnyEnvironment
-from rollouthub.manifest import Manifest
+from rollouthub.plugins.manifest import Manifest
 from rollouthub_servers.mcp_server.environment import McpServer
 from rollouthub_servers.mcp_server.place import Place
 

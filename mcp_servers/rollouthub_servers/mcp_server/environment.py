@@ -13,8 +13,8 @@ from mcp_types import CallToolResult, DiscoverResult, Tool
 from rollouthub.environment import Environment, EnvironmentConfig
 from rollouthub.errors import ConfigError, TaskError
 from rollouthub.limits import Limits
-from rollouthub.manifest import Manifest, ServerSection, VerifierSection
 from rollouthub.messages import Message
+from rollouthub.plugins.manifest import Manifest, ServerSection, VerifierSection
 from rollouthub.score import Score
 from rollouthub.submission import Submission
 from rollouthub.task import BadRow, Public, Secret, Task

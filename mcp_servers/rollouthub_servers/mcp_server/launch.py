@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError, TaskError
-from rollouthub.manifest import ServerSection
+from rollouthub.plugins.manifest import ServerSection
 from rollouthub.task import Public
 from rollouthub_servers.mcp_server.place import Place
 from rollouthub_servers.mcp_server.processes import MARK

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from rollouthub.errors import ConfigError, said
-from rollouthub.manifest import TaskSource
+from rollouthub.plugins.manifest import TaskSource
 from rollouthub.rows import Row, RowSource
 from rollouthub.rows.files import SUFFIXES, suffix_of
 from rollouthub.task import BadRow

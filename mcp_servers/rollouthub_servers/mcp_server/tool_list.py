@@ -11,7 +11,7 @@ from mcp_types import Tool, ToolAnnotations
 from pydantic_core import to_json
 
 from rollouthub.errors import ConfigError, TaskError, ToolError
-from rollouthub.manifest import ServerSection
+from rollouthub.plugins.manifest import ServerSection
 
 RESERVED = frozenset({"get_task", "submit", "reply"})
 MAX_TOOLS = 512

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 
 from rollouthub.errors import ConfigError, VerifierError, said
 from rollouthub.hosting.control import BatchAnswer
-from rollouthub.manifest import VerifierSection
+from rollouthub.plugins.manifest import VerifierSection
 from rollouthub.score import Score
 from rollouthub.submission import Submission
 from rollouthub.task import PRIVILEGED, Public, Secret, Task

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from rollouthub.errors import ConfigError, TaskError
-from rollouthub.extras import pip_install
+from rollouthub.plugins.extras import pip_install
 from rollouthub_servers.workers import WorkerDied, Workers
 
 WALL_SECONDS = 120.0

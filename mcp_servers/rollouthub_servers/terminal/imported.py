@@ -8,8 +8,8 @@ from pathlib import Path
 import tomli_w
 from pydantic import JsonValue
 
-from rollouthub.importers import Identity
-from rollouthub.manifest import FILE_NAME, parse_manifest
+from rollouthub.plugins.importers import Identity
+from rollouthub.plugins.manifest import FILE_NAME, parse_manifest
 
 TASKS = "tasks"
 UNSTATED = "LicenseRef-unstated"

@@ -9,8 +9,8 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError, DataError
-from rollouthub.importers import Candidate, Identity
-from rollouthub.plugins import check_config
+from rollouthub.plugins.entry_points import check_config
+from rollouthub.plugins.importers import Candidate, Identity
 from rollouthub.sandbox import Build
 from rollouthub_servers.terminal.config import TerminalConfig
 from rollouthub_servers.terminal.harbor import HarborTask, UnknownKeys, find_tasks, load_task

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rollouthub.errors import ConfigError, UsageError
-from rollouthub.installed import Installation
+from rollouthub.plugins.installed import Installation
 from rollouthub_registry.acquire.argument import ArchiveArgument, Argument, FolderArgument, GitArgument, parse_argument
 from rollouthub_registry.acquire.bringing import Bringing, Consent
 from rollouthub_registry.acquire.brought import Brought

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rollouthub.errors import ConfigError
-from rollouthub.manifest import FILE_NAME
+from rollouthub.plugins.manifest import FILE_NAME
 from rollouthub_registry.client.ranges import Wanted
 from rollouthub_registry.names import NameRefused
 from rollouthub_registry.shipped import refuse_shipped

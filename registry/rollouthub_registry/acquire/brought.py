@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pydantic import ValidationError
 
 from rollouthub.errors import UsageError
-from rollouthub.lock import LockedEnvironment
-from rollouthub.manifest import Manifest
+from rollouthub.plugins.lock import LockedEnvironment
+from rollouthub.plugins.manifest import Manifest
 from rollouthub_registry.bundle.bundle import Bundle
 from rollouthub_registry.bundle.facts import Envelope
 from rollouthub_registry.install.installing import Origin

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rollouthub.errors import UsageError
-from rollouthub.manifest import CONTRACT
+from rollouthub.plugins.manifest import CONTRACT
 from rollouthub_registry.client.offer import Offer
 from rollouthub_registry.client.ranges import Wanted
 from rollouthub_registry.client.refusal import NotPublished

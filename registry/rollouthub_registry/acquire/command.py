@@ -146,7 +146,7 @@ def lock(
     import json
     from dataclasses import asdict
 
-    from rollouthub.lock import read_lock, remark_on_hub
+    from rollouthub.plugins.lock import read_lock, remark_on_hub
     from rollouthub_registry.acquire.project import differences, lock_here, lock_named
     from rollouthub_registry.acquire.showing import telling, write
 

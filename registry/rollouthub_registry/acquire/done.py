@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from rollouthub.installed import Installation
-from rollouthub.lock import LockedEnvironment
+from rollouthub.plugins.installed import Installation
+from rollouthub.plugins.lock import LockedEnvironment
 from rollouthub_registry.acquire.brought import Brought
 
 State = Literal["installed", "present", "planned"]

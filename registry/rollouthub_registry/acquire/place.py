@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rollouthub.errors import UnknownNameError
-from rollouthub.installed import Installation
+from rollouthub.plugins.installed import Installation
 from rollouthub_registry.client.registries import Registries
 from rollouthub_registry.install.home import InstallHome
 from rollouthub_registry.names import PackageName, Version

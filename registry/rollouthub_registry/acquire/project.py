@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.lock import (
+from rollouthub.plugins.lock import (
     FILE_NAME,
     OLD_FILE_NAME,
     Lock,
@@ -18,7 +18,7 @@ from rollouthub.lock import (
     read_lock,
     write_lock,
 )
-from rollouthub.manifest import CONTRACT
+from rollouthub.plugins.manifest import CONTRACT
 from rollouthub_registry.acquire.done import Done
 from rollouthub_registry.acquire.place import Place
 
@@ -116,7 +116,7 @@ def _installed(name: str, place: Place) -> LockedEnvironment | None:
 def _hosted(name: str, place: Place) -> LockedEnvironment:
     """One whose code is the hub's, or the user's own: only that can be loaded here."""
     from rollouthub.hosting.host import source_digest
-    from rollouthub.plugins import ENVIRONMENTS, find_environment, plugins
+    from rollouthub.plugins.entry_points import ENVIRONMENTS, find_environment, plugins
 
     known = plugins(ENVIRONMENTS)
     plugin = known.get(name)

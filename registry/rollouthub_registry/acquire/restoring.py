@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.installed import Installation
-from rollouthub.lock import LockedEnvironment, check_contract, read_lock, remark_on_hub
+from rollouthub.plugins.installed import Installation
+from rollouthub.plugins.lock import LockedEnvironment, check_contract, read_lock, remark_on_hub
 from rollouthub_registry.acquire.argument import ArchiveArgument, FolderArgument, GitArgument, parse_source
 from rollouthub_registry.acquire.bringing import Bringing, Consent
 from rollouthub_registry.acquire.brought import Brought

@@ -6,7 +6,7 @@ from functools import partial
 from anyio import to_thread
 
 from rollouthub.errors import UsageError
-from rollouthub.installed import Installation
+from rollouthub.plugins.installed import Installation
 from rollouthub_registry.acquire.brought import Brought
 from rollouthub_registry.acquire.done import Done, installed, planned, present
 from rollouthub_registry.acquire.place import Place

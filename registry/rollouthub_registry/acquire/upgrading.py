@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rollouthub.errors import ConfigError, HubError
-from rollouthub.installed import Installation
+from rollouthub.plugins.installed import Installation
 from rollouthub_registry.acquire.argument import parse_source
 from rollouthub_registry.acquire.bringing import Bringing, Consent
 from rollouthub_registry.acquire.done import Done, present

@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rollouthub.manifest import FILE_NAME, Manifest
+from rollouthub.plugins.manifest import FILE_NAME, Manifest
 from rollouthub_registry.bundle.archive import read_archive, write_archive
 from rollouthub_registry.bundle.building import build_wheel, needs_wheel
 from rollouthub_registry.bundle.collect import Source, Tally, collect

@@ -4,8 +4,8 @@ import posixpath
 from collections.abc import Sequence
 
 from rollouthub.errors import ConfigError
-from rollouthub.manifest import FILE_NAME, Manifest
-from rollouthub.manifest import parse_manifest as parse
+from rollouthub.plugins.manifest import FILE_NAME, Manifest
+from rollouthub.plugins.manifest import parse_manifest as parse
 from rollouthub_registry.bundle.refusal import BundleRefused
 from rollouthub_registry.names import NameRefused, Release
 

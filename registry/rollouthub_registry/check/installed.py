@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from rollouthub import Model
 from rollouthub.errors import ConfigError, UsageError
 from rollouthub.hosting.remote.program import Program
-from rollouthub.installed import Installation
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.serving import serve_roles
+from rollouthub.plugins.installed import Installation
 from rollouthub_registry.check.asked import Asked
 from rollouthub_registry.check.finding import Finding
 from rollouthub_registry.check.order import CheckAnswer, CheckOrder

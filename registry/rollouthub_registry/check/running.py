@@ -19,12 +19,12 @@ from rollouthub.errors import ConfigError, HubError, UnknownNameError, describe
 from rollouthub.hosting import InProcessHost
 from rollouthub.hosting.opening import configured
 from rollouthub.hosting.sandboxes import open_sandboxes
-from rollouthub.installed import find_installation, installations
 from rollouthub.loop import run_async
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import load_credentials
 from rollouthub.models.resolve import open_model
-from rollouthub.plugins import find_environment
+from rollouthub.plugins.entry_points import find_environment
+from rollouthub.plugins.installed import find_installation, installations
 from rollouthub_registry.check.asked import Asked
 from rollouthub_registry.check.checks import CHECKS
 from rollouthub_registry.check.finding import Broken, Check, Finding, NotApplicable, State

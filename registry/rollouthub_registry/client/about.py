@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from rollouthub.installed import Installation
-from rollouthub.manifest import Manifest, load_manifest
+from rollouthub.plugins.installed import Installation
+from rollouthub.plugins.manifest import Manifest, load_manifest
 from rollouthub_registry.bundle.facts import Predicate
 from rollouthub_registry.client.nearest import offers_or_nearest
 from rollouthub_registry.client.offer import Offer

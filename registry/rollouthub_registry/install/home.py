@@ -12,8 +12,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from rollouthub.errors import ConfigError, UsageError
-from rollouthub.installed import Installation
-from rollouthub.manifest import FILE_NAME
+from rollouthub.plugins.installed import Installation
+from rollouthub.plugins.manifest import FILE_NAME
 from rollouthub_registry.install.record import InstalledRecord
 from rollouthub_registry.names import NameRefused, PackageName, Release, Version
 

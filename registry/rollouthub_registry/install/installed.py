@@ -7,8 +7,8 @@ from pathlib import Path
 from mcp_types import Tool
 
 from rollouthub.errors import ConfigError
-from rollouthub.extras import pip_install
-from rollouthub.installed import Installation
+from rollouthub.plugins.extras import pip_install
+from rollouthub.plugins.installed import Installation
 from rollouthub_registry.install.home import InstallHome
 
 

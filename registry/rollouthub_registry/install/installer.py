@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
-from rollouthub.lock import LockedDependency
+from rollouthub.plugins.lock import LockedDependency
 from rollouthub_registry.install.refusal import InstallRefused
 from rollouthub_registry.install.wanted import Wanted
 

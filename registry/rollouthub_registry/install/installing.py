@@ -13,9 +13,9 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from rollouthub.errors import ConfigError
-from rollouthub.installed import Installation
-from rollouthub.lock import LockedDependency, LockedEnvironment
-from rollouthub.manifest import Manifest
+from rollouthub.plugins.installed import Installation
+from rollouthub.plugins.lock import LockedDependency, LockedEnvironment
+from rollouthub.plugins.manifest import Manifest
 from rollouthub_registry.bundle.bundle import Bundle, extract
 from rollouthub_registry.bundle.wheel import distribution
 from rollouthub_registry.install.home import CONTENT, RECORD, STATEMENT, VENV, InstallHome

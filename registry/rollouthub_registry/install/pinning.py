@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from packaging.utils import canonicalize_name
 
-from rollouthub.lock import LockedDependency
+from rollouthub.plugins.lock import LockedDependency
 from rollouthub_registry.install.hub_wheel import DISTRIBUTION
 from rollouthub_registry.install.refusal import InstallRefused
 from rollouthub_registry.install.wanted import Wanted

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import AwareDatetime, Field
 
 from rollouthub.frozen import Frozen
-from rollouthub.lock import LockedEnvironment
+from rollouthub.plugins.lock import LockedEnvironment
 from rollouthub_registry.bundle.facts import Digest
 from rollouthub_registry.names import Release
 

@@ -11,8 +11,8 @@ from typing import BinaryIO, cast
 from packaging.utils import canonicalize_name
 
 from rollouthub.errors import ConfigError
-from rollouthub.installed import Installation
-from rollouthub.manifest import FILE_NAME, load_manifest
+from rollouthub.plugins.installed import Installation
+from rollouthub.plugins.manifest import FILE_NAME, load_manifest
 from rollouthub_registry.bundle.collect import Source
 from rollouthub_registry.bundle.encoding import END, StoredGzip, header, padding
 from rollouthub_registry.bundle.limits import CHUNK_BYTES

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from rollouthub.lock import LockedDependency
+from rollouthub.plugins.lock import LockedDependency
 from rollouthub_registry.install.home import interpreter
 from rollouthub_registry.install.refusal import InstallationDamaged, InstallRefused
 from rollouthub_registry.install.wanted import Wanted

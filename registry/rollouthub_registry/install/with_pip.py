@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rollouthub.interpreter import PYTHON
-from rollouthub.lock import LockedDependency
+from rollouthub.plugins.lock import LockedDependency
 from rollouthub_registry.install.home import interpreter
 from rollouthub_registry.install.pinning import asked, checked, pinned
 from rollouthub_registry.install.refusal import InstallRefused

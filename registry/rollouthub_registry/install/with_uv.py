@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from rollouthub.lock import LockedDependency
+from rollouthub.plugins.lock import LockedDependency
 from rollouthub_registry.install.home import interpreter
 from rollouthub_registry.install.pinning import asked, checked, pinned
 from rollouthub_registry.install.refusal import InstallRefused

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rollouthub.errors import UsageError
-from rollouthub.manifest import FILE_NAME, Manifest, PythonSection, TaskSource
-from rollouthub.manifest.places import Places
+from rollouthub.plugins.manifest import FILE_NAME, Manifest, PythonSection, TaskSource
+from rollouthub.plugins.manifest.toml_places import Places
 from rollouthub_registry.names import PackageName, Version
 
 _BY_DIGEST = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")

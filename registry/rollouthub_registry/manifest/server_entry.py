@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from rollouthub.manifest import Manifest, ServerSection
+from rollouthub.plugins.manifest import Manifest, ServerSection
 from rollouthub_registry.names import PackageName
 
 SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"

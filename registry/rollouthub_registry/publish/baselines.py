@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
-from rollouthub.manifest import FILE_NAME, load_manifest
+from rollouthub.plugins.manifest import FILE_NAME, load_manifest
 from rollouthub.rollout import Outcome
 from rollouthub.store import RunInfo, RunReader, open_run
 from rollouthub_registry.bundle.facts import Baseline

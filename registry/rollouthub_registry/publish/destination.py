@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rollouthub.errors import ConfigError
-from rollouthub.manifest import FILE_NAME
+from rollouthub.plugins.manifest import FILE_NAME
 from rollouthub_registry.bundle.bundle import Bundle
 from rollouthub_registry.client.address import folder_of, registry_url
 from rollouthub_registry.client.files import Files, Folder

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.manifest import FILE_NAME
+from rollouthub.plugins.manifest import FILE_NAME
 from rollouthub_registry.shipped import shipped_folder, shipped_names
 
 

@@ -10,9 +10,9 @@ import anyio
 from rollouthub.errors import EpisodeError, UsageError
 from rollouthub.hosting.opening import open_served
 from rollouthub.hosting.remote.program import Program
-from rollouthub.installed import Installation
 from rollouthub.loop import run_async
 from rollouthub.models.serving import serve_roles
+from rollouthub.plugins.installed import Installation
 from rollouthub_registry.bundle.bundle import Bundle
 from rollouthub_registry.check.asked import Asked
 from rollouthub_registry.check.finding import Finding

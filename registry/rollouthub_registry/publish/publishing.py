@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rollouthub.errors import ConfigError
 from rollouthub.loop import run_async
-from rollouthub.manifest import FILE_NAME, load_manifest
+from rollouthub.plugins.manifest import FILE_NAME, load_manifest
 from rollouthub_registry.bundle.bundle import Bundle, build_bundle
 from rollouthub_registry.bundle.facts import Baseline
 from rollouthub_registry.check.asked import Asked

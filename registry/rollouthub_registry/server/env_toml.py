@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import BinaryIO
 
-from rollouthub.manifest import FILE_NAME
+from rollouthub.plugins.manifest import FILE_NAME
 from rollouthub_registry.bundle.encoding import BLOCK, GZIP_HEADER, STORED, padding, stored_header
 from rollouthub_registry.bundle.limits import MANIFEST_BYTES
 from rollouthub_registry.server.refusal import Refused

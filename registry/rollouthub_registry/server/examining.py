@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from rollouthub.errors import UsageError
-from rollouthub.manifest import Manifest
+from rollouthub.plugins.manifest import Manifest
 from rollouthub_registry.bundle.bundle import open_bundle
 from rollouthub_registry.bundle.facts import Envelope, Statement
 from rollouthub_registry.manifest import Published, server_json

@@ -11,7 +11,7 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 
 from rollouthub.errors import SandboxError, said
-from rollouthub.extras import pip_install
+from rollouthub.plugins.extras import pip_install
 from rollouthub.sandbox import ProviderUnavailable
 from rollouthub_sandboxes.docker.address import Address, addresses
 from rollouthub_sandboxes.docker.api import EngineApi, Json

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from rollouthub.extras import pip_install
 from rollouthub.gateway.seam.chat import Chat
 from rollouthub.gateway.seam.dialects import PATHS, dialect_of, make_ready
+from rollouthub.plugins.extras import pip_install
 
 WITHOUT = """
 import sys

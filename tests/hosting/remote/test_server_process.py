@@ -16,8 +16,8 @@ from rollouthub.errors import ConfigError, TaskError
 from rollouthub.hosting.launch import ServeOrder
 from rollouthub.hosting.remote.process import LINES_A_SECOND, ServerProcess, kill_running, start
 from rollouthub.hosting.remote.program import Program
-from rollouthub.installed import Installation
-from rollouthub.lock import LockedEnvironment
+from rollouthub.plugins.installed import Installation
+from rollouthub.plugins.lock import LockedEnvironment
 from rollouthub.secret_variables import clean_environment
 
 ORDER = ServeOrder(environment="somebody's", control_token="control-token-of-this-test")

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from jsonschema import Draft202012Validator
 
-from rollouthub.manifest.schema import manifest_schema, schema_text
+from rollouthub.plugins.manifest.json_schema import manifest_schema, schema_text
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "docs" / "schemas" / "env.schema.json"
@@ -22,7 +22,9 @@ def is_valid(values: dict[str, Any]) -> bool:
 
 def test_the_published_schema_is_that_of_the_manifest() -> None:
     text = FILE.read_text(encoding="utf-8")
-    assert text == schema_text(), "write it anew: python -m rollouthub.manifest.schema docs/schemas/env.schema.json"
+    assert text == schema_text(), (
+        "write it anew: python -m rollouthub.plugins.manifest.json_schema docs/schemas/env.schema.json"
+    )
     Draft202012Validator.check_schema(json.loads(text))
 
 

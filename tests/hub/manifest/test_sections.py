@@ -8,7 +8,7 @@ import pytest
 
 from rollouthub.errors import ConfigError
 from rollouthub.hosting.host import CONTRACT_VERSION
-from rollouthub.manifest import CONTRACT, SECTIONS, Manifest, TaskSource, load_manifest, parse_manifest
+from rollouthub.plugins.manifest import CONTRACT, SECTIONS, Manifest, TaskSource, load_manifest, parse_manifest
 
 PYTHON = """\
 name = "me/sums"

@@ -13,9 +13,9 @@ import pytest
 
 from rollouthub import BadRow
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.importers import Identity, find_importer
-from rollouthub.manifest import load_manifest
-from rollouthub.plugins import find_environment
+from rollouthub.plugins.entry_points import find_environment
+from rollouthub.plugins.importers import Identity, find_importer
+from rollouthub.plugins.manifest import load_manifest
 from rollouthub_registry.bundle.bundle import build_bundle, extract
 from rollouthub_registry.bundle.collect import collect
 from rollouthub_registry.manifest import check_publishable

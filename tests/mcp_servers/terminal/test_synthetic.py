@@ -16,7 +16,7 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 import pytest
 
-from rollouthub.importers import find_importer
+from rollouthub.plugins.importers import find_importer
 from rollouthub.store import open_run
 from tests.mcp_servers.harbor_synthetic import SETTINGS, TRAITS, Agent, Listener, make_tasks, play_by_docker
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rollouthub.lock import read_lock
+from rollouthub.plugins.lock import read_lock
 from rollouthub.store.reader import open_run
 from rollouthub_registry.server.storage import open_layout
 from rollouthub_registry.server.tokens import Tokens

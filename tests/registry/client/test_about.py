@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from rollouthub.installed import Installation
-from rollouthub.lock import LockedEnvironment
+from rollouthub.plugins.installed import Installation
+from rollouthub.plugins.lock import LockedEnvironment
 from rollouthub_registry.client.about import differing, look_up
 from rollouthub_registry.client.ranges import Wanted
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError, UsageError
-from rollouthub.lock import LockedEnvironment
+from rollouthub.plugins.lock import LockedEnvironment
 from rollouthub_registry.install.home import RECORD, InstallHome
 from rollouthub_registry.install.record import InstalledRecord
 from rollouthub_registry.names import Release

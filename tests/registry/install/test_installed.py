@@ -9,7 +9,7 @@ import pytest
 from mcp_types import Tool
 
 from rollouthub.errors import ConfigError, HubError
-from rollouthub.installed import Installation, installations
+from rollouthub.plugins.installed import Installation, installations
 from rollouthub_registry.bundle.bundle import Bundle
 from rollouthub_registry.bundle.facts import CheckSummary
 from rollouthub_registry.client.about import declared_agent

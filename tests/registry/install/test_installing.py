@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub.lock import LockedDependency
+from rollouthub.plugins.lock import LockedDependency
 from rollouthub_registry.bundle.bundle import Bundle
 from rollouthub_registry.install.installed import Installed
 from rollouthub_registry.install.installing import Origin

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from rollouthub.installed import Installation
-from rollouthub.lock import LockedEnvironment
+from rollouthub.plugins.installed import Installation
+from rollouthub.plugins.lock import LockedEnvironment
 from rollouthub_registry.bundle.bundle import Bundle, build_bundle
 from rollouthub_registry.install.home import InstallHome
 from rollouthub_registry.install.installer import Installer

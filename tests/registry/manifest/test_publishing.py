@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from rollouthub.manifest import load_manifest, parse_manifest
+from rollouthub.plugins.manifest import load_manifest, parse_manifest
 from rollouthub_registry.manifest import check_publishable
 
 TASKS = b'{"prompt": "Go."}\n'

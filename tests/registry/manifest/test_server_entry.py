@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from rollouthub.errors import UsageError
-from rollouthub.manifest import Manifest, load_manifest, parse_manifest
+from rollouthub.plugins.manifest import Manifest, load_manifest, parse_manifest
 from rollouthub_registry.manifest import MANIFEST_META, Published, server_json
 from rollouthub_registry.manifest.server_entry import LONGEST_META, PUBLISHER_META, SCHEMA
 from tests.registry.server.kinds import official_schema

@@ -13,7 +13,7 @@ import typer
 
 from rollouthub import Outcome
 from rollouthub.errors import UsageError
-from rollouthub.extras import pip_install
+from rollouthub.plugins.extras import pip_install
 from rollouthub.store import open_run
 from rollouthub_tui.command import watch
 from rollouthub_tui.settings import Settings, save_settings

@@ -8,8 +8,8 @@ from typing import Any
 import typer
 
 from rollouthub.cli.console import results
-from rollouthub.extras import pip_install
 from rollouthub.loop import run_async
+from rollouthub.plugins.extras import pip_install
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from rollouthub.models.prices import Price, find_price
 from rollouthub.models.resolve import addressed
 from rollouthub.observe.estimate import Planned, RunEstimate, estimate_run
 from rollouthub.observe.sample import read_sample
-from rollouthub.plugins import ENVIRONMENTS, plugins
+from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
 from rollouthub.store import RunReader, open_run
 from rollouthub.store.schema import MEDIA
 

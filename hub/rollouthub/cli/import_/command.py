@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from rollouthub.importers import Candidate
+    from rollouthub.plugins.importers import Candidate
 
 SHOWN_TASKS, SHOWN_IDS = 200, 5
 
@@ -25,8 +25,8 @@ class _Formats(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Their names, in order."""
-        from rollouthub.importers import COMMANDS, IMPORTERS
-        from rollouthub.plugins import plugins
+        from rollouthub.plugins.entry_points import plugins
+        from rollouthub.plugins.importers import COMMANDS, IMPORTERS
 
         return sorted({**plugins(IMPORTERS), **plugins(COMMANDS)})
 
@@ -37,8 +37,8 @@ class _Formats(TyperGroup):
             UnknownNameError: nobody registered it.
         """
         from rollouthub.errors import UnknownNameError
-        from rollouthub.importers import COMMANDS
-        from rollouthub.plugins import plugins
+        from rollouthub.plugins.entry_points import plugins
+        from rollouthub.plugins.importers import COMMANDS
 
         known = self.list_commands(ctx)
         if cmd_name not in known:
@@ -88,7 +88,7 @@ def _tasks_in(form: str) -> Callable[..., None]:
         """
         from rollouthub.cli.options import assignments
         from rollouthub.errors import ConfigError
-        from rollouthub.importers import Identity, find_importer
+        from rollouthub.plugins.importers import Identity, find_importer
 
         if out is None and (name is not None or terms is not None):
             raise ConfigError("--name and --license go with --out, which writes an environment")

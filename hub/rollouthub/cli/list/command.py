@@ -8,7 +8,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rollouthub.installed import Installation
+    from rollouthub.plugins.installed import Installation
 
 
 def list_environments(
@@ -21,8 +21,8 @@ def list_environments(
     from rich.text import Text
 
     from rollouthub.cli.console import remarks
-    from rollouthub.installed import installations
-    from rollouthub.plugins import AGENTS, plugins
+    from rollouthub.plugins.entry_points import AGENTS, plugins
+    from rollouthub.plugins.installed import installations
 
     environments = _registered()
     readable, damaged = installations().readable()
@@ -69,7 +69,7 @@ def _show(
 def _registered() -> list[dict[str, str | None]]:
     """What ships with the hub, and what distributions in its own interpreter register."""
     from rollouthub.errors import HubError
-    from rollouthub.plugins import ENVIRONMENTS, find_environment, plugins
+    from rollouthub.plugins.entry_points import ENVIRONMENTS, find_environment, plugins
 
     environments: list[dict[str, str | None]] = []
     for name, plugin in plugins(ENVIRONMENTS).items():

@@ -18,11 +18,11 @@ from rollouthub.cli.score.action import Order, open_scorer, require_transcripts
 from rollouthub.cli.score.score_view import ScoreView
 from rollouthub.cli.signals import INTERRUPTED, Interruptible
 from rollouthub.errors import ConfigError
-from rollouthub.installed import find_installation
-from rollouthub.lock import FILE_NAME as LOCK
-from rollouthub.lock import write_lock
 from rollouthub.loop import run_async
-from rollouthub.plugins import ENVIRONMENTS, find_environment, plugins
+from rollouthub.plugins.entry_points import ENVIRONMENTS, find_environment, plugins
+from rollouthub.plugins.installed import find_installation
+from rollouthub.plugins.lock import FILE_NAME as LOCK
+from rollouthub.plugins.lock import write_lock
 from rollouthub.protocols import EnvironmentHost
 from rollouthub.rollout import Rollout
 from rollouthub.scoring.comparison import Comparison, compare

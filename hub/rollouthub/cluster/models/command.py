@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rollouthub.cluster.models.spec import SERVER_KEY_VARIABLE, ModelSpec
 from rollouthub.errors import ConfigError, UsageError
-from rollouthub.extras import pip_install
+from rollouthub.plugins.extras import pip_install
 from rollouthub.secret_variables import clean_environment
 
 PROGRAM = "vllm"

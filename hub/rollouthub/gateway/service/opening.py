@@ -23,9 +23,9 @@ from rollouthub.gateway.service.player import Player
 from rollouthub.gateway.service.rules import GatewayPlace, ServiceRules
 from rollouthub.gateway.service.service import HubService, Served, practice_seed
 from rollouthub.gateway.service.visitor import VISITOR, Absent
-from rollouthub.lock import FILE_NAME as LOCK
-from rollouthub.lock import write_lock
 from rollouthub.models.credentials import Credentials
+from rollouthub.plugins.lock import FILE_NAME as LOCK
+from rollouthub.plugins.lock import write_lock
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter, open_writer
 

@@ -15,7 +15,7 @@ import anyio.to_thread
 import msgspec
 
 from rollouthub.errors import ConfigError
-from rollouthub.extras import pip_install
+from rollouthub.plugins.extras import pip_install
 
 logger = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ import os
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 
-from rollouthub.extras import pip_install
 from rollouthub.interpreter import PYTHON
 from rollouthub.observe.finding import Finding
+from rollouthub.plugins.extras import pip_install
 
 JOIN_SECONDS = 45.0
 _JOIN = """

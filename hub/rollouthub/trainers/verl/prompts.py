@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.errors import ConfigError
-from rollouthub.extras import pip_install
 from rollouthub.messages import Message
+from rollouthub.plugins.extras import pip_install
 from rollouthub.store.endings import file_format
 from rollouthub.store.files import complete_file
 from rollouthub.task import Public

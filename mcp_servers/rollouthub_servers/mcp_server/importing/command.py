@@ -43,7 +43,7 @@ def import_mcp(
 
     What is written is valid at once; tasks and a verifier are yours to put in place of the pattern that it holds.
     """
-    from rollouthub.importers import Identity
+    from rollouthub.plugins.importers import Identity
     from rollouthub_servers.mcp_server.importing.asked import Asked, said
     from rollouthub_servers.mcp_server.importing.folder import import_server
 

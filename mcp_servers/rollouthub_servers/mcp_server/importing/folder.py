@@ -12,9 +12,9 @@ import tomli_w
 
 from rollouthub.environment import EnvironmentConfig
 from rollouthub.errors import ConfigError, HubError
-from rollouthub.importers import Identity
 from rollouthub.loop import run_async
-from rollouthub.manifest import FILE_NAME, load_manifest, parse_manifest
+from rollouthub.plugins.importers import Identity
+from rollouthub.plugins.manifest import FILE_NAME, load_manifest, parse_manifest
 from rollouthub_servers.mcp_server import adapt
 from rollouthub_servers.mcp_server.environment import McpServer
 from rollouthub_servers.mcp_server.importing.asked import Said

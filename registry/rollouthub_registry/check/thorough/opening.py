@@ -17,13 +17,13 @@ from rollouthub.errors import ConfigError, EpisodeError, HubError, describe, fir
 from rollouthub.gateway.gateway import open_gateway
 from rollouthub.hosting.launch import is_address
 from rollouthub.hosting.opening import configured
-from rollouthub.installed import find_installation
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.resolve import open_model
 from rollouthub.models.serving import serve_roles
-from rollouthub.plugins import FoundEnvironment, find_environment
+from rollouthub.plugins.entry_points import FoundEnvironment, find_environment
+from rollouthub.plugins.installed import find_installation
 from rollouthub_registry.check.thorough.planting import fields_of, write_twin
 from rollouthub_registry.check.thorough.siege import Siege, Tools
 from rollouthub_registry.check.thorough.target import Target, answers_of, in_own_process, local_tasks, reach, secrets_of

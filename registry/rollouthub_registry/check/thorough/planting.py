@@ -12,7 +12,7 @@ from rollouthub_registry.check.planting import DIGITS, planted
 MOST_FIELDS = 8
 _FILE = '''"""An environment with canaries in its secrets, to be attacked."""
 
-from rollouthub.plugins import find_environment
+from rollouthub.plugins.entry_points import find_environment
 from rollouthub_registry.check.thorough.planting import twin_of
 
 Planted = twin_of(find_environment({target!r}).environment, {key!r}, {seed!r}, __name__)

@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from rollouthub.installed import Installation
+    from rollouthub.plugins.installed import Installation
     from rollouthub_registry.client.about import Offered
     from rollouthub_registry.trust.pins import Pins
 
@@ -30,8 +30,8 @@ def info(
 
     from rollouthub.cli.console import remarks, results
     from rollouthub.errors import HubError, UsageError
-    from rollouthub.installed import installations
     from rollouthub.loop import run_async
+    from rollouthub.plugins.installed import installations
     from rollouthub_registry.client.about import as_json as all_of_it
     from rollouthub_registry.client.about import look_up
     from rollouthub_registry.client.address import registry_url

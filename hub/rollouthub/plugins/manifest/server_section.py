@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from rollouthub.frozen import Frozen
-from rollouthub.manifest.forms import Seconds, Url, Variables, Words, exactly_one, only_with
+from rollouthub.plugins.manifest.value_forms import Seconds, Url, Variables, Words, exactly_one, only_with
 
 PLACEHOLDERS = ("workdir", "folder", "python", "seed", "task.id")
 """What may stand in braces in a server's command, `args` and `env`; and `task.KEY`, of a task's metadata."""

@@ -3,7 +3,7 @@
 from pydantic import model_validator
 
 from rollouthub.frozen import Frozen
-from rollouthub.manifest.forms import Seconds, Url, Variables, Words, exactly_one, only_with
+from rollouthub.plugins.manifest.value_forms import Seconds, Url, Variables, Words, exactly_one, only_with
 
 
 class VerifierSection(Frozen, defer_build=True):

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError, UnknownNameError, describe
 from rollouthub.frozen import Frozen
-from rollouthub.plugins import plugins
+from rollouthub.plugins.entry_points import plugins
 
 IMPORTERS = "rollouthub.importers"
 COMMANDS = "rollouthub.import_commands"

@@ -5,6 +5,6 @@ returns an `Importer`. What is no folder of tasks, such as an MCP server, brings
 `rollouthub.import_commands`.
 """
 
-from rollouthub.importers.importer import COMMANDS, IMPORTERS, Candidate, Identity, Importer, find_importer
+from rollouthub.plugins.importers.importer import COMMANDS, IMPORTERS, Candidate, Identity, Importer, find_importer
 
 __all__ = ["COMMANDS", "IMPORTERS", "Candidate", "Identity", "Importer", "find_importer"]

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, model_validator
 
 from rollouthub.frozen import Frozen
-from rollouthub.manifest.forms import Sha256, Url, exactly_one, only_with
+from rollouthub.plugins.manifest.value_forms import Sha256, Url, exactly_one, only_with
 
 
 class TaskSource(Frozen, defer_build=True):

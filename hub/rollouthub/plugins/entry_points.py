@@ -19,9 +19,9 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from rollouthub.environment import AnyEnvironment, Environment
 from rollouthub.errors import ConfigError, UnknownNameError, describe
-from rollouthub.manifest import FILE_NAME, Manifest, PythonSection, load_manifest
-from rollouthub.own_source import FromSource, load_from_folder, missing_requirements
-from rollouthub.preset import Preset
+from rollouthub.plugins.manifest import FILE_NAME, Manifest, PythonSection, load_manifest
+from rollouthub.plugins.own_source import FromSource, load_from_folder, missing_requirements
+from rollouthub.plugins.preset import Preset
 
 ENVIRONMENTS, AGENTS = "rollouthub.environments", "rollouthub.agents"
 ADAPTERS = "rollouthub.adapters"

@@ -12,13 +12,13 @@ from pydantic import ValidationError
 from rollouthub.errors import ConfigError
 from rollouthub.frozen import Frozen
 from rollouthub.limits import Limits
-from rollouthub.manifest.declared import AdoptedFrom, RewardSection, SandboxSection
-from rollouthub.manifest.places import Places
-from rollouthub.manifest.python import PythonSection
-from rollouthub.manifest.server import ServerSection
-from rollouthub.manifest.tasks import TaskSource
-from rollouthub.manifest.verifier import VerifierSection
-from rollouthub.manifest.whole import Manifest
+from rollouthub.plugins.manifest.declared import AdoptedFrom, RewardSection, SandboxSection
+from rollouthub.plugins.manifest.manifest import Manifest
+from rollouthub.plugins.manifest.python_section import PythonSection
+from rollouthub.plugins.manifest.server_section import ServerSection
+from rollouthub.plugins.manifest.tasks_section import TaskSource
+from rollouthub.plugins.manifest.toml_places import Places
+from rollouthub.plugins.manifest.verifier_section import VerifierSection
 from rollouthub.sandbox import Resources
 
 FILE_NAME = "env.toml"

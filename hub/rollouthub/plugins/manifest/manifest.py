@@ -6,12 +6,12 @@ from pydantic import AfterValidator, Field, model_validator
 
 from rollouthub.frozen import Frozen
 from rollouthub.limits import Limits
-from rollouthub.manifest.declared import AdoptedFrom, Determinism, RewardSection, SandboxSection
-from rollouthub.manifest.forms import Author, Licence, Tag, Url, Variable, at
-from rollouthub.manifest.python import PythonSection
-from rollouthub.manifest.server import ServerSection
-from rollouthub.manifest.tasks import Tasks
-from rollouthub.manifest.verifier import VerifierSection
+from rollouthub.plugins.manifest.declared import AdoptedFrom, Determinism, RewardSection, SandboxSection
+from rollouthub.plugins.manifest.python_section import PythonSection
+from rollouthub.plugins.manifest.server_section import ServerSection
+from rollouthub.plugins.manifest.tasks_section import Tasks
+from rollouthub.plugins.manifest.value_forms import Author, Licence, Tag, Url, Variable, at
+from rollouthub.plugins.manifest.verifier_section import VerifierSection
 
 CONTRACT = 1
 """The contract between hub and environment that this hub speaks."""

@@ -1,6 +1,6 @@
 """The JSON Schema of `env.toml`, for editors and for registries in other languages.
 
-`python -m rollouthub.manifest.schema FILE` writes it; docs/schemas/env.schema.json is what it wrote last.
+`python -m rollouthub.plugins.manifest.json_schema FILE` writes it; docs/schemas/env.schema.json is what it wrote last.
 """
 
 import ast
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from rollouthub.frozen import Frozen
-from rollouthub.manifest.reading import SECTIONS
-from rollouthub.manifest.whole import Manifest
+from rollouthub.plugins.manifest.manifest import Manifest
+from rollouthub.plugins.manifest.manifest_file import SECTIONS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 IDENTIFIER = "urn:envhub:schema:env:1"

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from rollouthub.errors import ConfigError
 from rollouthub.frozen import Frozen
-from rollouthub.manifest import CONTRACT
+from rollouthub.plugins.manifest import CONTRACT
 
 FILE_NAME = "hub.lock"
 OLD_FILE_NAME = "envhub.lock"

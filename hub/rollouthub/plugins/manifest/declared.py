@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from rollouthub.frozen import Frozen
-from rollouthub.manifest.forms import Licence
+from rollouthub.plugins.manifest.value_forms import Licence
 from rollouthub.sandbox import Network, Resources
 
 Determinism = Literal["full", "seeded", "none"]

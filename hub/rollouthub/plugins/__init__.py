@@ -1,0 +1,4 @@
+"""What is installed and by which name: entry points, presets, `env.toml`, locks, importers.
+
+Imports the flat modules alone. Begin with `entry_points.py`.
+"""
