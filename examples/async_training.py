@@ -15,7 +15,7 @@ import anyio
 
 import rollouthub
 from rollouthub import RolloutGroup, segments
-from rollouthub.rewards import group_advantages
+from rollouthub.authoring.rewards import group_advantages
 
 STEPS = 5
 MODEL = "mock/solver?accuracy=0.5"

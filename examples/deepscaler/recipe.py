@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rollouthub.rewards import group_advantages
+from rollouthub.authoring.rewards import group_advantages
 
 HERE = Path(__file__).parent
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 
 from rollouthub import BadRow, EnvironmentConfig, Public, Secret, Task
+from rollouthub.authoring.rows import Row, RowSource
 from rollouthub.errors import ConfigError, DataError
-from rollouthub.rows import Row, RowSource
 
 
 class TableConfig(EnvironmentConfig):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from rollouthub.authoring.rows.hugging_face import hugging_face_splits
 from rollouthub.errors import ConfigError
-from rollouthub.rows.hugging_face import hugging_face_splits
 from tests.cli.inside import hub_inside
 
 

@@ -12,6 +12,9 @@ from time import thread_time
 import pytest
 
 from rollouthub import Message, Submission, ToolRequest
+from rollouthub.authoring.rewards import Criterion
+from rollouthub.authoring.rewards.judge_verdict import read_verdict
+from rollouthub.authoring.users import Cue, ScriptedUser, Stage, UserScript
 from rollouthub.engine.arguments import arguments_of
 from rollouthub.errors import HubError
 from rollouthub.gateway.seam.dialects import PATHS, dialect_of
@@ -21,10 +24,7 @@ from rollouthub.models.direct.completion import BadAnswer, parse_answer
 from rollouthub.models.direct.server_events import EventReader
 from rollouthub.models.tokens.tool_text import TOOL_PARSERS, hermes, llama3_json, qwen3_xml
 from rollouthub.rewarding.http import response_of
-from rollouthub.rewards import Criterion
-from rollouthub.rewards.verdict import read_verdict
 from rollouthub.training.answer import without_end_marks
-from rollouthub.users import Cue, ScriptedUser, Stage, UserScript
 from rollouthub_agents.react import parse_action
 from rollouthub_servers.arithmetic.answer import find_integer
 from rollouthub_servers.arithmetic.calculator import calculate
@@ -164,9 +164,9 @@ WITH_PATTERNS = {
     "agents/rollouthub_agents/external/wording.py": "an author's template",
     "agents/rollouthub_agents/react.py": "react.parse_action",
     "hub/rollouthub/models/tokens/tool_text.py": "tool_text.*",
-    "hub/rollouthub/rewards/judge.py": "an author's template",
+    "hub/rollouthub/authoring/rewards/judge.py": "an author's template",
     "hub/rollouthub/training/answer.py": "training.without_end_marks",
-    "hub/rollouthub/users/script.py": "users.ScriptedUser",
+    "hub/rollouthub/authoring/users/scripted_user.py": "users.ScriptedUser",
     "mcp_servers/rollouthub_servers/arithmetic/answer.py": "arithmetic.find_integer",
     "mcp_servers/rollouthub_servers/arithmetic/calculator.py": "arithmetic.calculate",
     "mcp_servers/rollouthub_servers/code/answer.py": "code.find_program, in the sandbox",

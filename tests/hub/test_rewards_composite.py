@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollouthub.authoring.rewards import WeightedReward, binary, composite, product
 from rollouthub.messages import assistant
-from rollouthub.rewards import WeightedReward, binary, composite, product
 from rollouthub.score import ModelCall, Score
 from rollouthub.submission import Submission
 from rollouthub.task import Public, Secret, Task

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouthub.rewards import GroupMethod, group_advantages, group_baseline, is_constant
+from rollouthub.authoring.rewards import GroupMethod, group_advantages, group_baseline, is_constant
 
 METHODS: tuple[GroupMethod, ...] = ("mean", "mean_std", "leave_one_out")
 REWARDS = st.floats(-1e3, 1e3)

@@ -23,14 +23,14 @@ from rollouthub import (
     Task,
     VerifierError,
 )
+from rollouthub.authoring.rewards import Criterion, Judge, WeightedReward
+from rollouthub.authoring.rewards.judge import conversation_text
+from rollouthub.authoring.rewards.judge_verdict import read_verdict
 from rollouthub.hosting import InProcessHost
 from rollouthub.messages import assistant, user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.protocols import Episode, Model, ModelReply, ModelRequest, Sampling
-from rollouthub.rewards import Criterion, Judge, WeightedReward
-from rollouthub.rewards.judge import conversation_text
-from rollouthub.rewards.verdict import read_verdict
 
 RIGHT = Criterion(name="right", question="Is the answer right?")
 STYLE = Criterion(name="style", question="How well is it written?", lowest=1, highest=5, weight=0.5)

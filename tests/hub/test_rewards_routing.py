@@ -2,8 +2,8 @@
 
 import pytest
 
+from rollouthub.authoring.rewards import RewardBySource, WeightedReward
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.rewards import RewardBySource, WeightedReward
 from rollouthub.submission import Submission
 from rollouthub.task import Public, Secret, Task
 

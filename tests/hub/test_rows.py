@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from rollouthub import BadRow
+from rollouthub.authoring.rows import Row, RowSource
 from rollouthub.errors import ConfigError, DataError, UnknownNameError
-from rollouthub.rows import Row, RowSource
 
 ROWS = [{"problem": "1+1", "answer": "2"}, {"problem": "2+2", "answer": "4"}]
 

@@ -24,13 +24,13 @@ from rollouthub import (
     Task,
     ToolRequest,
 )
+from rollouthub.authoring.users import Cue, ModelUser, ScriptedUser, SimulatedUser, Stage, UserScript, UserSheet
 from rollouthub.hosting import InProcessHost
 from rollouthub.hosting.episode import BROKEN
 from rollouthub.messages import assistant, system, user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.protocols import Episode, Model, ModelReply, ModelRequest
-from rollouthub.users import Cue, ModelUser, ScriptedUser, SimulatedUser, Stage, UserScript, UserSheet
 
 SCRIPT = UserScript(
     stages=(

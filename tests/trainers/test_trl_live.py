@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import rollouthub
+from rollouthub.authoring.rewards import group_advantages
 from rollouthub.errors import SupplyError
 from rollouthub.models.credentials import Credentials
-from rollouthub.rewards import group_advantages
 from rollouthub.rollout import Rollout, Told
 from rollouthub.segment import segments
 from rollouthub.store import open_run

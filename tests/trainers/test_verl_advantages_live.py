@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from rollouthub import Rollout
+from rollouthub.authoring.rewards import GroupMethod, group_advantages
 from rollouthub.errors import ConfigError
-from rollouthub.rewards import GroupMethod, group_advantages
 from rollouthub.trainers.verl import compute_advantage, data_proto
 from rollouthub.training import training_rows
 from tests.training.made import forked, rollout, turn

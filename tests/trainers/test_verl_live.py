@@ -12,9 +12,9 @@ import pytest
 from anyio import Event, create_task_group, to_thread
 
 from rollouthub import Rollout
+from rollouthub.authoring.rewards import group_advantages
 from rollouthub.errors import ConfigError
 from rollouthub.models.mock.mock_server import serve_mock
-from rollouthub.rewards import group_advantages
 from rollouthub.store import open_run
 from rollouthub.trainers import verl as ours
 from rollouthub.trainers.verl.entry import served_urls

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from rollouthub.authoring.rewards import group_advantages
 from rollouthub.errors import ConfigError
-from rollouthub.rewards import group_advantages
 from rollouthub.store import open_run
 from rollouthub.trainers import verl as ours
 from tests.trainers.verl_engine import Client

@@ -8,7 +8,7 @@ import pytest
 from mcp_types import CallToolResult, TextContent
 
 from rollouthub import Message, Score, ToolCall, ToolRequest
-from rollouthub.rewards import group_advantages
+from rollouthub.authoring.rewards import group_advantages
 from rollouthub.rollout import Usage
 from rollouthub.score import Component
 from rollouthub.segment import segments

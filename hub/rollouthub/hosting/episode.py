@@ -12,6 +12,7 @@ from mcp_types import CallToolResult, Tool
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
+from rollouthub.authoring.rewards.reward_function import as_score
 from rollouthub.blocking import call_hook
 from rollouthub.charged import charged
 from rollouthub.environment import Environment
@@ -35,7 +36,6 @@ from rollouthub.hosting.toolbox import GET_TASK, REPLY, SUBMIT, AnyTool, Toolbox
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message, assistant
 from rollouthub.protocols import Model
-from rollouthub.rewards.function import as_score
 from rollouthub.rollout import Fault, Phase
 from rollouthub.sandbox import Sandbox, SandboxProvider, SandboxRef
 from rollouthub.score import ModelCall, Score, VerifierRef

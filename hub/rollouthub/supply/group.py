@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rollouthub.rewards import is_constant
+from rollouthub.authoring.rewards import is_constant
 from rollouthub.rollout import EnvironmentRef, Rollout, TaskRef
 
 

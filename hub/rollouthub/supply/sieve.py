@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rollouthub.authoring.rewards import is_constant
 from rollouthub.errors import SupplyError
-from rollouthub.rewards import is_constant
 from rollouthub.rollout import Outcome, Rollout
 from rollouthub.supply.filters import GroupFilter, first_against
 from rollouthub.supply.group import RolloutGroup

@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from rollouthub.authoring.rewards import group_advantages
 from rollouthub.errors import ConfigError, VerifierError
 from rollouthub.rewarding.client import RewardClient
 from rollouthub.rewarding.wire import MOST_IMAGES, ImageReply
-from rollouthub.rewards import group_advantages
 from rollouthub.task import Public
 
 Picture = Any

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from rollouthub.rewards import group_advantages
-from rollouthub.rewards.groups import GroupMethod
+from rollouthub.authoring.rewards import group_advantages
+from rollouthub.authoring.rewards.advantages import GroupMethod
 from rollouthub.rollout import Rollout
 from rollouthub.training.credit import WHOLE, Credit
 from rollouthub.training.refusal import Need, Refusal, Refused, why_refused

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from rollouthub.authoring.rewards import group_advantages
 from rollouthub.errors import UsageError
-from rollouthub.rewards import group_advantages
 from rollouthub.rollout import Rollout
 from rollouthub.store.grouped import BrokenRecord
 from rollouthub.store.reader import RunReader

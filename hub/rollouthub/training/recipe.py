@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from rollouthub.authoring.rewards import GroupMethod
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.rewards import GroupMethod
 from rollouthub.training.filters import Filters
 from rollouthub.training.pairs import PairMethod
 from rollouthub.training.refusal import Need

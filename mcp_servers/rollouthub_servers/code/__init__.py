@@ -27,9 +27,9 @@ from rollouthub import (
     ToolRequest,
     tool,
 )
+from rollouthub.authoring.rows import Row
 from rollouthub.messages import assistant
 from rollouthub.plugins.preset import Preset
-from rollouthub.rows import Row
 from rollouthub.sandbox import Finished, SandboxFileError
 from rollouthub_servers import table
 from rollouthub_servers.code.examination import examine

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from rollouthub import Environment, EnvironmentConfig, Limits, Message, Public, Score, Secret, Submission, Task, tool
-from rollouthub.users import ModelUser, ScriptedUser, SimulatedUser
+from rollouthub.authoring.users import ModelUser, ScriptedUser, SimulatedUser
 from rollouthub_servers.customer_service import desk
 from rollouthub_servers.customer_service.case import CaseSecret, Kind, make_case
 from rollouthub_servers.customer_service.database import Address, Database, Rule, changes, money

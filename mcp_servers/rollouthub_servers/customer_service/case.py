@@ -8,8 +8,8 @@ import msgspec
 from pydantic import JsonValue
 
 from rollouthub import Message, Public, Secret, Task, ToolRequest
+from rollouthub.authoring.users import Cue, Stage, UserScript, UserSheet
 from rollouthub.messages import assistant
-from rollouthub.users import Cue, Stage, UserScript, UserSheet
 from rollouthub_servers.customer_service.database import Customer, Database
 from rollouthub_servers.customer_service.policy import POLICY
 from rollouthub_servers.customer_service.requests import ALLOWED, CONFIRM, FORBIDDEN, Call, Maker, Request, hand_over

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from rollouthub.users import Cue
+from rollouthub.authoring.users import Cue
 from rollouthub_servers.customer_service.database import Order, Rule, money
 from rollouthub_servers.customer_service.world import World
 

@@ -22,9 +22,9 @@ from rollouthub import (
     Submission,
     Task,
 )
+from rollouthub.authoring.rows import Row
 from rollouthub.messages import assistant
 from rollouthub.plugins.preset import Preset
-from rollouthub.rows import Row
 from rollouthub_servers.math.answer import find_answer
 from rollouthub_servers.math.checker import CPU_SECONDS, check
 from rollouthub_servers.math.reference import reference_answers

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from rollouthub.authoring.rows import Row
 from rollouthub.errors import DataError
 from rollouthub.messages import Message, ToolRequest, assistant
-from rollouthub.rows import Row
 from rollouthub.task import BadRow, Public, Secret, Task
 
 KEYS = ("id", "prompt", "system", "source", "metadata", "answer", "secret", "reference", "files")

@@ -13,10 +13,10 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from rollouthub.authoring.rows import Row, RowSource
+from rollouthub.authoring.rows.row_files import SUFFIXES, suffix_of
 from rollouthub.errors import ConfigError, said
 from rollouthub.plugins.manifest import TaskSource
-from rollouthub.rows import Row, RowSource
-from rollouthub.rows.files import SUFFIXES, suffix_of
 from rollouthub.task import BadRow
 
 MOST_BYTES = 1 << 30

@@ -8,7 +8,7 @@ from typing import Any, cast
 from pydantic import Field
 
 from rollouthub import Public, Secret, Task
-from rollouthub.rows import Row
+from rollouthub.authoring.rows import Row
 from rollouthub.sandbox import MIB, Build, Network, Resources, SandboxSpec
 from rollouthub_servers.swe.published import Published, Runner, published
 from rollouthub_servers.table import TableConfig

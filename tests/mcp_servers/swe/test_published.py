@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from rollouthub.authoring.rows import Row
 from rollouthub.errors import DataError
-from rollouthub.rows import Row
 from rollouthub_servers.swe import Swe, SweConfig
 from rollouthub_servers.swe.report import in_report, passed_tests, sympy_passed
 from rollouthub_servers.swe.row import SweSecret, make_task

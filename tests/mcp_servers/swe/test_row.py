@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from rollouthub.authoring.rows import Row
 from rollouthub.errors import DataError
-from rollouthub.rows import Row
 from rollouthub_servers.swe import Swe
 from rollouthub_servers.swe.crossing import crossing
 from rollouthub_servers.swe.report import in_report, passed_tests

@@ -39,7 +39,7 @@ class TaskSource(Frozen, defer_build=True):
 
     @property
     def data(self) -> str:
-        """What names a data set to `rollouthub.rows`; of `hf` alone."""
+        """What names a data set to `rollouthub.authoring.rows`; of `hf` alone."""
         assert self.hf is not None
         config = "" if self.config is None else f":{self.config}"
         return f"hf:{self.hf}{config}{'' if self.revision is None else f'@{self.revision}'}"

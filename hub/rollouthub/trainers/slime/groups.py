@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-from rollouthub.rewards import group_advantages
+from rollouthub.authoring.rewards import group_advantages
 from rollouthub.trainers.slime.sample import Sample, refusal_of
 from rollouthub.trainers.systems import system_module
 

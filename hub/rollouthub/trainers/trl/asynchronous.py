@@ -12,9 +12,9 @@ from typing import Any
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from rollouthub.authoring.rewards import GroupMethod, group_advantages
 from rollouthub.errors import SupplyError
 from rollouthub.messages import Message
-from rollouthub.rewards import GroupMethod, group_advantages
 from rollouthub.rollout import Rollout
 from rollouthub.supply import RolloutGroup, Supply
 from rollouthub.trainers.systems import system_module

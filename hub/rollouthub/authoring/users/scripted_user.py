@@ -6,9 +6,9 @@ from functools import cache
 
 from pydantic import Field, JsonValue
 
+from rollouthub.authoring.users.simulated_user import words_of
 from rollouthub.frozen import Frozen
 from rollouthub.messages import Message, user
-from rollouthub.users.user import words_of
 
 MOST_HEARD = 20_000
 """Characters of what an agent says at a time: patterns are looked for in no more."""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from rollouthub.rewards.function import finite
+from rollouthub.authoring.rewards.reward_function import finite
 
 GroupMethod = Literal["mean", "mean_std", "leave_one_out"]
 """`mean`: Dr. GRPO (arXiv:2503.20783). `mean_std`: GRPO (arXiv:2402.03300, 4.1). `leave_one_out`: RLOO

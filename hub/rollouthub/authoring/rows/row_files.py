@@ -10,9 +10,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
+from rollouthub.authoring.rows.row import Row
 from rollouthub.errors import ConfigError, DataError
 from rollouthub.plugins.extras import pip_install
-from rollouthub.rows.row import Row
 from rollouthub.task import BadRow
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz", ".parquet")

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from rollouthub.authoring.rewards.reward_function import RewardFunction, apply
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.rewards.function import RewardFunction, apply
 from rollouthub.score import Score
 from rollouthub.submission import Submission
 from rollouthub.task import Public, Task

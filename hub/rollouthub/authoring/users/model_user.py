@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import anyio
 from pydantic import Field, JsonValue
 
+from rollouthub.authoring.users.simulated_user import words_of
 from rollouthub.errors import ModelError
 from rollouthub.frozen import Frozen
 from rollouthub.messages import Message, assistant, system, user
 from rollouthub.protocols import Model, ModelRequest, Sampling
-from rollouthub.users.user import words_of
 
 STOP = "###DONE###"
 """What the model says, alone, to leave."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rollouthub.authoring.rows.hugging_face import PREFIX, hugging_face_splits, read_hugging_face
+from rollouthub.authoring.rows.row import Row
+from rollouthub.authoring.rows.row_files import SUFFIXES, read_file, suffix_of
 from rollouthub.errors import ConfigError, DataError, UnknownNameError
-from rollouthub.rows.files import SUFFIXES, read_file, suffix_of
-from rollouthub.rows.hugging_face import PREFIX, hugging_face_splits, read_hugging_face
-from rollouthub.rows.row import Row
 from rollouthub.task import BadRow
 
 _HUGGING_FACE = re.compile(r"[\w][\w.-]*/[\w][\w.-]*(:[\w.-]+)?")

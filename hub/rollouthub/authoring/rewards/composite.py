@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from rollouthub.rewards.function import RewardFunction, apply, finite
+from rollouthub.authoring.rewards.reward_function import RewardFunction, apply, finite
 from rollouthub.score import Component, Score
 from rollouthub.submission import Submission
 from rollouthub.task import Task

@@ -9,12 +9,12 @@ from typing import Any
 
 import anyio
 
+from rollouthub.authoring.rewards.composite import composite
+from rollouthub.authoring.rewards.judge_verdict import Criterion, Verdict, form_of, read_verdict
+from rollouthub.authoring.rewards.reward_function import finite
 from rollouthub.errors import ModelError, VerifierError
 from rollouthub.messages import Message, assistant, system, user
 from rollouthub.protocols import Model, ModelRequest, Sampling
-from rollouthub.rewards.composite import composite
-from rollouthub.rewards.function import finite
-from rollouthub.rewards.verdict import Criterion, Verdict, form_of, read_verdict
 from rollouthub.score import Score
 from rollouthub.submission import Submission
 from rollouthub.task import Public, Task

@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies
 
+from rollouthub.authoring.rows.row import Row
 from rollouthub.errors import ConfigError, DataError
 from rollouthub.plugins.extras import pip_install
-from rollouthub.rows.row import Row
 from rollouthub.task import BadRow
 
 PREFIX = "hf:"

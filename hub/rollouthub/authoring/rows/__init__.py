@@ -1,6 +1,6 @@
 """Rows of data sets: JSONL, JSON, Parquet, folders of these, and Hugging Face, each row with its file and line."""
 
-from rollouthub.rows.row import Row
-from rollouthub.rows.source import RowSource
+from rollouthub.authoring.rows.row import Row
+from rollouthub.authoring.rows.row_source import RowSource
 
 __all__ = ["Row", "RowSource"]
