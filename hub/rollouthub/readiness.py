@@ -7,10 +7,10 @@ from pathlib import Path
 
 import anyio
 
-from rollouthub.amounts import clock
 from rollouthub.charged import uncharged
 from rollouthub.errors import first_error
 from rollouthub.sandbox import MIB, Build, SandboxSpec
+from rollouthub.statistics.amounts import clock
 
 FIRST_SECONDS, EVERY_SECONDS = 3.0, 15.0
 """Of an image that is there nothing is said; of one that takes longer, again and again."""

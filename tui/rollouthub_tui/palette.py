@@ -9,8 +9,8 @@ from textual.fuzzy import Matcher
 from textual.markup import escape
 from textual.widgets import OptionList
 
-from rollouthub.amounts import moment
 from rollouthub.live.plain import plain_name
+from rollouthub.statistics.amounts import moment
 from rollouthub.store import RunInfo
 from rollouthub.watching import RunsFeed, SeenRun
 from rollouthub_tui.navigation import navigator

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from rollouthub import amounts
 from rollouthub.drawing.blocks import across
 from rollouthub.drawing.fitting import LABEL, column, stack
+from rollouthub.statistics import amounts
 from rollouthub.watching.groups import Line
 
 _FIGURES = (("scored", 13), ("pass", 8), ("reward", 9), ("spread", 8), ("tokens", 8))

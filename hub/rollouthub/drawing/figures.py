@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from rollouthub import amounts
 from rollouthub.drawing.fitting import LABEL, fact, flow, stack
 from rollouthub.rollout import Outcome
+from rollouthub.statistics import amounts
 from rollouthub.store import RunReader
 from rollouthub.watching.counts import Counts
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
-from rollouthub import amounts
 from rollouthub.drawing.fitting import LABEL, column, cut, stack
 from rollouthub.live.protocol import BackendView, SandboxesView, WorkerView
+from rollouthub.statistics import amounts
 
 _BACKEND_STATES = {"up": ("●", "green"), "cooling": ("◐", "yellow"), "open": ("✗", "red")}
 _WORKER_STATES = {

@@ -2,9 +2,9 @@
 
 from rich.text import Text
 
-from rollouthub import amounts
 from rollouthub.drawing.fitting import GAP, LABEL
 from rollouthub.drawing.status import standing, status_text
+from rollouthub.statistics import amounts
 from rollouthub.watching.feed import Progress
 
 _LEAST_BAR, _MOST_BAR = 10, 60

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from rollouthub import amounts
 from rollouthub.drawing.blocks import across
 from rollouthub.drawing.fitting import LABEL, stack
+from rollouthub.statistics import amounts
 
 _NAME, _FIGURE, _LEAST_BAR, _MOST_BAR = 7, 10, 8, 40
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 from rich.text import Text
 
-from rollouthub import amounts
 from rollouthub.drawing.blocks import spark
 from rollouthub.drawing.curve import curve
 from rollouthub.drawing.fitting import LABEL, stack
 from rollouthub.drawing.progress import speed
+from rollouthub.statistics import amounts
 from rollouthub.watching.timeline import Point
 
 _LABEL = 7

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from rollouthub import amounts
-from rollouthub.amounts import number, share
 from rollouthub.reporting import wording
 from rollouthub.reporting.facts import ComparisonReport, Figures, Report, RunReport
 from rollouthub.reporting.provenance import facts
 from rollouthub.reporting.wording import figure
 from rollouthub.rollout import Outcome
+from rollouthub.statistics import amounts
+from rollouthub.statistics.amounts import number, share
 
 MOST_GROUPS = 10
 MOST_FAULTS = 10

@@ -4,8 +4,6 @@ import base64
 import hashlib
 from collections.abc import Sequence
 
-from rollouthub import amounts
-from rollouthub.amounts import moment, number, share
 from rollouthub.reporting import wording
 from rollouthub.reporting.charts import comparison_chart, distribution_chart, k_charts, outcome_strip
 from rollouthub.reporting.facts import Compared, ComparisonReport, Figures, Report, RunReport
@@ -15,6 +13,8 @@ from rollouthub.reporting.sections import faults, groups, outcomes, reproducing,
 from rollouthub.reporting.style import STYLE
 from rollouthub.reporting.talk import transcripts
 from rollouthub.reporting.wording import figure
+from rollouthub.statistics import amounts
+from rollouthub.statistics.amounts import moment, number, share
 
 _STYLE_DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 POLICY = (

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator
 
-from rollouthub import amounts
-from rollouthub.amounts import count
 from rollouthub.reporting.facts import EnvironmentIdentity, RunReport
 from rollouthub.reporting.markup import Markup, tag
+from rollouthub.statistics import amounts
+from rollouthub.statistics.amounts import count
 
 MOST_SETTINGS = 20_000
 """Characters of the settings that are shown."""

@@ -1,12 +1,12 @@
 """The tables of a report."""
 
-from rollouthub import amounts
-from rollouthub.amounts import count, dollars, moment, number, seconds, share, size
 from rollouthub.reporting import wording
 from rollouthub.reporting.charts import outcome_strip
 from rollouthub.reporting.facts import RunReport
 from rollouthub.reporting.markup import Markup, join, table, tag
 from rollouthub.rollout import Outcome
+from rollouthub.statistics import amounts
+from rollouthub.statistics.amounts import count, dollars, moment, number, seconds, share, size
 
 OPEN_GROUPS = 12
 """Tasks that are in view before anything is opened."""

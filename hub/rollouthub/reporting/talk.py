@@ -1,9 +1,9 @@
 """Transcripts as HTML: conversations that open on demand, with tool calls closed within them."""
 
-from rollouthub.amounts import count, number, seconds
 from rollouthub.reporting.facts import RunReport
 from rollouthub.reporting.markup import Markup, join, table, tag
 from rollouthub.reporting.transcript import Block, Picture, Transcript
+from rollouthub.statistics.amounts import count, number, seconds
 
 _TITLES = {"worst": "The lowest rewards", "best": "The highest rewards", "unscored": "Not scored"}
 _WHO = {

@@ -1,7 +1,7 @@
 """What a report says, in words."""
 
-from rollouthub.amounts import NONE, count, number, share
 from rollouthub.reporting.facts import Figure, RunReport
+from rollouthub.statistics.amounts import NONE, count, number, share
 
 NOT_AGAIN = "`hub run` cannot play this again: it did not play it."
 KINDS = {

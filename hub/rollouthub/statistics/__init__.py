@@ -1,8 +1,16 @@
 """Honest figures of a run: means over what was scored, pass@k and avg@k, and how sure they are."""
 
-from rollouthub.statistics.groups import AtK, GroupCounts, GroupSummary, Summary, avg_at_k, pass_at_k, summarise_groups
 from rollouthub.statistics.intervals import Estimate, wilson_interval
 from rollouthub.statistics.means import RunningMeans
+from rollouthub.statistics.pass_at_k import (
+    AtK,
+    GroupCounts,
+    GroupSummary,
+    Summary,
+    avg_at_k,
+    pass_at_k,
+    summarise_groups,
+)
 
 __all__ = [
     "AtK",

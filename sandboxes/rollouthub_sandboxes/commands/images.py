@@ -87,8 +87,8 @@ def prune_images(
 async def _build(wanted: "Build | None", tag: str | None, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from rollouthub.amounts import clock
     from rollouthub.cli.console import remarks
+    from rollouthub.statistics.amounts import clock
     from rollouthub_sandboxes.docker.engine import connect_engine
     from rollouthub_sandboxes.images import ensure_image
 

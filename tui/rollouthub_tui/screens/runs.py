@@ -14,8 +14,8 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widgets import Footer, Input, Static
 
-from rollouthub.amounts import moment
 from rollouthub.errors import HubError, said
+from rollouthub.statistics.amounts import moment
 from rollouthub.store import RunInfo
 from rollouthub.watching import RunsFeed, SeenRun
 from rollouthub_tui.navigation import navigator

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from rollouthub.amounts import number, seconds, share
 from rollouthub.rollout import Rollout
+from rollouthub.statistics.amounts import number, seconds, share
 from rollouthub_tui.text.speech import sentence
 from rollouthub_tui.widgets.rollout.document import Piece, Section
 from rollouthub_tui.widgets.rollout.drawn import drawn_line

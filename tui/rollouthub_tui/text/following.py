@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import anyio
 
-from rollouthub.amounts import number
 from rollouthub.errors import RunDirectoryError, first_error
 from rollouthub.rollout import Outcome, OutcomeKind
+from rollouthub.statistics.amounts import number
 from rollouthub_tui.text.output import Output
 from rollouthub_tui.text.rollout_words import ended_words
 from rollouthub_tui.text.run_words import endings, means_words, progress_words, standing_line

@@ -2,9 +2,9 @@
 
 import anyio.to_thread
 
-from rollouthub.amounts import count
 from rollouthub.cli.live.machine_lines import machine_lines
 from rollouthub.errors import UsageError
+from rollouthub.statistics.amounts import count
 from rollouthub.watching import parse_filter
 from rollouthub.watching.searching import compile_pattern
 from rollouthub_tui.finding import find_watched

@@ -2,9 +2,9 @@
 
 from math import isnan
 
-from rollouthub.amounts import count, number, seconds
 from rollouthub.live.plain import plain_name
 from rollouthub.rollout import Outcome
+from rollouthub.statistics.amounts import count, number, seconds
 from rollouthub.store import LiveState
 from rollouthub.watching.columns import Columns
 from rollouthub.watching.searching import Match

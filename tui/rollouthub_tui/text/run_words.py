@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
-from rollouthub import amounts
 from rollouthub.drawing.figures import Figures, figures_of
 from rollouthub.drawing.histogram import edge
 from rollouthub.drawing.outcomes import ENDINGS
 from rollouthub.drawing.status import STANDINGS, standing
 from rollouthub.live.plain import plain_name
 from rollouthub.rollout import OutcomeKind
+from rollouthub.statistics import amounts
 from rollouthub.store import RunInfo
 from rollouthub.store.facts import State
 from rollouthub.watching import Progress, SeenRun

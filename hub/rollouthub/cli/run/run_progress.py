@@ -11,7 +11,6 @@ import anyio
 from rich.console import Console
 from rich.text import Text
 
-from rollouthub import amounts
 from rollouthub.cli.console import warn
 from rollouthub.cli.redrawn_lines import Foot
 from rollouthub.drawing.blocks import spark
@@ -23,6 +22,7 @@ from rollouthub.drawing.progress import progress_line, speed
 from rollouthub.drawing.stages import stage_line
 from rollouthub.engine.plan import Plan
 from rollouthub.rollout import Rollout
+from rollouthub.statistics import amounts
 from rollouthub.watching.played import Played
 
 FRAME_SECONDS, LINE_SECONDS = 0.2, 10.0

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from rollouthub.amounts import number
 from rollouthub.comparing.tasks import TaskDifference
+from rollouthub.statistics.amounts import number
 from rollouthub_tui.widgets.cells import Cell, Column
 from rollouthub_tui.widgets.compare.words import VERDICTS, chance_word, samples, signed, unscored, verdict
 from rollouthub_tui.widgets.listing import Listing, shared_out

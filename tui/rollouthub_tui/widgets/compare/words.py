@@ -6,11 +6,11 @@ from typing import Any
 
 from rich.text import Text
 
-from rollouthub.amounts import NONE, count, number, share
 from rollouthub.comparing.comparison import Standing
 from rollouthub.comparing.tasks import LEVEL, Side, TaskDifference
 from rollouthub.drawing.outcomes import ENDINGS
 from rollouthub.statistics import Estimate
+from rollouthub.statistics.amounts import NONE, count, number, share
 from rollouthub_tui.widgets.compare.pairing import Pairing
 from rollouthub_tui.widgets.words import named, quoted
 

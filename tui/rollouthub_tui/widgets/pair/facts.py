@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rich.text import Text
 
-from rollouthub.amounts import count, number, seconds, short
 from rollouthub.drawing.outcomes import ENDINGS
 from rollouthub.rollout import OutcomeKind, Rollout
+from rollouthub.statistics.amounts import count, number, seconds, short
 from rollouthub.store import open_run
 from rollouthub_tui.widgets.listing import fitted
 from rollouthub_tui.widgets.pair.difference import SAME, Difference, difference_of

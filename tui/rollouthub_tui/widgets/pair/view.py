@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from rollouthub.amounts import count
+from rollouthub.statistics.amounts import count
 from rollouthub_tui.widgets.listing import fitted, parsed
 from rollouthub_tui.widgets.pair.difference import CHANGED, GONE, NEW, SAME, Difference, Piece, words_apart
 from rollouthub_tui.widgets.pair.layout import BOTH, FOLD, LEFT, RIGHT, Layout, lay_out

@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rollouthub.amounts import count, number, seconds
 from rollouthub.drawing.outcomes import ENDINGS
 from rollouthub.rollout import Rollout
+from rollouthub.statistics.amounts import count, number, seconds
 from rollouthub.watching.columns import Columns
 from rollouthub_tui.widgets.rollout.drawn import drawn_line
 

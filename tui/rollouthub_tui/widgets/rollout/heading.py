@@ -2,11 +2,11 @@
 
 from rich.text import Text
 
-from rollouthub.amounts import clock, count, dollars, number, seconds, short
 from rollouthub.drawing.outcomes import ENDINGS
 from rollouthub.limits import Limits
 from rollouthub.live.protocol import ShownRollout
 from rollouthub.rollout import Rollout
+from rollouthub.statistics.amounts import clock, count, dollars, number, seconds, short
 from rollouthub.store import LiveState
 from rollouthub_tui.widgets.rollout.drawn import drawn_line
 

@@ -11,8 +11,8 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from rollouthub.amounts import count, share
 from rollouthub.rollout import Rollout, Turn
+from rollouthub.statistics.amounts import count, share
 from rollouthub_tui.widgets.rollout.drawn import drawn_line
 from rollouthub_tui.widgets.rollout.rows_view import RowsView
 from rollouthub_tui.widgets.rollout.transcript import turn_number

@@ -5,8 +5,8 @@ from functools import partial
 
 from rich.text import Text
 
-from rollouthub.amounts import count, seconds, short
 from rollouthub.live.protocol import ShownRollout, TurnView
+from rollouthub.statistics.amounts import count, seconds, short
 from rollouthub_tui.widgets.rollout.document import Piece, Section
 from rollouthub_tui.widgets.rollout.drawn import drawn_line
 from rollouthub_tui.widgets.rollout.transcript import call_pieces, follows, result_pieces, said, turn_title

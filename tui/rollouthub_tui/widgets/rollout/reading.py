@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rollouthub.amounts import count
 from rollouthub.errors import RunDirectoryError
 from rollouthub.rollout import Rollout
 from rollouthub.segment import segments
+from rollouthub.statistics.amounts import count
 from rollouthub.store import open_run
 from rollouthub.watching.columns import Columns
 

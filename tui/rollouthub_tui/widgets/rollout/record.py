@@ -8,8 +8,8 @@ from typing import Any
 from pydantic_core import to_json
 from rich.text import Text
 
-from rollouthub.amounts import count
 from rollouthub.rollout import Rollout, Turn
+from rollouthub.statistics.amounts import count
 from rollouthub_tui.widgets.rollout.document import Piece, Section
 
 _OPEN_TURNS = 20

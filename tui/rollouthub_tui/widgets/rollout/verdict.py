@@ -5,9 +5,9 @@ from functools import partial
 
 from rich.text import Text
 
-from rollouthub.amounts import count, dollars, number, seconds, short
 from rollouthub.rollout import Rollout
 from rollouthub.score import ModelCall, Score
+from rollouthub.statistics.amounts import count, dollars, number, seconds, short
 from rollouthub_tui.widgets.rollout.document import Piece, Section
 from rollouthub_tui.widgets.rollout.drawn import drawn_line
 from rollouthub_tui.widgets.rollout.facts import Fact, Mates, mates_facts, outcome_facts, training_facts

@@ -2,8 +2,8 @@
 
 from rich.text import Text
 
-from rollouthub.amounts import NONE, seconds, share
 from rollouthub.rollout import Rollout
+from rollouthub.statistics.amounts import NONE, seconds, share
 from rollouthub_tui.widgets.rollout.rows_view import RowsView
 from rollouthub_tui.widgets.rollout.stretches import Kind, Stretch, stretches, sums
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
 
-from rollouthub.amounts import count
 from rollouthub.errors import HubError
 from rollouthub.live.plain import plain_name
+from rollouthub.statistics.amounts import count
 from rollouthub.watching.columns import Columns
 from rollouthub.watching.searching import Found, Match, place_of, search_transcripts
 

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from rollouthub.amounts import NONE, count, number, share, short
+from rollouthub.statistics.amounts import NONE, count, number, share, short
 from rollouthub.watching import RunFeed
 from rollouthub.watching.groups import Line, Lines
 from rollouthub_tui.target import Target

@@ -6,10 +6,10 @@ from functools import lru_cache
 
 from rich.cells import cell_len, set_cell_size
 
-from rollouthub.amounts import NONE, clock, dollars, number, seconds, short
 from rollouthub.drawing.outcomes import ENDINGS
 from rollouthub.live.plain import plain_name
 from rollouthub.rollout import Outcome
+from rollouthub.statistics.amounts import NONE, clock, dollars, number, seconds, short
 from rollouthub.store import LiveState
 from rollouthub.watching.columns import Columns
 from rollouthub.watching.components import Components

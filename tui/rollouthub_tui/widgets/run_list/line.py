@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, cast
 
-from rollouthub.amounts import NONE, clock, moment, number, share, short
 from rollouthub.live.protocol import RunView
+from rollouthub.statistics.amounts import NONE, clock, moment, number, share, short
 from rollouthub.store import BrokenRun
 from rollouthub.watching import SeenRun
 from rollouthub_tui.widgets.run_list.pace import seconds_left
