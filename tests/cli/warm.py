@@ -25,7 +25,7 @@ LOADED = (
     "rollouthub.cli.score.rescore_action",
     "rollouthub.cli.run_tables",
     "rollouthub.cli.runs.transcript_view",
-    "rollouthub.hosting.opening",
+    "rollouthub.hosting.open_host",
     "rollouthub_agents.oracle",
     "rollouthub_agents.tool_loop",
     "rollouthub_servers.arithmetic",

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from rollouthub import Outcome
-from rollouthub.hosting.opening import open_served
+from rollouthub.hosting.open_host import open_served
 from rollouthub.protocols import EnvironmentHost, SeatAddress
 from rollouthub_registry.check.thorough.conformance import LEGACY, MODERN, PACKAGE, SCENARIOS, at, conformance_outcomes
 from rollouthub_registry.check.thorough.node import CONFORMANCE, NodeTools

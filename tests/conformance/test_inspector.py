@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rollouthub.hosting.control import OpenedEpisode
+from rollouthub.hosting.control_wire import OpenedEpisode
 from rollouthub.messages import Message
 from rollouthub_registry.check.thorough.inspector import ERAS, TOOL_ERROR, Era, Inspector, inspector_outcomes
 from rollouthub_registry.check.thorough.node import Ended

@@ -9,8 +9,8 @@ import pytest
 
 from rollouthub import BadRow, Deadlines, Submission
 from rollouthub.errors import ConfigError
-from rollouthub.hosting.opening import open_served
-from rollouthub.hosting.sandboxes import open_sandboxes
+from rollouthub.hosting.local.episode_sandboxes import open_sandboxes
+from rollouthub.hosting.open_host import open_served
 from rollouthub.protocols import EnvironmentHost, TaskCard
 from rollouthub_servers.code import Code, CodeConfig
 

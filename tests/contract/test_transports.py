@@ -11,8 +11,8 @@ import pytest
 from rollouthub import BadRow, Deadlines, Message, Outcome, Sampling, Submission
 from rollouthub.engine.item import Cast, Item
 from rollouthub.engine.play import Attempt
-from rollouthub.hosting.episode import BROKEN, CLOSED
-from rollouthub.hosting.opening import configured, open_in_process, open_served
+from rollouthub.hosting.local.hosted_episode import BROKEN, CLOSED
+from rollouthub.hosting.open_host import configured, open_in_process, open_served
 from rollouthub.limits import DEFAULT_LIMITS
 from rollouthub.messages import assistant
 from rollouthub.plugins.entry_points import find_environment

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rollouthub.errors import ConfigError, SandboxError
-from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.hosting.local.episode_sandboxes import open_provider
 from rollouthub.sandbox import SandboxSpec
 from rollouthub_sandboxes.supervisor.payload import payload_path
 

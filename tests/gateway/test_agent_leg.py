@@ -9,8 +9,8 @@ import pytest
 from mcp.client import Client
 
 from rollouthub import Limits, Outcome, Rollout, Stop, ToolRequest
-from rollouthub.hosting.episode import CLOSED
-from rollouthub.hosting.opening import open_served
+from rollouthub.hosting.local.hosted_episode import CLOSED
+from rollouthub.hosting.open_host import open_served
 from rollouthub.messages import assistant
 from rollouthub.protocols import SeatAddress
 from tests.gateway.outside import desk, words

@@ -10,7 +10,7 @@ from rollouthub import BadRow, Limits, ModelReply, Outcome, Rollout, Stop, segme
 from rollouthub.engine.item import Cast, Item
 from rollouthub.engine.play import Attempt
 from rollouthub.errors import ContextLimitError, ModelError
-from rollouthub.hosting.opening import configured, open_in_process
+from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.limits import Deadlines
 from rollouthub.messages import assistant
 from rollouthub.models.config import ModelConfig

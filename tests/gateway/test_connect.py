@@ -23,10 +23,10 @@ from rollouthub.errors import UsageError
 from rollouthub.gateway.app_configs import App
 from rollouthub.gateway.connect import Connection, ConnectOrder
 from rollouthub.gateway.service.wire import EpisodeRequest
-from rollouthub.hosting.episode import CLOSED
+from rollouthub.hosting.local.hosted_episode import CLOSED
+from rollouthub.hosting.server.stdio_bridge import MAX_LINE_BYTES
+from rollouthub.hosting.server.stdio_pipe import read_lines, write_line
 from rollouthub.models.credentials import load_credentials
-from rollouthub.serving.bridge import MAX_LINE_BYTES
-from rollouthub.serving.stdio_pipe import read_lines, write_line
 from rollouthub.store import find_runs, open_run
 from rollouthub.store.facts import RunInfo
 from tests.serving.desk import LEGACY, META, said

@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from rollouthub import Limits
-from rollouthub.hosting.opening import open_served
+from rollouthub.hosting.open_host import open_served
 from rollouthub.protocols import SeatAddress
 from tests.gateway.outside import Desk, desk
 

@@ -9,8 +9,8 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from rollouthub import BadRow, Deadlines, SandboxSpec, Score, Submission, tool
-from rollouthub.hosting.doors import Door, Doors, EnterableEpisode, WayIn, WaysIn, ways_into
-from rollouthub.hosting.remote.episode import RemoteEpisode
+from rollouthub.hosting.client.remote_episode import RemoteEpisode
+from rollouthub.hosting.local.shell_access import Door, Doors, EnterableEpisode, WayIn, WaysIn, ways_into
 from rollouthub.protocols import Episode
 from rollouthub.sandbox import Container
 from tests.hosting.remote.stub import Stub, stub_server

@@ -7,7 +7,7 @@ import pytest
 from mcp_types import TextContent
 
 from rollouthub import Deadlines
-from rollouthub.hosting.episode import BROKEN
+from rollouthub.hosting.local.hosted_episode import BROKEN
 from tests.hosting.postponed import Postponed
 from tests.hosting.worlds import CANARY, PICTURE, Market, Workshop, call, host_of, opened, text_of, world_of
 

@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from rollouthub import Deadlines, TaskError
-from rollouthub.hosting.episode import BROKEN, CLOSED
+from rollouthub.hosting.local.hosted_episode import BROKEN, CLOSED
 from rollouthub.messages import assistant, user
 from tests.hosting.worlds import CANARY, Interview, Workshop, call, opened, text_of, world_of
 

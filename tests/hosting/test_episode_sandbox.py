@@ -25,9 +25,9 @@ from rollouthub import (
     tool,
 )
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.hosting.episode import CLOSED, HostedEpisode
-from rollouthub.hosting.opening import configured, open_in_process
-from rollouthub.hosting.sandboxes import CountedSandboxes, open_provider
+from rollouthub.hosting.local.episode_sandboxes import CountedSandboxes, open_provider
+from rollouthub.hosting.local.hosted_episode import CLOSED, HostedEpisode
+from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.plugins.entry_points import FoundEnvironment
 from rollouthub.sandbox import Build, Sandbox
 from rollouthub.task import BadRow

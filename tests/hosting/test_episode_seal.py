@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from rollouthub import Deadlines, Submission
-from rollouthub.hosting.episode import CLOSED
+from rollouthub.hosting.local.hosted_episode import CLOSED
 from tests.hosting.worlds import CANARY, Market, Workshop, call, opened, text_of, world_of
 
 

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from rollouthub import Deadlines, Score, Submission, VerifierError
-from rollouthub.hosting.episode import CLOSED
+from rollouthub.hosting.local.hosted_episode import CLOSED
 from tests.hosting.worlds import CANARY, Workshop, call, opened, text_of, world_of
 
 YES = Submission(answer="yes")

@@ -9,7 +9,7 @@ import anyio
 
 from rollouthub import Deadlines, Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, tool
 from rollouthub.hosting import InProcessHost
-from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.hosting.local.hosted_episode import HostedEpisode
 
 
 class StageConfig(EnvironmentConfig):

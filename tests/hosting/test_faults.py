@@ -3,7 +3,7 @@
 import pytest
 
 from rollouthub.errors import ModelError, SandboxError, TaskError, VerifierError
-from rollouthub.hosting.faults import world_fault
+from rollouthub.hosting.local.environment_faults import world_fault
 
 
 @pytest.mark.parametrize(

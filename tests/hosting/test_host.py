@@ -9,7 +9,7 @@ import pytest
 from rollouthub import BadRow, EnvironmentConfig, Limits, Public, Secret, Task
 from rollouthub.errors import ConfigError, DataError, UnknownNameError
 from rollouthub.hosting import InProcessHost
-from rollouthub.hosting.host import source_digest
+from rollouthub.hosting.local.host import source_digest
 from tests.hosting.postponed import Postponed
 from tests.hosting.worlds import CANARY, Market, Workshop, World, host_of
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError
-from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.hosting.local.episode_sandboxes import open_provider
 from tests.cli.conftest import Hub
 from tests.cli.conftest import hub as hub
 

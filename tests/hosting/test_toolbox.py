@@ -3,7 +3,7 @@
 import pytest
 
 from rollouthub import tool
-from rollouthub.hosting.toolbox import Toolbox
+from rollouthub.hosting.local.toolbox import Toolbox
 from tests.hosting.worlds import Interview, Market, Workshop, World
 
 

@@ -26,7 +26,7 @@ from rollouthub import (
 )
 from rollouthub.environment import AnyEnvironment
 from rollouthub.hosting import InProcessHost
-from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.hosting.local.hosted_episode import HostedEpisode
 from rollouthub.messages import user
 
 CANARY = "canary-7f3a"

@@ -3,9 +3,9 @@
 import anyio
 import pytest
 
-from rollouthub import readiness
 from rollouthub.errors import SandboxError
-from rollouthub.readiness import Readiness, told_to
+from rollouthub.hosting import image_progress as readiness
+from rollouthub.hosting.image_progress import Readiness, told_to
 from rollouthub.sandbox import SandboxSpec
 
 

@@ -26,7 +26,7 @@ from rollouthub import (
 )
 from rollouthub.authoring.users import Cue, ModelUser, ScriptedUser, SimulatedUser, Stage, UserScript, UserSheet
 from rollouthub.hosting import InProcessHost
-from rollouthub.hosting.episode import BROKEN
+from rollouthub.hosting.local.hosted_episode import BROKEN
 from rollouthub.messages import assistant, system, user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel

@@ -15,8 +15,8 @@ import pytest
 from rollouthub import BadRow, Deadlines
 from rollouthub.environment import AnyEnvironment, EnvironmentConfig
 from rollouthub.hosting import InProcessHost
-from rollouthub.hosting.episode import HostedEpisode
-from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.hosting.local.episode_sandboxes import open_provider
+from rollouthub.hosting.local.hosted_episode import HostedEpisode
 from tests.mcp_servers.containers import STAND_INS, Open, Player
 
 # The tests inside of tasks are for containers, not for this run.

@@ -10,7 +10,7 @@ from typing import Any
 from mcp_types import TextContent
 
 from rollouthub import Submission
-from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.hosting.local.hosted_episode import HostedEpisode
 from rollouthub.score import Score
 
 TASKS = Path(__file__).parent / "harbor_tasks"

@@ -12,8 +12,8 @@ import tomli_w
 from mcp_types import CallToolResult, TextContent
 
 from rollouthub import Deadlines
-from rollouthub.hosting.episode import HostedEpisode
-from rollouthub.hosting.opening import configured, open_in_process
+from rollouthub.hosting.local.hosted_episode import HostedEpisode
+from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.plugins.entry_points import find_environment
 from rollouthub.protocols import EnvironmentHost
 

@@ -10,7 +10,7 @@ from mcp_types import CallToolResult, TextContent
 
 from rollouthub import Deadlines, Submission, ToolError
 from rollouthub.hosting import InProcessHost
-from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.hosting.local.hosted_episode import HostedEpisode
 from rollouthub.messages import assistant
 from rollouthub.protocols import TaskCard
 from rollouthub.task import BadRow

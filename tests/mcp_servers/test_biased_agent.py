@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rollouthub.errors import HubError
-from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.hosting.local.episode_sandboxes import open_provider
 from tests.mcp_servers.breaking import PROGRAMS, REPOSITORY_SCRIPTS, SCRIPTS
 from tests.mcp_servers.containers import STAND_INS
 from tests.mcp_servers.swe.test_swe import HIDDEN

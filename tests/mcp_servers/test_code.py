@@ -12,9 +12,9 @@ import pytest
 from rollouthub import BadRow, Deadlines, Public, SandboxProvider, Secret, Submission, Task, VerifierError
 from rollouthub.errors import ConfigError
 from rollouthub.hosting import InProcessHost
-from rollouthub.hosting.host import source_digest
-from rollouthub.hosting.opening import open_in_process
-from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.hosting.local.episode_sandboxes import open_provider
+from rollouthub.hosting.local.host import source_digest
+from rollouthub.hosting.open_host import open_in_process
 from rollouthub.messages import assistant
 from rollouthub_servers import table
 from rollouthub_servers.code import Code, CodeConfig, CodeSecret, humaneval

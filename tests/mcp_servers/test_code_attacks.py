@@ -20,7 +20,7 @@ from rollouthub import (
     VerifierError,
 )
 from rollouthub.errors import ConfigError, SandboxOverrun
-from rollouthub.hosting.sandboxes import open_sandboxes
+from rollouthub.hosting.local.episode_sandboxes import open_sandboxes
 from rollouthub.sandbox import Program
 from rollouthub_servers.code import Code, CodeConfig, CodeSecret
 from rollouthub_servers.code.examination import Verdict, examine

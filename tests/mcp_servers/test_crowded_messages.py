@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rollouthub import Outcome
-from rollouthub.hosting.opening import configured, open_in_process, open_served
+from rollouthub.hosting.open_host import configured, open_in_process, open_served
 from rollouthub.plugins.entry_points import find_environment
 from rollouthub.protocols import EnvironmentHost, SeatAddress
 from tests.gateway.outside import Desk, desk, words

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from rollouthub import BadRow, Deadlines, ModelError, Score, Submission, Task, ToolRequest
 from rollouthub.errors import ConfigError
 from rollouthub.hosting import InProcessHost
-from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.hosting.local.hosted_episode import HostedEpisode
 from rollouthub.messages import Message, assistant
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel

@@ -19,8 +19,8 @@ from pydantic_core import PydanticSerializationError
 from rollouthub import BadRow, Deadlines, SandboxedConfig, Submission, Task
 from rollouthub.environment import AnyEnvironment
 from rollouthub.hosting import InProcessHost
-from rollouthub.hosting.episode import CLOSED, HostedEpisode
-from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.hosting.local.episode_sandboxes import open_provider
+from rollouthub.hosting.local.hosted_episode import CLOSED, HostedEpisode
 from rollouthub.messages import assistant
 from rollouthub.plugins.entry_points import ENVIRONMENTS, find_environment, plugins
 from rollouthub.protocols import TaskCard

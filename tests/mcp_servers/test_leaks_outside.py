@@ -9,7 +9,7 @@ from typing import Any
 from rollouthub import Outcome
 from rollouthub.errors import ModelError
 from rollouthub.hosting import InProcessHost
-from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.hosting.local.episode_sandboxes import open_provider
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentHost, SeatAddress
 from tests.gateway.outside import Desk, desk

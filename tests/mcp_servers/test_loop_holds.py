@@ -13,7 +13,7 @@ import pytest
 from rollouthub import BadRow, Limits, Outcome, Sampling, Seat, Stop, ToolRequest
 from rollouthub.engine.item import Cast, Item
 from rollouthub.engine.play import Attempt
-from rollouthub.hosting.opening import configured, open_in_process
+from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message, assistant
 from rollouthub.plugins.entry_points import find_environment

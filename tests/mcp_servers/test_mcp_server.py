@@ -13,7 +13,7 @@ import pytest
 
 from rollouthub import BadRow, Deadlines, Submission, TaskError
 from rollouthub.errors import ConfigError
-from rollouthub.hosting.opening import open_in_process
+from rollouthub.hosting.open_host import open_in_process
 from rollouthub.messages import assistant
 from rollouthub.plugins.entry_points import find_environment
 from tests.mcp_servers.foreign import CANARY, SERVER, TASK, VERIFY, call, hosted, is_alive, make, opened, playing, text

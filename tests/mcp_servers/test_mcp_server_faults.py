@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from rollouthub import Submission
-from rollouthub.hosting.episode import BROKEN, CLOSED
+from rollouthub.hosting.local.hosted_episode import BROKEN, CLOSED
 from tests.mcp_servers.foreign import CANARY, call, hosted, make, opened, text
 
 QUICK: dict[str, Any] = {"call_seconds": 2, "stop_seconds": 0}

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from rollouthub import Submission, VerifierError
-from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.hosting.local.hosted_episode import HostedEpisode
 from rollouthub.messages import assistant
 from rollouthub_servers.mcp_server.scratch import MAX_BYTES, snapshot
 from tests.mcp_servers.foreign import CANARY, TASK, call, is_alive, make, playing

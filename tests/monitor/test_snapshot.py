@@ -10,8 +10,8 @@ import pytest
 from rollouthub import SandboxedConfig, SandboxError, SandboxSpec
 from rollouthub.errors import ConfigError
 from rollouthub.hosting import InProcessHost
-from rollouthub.hosting.opening import open_in_process
-from rollouthub.hosting.sandboxes import CountedSandboxes
+from rollouthub.hosting.local.episode_sandboxes import CountedSandboxes
+from rollouthub.hosting.open_host import open_in_process
 from rollouthub.messages import user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials

@@ -28,9 +28,9 @@ from rollouthub import (
 from rollouthub.errors import VerifierError
 from rollouthub.hosting import InProcessHost
 from rollouthub.hosting.launch import TOKEN_VARIABLE
+from rollouthub.hosting.server.serve import Service, serving_host
 from rollouthub.messages import ToolRequest, assistant
 from rollouthub.protocols import SeatAddress
-from rollouthub.serving.serve import Service, serving_host
 from rollouthub.tracing import TRACEPARENT
 from tests.models.servers import Script, say, serving
 from tests.monitor.collectors import Collector, play

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from rollouthub.hosting.launch import TOKEN_VARIABLE
-from rollouthub.hosting.opening import open_in_process
+from rollouthub.hosting.open_host import open_in_process
+from rollouthub.hosting.server.serve import Service, serving_host
 from rollouthub.plugins.entry_points import find_environment
-from rollouthub.serving.serve import Service, serving_host
 from tests.models.servers import Script, say
 from tests.monitor.collectors import Collector, attributes, play, trace_of
 

@@ -24,7 +24,7 @@ from rollouthub import (
 )
 from rollouthub.environment import AnyEnvironment
 from rollouthub.hosting import InProcessHost
-from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.hosting.local.hosted_episode import HostedEpisode
 from rollouthub.limits import Deadlines
 from rollouthub.messages import assistant
 from rollouthub.protocols import TaskCard

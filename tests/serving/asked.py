@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rollouthub.serving.agent_plane import MAX_BODY_BYTES
+from rollouthub.hosting.server.agent_plane import MAX_BODY_BYTES
 from tests.serving.desk import META, MODERN
 
 PREFIX = "io.modelcontextprotocol/"

@@ -13,9 +13,9 @@ from mcp import Client
 from mcp_types import TextContent
 
 from rollouthub.environment import AnyEnvironment
-from rollouthub.hosting.control import OpenedEpisode, OpenedSeat
-from rollouthub.hosting.episode import HostedEpisode
-from rollouthub.serving.serve import Service, Serving, serving_host
+from rollouthub.hosting.control_wire import OpenedEpisode, OpenedSeat
+from rollouthub.hosting.local.hosted_episode import HostedEpisode
+from rollouthub.hosting.server.serve import Service, Serving, serving_host
 from tests.hosting.worlds import host_of
 
 TOKEN = "control-canary-51d0c7e2"

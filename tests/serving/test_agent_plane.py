@@ -6,8 +6,8 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from rollouthub.hosting.episode import BROKEN, CLOSED
-from rollouthub.serving.agent_plane import MAX_BODY_BYTES, MOST_SESSIONS
+from rollouthub.hosting.local.hosted_episode import BROKEN, CLOSED
+from rollouthub.hosting.server.agent_plane import MAX_BODY_BYTES, MOST_SESSIONS
 from tests.hosting.worlds import CANARY, Interview, Market, Workshop, World
 from tests.serving.desk import ACCEPT, META, MODERN, TOKEN, Desk, client, said, served
 

@@ -11,8 +11,8 @@ import anyio.abc
 import pytest
 from mcp import Client, StdioServerParameters
 
-from rollouthub.hosting.episode import CLOSED
-from rollouthub.serving.bridge import MAX_LINE_BYTES
+from rollouthub.hosting.local.hosted_episode import CLOSED
+from rollouthub.hosting.server.stdio_bridge import MAX_LINE_BYTES
 from tests.hosting.worlds import Workshop, world_of
 from tests.serving.desk import LEGACY, META, said, served
 from tests.serving.processes import HUB, Started, started

@@ -10,9 +10,9 @@ import pytest
 from anyio.abc import TaskGroup
 from mcp import MCPError
 
-from rollouthub.hosting.control import OpenedEpisode
-from rollouthub.hosting.episode import CLOSED
-from rollouthub.serving.episode import MOST_CALLS, TOO_MANY
+from rollouthub.hosting.control_wire import OpenedEpisode
+from rollouthub.hosting.local.hosted_episode import CLOSED
+from rollouthub.hosting.server.served_episode import MOST_CALLS, TOO_MANY
 from tests.hosting.worlds import Workshop, world_of
 from tests.serving.desk import ACCEPT, META, MODERN, Desk, Session, client, said, served
 

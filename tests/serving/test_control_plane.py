@@ -4,10 +4,10 @@ from urllib.parse import quote
 
 import pytest
 
-from rollouthub.hosting.control import BatchAnswer, Card, EpisodeStatus, OpenedEpisode, Verified
-from rollouthub.hosting.doors import Doors
+from rollouthub.hosting.control_wire import BatchAnswer, Card, EpisodeStatus, OpenedEpisode, Verified
+from rollouthub.hosting.local.shell_access import Doors
+from rollouthub.hosting.server import control_http
 from rollouthub.protocols import EnvironmentInfo
-from rollouthub.serving import control_http
 from tests.hosting.worlds import CANARY, Interview, Market, Workshop, World, host_of
 from tests.serving.desk import TOKEN, served
 from tests.serving.worlds import ODD_IDS, Shelf

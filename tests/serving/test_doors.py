@@ -9,10 +9,10 @@ import anyio
 
 from rollouthub import Environment, Public, SandboxedConfig, SandboxSpec, Score, Secret, Submission, Task, tool
 from rollouthub.hosting import InProcessHost
-from rollouthub.hosting.doors import Doors
-from rollouthub.hosting.sandboxes import CountedSandboxes
+from rollouthub.hosting.local.episode_sandboxes import CountedSandboxes
+from rollouthub.hosting.local.shell_access import Doors
+from rollouthub.hosting.server.serve import Service, serving_host
 from rollouthub.sandbox import Container, Sandbox, Snapshot
-from rollouthub.serving.serve import Service, serving_host
 from rollouthub_sandboxes.process import process_provider
 from rollouthub_sandboxes.process.provider import ProcessProvider
 from tests.serving.desk import TOKEN, Desk

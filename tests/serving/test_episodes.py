@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from rollouthub.hosting.control import OpenedEpisode
+from rollouthub.hosting.control_wire import OpenedEpisode
 from tests.hosting.worlds import Workshop, World, world_of
 from tests.serving.desk import served
 

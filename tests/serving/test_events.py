@@ -5,8 +5,9 @@ import json
 import anyio
 import pytest
 
-from rollouthub.serving import control_http, events
-from rollouthub.serving.events import EventLog
+from rollouthub.hosting.server import control_http
+from rollouthub.hosting.server import event_log as events
+from rollouthub.hosting.server.event_log import EventLog
 from tests.hosting.worlds import CANARY, Workshop
 from tests.serving.desk import TOKEN, Desk, served
 

@@ -4,8 +4,8 @@ from urllib.parse import quote
 
 import pytest
 
-from rollouthub.hosting.control import BadCard, Card, CardPage
-from rollouthub.serving import listing
+from rollouthub.hosting.control_wire import BadCard, Card, CardPage
+from rollouthub.hosting.server import task_pages as listing
 from tests.hosting.worlds import CANARY, World
 from tests.serving.desk import Desk, served
 from tests.serving.worlds import Shelf

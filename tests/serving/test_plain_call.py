@@ -23,11 +23,11 @@ from pydantic import Field, ValidationError
 from starlette.requests import ClientDisconnect
 
 from rollouthub import tool
-from rollouthub.hosting.episode import CLOSED
+from rollouthub.hosting.local.hosted_episode import CLOSED
+from rollouthub.hosting.server.agent_plane import AgentPlane, new_user
+from rollouthub.hosting.server.served_episode import ServedEpisode, ServedSeat
+from rollouthub.hosting.server.server_metrics import Metrics
 from rollouthub.http.asgi import Guard, Headers
-from rollouthub.serving.agent_plane import AgentPlane, new_user
-from rollouthub.serving.episode import ServedEpisode, ServedSeat
-from rollouthub.serving.metrics import Metrics
 from tests.hosting.worlds import CANARY, World, host_of, opened
 from tests.serving.asked import OTHERS, PLAIN, PREFIX, WORD, Asked, more_meta
 

@@ -3,7 +3,7 @@
 import pytest
 
 from rollouthub.errors import ConfigError
-from rollouthub.serving.serve import Service, serve
+from rollouthub.hosting.server.serve import Service, serve
 
 
 async def test_tools_that_changed_since_they_were_seen_are_not_served() -> None:

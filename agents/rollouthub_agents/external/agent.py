@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from rollouthub import AgentError, Message, Seat, Stop
 from rollouthub.errors import SandboxError, SandboxOverrun
-from rollouthub.hosting.doors import HousedSeat
+from rollouthub.hosting.local.shell_access import HousedSeat
 from rollouthub.protocols import SeatAddress
 from rollouthub.sandbox import CommandNotStarted, Finished, SandboxFileError
 from rollouthub_agents.external.config import ExternalConfig

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from rollouthub.errors import ConfigError, SandboxError
-from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.hosting.local.episode_sandboxes import open_provider
 from rollouthub.sandbox import GIB, CommandNotStarted, Resources, SandboxProvider, SandboxSpec
 from rollouthub_agents.external.config import ExternalConfig
 from rollouthub_agents.external.host import HostPlaces

@@ -12,7 +12,7 @@ from rollouthub.live.plain import plain
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _EPISODES = ("rollouthub.hosting", "rollouthub.engine")
 """What breaks in episodes is counted on the screen and kept in the run's log; a traceback each would bury the rest."""
-_FOR_EVERYONE = {"rollouthub.hosting.sandboxes", "rollouthub.engine.run_limits"}
+_FOR_EVERYONE = {"rollouthub.hosting.local.episode_sandboxes", "rollouthub.engine.run_limits"}
 """Say once a run that its walls are weaker than those that would have been taken first, that a limit is near."""
 
 

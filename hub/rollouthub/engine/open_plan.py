@@ -19,13 +19,13 @@ from rollouthub.engine.selection import chosen_tasks
 from rollouthub.engine.setting_files import setting_files
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.hosting.launch import TOKEN_VARIABLE
-from rollouthub.hosting.opening import open_attached, open_in_process, open_installed, open_served
+from rollouthub.hosting.open_host import open_attached, open_in_process, open_installed, open_served
+from rollouthub.hosting.role_endpoints import serve_roles
 from rollouthub.limits import DEFAULT_LIMITS, Deadlines, Limits
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.preflight import BudgetedModel, preflight
 from rollouthub.models.prices import find_price
 from rollouthub.models.resolve import open_model
-from rollouthub.models.serving import serve_roles
 from rollouthub.plugins.installed import Installation
 from rollouthub.plugins.lock import Lock
 from rollouthub.protocols import Agent, EnvironmentHost, ExposedAgent, HeldAgent, Model, Sampling, TaskCard

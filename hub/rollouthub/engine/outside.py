@@ -11,7 +11,7 @@ from rollouthub.engine.arguments import DEEPEST, TOO_DEEP, is_shallow
 from rollouthub.engine.recorder import OpenTurn
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.errors import EpisodeStop
-from rollouthub.hosting.toolbox import GET_TASK
+from rollouthub.hosting.local.toolbox import GET_TASK
 from rollouthub.messages import Message, ToolRequest
 from rollouthub.rollout import Stop
 from rollouthub.tools import text_result

@@ -13,7 +13,7 @@ from rollouthub.engine.request import RunRequest
 from rollouthub.environment import EnvironmentConfig
 from rollouthub.errors import ConfigError
 from rollouthub.hosting.launch import addresses, is_address
-from rollouthub.hosting.opening import configured
+from rollouthub.hosting.open_host import configured
 from rollouthub.models.config import ModelConfig
 from rollouthub.plugins.entry_points import ENVIRONMENTS, FoundEnvironment, find_agent, find_environment, plugins
 from rollouthub.plugins.installed import Installation, find_installation

@@ -15,7 +15,7 @@ from rollouthub.engine.left import asked_from_outside
 from rollouthub.engine.pinning import is_of_the_agents_making, pinned
 from rollouthub.engine.recorder import OpenTurn, Recorder, sampling_fields
 from rollouthub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, OverlongAnswer, TaskError
-from rollouthub.hosting.toolbox import LOOP_TOOLS, REPLY
+from rollouthub.hosting.local.toolbox import LOOP_TOOLS, REPLY
 from rollouthub.limits import Limits
 from rollouthub.messages import Media, Message, Part, Text, ToolRequest
 from rollouthub.models.unfinished_call import estimated

@@ -18,7 +18,7 @@ from rollouthub.gateway.service.wire import (
     EpisodeRequest,
     EpisodeTicket,
 )
-from rollouthub.hosting.control import BadCard, Card, CardPage, Failure, error_of
+from rollouthub.hosting.control_wire import BadCard, Card, CardPage, Failure, error_of
 
 SECONDS = 600.0
 """One call may take this long: opening sets a world up, verifying may run a program."""

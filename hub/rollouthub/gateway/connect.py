@@ -19,9 +19,9 @@ from rollouthub.gateway.service.service import HubService
 from rollouthub.gateway.service.visit import Visit
 from rollouthub.gateway.service.visitor import Absent
 from rollouthub.gateway.service.wire import EpisodeRequest
+from rollouthub.hosting.server.stdio_bridge import Bridge, carry, open_bridge
+from rollouthub.hosting.server.stdio_pipe import LineTooLong, write_line
 from rollouthub.models.credentials import Credentials
-from rollouthub.serving.bridge import Bridge, carry, open_bridge
-from rollouthub.serving.stdio_pipe import LineTooLong, write_line
 
 logger = logging.getLogger(__name__)
 

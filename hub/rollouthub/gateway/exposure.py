@@ -13,13 +13,13 @@ from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.errors import EpisodeError, EpisodeStop
 from rollouthub.gateway.rate import TokenBucket
 from rollouthub.gateway.seam.deliveries import Deliveries
-from rollouthub.hosting.episode import BROKEN, CLOSED
+from rollouthub.hosting.local.hosted_episode import BROKEN, CLOSED
+from rollouthub.hosting.server.agent_plane import new_user
+from rollouthub.hosting.server.served_episode import ServedEpisode, ServedSeat
+from rollouthub.hosting.server.server_metrics import Metrics
 from rollouthub.http.asgi import Scope, until_gone
 from rollouthub.messages import Message
 from rollouthub.protocols import EnvironmentInfo
-from rollouthub.serving.agent_plane import new_user
-from rollouthub.serving.episode import ServedEpisode, ServedSeat
-from rollouthub.serving.metrics import Metrics
 from rollouthub.tools import text_result
 
 logger = logging.getLogger(__name__)

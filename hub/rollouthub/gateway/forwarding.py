@@ -21,9 +21,9 @@ from rollouthub.engine.arguments import DEEPEST, TOO_DEEP, is_shallow
 from rollouthub.engine.outside import OutsideCall
 from rollouthub.errors import EpisodeStop, TaskError
 from rollouthub.gateway.exposure import Exposure, stopped
-from rollouthub.hosting.toolbox import SUBMIT
+from rollouthub.hosting.local.toolbox import SUBMIT
+from rollouthub.hosting.server.agent_plane import BUSY, MAX_BODY_BYTES, MOST_REQUESTS, NOT_FOUND, refusal_of
 from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, answer, read_message
-from rollouthub.serving.agent_plane import BUSY, MAX_BODY_BYTES, MOST_REQUESTS, NOT_FOUND, refusal_of
 from rollouthub.tools import is_last, text_result
 
 logger = logging.getLogger(__name__)

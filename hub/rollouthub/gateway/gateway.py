@@ -17,13 +17,13 @@ from rollouthub.gateway.late import answer_late
 from rollouthub.gateway.rate import TokenBucket
 from rollouthub.gateway.seam.dialect import Problem
 from rollouthub.gateway.seam.seam import UNAUTHORIZED, refuse, serve_seam
+from rollouthub.hosting.server.agent_plane import BUSY, NOT_FOUND, AgentPlane, token_of
+from rollouthub.hosting.server.served_episode import token_digest
+from rollouthub.hosting.server.server_metrics import Metrics
 from rollouthub.http.asgi import Application, Guard, Receive, Scope, Send, answer, header, note_holder
 from rollouthub.http.listener import bind_tcp, listening
 from rollouthub.http.loopback import LOOPBACK
 from rollouthub.protocols import EnvironmentInfo, SeatAddress
-from rollouthub.serving.agent_plane import BUSY, NOT_FOUND, AgentPlane, token_of
-from rollouthub.serving.episode import token_digest
-from rollouthub.serving.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 

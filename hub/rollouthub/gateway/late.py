@@ -2,9 +2,9 @@
 
 import msgspec
 
-from rollouthub.hosting.episode import CLOSED
+from rollouthub.hosting.local.hosted_episode import CLOSED
+from rollouthub.hosting.server.agent_plane import MAX_BODY_BYTES, NOT_FOUND
 from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, answer, read_body
-from rollouthub.serving.agent_plane import MAX_BODY_BYTES, NOT_FOUND
 
 
 class _Request(msgspec.Struct):

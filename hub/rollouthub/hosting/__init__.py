@@ -1,5 +1,5 @@
 """Hosting an environment class inside this process: the contract without a wire."""
 
-from rollouthub.hosting.host import InProcessHost
+from rollouthub.hosting.local.host import InProcessHost
 
 __all__ = ["InProcessHost"]

@@ -8,8 +8,8 @@ from rollouthub.blocking import watched_loop
 from rollouthub.engine.control import LiveRun
 from rollouthub.engine.plan import Plan
 from rollouthub.engine.run import Observer
+from rollouthub.hosting.image_progress import told_to
 from rollouthub.models.credentials import Credentials
-from rollouthub.readiness import told_to
 from rollouthub.track.tracking import Tracking, tracked
 
 

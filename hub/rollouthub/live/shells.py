@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 import anyio
 
 from rollouthub.engine.in_flight import InFlight
-from rollouthub.hosting.doors import EnterableEpisode, WaysIn, ways_into
+from rollouthub.hosting.local.shell_access import EnterableEpisode, WaysIn, ways_into
 from rollouthub.live.machines import public
 from rollouthub.live.plain import plain_name
 from rollouthub.live.protocol import ShellView

@@ -13,12 +13,12 @@ import anyio.to_thread
 from rollouthub.engine.control import LiveRun
 from rollouthub.engine.run import Observer
 from rollouthub.errors import ConfigError
+from rollouthub.hosting.server.control_socket import authority
 from rollouthub.http.asgi import Guard, Receive, Scope, Send, answer, header
 from rollouthub.http.listener import bind_tcp, listening
 from rollouthub.http.loopback import LOOPBACK
 from rollouthub.monitor.exposition import RunFigures, expose
 from rollouthub.monitor.run_monitor import RunMonitor
-from rollouthub.serving.control_socket import authority
 
 TOKEN_VARIABLE = "ROLLOUTHUB_METRICS_TOKEN"
 """Where it is set, a scraper must give it, as `Authorization: Bearer`."""

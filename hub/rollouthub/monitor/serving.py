@@ -12,7 +12,7 @@ from typing import Any
 from mcp_types import CallToolResult, Tool
 from pydantic import JsonValue
 
-from rollouthub.hosting.doors import EnterableEpisode, WaysIn
+from rollouthub.hosting.local.shell_access import EnterableEpisode, WaysIn
 from rollouthub.http.asgi import Application, Receive, Scope, Send, header
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from rollouthub.engine.item import Cast, Item
 from rollouthub.engine.play import Attempt
 from rollouthub.gateway.gateway import Gateway, open_gateway
-from rollouthub.hosting.opening import configured, open_in_process, open_served
+from rollouthub.hosting.open_host import configured, open_in_process, open_served
 from rollouthub.limits import Deadlines, Limits
 from rollouthub.loop import run_async
 from rollouthub.messages import user

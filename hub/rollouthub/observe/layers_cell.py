@@ -22,7 +22,7 @@ from rollouthub.engine.plan import make_plan
 from rollouthub.engine.play import Attempt
 from rollouthub.engine.request import RunRequest
 from rollouthub.errors import HubError, UsageError, first_error
-from rollouthub.hosting.toolbox import REPLY
+from rollouthub.hosting.local.toolbox import REPLY
 from rollouthub.loop import run_async
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.observe.cpu import process_cpu_seconds

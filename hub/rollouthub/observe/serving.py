@@ -13,8 +13,8 @@ import anyio
 import msgspec
 
 from rollouthub.errors import HubError
-from rollouthub.hosting.opening import open_served
-from rollouthub.hosting.remote.agent import RemotePlane
+from rollouthub.hosting.client.agent_plane_client import RemotePlane
+from rollouthub.hosting.open_host import open_served
 from rollouthub.limits import Deadlines
 from rollouthub.messages import assistant
 from rollouthub.observe.cpu import children_cpu_seconds

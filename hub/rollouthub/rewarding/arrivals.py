@@ -7,9 +7,9 @@ from typing import Any
 import anyio
 
 from rollouthub.errors import HubError
+from rollouthub.hosting.server.control_http import MAX_BODY_BYTES
 from rollouthub.http.asgi import Receive, Scope, read_body
 from rollouthub.rewarding.places import Leaving
-from rollouthub.serving.control_http import MAX_BODY_BYTES
 
 BODY_SECONDS = 60.0
 """From a request's headers to the end of its body."""

@@ -10,6 +10,7 @@ from typing import ClassVar
 from pydantic import BaseModel
 
 from rollouthub.errors import ConfigError, NotOffered, UnknownNameError, VerifierError
+from rollouthub.hosting.server.control_http import ControlHttp, NoRoute, json_of, need, parsed
 from rollouthub.http.asgi import Guard, Receive, Scope, Send, answer, header, until_gone
 from rollouthub.rewarding.arrivals import Arrivals, TooSlow
 from rollouthub.rewarding.image_scorer import PLAIN, ImageScorer, ScorerTimeout
@@ -22,7 +23,6 @@ from rollouthub.rewarding.wire import (
     RewardReply,
     RewardRequest,
 )
-from rollouthub.serving.control_http import ControlHttp, NoRoute, json_of, need, parsed
 from rollouthub.training.answer import without_end_marks
 from rollouthub.training.reference import TaskReference
 from rollouthub.training.scorer import Asked, Scorer, Verdict

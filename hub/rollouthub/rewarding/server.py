@@ -12,12 +12,12 @@ from pathlib import Path
 from rollouthub.engine.request import RunRequest
 from rollouthub.errors import ConfigError, first_error
 from rollouthub.frozen import Frozen
+from rollouthub.hosting.server.control_socket import authority
 from rollouthub.http.listener import bind_tcp, listening
 from rollouthub.http.loopback import is_local_host, local_guard
 from rollouthub.models.credentials import Credentials
 from rollouthub.rewarding.http import RewardHttp
 from rollouthub.rewarding.image_scorer import ImageScorer, open_image_scorer
-from rollouthub.serving.control_socket import authority
 from rollouthub.training.scorer import open_scorer
 
 TOKEN_VARIABLE = "ROLLOUTHUB_REWARD_TOKEN"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from mcp_types import Tool
 
-from rollouthub.hosting.toolbox import LOOP_TOOLS
+from rollouthub.hosting.local.toolbox import LOOP_TOOLS
 from rollouthub.rollout import Rollout, Turn
 
 _SHOW_NONE = frozenset({"single_turn", "react"})

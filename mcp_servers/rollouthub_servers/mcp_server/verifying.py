@@ -12,7 +12,7 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import to_json
 
 from rollouthub.errors import ConfigError, VerifierError, said
-from rollouthub.hosting.control import BatchAnswer
+from rollouthub.hosting.control_wire import BatchAnswer
 from rollouthub.plugins.manifest import VerifierSection
 from rollouthub.score import Score
 from rollouthub.submission import Submission

@@ -115,7 +115,7 @@ def _installed(name: str, place: Place) -> LockedEnvironment | None:
 
 def _hosted(name: str, place: Place) -> LockedEnvironment:
     """One whose code is the hub's, or the user's own: only that can be loaded here."""
-    from rollouthub.hosting.host import source_digest
+    from rollouthub.hosting.local.host import source_digest
     from rollouthub.plugins.entry_points import ENVIRONMENTS, find_environment, plugins
 
     known = plugins(ENVIRONMENTS)

@@ -16,9 +16,9 @@ from pydantic import ValidationError
 
 from rollouthub import Model
 from rollouthub.errors import ConfigError, UsageError
-from rollouthub.hosting.remote.program import Program
+from rollouthub.hosting.client.program import Program
+from rollouthub.hosting.role_endpoints import serve_roles
 from rollouthub.models.credentials import Credentials
-from rollouthub.models.serving import serve_roles
 from rollouthub.plugins.installed import Installation
 from rollouthub_registry.check.asked import Asked
 from rollouthub_registry.check.finding import Finding

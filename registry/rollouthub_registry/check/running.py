@@ -17,8 +17,8 @@ from rollouthub import Model
 from rollouthub.cli.console import remarks, results
 from rollouthub.errors import ConfigError, HubError, UnknownNameError, describe
 from rollouthub.hosting import InProcessHost
-from rollouthub.hosting.opening import configured
-from rollouthub.hosting.sandboxes import open_sandboxes
+from rollouthub.hosting.local.episode_sandboxes import open_sandboxes
+from rollouthub.hosting.open_host import configured
 from rollouthub.loop import run_async
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import load_credentials

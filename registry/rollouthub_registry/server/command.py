@@ -42,7 +42,7 @@ def serve(
     """Serve a registry over HTTP: for `hub install` and `hub publish`, for MCP registry clients, and for browsers."""
     from functools import partial
 
-    from rollouthub.serving.ending import serve_to_the_end
+    from rollouthub.hosting.server.server_lifetime import serve_to_the_end
     from rollouthub_registry.server.doorman import Rates
     from rollouthub_registry.server.serve import RegistryService, serve_registry
 

@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rollouthub.errors import ConfigError, UsageError
+from rollouthub.hosting.server.control_socket import authority
 from rollouthub.http.asgi import Guard
 from rollouthub.http.listener import bind_tcp, listening
 from rollouthub.http.loopback import LOOPBACK
-from rollouthub.serving.control_socket import authority
 from rollouthub_registry.server.answers import broken, problem, refused, unserved
 from rollouthub_registry.server.api import Api
 from rollouthub_registry.server.doorman import Doorman, Rates, address_of

@@ -11,7 +11,7 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 
 from rollouthub.errors import ConfigError, SandboxError
-from rollouthub.readiness import Readiness
+from rollouthub.hosting.image_progress import Readiness
 from rollouthub.sandbox import Build
 from rollouthub_sandboxes.docker.api import Json
 from rollouthub_sandboxes.docker.engine import Engine, EngineError

@@ -12,8 +12,8 @@ import anyio
 from rollouthub.gateway.service.control import ServiceControl
 from rollouthub.gateway.service.rules import ServiceRules
 from rollouthub.gateway.service.service import HubService
+from rollouthub.hosting.server.control_socket import control_guard, control_socket
 from rollouthub.http.listener import listening
-from rollouthub.serving.control_socket import control_guard, control_socket
 from tests.gateway.service.front import call, front, rpc
 
 TOKEN = "control-canary-77aa01"

@@ -11,8 +11,8 @@ from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.gateway.service.rules import ServiceRules
 from rollouthub.gateway.service.service import TooMany
 from rollouthub.gateway.service.wire import EpisodeRequest
-from rollouthub.hosting.episode import CLOSED
-from rollouthub.serving.episodes import Conflict
+from rollouthub.hosting.local.hosted_episode import CLOSED
+from rollouthub.hosting.server.served_episodes import Conflict
 from rollouthub.store import open_run
 from tests.gateway.service.front import call, front, rpc
 

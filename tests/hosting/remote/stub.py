@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 from aiohttp import web
 
-from rollouthub.hosting.remote.connection import Connection, connect
-from rollouthub.hosting.remote.host import RemoteHost
+from rollouthub.hosting.client.remote_host import RemoteHost
+from rollouthub.hosting.client.server_connection import Connection, connect
 from rollouthub.protocols import EnvironmentInfo
 
 TOKEN = "control-token-of-the-stub"

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from rollouthub import BadRow, Deadlines
 from rollouthub.errors import ConfigError, CredentialError, ServerGone
-from rollouthub.hosting.remote.attach import attach
+from rollouthub.hosting.client.attached import attach
 from rollouthub.protocols import EnvironmentHost, TaskCard
 from tests.hosting.remote import stub as misbehaviour
 from tests.hosting.remote.stub import INFO, TOKEN, stub_server

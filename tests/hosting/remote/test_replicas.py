@@ -12,12 +12,12 @@ import pytest
 
 from rollouthub import Deadlines, Submission
 from rollouthub.errors import ConfigError, NotOffered, ServerGone, TaskError
+from rollouthub.hosting.client.attached import attach
+from rollouthub.hosting.client.remote_host import RemoteHost
+from rollouthub.hosting.client.served_process import Probing, Supervisor, new_order
+from rollouthub.hosting.client.server_replicas import ReplicatedHost
 from rollouthub.hosting.launch import addresses
-from rollouthub.hosting.opening import open_served
-from rollouthub.hosting.remote.attach import attach
-from rollouthub.hosting.remote.host import RemoteHost
-from rollouthub.hosting.remote.replicas import ReplicatedHost
-from rollouthub.hosting.remote.serve import Probing, Supervisor, new_order
+from rollouthub.hosting.open_host import open_served
 from rollouthub.protocols import EnvironmentHost, Episode, TaskCard
 from rollouthub.task import BadRow
 from tests.hosting.remote.stub import INFO, TOKEN, Stub, stub_server

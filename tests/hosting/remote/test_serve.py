@@ -11,7 +11,7 @@ import pytest
 
 from rollouthub import BadRow, Deadlines, Submission
 from rollouthub.errors import ConfigError, HubError, ServerGone, TaskError
-from rollouthub.hosting.opening import open_served
+from rollouthub.hosting.open_host import open_served
 from rollouthub.protocols import EnvironmentHost, TaskCard
 
 FRAGILE = '''

@@ -13,9 +13,9 @@ import anyio
 import pytest
 
 from rollouthub.errors import ConfigError, TaskError
+from rollouthub.hosting.client.program import Program
+from rollouthub.hosting.client.server_process import LINES_A_SECOND, ServerProcess, kill_running, start
 from rollouthub.hosting.launch import ServeOrder
-from rollouthub.hosting.remote.process import LINES_A_SECOND, ServerProcess, kill_running, start
-from rollouthub.hosting.remote.program import Program
 from rollouthub.plugins.installed import Installation
 from rollouthub.plugins.lock import LockedEnvironment
 from rollouthub.secret_variables import clean_environment

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError
-from rollouthub.hosting.host import CONTRACT_VERSION
+from rollouthub.hosting.local.host import CONTRACT_VERSION
 from rollouthub.plugins.manifest import CONTRACT, SECTIONS, Manifest, TaskSource, load_manifest, parse_manifest
 
 PYTHON = """\

@@ -12,7 +12,7 @@ from aiohttp import web
 from mcp_types import Tool
 
 from rollouthub import Limits
-from rollouthub.hosting.host import CONTRACT_VERSION
+from rollouthub.hosting.local.host import CONTRACT_VERSION
 from rollouthub.protocols import EnvironmentInfo
 
 WORDS = "the grader wanted another number of seats"

@@ -9,7 +9,7 @@ from mcp_types import CallToolResult
 
 from rollouthub import Message, Public, Score, Secret, Submission, Task, ToolError, tool
 from rollouthub.hosting import InProcessHost
-from rollouthub.hosting.episode import HostedEpisode
+from rollouthub.hosting.local.hosted_episode import HostedEpisode
 from rollouthub.limits import Deadlines
 from rollouthub.messages import user
 from rollouthub.protocols import TaskCard

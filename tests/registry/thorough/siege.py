@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from rollouthub import EnvironmentConfig
 from rollouthub.environment import AnyEnvironment
 from rollouthub.hosting import InProcessHost
+from rollouthub.hosting.server.serve import Service, serving_host
 from rollouthub.protocols import EnvironmentHost
-from rollouthub.serving.serve import Service, serving_host
 from rollouthub_registry.check.thorough.attack import Verdict
 from rollouthub_registry.check.thorough.attacks import ATTACKS
 from rollouthub_registry.check.thorough.campaign import make_attack

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from rollouthub.errors import HubError
-from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.hosting.local.episode_sandboxes import open_provider
 from rollouthub.sandbox import Resources, Sandbox, SandboxProvider, SandboxSpec
 from rollouthub_sandboxes.process import process_provider
 from tests.sandboxes.podman import PODMAN

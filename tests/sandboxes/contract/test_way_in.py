@@ -4,7 +4,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from rollouthub.hosting.doors import ways_into
+from rollouthub.hosting.local.shell_access import ways_into
 from rollouthub.sandbox import Container, EnterableSandbox, Sandbox, SandboxProvider
 from tests.sandboxes.contract.conftest import SPEC
 from tests.sandboxes.terminal import type_into

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub import Outcome
-from rollouthub.hosting.episode import BROKEN, CLOSED
+from rollouthub.hosting.local.hosted_episode import BROKEN, CLOSED
 from rollouthub.rollout import Rollout
 from rollouthub.store import open_run
 from tests.cli.conftest import started

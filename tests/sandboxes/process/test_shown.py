@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError, HubError
-from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.hosting.local.episode_sandboxes import open_provider
 from rollouthub.sandbox import SandboxSpec
 from rollouthub_sandboxes.process import process_provider
 

@@ -14,7 +14,7 @@ import pytest
 
 import rollouthub
 from rollouthub.errors import ConfigError, HubError, SandboxError
-from rollouthub.hosting.sandboxes import open_provider
+from rollouthub.hosting.local.episode_sandboxes import open_provider
 from rollouthub.sandbox import Sandbox, SandboxSpec
 from rollouthub_sandboxes.process import process_provider
 from rollouthub_sandboxes.process.machine import this_machine

@@ -10,7 +10,7 @@ import anyio.to_thread
 import pytest
 
 from rollouthub.errors import SandboxError
-from rollouthub.hosting.doors import ways_into
+from rollouthub.hosting.local.shell_access import ways_into
 from rollouthub.sandbox import SandboxSpec
 from rollouthub_sandboxes.process import process_provider
 from rollouthub_sandboxes.process.walls import Kind

@@ -18,9 +18,9 @@ from rollouthub.errors import ConfigError
 from rollouthub.gateway.app_configs import App, app_config
 from rollouthub.gateway.connect_keeper import outlive
 from rollouthub.hosting.launch import is_address
+from rollouthub.hosting.server.stdio_pipe import keep_to_ourselves
 from rollouthub.interpreter import HUB
 from rollouthub.live.plain import plain
-from rollouthub.serving.stdio_pipe import keep_to_ourselves
 
 _UNSCORED = 1
 _LONGEST_NAME = 40
@@ -92,8 +92,8 @@ def _serve(chosen: Chosen, directory: Path, lifeline: int) -> int:
     from rollouthub.gateway.connect_keeper import until_alone
     from rollouthub.gateway.service.visit import Visit
     from rollouthub.gateway.service.wire import EpisodeRequest
+    from rollouthub.hosting.server.server_lifetime import serve_to_the_end
     from rollouthub.models.credentials import load_credentials
-    from rollouthub.serving.ending import serve_to_the_end
 
     gc.enable()
 

@@ -70,9 +70,9 @@ def reward_server(
     from functools import partial
 
     from rollouthub.cli.run.action import request_of
+    from rollouthub.hosting.server.server_lifetime import serve_to_the_end
     from rollouthub.models.credentials import load_credentials
     from rollouthub.rewarding.server import TOKEN_VARIABLE, RewardOrder, RewardReady, reward_token, serve_rewards
-    from rollouthub.serving.ending import serve_to_the_end
 
     given = run_settings(
         environments=environments,

@@ -188,7 +188,7 @@ class TerminalRun:
     def _leave(self) -> None:
         """Go without those who will not: code that ignores its cancellation cannot be ended inside one process."""
         self._view.warn("something ignores that it is cancelled; leaving without it. What is committed is kept.")
-        if servers := sys.modules.get("rollouthub.hosting.remote.process"):  # loaded where a server was started
+        if servers := sys.modules.get("rollouthub.hosting.client.server_process"):  # loaded where a server was started
             servers.kill_running()
         os._exit(INTERRUPTED)
 

@@ -14,9 +14,9 @@ from rollouthub.engine.request import as_toml
 from rollouthub.gateway.service.opening import visitors_plan
 from rollouthub.gateway.service.rules import GatewayPlace, ServiceRules
 from rollouthub.gateway.service.serving import HubOrder, HubReady, serve_hub
+from rollouthub.hosting.server.credential import ControlCredential, control_credential
+from rollouthub.hosting.server.server_lifetime import serve_to_the_end
 from rollouthub.models.credentials import load_credentials
-from rollouthub.serving.credential import ControlCredential, control_credential
-from rollouthub.serving.ending import serve_to_the_end
 from rollouthub.store import open_run
 
 

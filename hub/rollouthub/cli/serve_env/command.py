@@ -37,7 +37,7 @@ def serve_env(
     """
     # Here and not above: a server's libraries are loaded by who serves, not by `hub --help`.
     from rollouthub.errors import UsageError
-    from rollouthub.serving.greeting import serve_for_people, serve_ordered
+    from rollouthub.hosting.server.startup_messages import serve_for_people, serve_ordered
 
     if from_stdin:
         raise typer.Exit(serve_ordered())

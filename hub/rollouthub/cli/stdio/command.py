@@ -20,7 +20,7 @@ def stdio(
 ) -> None:
     """Speak MCP on stdin and stdout for a seat that is served over HTTP."""
     from rollouthub.errors import UsageError
-    from rollouthub.serving.bridge import bridge_stdio
+    from rollouthub.hosting.server.stdio_bridge import bridge_stdio
 
     if not agent_url:
         raise UsageError(f"which seat? give its URL, or set {URL_VARIABLE}")

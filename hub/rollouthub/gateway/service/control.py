@@ -7,9 +7,8 @@ from rollouthub.errors import HubError, TaskError, UsageError
 from rollouthub.gateway.service.service import HubService, TooMany
 from rollouthub.gateway.service.visit import report_of
 from rollouthub.gateway.service.wire import EnvironmentList, EpisodePage, EpisodeReport, EpisodeRequest
-from rollouthub.hosting.control import Problem, problem_of
-from rollouthub.http.asgi import Guard, Receive, Scope, Send, answer, until_gone
-from rollouthub.serving.control_http import (
+from rollouthub.hosting.control_wire import Problem, problem_of
+from rollouthub.hosting.server.control_http import (
     METRICS_TEXT,
     ControlHttp,
     NoRoute,
@@ -22,8 +21,9 @@ from rollouthub.serving.control_http import (
     query_of,
     send_events,
 )
-from rollouthub.serving.episodes import Conflict
-from rollouthub.serving.listing import MOST_ON_A_PAGE, PAGE, Listing
+from rollouthub.hosting.server.served_episodes import Conflict
+from rollouthub.hosting.server.task_pages import MOST_ON_A_PAGE, PAGE, Listing
+from rollouthub.http.asgi import Guard, Receive, Scope, Send, answer, until_gone
 
 
 class ServiceControl(ControlHttp):

@@ -19,12 +19,12 @@ from rollouthub.gateway.exposure import RecordedPlane
 from rollouthub.gateway.rate import TokenBucket
 from rollouthub.gateway.service.service import HubService
 from rollouthub.gateway.service.visit import Visit
-from rollouthub.hosting.toolbox import GET_TASK, SUBMIT
+from rollouthub.hosting.local.toolbox import GET_TASK, SUBMIT
+from rollouthub.hosting.server.agent_plane import BUSY, MAX_BODY_BYTES, NOT_FOUND, TOO_LARGE, AgentPlane, new_user
+from rollouthub.hosting.server.served_episode import ServedEpisode
 from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, again, answer, read_body
 from rollouthub.messages import Message
 from rollouthub.protocols import EnvironmentInfo, SeatAddress
-from rollouthub.serving.agent_plane import BUSY, MAX_BODY_BYTES, NOT_FOUND, TOO_LARGE, AgentPlane, new_user
-from rollouthub.serving.episode import ServedEpisode
 from rollouthub.tools import text_result
 
 logger = logging.getLogger(__name__)

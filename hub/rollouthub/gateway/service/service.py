@@ -22,10 +22,10 @@ from rollouthub.gateway.service.rules import ServiceRules
 from rollouthub.gateway.service.visit import Visit, report_of
 from rollouthub.gateway.service.visitor import PRACTICE
 from rollouthub.gateway.service.wire import EnvironmentCard, EpisodeReport, EpisodeRequest
+from rollouthub.hosting.server.served_episodes import Conflict
 from rollouthub.limits import Limits
 from rollouthub.protocols import TaskCard
 from rollouthub.rollout import AgentRef, Fault, Outcome, Phase, Rollout
-from rollouthub.serving.episodes import Conflict
 from rollouthub.store import RunWriter, open_run
 
 logger = logging.getLogger(__name__)

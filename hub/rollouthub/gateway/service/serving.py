@@ -17,10 +17,10 @@ from rollouthub.gateway.service.opening import STOP_SECONDS, open_service
 from rollouthub.gateway.service.practice import Practice
 from rollouthub.gateway.service.rules import GatewayPlace, ServiceRules
 from rollouthub.gateway.service.service import HubService
+from rollouthub.hosting.server.control_socket import control_guard, control_socket
 from rollouthub.http.listener import listening
 from rollouthub.live.door import live_door
 from rollouthub.models.credentials import Credentials
-from rollouthub.serving.control_socket import control_guard, control_socket
 
 
 @dataclass(frozen=True)

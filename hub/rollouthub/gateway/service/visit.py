@@ -13,9 +13,9 @@ from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.errors import HubError, TaskError
 from rollouthub.gateway.service.visitor import PRACTICE
 from rollouthub.gateway.service.wire import EpisodeReport, EpisodeState, EpisodeTicket, SeatTicket
+from rollouthub.hosting.server.event_log import EventLog
 from rollouthub.protocols import SeatAddress
 from rollouthub.rollout import Fault, Outcome, Rollout
-from rollouthub.serving.events import EventLog
 
 UNSCORED = Fault(
     boundary="hub", phase="agent", type="Practice", message="it was played for practice, which is never scored"

@@ -11,7 +11,7 @@ from mcp_types import CallToolResult, ImageContent, TextContent, Tool
 
 from rollouthub.engine.open_plan import OpenEnvironment
 from rollouthub.errors import ConfigError, EpisodeError, ToolError, UnknownNameError
-from rollouthub.hosting.toolbox import GET_TASK
+from rollouthub.hosting.local.toolbox import GET_TASK
 from rollouthub.messages import Message, ToolRequest
 from rollouthub.protocols import AgentPlane, Episode
 from rollouthub.score import Score

@@ -1,7 +1,7 @@
 """The end of an episode: the first answer counts, and afterwards there is one answer to everything."""
 
 from rollouthub import Score, Submission, VerifierError
-from rollouthub.hosting.episode import CLOSED
+from rollouthub.hosting.local.hosted_episode import CLOSED
 from rollouthub.protocols import Episode
 from rollouthub_registry.check.finding import Broken, NotApplicable
 from rollouthub_registry.check.playing import SUBMIT, words_of

@@ -16,12 +16,12 @@ from rollouthub import BadRow, Model
 from rollouthub.errors import ConfigError, EpisodeError, HubError, describe, first_error
 from rollouthub.gateway.gateway import open_gateway
 from rollouthub.hosting.launch import is_address
-from rollouthub.hosting.opening import configured
+from rollouthub.hosting.open_host import configured
+from rollouthub.hosting.role_endpoints import serve_roles
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.resolve import open_model
-from rollouthub.models.serving import serve_roles
 from rollouthub.plugins.entry_points import FoundEnvironment, find_environment
 from rollouthub.plugins.installed import find_installation
 from rollouthub_registry.check.thorough.planting import fields_of, write_twin

@@ -12,7 +12,7 @@ import aiohttp
 from rollouthub import Deadlines, Message, Model
 from rollouthub.engine.item import Exposing
 from rollouthub.errors import EpisodeError
-from rollouthub.hosting.control import OpenedEpisode
+from rollouthub.hosting.control_wire import OpenedEpisode
 from rollouthub.protocols import TaskCard
 from rollouthub_registry.check.thorough import speech
 from rollouthub_registry.check.thorough.attack import Problem

@@ -14,10 +14,10 @@ from pydantic import JsonValue
 from rollouthub import BadRow, Message, Public, Secret, Task
 from rollouthub.environment import AnyEnvironment, EnvironmentConfig
 from rollouthub.errors import ConfigError, UnknownNameError, first_error
+from rollouthub.hosting.client.server_process import start
 from rollouthub.hosting.launch import RoleEndpoint, ServeOrder, ServerReady
-from rollouthub.hosting.opening import open_attached
-from rollouthub.hosting.remote.process import start
-from rollouthub.hosting.toolbox import Toolbox
+from rollouthub.hosting.local.toolbox import Toolbox
+from rollouthub.hosting.open_host import open_attached
 from rollouthub.protocols import EnvironmentHost, TaskCard
 from rollouthub_registry.check.thorough.watch import SHORTEST, Watched
 

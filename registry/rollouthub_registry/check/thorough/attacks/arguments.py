@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from mcp_types import Tool
 
-from rollouthub.hosting.episode import BROKEN
+from rollouthub.hosting.local.hosted_episode import BROKEN
 from rollouthub_registry.check.playing import SUBMIT
 from rollouthub_registry.check.samples import ill_formed, well_formed
 from rollouthub_registry.check.thorough.attack import Attack

@@ -22,9 +22,9 @@ from mcp_types import (
 from mcp_types.methods import serialize_server_result, validate_client_request
 from pydantic_core import to_json
 
+from rollouthub.hosting.server.mcp_server import MADE, SESSION_HEADER, EnvironmentServer, make_call
+from rollouthub.hosting.server.served_episode import ServedSeat
 from rollouthub.http.asgi import JSON, Receive, Scope, Send, answer
-from rollouthub.serving.episode import ServedSeat
-from rollouthub.serving.mcp_server import MADE, SESSION_HEADER, EnvironmentServer, make_call
 
 _VERSION = "2026-07-28"
 _CALL = "tools/call"

@@ -14,7 +14,7 @@ from rollouthub.statistics.amounts import clock
 
 FIRST_SECONDS, EVERY_SECONDS = 3.0, 15.0
 """Of an image that is there nothing is said; of one that takes longer, again and again."""
-_listener: ContextVar[Callable[[str], None] | None] = ContextVar("rollouthub.readiness", default=None)
+_listener: ContextVar[Callable[[str], None] | None] = ContextVar("rollouthub.hosting.image_progress", default=None)
 
 
 @contextmanager

@@ -9,13 +9,13 @@ from typing import NoReturn
 
 from pydantic import JsonValue
 
+from rollouthub.hosting.client.program import Program
 from rollouthub.hosting.launch import TOKEN_VARIABLE
-from rollouthub.hosting.opening import open_installed
-from rollouthub.hosting.remote.program import Program
+from rollouthub.hosting.open_host import open_installed
+from rollouthub.hosting.role_endpoints import serve_roles
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import load_credentials
 from rollouthub.models.resolve import open_model
-from rollouthub.models.serving import serve_roles
 from rollouthub.plugins.installed import Installation
 
 TOOLS_VARIABLE = "ROLLOUTHUB_SERVED_TOOLS"

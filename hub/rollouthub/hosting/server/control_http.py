@@ -9,7 +9,8 @@ from urllib.parse import parse_qsl, unquote
 from pydantic import BaseModel, ValidationError
 
 from rollouthub.errors import CredentialError, HubError, NotOffered, TaskError, UnknownNameError, UsageError, describe
-from rollouthub.hosting.control import Failure, Problem, problem_of
+from rollouthub.hosting.control_wire import Failure, Problem, problem_of
+from rollouthub.hosting.server.event_log import EventLog
 from rollouthub.http.asgi import (
     Guard,
     Receive,
@@ -22,7 +23,6 @@ from rollouthub.http.asgi import (
     read_body,
     until_gone,
 )
-from rollouthub.serving.events import EventLog
 
 logger = logging.getLogger(__name__)
 

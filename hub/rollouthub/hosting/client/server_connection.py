@@ -22,8 +22,8 @@ from rollouthub.errors import (
     TaskError,
     describe,
 )
-from rollouthub.hosting.control import Failure, error_of
-from rollouthub.hosting.host import CONTRACT_VERSION
+from rollouthub.hosting.control_wire import Failure, error_of
+from rollouthub.hosting.local.host import CONTRACT_VERSION
 from rollouthub.models.address import is_loopback
 from rollouthub.protocols import EnvironmentInfo
 from rollouthub.tracing import HEADER as TRACE_HEADER

@@ -14,9 +14,9 @@ from pydantic_core import PydanticSerializationError
 from rollouthub.blocking import timed_reading
 from rollouthub.environment import AnyEnvironment, Environment, EnvironmentConfig
 from rollouthub.errors import ConfigError, HubError, NotOffered, TaskError, UnknownNameError, VerifierError, describe
-from rollouthub.hosting.episode import HostedEpisode, logger
-from rollouthub.hosting.shelf import TaskShelf
-from rollouthub.hosting.toolbox import Toolbox
+from rollouthub.hosting.local.hosted_episode import HostedEpisode, logger
+from rollouthub.hosting.local.task_index import TaskShelf
+from rollouthub.hosting.local.toolbox import Toolbox
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentInfo, Episode, Model, TaskCard
 from rollouthub.sandbox import SandboxProvider

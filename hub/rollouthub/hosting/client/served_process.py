@@ -12,11 +12,11 @@ from anyio.abc import TaskStatus
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError, EpisodeError, HubError, ServerGone, first_error
+from rollouthub.hosting.client.program import OURS, Program
+from rollouthub.hosting.client.remote_host import RemoteHost
+from rollouthub.hosting.client.server_connection import Connection, connect
+from rollouthub.hosting.client.server_process import ServerProcess, start
 from rollouthub.hosting.launch import RoleEndpoint, ServeOrder
-from rollouthub.hosting.remote.connection import Connection, connect
-from rollouthub.hosting.remote.host import RemoteHost
-from rollouthub.hosting.remote.process import ServerProcess, start
-from rollouthub.hosting.remote.program import OURS, Program
 from rollouthub.protocols import EnvironmentHost, EnvironmentInfo
 
 logger = logging.getLogger(__name__)

@@ -11,12 +11,12 @@ import anyio.lowlevel
 from mcp_types import CallToolResult
 
 from rollouthub.errors import HubError, TaskError
-from rollouthub.hosting.control import EpisodeStatus, OpenedEpisode, OpenedSeat
-from rollouthub.hosting.episode import CLOSED
+from rollouthub.hosting.control_wire import EpisodeStatus, OpenedEpisode, OpenedSeat
+from rollouthub.hosting.local.hosted_episode import CLOSED
+from rollouthub.hosting.server.event_log import EventLog
+from rollouthub.hosting.server.server_metrics import Metrics
 from rollouthub.protocols import AgentPlane, Episode
 from rollouthub.score import Score
-from rollouthub.serving.events import EventLog
-from rollouthub.serving.metrics import Metrics
 from rollouthub.submission import Submission
 from rollouthub.tools import text_result
 

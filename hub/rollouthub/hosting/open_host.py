@@ -9,15 +9,15 @@ from pydantic import JsonValue
 
 from rollouthub.environment import AnyEnvironment, EnvironmentConfig, SandboxedConfig
 from rollouthub.errors import ConfigError, HubError, describe
-from rollouthub.hosting.host import InProcessHost
 from rollouthub.hosting.launch import RoleEndpoint, addresses
-from rollouthub.hosting.sandboxes import open_sandboxes
+from rollouthub.hosting.local.episode_sandboxes import open_sandboxes
+from rollouthub.hosting.local.host import InProcessHost
 from rollouthub.plugins.entry_points import FoundEnvironment, check_config
 from rollouthub.plugins.installed import Installation, installations
 from rollouthub.protocols import EnvironmentHost, Model
 
 if TYPE_CHECKING:
-    from rollouthub.hosting.remote.program import Program
+    from rollouthub.hosting.client.program import Program
 
 
 def configured(
@@ -81,8 +81,9 @@ async def open_served(
         ConfigError: the server refuses the environment or its configuration.
         TaskError: it does not come up.
     """
-    from rollouthub.hosting.remote import serve, serve_replicas  # aiohttp, and only where there is a server
-    from rollouthub.hosting.remote.program import OURS
+    from rollouthub.hosting.client import serve_replicas
+    from rollouthub.hosting.client import served_process as serve  # aiohttp, and only where there is a server
+    from rollouthub.hosting.client.program import OURS
 
     given, program = (name, settings, roles or {}), program or OURS
     if servers == 1:
@@ -108,7 +109,7 @@ async def open_installed(
         UsageError: what lies on the disk is not what was installed, or the server offers other tools than published.
         TaskError: it does not come up.
     """
-    from rollouthub.hosting.remote.program import Program
+    from rollouthub.hosting.client.program import Program
 
     keeper = installations()
     await anyio.to_thread.run_sync(keeper.verify, installation)
@@ -130,7 +131,7 @@ async def open_attached(address: str, token: str | None) -> AsyncGenerator[Envir
     Raises:
         UsageError: nothing is there, the credential is missing or refused, or it speaks another contract.
     """
-    from rollouthub.hosting.remote import attach  # as above
+    from rollouthub.hosting.client import attached as attach  # as above
 
     async with attach(addresses(address), token) as host:
         yield host

@@ -9,16 +9,16 @@ from pydantic import ValidationError
 
 from rollouthub.cli.options import assignments
 from rollouthub.errors import ConfigError, UsageError
-from rollouthub.hosting.control import Failure, problem_of
+from rollouthub.hosting.control_wire import Failure, problem_of
 from rollouthub.hosting.launch import ServeOrder, ServerReady
+from rollouthub.hosting.server.credential import ControlCredential, control_credential
+from rollouthub.hosting.server.other_interpreter import TOOLS_VARIABLE, hand_over, see_that_it_is_sound
+from rollouthub.hosting.server.serve import Service, serve
+from rollouthub.hosting.server.server_lifetime import serve_to_the_end
+from rollouthub.hosting.server.stdio_pipe import keep_to_ourselves
 from rollouthub.loop import run_async
 from rollouthub.models.config import ModelConfig
 from rollouthub.plugins.installed import find_installation
-from rollouthub.serving.credential import ControlCredential, control_credential
-from rollouthub.serving.ending import serve_to_the_end
-from rollouthub.serving.handing_over import TOOLS_VARIABLE, hand_over, see_that_it_is_sound
-from rollouthub.serving.serve import Service, serve
-from rollouthub.serving.stdio_pipe import keep_to_ourselves
 
 MAX_ORDER_BYTES = 16 * 2**20
 REFUSED = 2

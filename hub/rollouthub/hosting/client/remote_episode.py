@@ -7,7 +7,9 @@ from mcp_types import Tool
 from pydantic import JsonValue
 
 from rollouthub.errors import EpisodeError, HubError, TaskError, VerifierError
-from rollouthub.hosting.control import (
+from rollouthub.hosting.client.agent_plane_client import Latch, RemotePlane
+from rollouthub.hosting.client.server_connection import BLAME_SECONDS, Connection, ServerFault
+from rollouthub.hosting.control_wire import (
     EpisodeStatus,
     OpenedSeat,
     Reference,
@@ -17,9 +19,7 @@ from rollouthub.hosting.control import (
     Verified,
     VerifyRequest,
 )
-from rollouthub.hosting.doors import Doors, WaysIn
-from rollouthub.hosting.remote.agent import Latch, RemotePlane
-from rollouthub.hosting.remote.connection import BLAME_SECONDS, Connection, ServerFault
+from rollouthub.hosting.local.shell_access import Doors, WaysIn
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message
 from rollouthub.rollout import Fault

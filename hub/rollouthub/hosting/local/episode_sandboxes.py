@@ -7,8 +7,8 @@ from typing import Any
 
 from rollouthub.environment import AnyEnvironment, EnvironmentConfig, SandboxedConfig
 from rollouthub.errors import ConfigError, SandboxError, UnknownNameError, describe
+from rollouthub.hosting.image_progress import Readiness
 from rollouthub.plugins.entry_points import plugins
-from rollouthub.readiness import Readiness
 from rollouthub.sandbox import (
     Build,
     Network,

@@ -14,9 +14,9 @@ from anyio.abc import ByteReceiveStream, Process
 from pydantic import ValidationError
 
 from rollouthub.errors import HubError, TaskError, said
-from rollouthub.hosting.control import Failure, error_of
+from rollouthub.hosting.client.program import OURS, Program
+from rollouthub.hosting.control_wire import Failure, error_of
 from rollouthub.hosting.launch import ServeOrder, ServerReady
-from rollouthub.hosting.remote.program import OURS, Program
 
 logger = logging.getLogger(__name__)
 

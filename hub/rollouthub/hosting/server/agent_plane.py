@@ -11,6 +11,10 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
 from rollouthub.crowding import LARGE_BYTES, MOST_VALUES
+from rollouthub.hosting.server.mcp_server import SEAT, SESSION_HEADER, EnvironmentServer
+from rollouthub.hosting.server.plain_call import PlainCalls
+from rollouthub.hosting.server.served_episode import ServedEpisode, ServedSeat, token_digest
+from rollouthub.hosting.server.served_episodes import Episodes
 from rollouthub.http.asgi import (
     Guard,
     Receive,
@@ -26,10 +30,6 @@ from rollouthub.http.asgi import (
 )
 from rollouthub.http.event_stream import STREAM, EventStream
 from rollouthub.protocols import EnvironmentInfo
-from rollouthub.serving.episode import ServedEpisode, ServedSeat, token_digest
-from rollouthub.serving.episodes import Episodes
-from rollouthub.serving.mcp_server import SEAT, SESSION_HEADER, EnvironmentServer
-from rollouthub.serving.plain_call import PlainCalls
 
 logger = logging.getLogger(__name__)
 

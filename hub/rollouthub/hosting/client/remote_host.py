@@ -11,7 +11,9 @@ import anyio
 from pydantic import ConfigDict, JsonValue, ValidationError
 
 from rollouthub.errors import DataError, HubError, TaskError, VerifierError
-from rollouthub.hosting.control import (
+from rollouthub.hosting.client.remote_episode import RemoteEpisode
+from rollouthub.hosting.client.server_connection import Connection, ServerFault
+from rollouthub.hosting.control_wire import (
     BadCard,
     BatchAnswer,
     BatchEntry,
@@ -23,9 +25,7 @@ from rollouthub.hosting.control import (
     TaskKey,
     error_of,
 )
-from rollouthub.hosting.host import logger
-from rollouthub.hosting.remote.connection import Connection, ServerFault
-from rollouthub.hosting.remote.episode import RemoteEpisode
+from rollouthub.hosting.local.host import logger
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentInfo, Episode, TaskCard
 from rollouthub.score import Score

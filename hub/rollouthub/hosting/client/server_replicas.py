@@ -8,11 +8,11 @@ import anyio
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError, ServerGone, first_error
+from rollouthub.hosting.client.program import OURS, Program
+from rollouthub.hosting.client.remote_host import RemoteHost, Server
+from rollouthub.hosting.client.served_process import Supervisor, new_order
+from rollouthub.hosting.client.server_connection import Connection
 from rollouthub.hosting.launch import RoleEndpoint
-from rollouthub.hosting.remote.connection import Connection
-from rollouthub.hosting.remote.host import RemoteHost, Server
-from rollouthub.hosting.remote.program import OURS, Program
-from rollouthub.hosting.remote.serve import Supervisor, new_order
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentHost, EnvironmentInfo, Episode, TaskCard
 from rollouthub.score import Score

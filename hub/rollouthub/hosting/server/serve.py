@@ -13,21 +13,21 @@ from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError
 from rollouthub.hosting.launch import RoleEndpoint, ServerReady
-from rollouthub.hosting.opening import configured, open_in_process
+from rollouthub.hosting.open_host import configured, open_in_process
+from rollouthub.hosting.role_endpoints import ask_role
+from rollouthub.hosting.server.agent_plane import AgentPlane, new_user
+from rollouthub.hosting.server.control_plane import ControlPlane
+from rollouthub.hosting.server.control_socket import authority, control_guard, control_socket
+from rollouthub.hosting.server.served_episodes import Episodes
+from rollouthub.hosting.server.server_metrics import Metrics
 from rollouthub.http.asgi import Application, Guard
 from rollouthub.http.listener import bind_tcp, listening
 from rollouthub.http.loopback import LOOPBACK
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.models.resolve import open_model
-from rollouthub.models.serving import ask_role
 from rollouthub.plugins.entry_points import find_environment
 from rollouthub.protocols import EnvironmentHost, Model
-from rollouthub.serving.agent_plane import AgentPlane, new_user
-from rollouthub.serving.control_plane import ControlPlane
-from rollouthub.serving.control_socket import authority, control_guard, control_socket
-from rollouthub.serving.episodes import Episodes
-from rollouthub.serving.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import anyio
 
 from rollouthub.errors import ConfigError, CredentialError, HubError, ServerGone, first_error
+from rollouthub.hosting.client.remote_host import RemoteHost
+from rollouthub.hosting.client.server_connection import Connection, ServerFault, connect
+from rollouthub.hosting.client.server_replicas import ReplicatedHost
 from rollouthub.hosting.launch import TOKEN_VARIABLE
-from rollouthub.hosting.remote.connection import Connection, ServerFault, connect
-from rollouthub.hosting.remote.host import RemoteHost
-from rollouthub.hosting.remote.replicas import ReplicatedHost
 from rollouthub.models.address import is_loopback, normal_base_url
 from rollouthub.protocols import EnvironmentHost, EnvironmentInfo
 

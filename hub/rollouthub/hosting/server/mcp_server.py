@@ -27,11 +27,11 @@ from mcp_types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic_core import to_json
 
+from rollouthub.hosting.server.served_episode import Call, ServedSeat
 from rollouthub.http.asgi import Scope, connection_of
 from rollouthub.http.event_stream import STREAM, EventStream, takes_events
 from rollouthub.progress import Listener, heard_by
 from rollouthub.protocols import EnvironmentInfo
-from rollouthub.serving.episode import Call, ServedSeat
 
 logger = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from pydantic_core import PydanticSerializationError, to_json
 from yarl import URL
 
 from rollouthub.crowding import MOST_VALUES, is_crowded_message
-from rollouthub.hosting.control import OpenedSeat
-from rollouthub.hosting.episode import CLOSED
-from rollouthub.hosting.remote.connection import BLAME_SECONDS, Connection
-from rollouthub.hosting.toolbox import REPLY, SUBMIT
+from rollouthub.hosting.client.server_connection import BLAME_SECONDS, Connection
+from rollouthub.hosting.control_wire import OpenedSeat
+from rollouthub.hosting.local.hosted_episode import CLOSED
+from rollouthub.hosting.local.toolbox import REPLY, SUBMIT
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message
 from rollouthub.tools import is_last, text_result

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from rollouthub.errors import UsageError
 from rollouthub.frozen import Frozen
-from rollouthub.hosting.control import BadCard
+from rollouthub.hosting.control_wire import BadCard
 from rollouthub.protocols import EnvironmentHost, TaskCard
 from rollouthub.task import BadRow
 

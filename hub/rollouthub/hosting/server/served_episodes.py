@@ -11,10 +11,10 @@ import anyio
 from anyio.abc import TaskGroup
 
 from rollouthub.errors import HubError, NotOffered, TaskError
-from rollouthub.hosting.control import EpisodeStatus, OpenedEpisode, OpenEpisode
+from rollouthub.hosting.control_wire import EpisodeStatus, OpenedEpisode, OpenEpisode
+from rollouthub.hosting.server.served_episode import ServedEpisode, ServedSeat
+from rollouthub.hosting.server.server_metrics import Metrics
 from rollouthub.protocols import AgentPlane, EnvironmentHost
-from rollouthub.serving.episode import ServedEpisode, ServedSeat
-from rollouthub.serving.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 

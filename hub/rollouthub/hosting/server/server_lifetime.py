@@ -91,7 +91,7 @@ class _Ending:
 
     def leave_at_once(self) -> None:
         """End the process where something in it would not end by itself; servers it started go with it."""
-        if servers := sys.modules.get("rollouthub.hosting.remote.process"):  # loaded where one was started
+        if servers := sys.modules.get("rollouthub.hosting.client.server_process"):  # loaded where one was started
             servers.kill_running()
         sys.stdout.flush()
         sys.stderr.flush()

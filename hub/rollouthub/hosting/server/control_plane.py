@@ -7,7 +7,7 @@ import anyio
 from pydantic import BaseModel
 
 from rollouthub.errors import HubError, NotOffered, TaskError, UnknownNameError, UsageError
-from rollouthub.hosting.control import (
+from rollouthub.hosting.control_wire import (
     BatchAnswer,
     BatchEntry,
     BatchRequest,
@@ -22,11 +22,8 @@ from rollouthub.hosting.control import (
     VerifyRequest,
     problem_of,
 )
-from rollouthub.hosting.doors import Doors, EnterableEpisode, WaysIn
-from rollouthub.http.asgi import Guard, Receive, Scope, Send, answer, read_body, until_gone
-from rollouthub.limits import Deadlines
-from rollouthub.protocols import EnvironmentHost
-from rollouthub.serving.control_http import (
+from rollouthub.hosting.local.shell_access import Doors, EnterableEpisode, WaysIn
+from rollouthub.hosting.server.control_http import (
     MAX_BODY_BYTES,
     METRICS_TEXT,
     ControlHttp,
@@ -42,9 +39,12 @@ from rollouthub.serving.control_http import (
     query_of,
     send_events,
 )
-from rollouthub.serving.episodes import Conflict, Episodes, Unknown
-from rollouthub.serving.listing import MOST_ON_A_PAGE, PAGE, Listing, card_json
-from rollouthub.serving.metrics import Metrics
+from rollouthub.hosting.server.served_episodes import Conflict, Episodes, Unknown
+from rollouthub.hosting.server.server_metrics import Metrics
+from rollouthub.hosting.server.task_pages import MOST_ON_A_PAGE, PAGE, Listing, card_json
+from rollouthub.http.asgi import Guard, Receive, Scope, Send, answer, read_body, until_gone
+from rollouthub.limits import Deadlines
+from rollouthub.protocols import EnvironmentHost
 
 BATCH_CONCURRENCY = 32
 

@@ -28,11 +28,11 @@ from rollouthub.errors import (
     VerifierError,
     describe,
 )
-from rollouthub.hosting.doors import WaysIn, ways_into
-from rollouthub.hosting.faults import world_fault
-from rollouthub.hosting.roles import recorded
-from rollouthub.hosting.sandboxes import NotedSandboxes
-from rollouthub.hosting.toolbox import GET_TASK, REPLY, SUBMIT, AnyTool, Toolbox
+from rollouthub.hosting.local.environment_faults import world_fault
+from rollouthub.hosting.local.episode_sandboxes import NotedSandboxes
+from rollouthub.hosting.local.role_models import recorded
+from rollouthub.hosting.local.shell_access import WaysIn, ways_into
+from rollouthub.hosting.local.toolbox import GET_TASK, REPLY, SUBMIT, AnyTool, Toolbox
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message, assistant
 from rollouthub.protocols import Model

@@ -1,0 +1,1 @@
+"""An environment class hosted inside this process: the contract without a wire."""
