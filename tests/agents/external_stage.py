@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 
 from rollouthub import BadRow, Limits, Rollout, Sampling
-from rollouthub.engine.item import Cast, Item
-from rollouthub.engine.play import Attempt
+from rollouthub.engine.attempt import Attempt
+from rollouthub.engine.sample import Cast, Item
 from rollouthub.gateway.gateway import Gateway, open_gateway
 from rollouthub.hosting import InProcessHost
 from rollouthub.limits import Deadlines

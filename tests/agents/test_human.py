@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from rollouthub import Limits, Message, Outcome, Stop
-from rollouthub.engine.play import Attempt
+from rollouthub.engine.attempt import Attempt
 from rollouthub.messages import user
 from rollouthub_agents.human import Human, HumanConfig
 from rollouthub_agents.human.schema import Unfit, values_of

@@ -286,7 +286,7 @@ def _rows(directory: Path) -> int:
 
 
 def test_a_runs_own_seeds_are_those_of_scoring(hub: Hub, files: Path) -> None:
-    from rollouthub.scoring.seeds import episode_seed
+    from rollouthub.engine.episode_seed import episode_seed
 
     hub("run", "slow.py", "--limit", "3", "--seed", "5", "-m", "mock/say?text=1", "-o", "run", "-q")
     with open_run(files / "run") as reader:

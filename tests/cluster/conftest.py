@@ -13,14 +13,14 @@ import pytest
 from rollouthub import Rollout
 from rollouthub.cluster.crew import PATIENCE, Patience, Terms
 from rollouthub.cluster.pool import RayPool
-from rollouthub.engine.control import LiveRun
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.open_plan import open_plan
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.pool_options import RayOptions
-from rollouthub.engine.request import RunRequest
 from rollouthub.engine.run import collect
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_control import LiveRun
+from rollouthub.engine.run_request import RunRequest
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import first_error
 from rollouthub.models.credentials import Credentials
 from rollouthub.store import open_run

@@ -10,12 +10,12 @@ from rollouthub.cluster.allowances import Allowances
 from rollouthub.cluster.crew import PATIENCE, Member, Standing
 from rollouthub.cluster.post import Post, Shared
 from rollouthub.cluster.wire import Ended, Hello, Order, Report, WorkOrder
-from rollouthub.engine.feed import Feed
+from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.in_flight import InFlight
-from rollouthub.engine.play import Attempt
-from rollouthub.engine.request import Retries
+from rollouthub.engine.run_request import Retries
 from rollouthub.engine.schedule import Schedule
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.stop_signal import StopSignal
+from rollouthub.engine.work_queue import Feed
 from rollouthub_agents.null import Null
 from tests.engine.conftest import Player, attempt
 from tests.engine.test_pool import stream

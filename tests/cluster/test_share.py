@@ -5,7 +5,7 @@ import pytest
 
 from rollouthub.cluster.share import check_shares, most_sharing
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError
 from rollouthub.models.router.gate import Gate
 

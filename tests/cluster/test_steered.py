@@ -8,12 +8,12 @@ import anyio
 import pytest
 
 from rollouthub import Outcome, Rollout
-from rollouthub.engine.control import LiveRun
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.request import RunRequest
 from rollouthub.engine.run import collect
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_control import LiveRun
+from rollouthub.engine.run_request import RunRequest
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.models.credentials import Credentials
 
 from .conftest import PATIENCE_SECONDS, Watched

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from rollouthub import BadRow, Deadlines, Message, Outcome, Sampling, Submission
-from rollouthub.engine.item import Cast, Item
-from rollouthub.engine.play import Attempt
+from rollouthub.engine.attempt import Attempt
+from rollouthub.engine.sample import Cast, Item
 from rollouthub.hosting.local.hosted_episode import BROKEN, CLOSED
 from rollouthub.hosting.open_host import configured, open_in_process, open_served
 from rollouthub.limits import DEFAULT_LIMITS

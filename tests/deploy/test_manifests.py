@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouthub.engine.request import request_from_file
+from rollouthub.engine.run_request import request_from_file
 from rollouthub.hosting.launch import addresses
 
 from .conftest import DEPLOY, ROOT

@@ -24,8 +24,8 @@ from rollouthub import (
     ToolRequest,
     tool,
 )
-from rollouthub.engine.item import Cast, Item
-from rollouthub.engine.play import Attempt
+from rollouthub.engine.attempt import Attempt
+from rollouthub.engine.sample import Cast, Item
 from rollouthub.hosting import InProcessHost
 from rollouthub.limits import Deadlines
 from rollouthub.messages import assistant

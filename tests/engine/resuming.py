@@ -9,10 +9,10 @@ import anyio
 
 from rollouthub import Rollout
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.request import RunRequest, build_request
 from rollouthub.engine.run import collect
-from rollouthub.engine.stop import StopSignal
-from rollouthub.engine.summary import RunSummary, summarise
+from rollouthub.engine.run_request import RunRequest, build_request
+from rollouthub.engine.run_summary import RunSummary, summarise
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.models.credentials import Credentials
 from rollouthub.store import open_run
 

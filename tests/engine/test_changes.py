@@ -7,7 +7,10 @@ from typing import Any, cast
 import pytest
 from pydantic import JsonValue
 
-from rollouthub.engine.changes import (
+from rollouthub.engine.open_plan import open_plan
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.run_request import RunRequest, build_request
+from rollouthub.engine.settings_changes import (
     ENVIRONMENT_HARMLESS,
     HARMFUL,
     HARMLESS,
@@ -19,9 +22,6 @@ from rollouthub.engine.changes import (
     all_changes,
     changed_settings,
 )
-from rollouthub.engine.open_plan import open_plan
-from rollouthub.engine.plan import make_plan
-from rollouthub.engine.request import RunRequest, build_request
 from rollouthub.errors import RunDirectoryError
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials

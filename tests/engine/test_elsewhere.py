@@ -8,9 +8,9 @@ import pytest
 
 from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.request import build_request
 from rollouthub.engine.run import collect
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_request import build_request
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ConfigError
 from rollouthub.models.credentials import Credentials
 from rollouthub.store import open_run

@@ -9,12 +9,12 @@ import anyio.lowlevel
 import pytest
 
 from rollouthub import ModelError
-from rollouthub.engine.feed import READ_AT_ONCE, Feed
-from rollouthub.engine.item import Item
 from rollouthub.engine.pool import LocalPool
-from rollouthub.engine.request import Retries
+from rollouthub.engine.run_request import Retries
+from rollouthub.engine.sample import Item
 from rollouthub.engine.schedule import Schedule
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.stop_signal import StopSignal
+from rollouthub.engine.work_queue import READ_AT_ONCE, Feed
 from rollouthub_agents.tool_loop import ToolLoop
 
 from .conftest import Player, TellModel
@@ -125,7 +125,7 @@ class Counted:
 async def test_samples_are_read_some_at_a_time_and_handed_out_in_order(
     attempt: Player, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rollouthub.engine.feed.READ_SECONDS", 60.0)
+    monkeypatch.setattr("rollouthub.engine.work_queue.READ_SECONDS", 60.0)
     samples = Counted(attempt(ToolLoop(), TellModel(["done"])).item)
     feed = Feed(samples, Schedule(lambda _: 0, Retries()), StopSignal())
     taken = [await feed.at_once() for _ in range(READ_AT_ONCE + 1)]
@@ -136,7 +136,7 @@ async def test_samples_are_read_some_at_a_time_and_handed_out_in_order(
 async def test_samples_that_take_time_to_make_are_read_one_by_one(
     attempt: Player, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rollouthub.engine.feed.READ_SECONDS", -1.0)
+    monkeypatch.setattr("rollouthub.engine.work_queue.READ_SECONDS", -1.0)
     samples = Counted(attempt(ToolLoop(), TellModel(["done"])).item)
     feed = Feed(samples, Schedule(lambda _: 0, Retries()), StopSignal())
     for reads in range(1, 6):

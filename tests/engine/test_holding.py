@@ -7,12 +7,12 @@ import anyio
 import pytest
 
 from rollouthub import ModelError, Outcome, Seat, Stop
-from rollouthub.engine.feed import Feed
-from rollouthub.engine.item import Item
 from rollouthub.engine.pool import LocalPool
-from rollouthub.engine.request import Retries
+from rollouthub.engine.run_request import Retries
+from rollouthub.engine.sample import Item
 from rollouthub.engine.schedule import Schedule
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.stop_signal import StopSignal
+from rollouthub.engine.work_queue import Feed
 from rollouthub.messages import assistant
 from rollouthub_agents.null import Null
 from rollouthub_agents.tool_loop import ToolLoop

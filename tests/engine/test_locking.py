@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub.engine.locking import check_installed, held_lock
+from rollouthub.engine.lock_check import check_installed, held_lock
 from rollouthub.errors import ConfigError
 from rollouthub.plugins.installed import Installation
 from rollouthub.plugins.lock import Lock, LockedDependency, LockedEnvironment, write_lock

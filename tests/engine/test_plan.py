@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from rollouthub.engine.changes import changed_settings
-from rollouthub.engine.item import Item
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import check_roles, make_plan
-from rollouthub.engine.request import RunRequest, build_request, request_from_file
+from rollouthub.engine.run_request import RunRequest, build_request, request_from_file
+from rollouthub.engine.sample import Item
+from rollouthub.engine.settings_changes import changed_settings
 from rollouthub.errors import ConfigError, DataError
 from rollouthub.models.credentials import Credentials
 

@@ -5,7 +5,7 @@ import pytest
 from mcp_types import CallToolResult, ImageContent, TextContent
 
 from rollouthub import Limits, Media, ModelError, ModelReply, Outcome, Sampling, Stop, ToolRequest, tool
-from rollouthub.engine.play import Attempt
+from rollouthub.engine.attempt import Attempt
 from rollouthub.errors import ContextLimitError
 from rollouthub.limits import Deadlines
 from rollouthub.messages import assistant

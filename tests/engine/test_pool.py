@@ -7,10 +7,10 @@ import pytest
 
 from rollouthub import ModelError, Outcome, Rollout
 from rollouthub.engine.in_flight import InFlight
-from rollouthub.engine.item import Item
 from rollouthub.engine.pool import LocalPool
-from rollouthub.engine.request import Retries
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_request import Retries
+from rollouthub.engine.sample import Item
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import BudgetError, VerifierError
 from rollouthub_agents.null import Null
 from rollouthub_agents.oracle import Oracle

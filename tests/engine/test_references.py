@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.request import build_request
+from rollouthub.engine.run_request import build_request
 from rollouthub.errors import ConfigError
 from tests.engine.resuming import play, summed_up
 

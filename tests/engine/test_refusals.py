@@ -4,8 +4,8 @@ from pathlib import Path
 
 from aiohttp import web
 
-from rollouthub.engine.request import build_request
-from rollouthub.engine.summary import RunSummary
+from rollouthub.engine.run_request import build_request
+from rollouthub.engine.run_summary import RunSummary
 from tests.engine.resuming import play, summed_up
 from tests.models.servers import Handler, Script, body, say
 

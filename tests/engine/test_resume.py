@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub import Outcome
-from rollouthub.engine.request import build_request, request_from_file
+from rollouthub.engine.run_request import build_request, request_from_file
 from rollouthub.errors import RunDirectoryError
 from rollouthub.store import RunReader, open_run
 from tests.engine.resuming import asked, half_broken, play, stored, summed_up

@@ -12,11 +12,11 @@ import pytest
 from rollouthub import Outcome, Rollout
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.pool_options import RunLimits
-from rollouthub.engine.request import RunRequest, build_request
 from rollouthub.engine.resumption import used_so_far
 from rollouthub.engine.run import collect
 from rollouthub.engine.run_limits import RunBounds
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_request import RunRequest, build_request
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ConfigError
 from rollouthub.messages import assistant
 from rollouthub.models.credentials import Credentials

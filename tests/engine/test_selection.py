@@ -6,7 +6,7 @@ import pytest
 
 from rollouthub.engine.open_plan import open_plan
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.request import RunRequest, request_from_file
+from rollouthub.engine.run_request import RunRequest, request_from_file
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.models.credentials import Credentials
 

@@ -17,8 +17,8 @@ from rollouthub import (
     Stop,
     ToolRequest,
 )
-from rollouthub.engine.interjected import Interjections
-from rollouthub.engine.play import Attempt
+from rollouthub.engine.attempt import Attempt
+from rollouthub.engine.interventions import Interjections
 from rollouthub.messages import assistant, user
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.protocols import SeatAddress

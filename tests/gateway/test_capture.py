@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from rollouthub import BadRow, Limits, ModelReply, Outcome, Rollout, Stop, segments
-from rollouthub.engine.item import Cast, Item
-from rollouthub.engine.play import Attempt
+from rollouthub.engine.attempt import Attempt
+from rollouthub.engine.sample import Cast, Item
 from rollouthub.errors import ContextLimitError, ModelError
 from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.limits import Deadlines

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from rollouthub import Outcome, Rollout, Stop
 from rollouthub.cli.main import app
 from rollouthub.cli.runs.command import user_store
-from rollouthub.engine.request import build_request
+from rollouthub.engine.run_request import build_request
 from rollouthub.errors import UsageError
 from rollouthub.gateway.app_configs import App
 from rollouthub.gateway.connect import Connection, ConnectOrder

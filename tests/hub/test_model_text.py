@@ -15,7 +15,7 @@ from rollouthub import Message, Submission, ToolRequest
 from rollouthub.authoring.rewards import Criterion
 from rollouthub.authoring.rewards.judge_verdict import read_verdict
 from rollouthub.authoring.users import Cue, ScriptedUser, Stage, UserScript
-from rollouthub.engine.arguments import arguments_of
+from rollouthub.engine.tool_arguments import arguments_of
 from rollouthub.errors import HubError
 from rollouthub.gateway.seam.dialects import PATHS, dialect_of
 from rollouthub.messages import assistant

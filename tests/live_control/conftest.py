@@ -13,11 +13,11 @@ import pytest
 from pydantic import JsonValue
 
 from rollouthub import Message, Rollout, Seat, Stop, ToolRequest
-from rollouthub.engine.control import LiveRun
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.request import RunRequest
 from rollouthub.engine.run import collect
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_control import LiveRun
+from rollouthub.engine.run_request import RunRequest
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.live.client import LiveClient, knock
 from rollouthub.live.door import live_door
 from rollouthub.live.folder import find_sockets, socket_folders

@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from rollouthub.cli.live.machine_lines import machine_lines
-from rollouthub.engine.control import LiveRun
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_control import LiveRun
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.live.machines import machines, public
 from rollouthub.live.protocol import BackendView, RunView, SandboxesView, WorkerView
 from rollouthub.monitor.figures import Backend, SandboxLoad, Snapshot

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from rollouthub import Outcome, Rollout, Stop
+from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.in_flight import InFlight
-from rollouthub.engine.play import Attempt
 from rollouthub.errors import DoorError, UnknownNameError, UsageError
 
 from .conftest import Guest, Watch, until

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rollouthub import BadRow, Limits, Outcome, Sampling, Seat, Stop, ToolRequest
-from rollouthub.engine.item import Cast, Item
-from rollouthub.engine.play import Attempt
+from rollouthub.engine.attempt import Attempt
+from rollouthub.engine.sample import Cast, Item
 from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message, assistant

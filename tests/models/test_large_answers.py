@@ -12,9 +12,9 @@ import pytest
 
 import rollouthub
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.request import RunRequest
 from rollouthub.engine.run import collect
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_request import RunRequest
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ModelError
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.direct.completion import MOST_CALLS

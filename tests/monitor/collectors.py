@@ -15,11 +15,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from rollouthub import Agent, Rollout
-from rollouthub.engine.control import LiveRun
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.request import RunRequest
 from rollouthub.engine.run import Observer, collect
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_control import LiveRun
+from rollouthub.engine.run_request import RunRequest
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.models.credentials import Credentials
 from tests.models.servers import serving
 

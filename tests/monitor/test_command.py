@@ -7,7 +7,7 @@ import aiohttp
 import anyio
 import pytest
 
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.gateway.service.opening import visitors_plan
 from rollouthub.gateway.service.serving import HubOrder, HubReady, serve_hub
 from rollouthub.models.credentials import Credentials

@@ -10,8 +10,8 @@ import aiohttp
 import anyio
 import pytest
 
-from rollouthub.engine.control import LiveRun
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_control import LiveRun
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ConfigError
 from rollouthub.monitor.endpoint import metrics_address, monitored
 from rollouthub.monitor.run_monitor import RunMonitor

@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from rollouthub.engine.control import LiveRun, RunFacts, RunParts
-from rollouthub.engine.feed import Retrying
-from rollouthub.engine.item import Item
 from rollouthub.engine.pool import Sink
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_control import LiveRun, RunFacts, RunParts
+from rollouthub.engine.sample import Item
+from rollouthub.engine.stop_signal import StopSignal
+from rollouthub.engine.work_queue import Retrying
 from rollouthub.monitor.figures import Snapshot, decode, encode
 from rollouthub.monitor.run_monitor import RunMonitor
 from rollouthub.monitor.snapshot import take_snapshot

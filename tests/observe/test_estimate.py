@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.observe.estimate import Planned, RunEstimate, estimate_run
 from rollouthub.observe.sample import QUANTITIES, EnvironmentSample, longest_of
 from rollouthub.store import RoleUsage

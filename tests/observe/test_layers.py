@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError, HubError
 from rollouthub.models.credentials import Credentials
 from rollouthub.observe.bottleneck import RunFacts, Verdict, judge

@@ -9,11 +9,11 @@ from typing import Any
 import anyio
 import pytest
 
-from rollouthub.engine.control import LiveRun
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.request import RunRequest
 from rollouthub.engine.run import collect
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_control import LiveRun
+from rollouthub.engine.run_request import RunRequest
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.router import Router
 from rollouthub.rollout import Outcome, Rollout

@@ -4,7 +4,7 @@ outcomes, and the number of calls in flight follows."""
 import anyio
 import pytest
 
-from rollouthub.engine.request import Retries
+from rollouthub.engine.run_request import Retries
 from rollouthub.limits import Deadlines
 from rollouthub.rollout import Outcome
 from tests.pressure.conftest import Play, Played

@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import ByteStream
 from pydantic_core import to_json
 
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import first_error
 from rollouthub.http.asgi import Guard
 from rollouthub.http.listener import bind_tcp, listening

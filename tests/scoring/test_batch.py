@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from rollouthub import BadRow, Environment, Outcome, Public, Score, Secret, Submission, Task
+from rollouthub.engine.episode_seed import episode_seed
 from rollouthub.errors import DataError, first_error
 from rollouthub.hosting import InProcessHost
-from rollouthub.scoring.seeds import episode_seed
 from tests.scoring.lines import Echo, EchoConfig, read_lines, score_lines, write_lines
 
 

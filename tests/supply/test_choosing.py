@@ -7,7 +7,7 @@ import pytest
 
 import rollouthub
 from rollouthub import Outcome, RolloutGroup, SupplyError, UsageError
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.store import open_run
 from rollouthub.supply import RewardBand, RewardSpread
 from rollouthub.supply.rules import SupplyRules, bounds_of

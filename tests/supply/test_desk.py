@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouthub import Outcome, Rollout, RolloutGroup, Score, Stop, SupplyError
-from rollouthub.engine.item import Cast, Item
+from rollouthub.engine.sample import Cast, Item
 from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
 from rollouthub.supply.desk import Desk
 from rollouthub.supply.ledger import Entry

@@ -10,7 +10,7 @@ import pytest
 
 import rollouthub
 from rollouthub import ModelReply, ModelRequest, Outcome, Rollout, SupplyError
-from rollouthub.engine.request import build_request
+from rollouthub.engine.run_request import build_request
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.messages import assistant
 from rollouthub.models.credentials import Credentials

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from rollouthub import Rollout
-from rollouthub.engine.request import build_request
+from rollouthub.engine.run_request import build_request
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.mock.mock_server import ModelServer

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from rollouthub.engine.task_names import read_names
 from rollouthub.errors import ConfigError
-from rollouthub.task_names import read_names
 
 EnvironmentArguments = Annotated[
     list[str] | None,

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from rollouthub.cluster.wire import Change, State
-from rollouthub.engine.item import Item
-from rollouthub.engine.part import why_deaf
+from rollouthub.engine.agent_kind import why_deaf
 from rollouthub.engine.recorder import OpenTurn
+from rollouthub.engine.sample import Item
 from rollouthub.engine.schedule import Work
 from rollouthub.limits import Limits
 from rollouthub.store import LiveState

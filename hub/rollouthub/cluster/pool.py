@@ -17,12 +17,12 @@ from rollouthub.cluster.post import Post, Shared
 from rollouthub.cluster.scaling import Scaling
 from rollouthub.cluster.share import check_shares, most_sharing, worker_request
 from rollouthub.cluster.start import open_cluster
-from rollouthub.engine.feed import Feed, Retrying
-from rollouthub.engine.item import Item
 from rollouthub.engine.plan import Plan
 from rollouthub.engine.pool import Sink
+from rollouthub.engine.sample import Item
 from rollouthub.engine.schedule import Schedule
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.stop_signal import StopSignal
+from rollouthub.engine.work_queue import Feed, Retrying
 from rollouthub.errors import EpisodeError, HubError
 
 if TYPE_CHECKING:

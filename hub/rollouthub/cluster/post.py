@@ -11,11 +11,11 @@ from rollouthub.cluster.allowances import Allowances
 from rollouthub.cluster.crew import Member, Standing, WorkerStatus
 from rollouthub.cluster.distant import Distant
 from rollouthub.cluster.wire import Change, Ended, Order, Report, WorkOrder
-from rollouthub.engine.feed import Feed
-from rollouthub.engine.play import Attempt
+from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.pool import LAST_RECORD_SECONDS, Sink
 from rollouthub.engine.schedule import Work
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.stop_signal import StopSignal
+from rollouthub.engine.work_queue import Feed
 from rollouthub.errors import HubError, StoreError, WorkerLost
 from rollouthub.rollout import Rollout
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import anyio
 
-from rollouthub.engine.feed import Feed
+from rollouthub.engine.work_queue import Feed
 
 LOOK_SECONDS = 2.0
 BUSY_SHARE = 0.75

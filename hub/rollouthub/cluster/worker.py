@@ -23,11 +23,11 @@ from rollouthub.cluster.wire import (
     decode_order,
     encode,
 )
-from rollouthub.engine.item import Cast, Item
+from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.play import Attempt
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
+from rollouthub.engine.sample import Cast, Item
 from rollouthub.errors import EpisodeError, HubError, TaskError, UsageError, describe, first_error
 from rollouthub.limits import Limits
 from rollouthub.loop import quiet_collector, steady_collector

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from rollouthub.engine.item import Item
 from rollouthub.engine.recorder import OpenTurn
+from rollouthub.engine.sample import Item
 from rollouthub.limits import Limits
 from rollouthub.store import LiveState
 from rollouthub.store.facts import State

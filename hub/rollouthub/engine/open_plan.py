@@ -10,13 +10,13 @@ from importlib.metadata import version
 from pydantic import JsonValue
 
 from rollouthub.engine.cost_limits import check_limits, check_run_cost, priced
-from rollouthub.engine.item import Cast, Exposing, Item
-from rollouthub.engine.locking import check_hosted, lock_of
+from rollouthub.engine.lock_check import check_hosted, lock_of
+from rollouthub.engine.oracle_references import References, check_references, is_reference_player
 from rollouthub.engine.plan import Plan, PlannedEnvironment, with_named_agent
-from rollouthub.engine.references import References, check_references, is_reference_player
-from rollouthub.engine.request import RunRequest
-from rollouthub.engine.selection import chosen_tasks
+from rollouthub.engine.run_request import RunRequest
+from rollouthub.engine.sample import Cast, Exposing, Item
 from rollouthub.engine.setting_files import setting_files
+from rollouthub.engine.task_selection import chosen_tasks
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.hosting.launch import TOKEN_VARIABLE
 from rollouthub.hosting.open_host import open_attached, open_in_process, open_installed, open_served

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from rollouthub.engine.locking import check_installed, held_lock, locked_target
+from rollouthub.engine.lock_check import check_installed, held_lock, locked_target
 from rollouthub.engine.pool_options import RayOptions
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.environment import EnvironmentConfig
 from rollouthub.errors import ConfigError
 from rollouthub.hosting.launch import addresses, is_address

@@ -8,13 +8,13 @@ from typing import Protocol, runtime_checkable
 import anyio
 import anyio.lowlevel
 
-from rollouthub.engine.feed import Feed, Retrying
+from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.in_flight import InFlight
-from rollouthub.engine.item import Item
-from rollouthub.engine.play import Attempt
-from rollouthub.engine.request import Retries
+from rollouthub.engine.run_request import Retries
+from rollouthub.engine.sample import Item
 from rollouthub.engine.schedule import Schedule, Work
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.stop_signal import StopSignal
+from rollouthub.engine.work_queue import Feed, Retrying
 from rollouthub.errors import StoreError
 from rollouthub.rollout import Rollout
 

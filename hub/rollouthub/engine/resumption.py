@@ -5,9 +5,9 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from rollouthub.engine.changes import all_changes, changed_settings, refuse_changes, refuse_others
 from rollouthub.engine.open_plan import OpenPlan
 from rollouthub.engine.run_limits import Used
+from rollouthub.engine.settings_changes import all_changes, changed_settings, refuse_changes, refuse_others
 from rollouthub.errors import RunDirectoryError
 from rollouthub.store import RunWriter, open_run
 

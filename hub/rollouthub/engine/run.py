@@ -5,16 +5,16 @@ from contextlib import aclosing, nullcontext
 from pathlib import Path
 from typing import Protocol
 
-from rollouthub.engine.control import LiveRun, RunFacts, RunParts
 from rollouthub.engine.in_flight import InFlight
-from rollouthub.engine.item import Item
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import Plan, check_roles
 from rollouthub.engine.pool import LocalPool, Pool
-from rollouthub.engine.refusals import Refusals
+from rollouthub.engine.repeated_refusals import Refusals
 from rollouthub.engine.resumption import accept_changes, count_planned, is_complete, used_so_far
+from rollouthub.engine.run_control import LiveRun, RunFacts, RunParts
 from rollouthub.engine.run_limits import RunBounds
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.sample import Item
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import first_error
 from rollouthub.models.credentials import Credentials
 from rollouthub.plugins.lock import FILE_NAME as LOCK

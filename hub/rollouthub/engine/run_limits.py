@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import anyio
 
 from rollouthub.engine.pool_options import RunLimits
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.rollout import Rollout
 from rollouthub.score import ModelCall
 

@@ -9,8 +9,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rollouthub.engine.item import Item
-from rollouthub.engine.request import Retries
+from rollouthub.engine.run_request import Retries
+from rollouthub.engine.sample import Item
 from rollouthub.errors import BudgetError, ServerGone
 from rollouthub.rollout import Rollout
 

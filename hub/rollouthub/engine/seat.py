@@ -9,11 +9,11 @@ import anyio
 from mcp_types import AudioContent, CallToolResult, ContentBlock, ImageContent, TextContent, Tool
 
 from rollouthub.crowding import LARGE_BYTES
-from rollouthub.engine.arguments import arguments_of, long_arguments_of
-from rollouthub.engine.interjected import Interjections
-from rollouthub.engine.left import asked_from_outside
-from rollouthub.engine.pinning import is_of_the_agents_making, pinned
+from rollouthub.engine.abandoned_calls import asked_from_outside
+from rollouthub.engine.external_sampling import is_of_the_agents_making, pinned
+from rollouthub.engine.interventions import Interjections
 from rollouthub.engine.recorder import OpenTurn, Recorder, sampling_fields
+from rollouthub.engine.tool_arguments import arguments_of, long_arguments_of
 from rollouthub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, OverlongAnswer, TaskError
 from rollouthub.hosting.local.toolbox import LOOP_TOOLS, REPLY
 from rollouthub.limits import Limits

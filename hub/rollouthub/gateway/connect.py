@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import TaskGroup
 
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError, EpisodeError
 from rollouthub.gateway.connect_memory import Memory
 from rollouthub.gateway.service.opening import open_service, visitors_plan

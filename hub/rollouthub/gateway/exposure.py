@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from mcp_types import CallToolResult
 
-from rollouthub.engine.outside import OutsideCalls
+from rollouthub.engine.external_calls import OutsideCalls
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.errors import EpisodeError, EpisodeStop
 from rollouthub.gateway.rate import TokenBucket

@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from yarl import URL
 
 from rollouthub.crowding import MOST_VALUES, is_crowded_message
-from rollouthub.engine.arguments import DEEPEST, TOO_DEEP, is_shallow
-from rollouthub.engine.outside import OutsideCall
+from rollouthub.engine.external_calls import OutsideCall
+from rollouthub.engine.tool_arguments import DEEPEST, TOO_DEEP, is_shallow
 from rollouthub.errors import EpisodeStop, TaskError
 from rollouthub.gateway.exposure import Exposure, stopped
 from rollouthub.hosting.local.toolbox import SUBMIT

@@ -4,8 +4,8 @@ from collections import deque
 
 import anyio
 
-from rollouthub.engine.control import LiveRun, RunEnding
 from rollouthub.engine.in_flight import InFlight
+from rollouthub.engine.run_control import LiveRun, RunEnding
 from rollouthub.live.describe import asked, finish_reason, turn_tokens
 from rollouthub.live.plain import plain_name
 from rollouthub.live.protocol import (

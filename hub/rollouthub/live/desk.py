@@ -8,8 +8,8 @@ import time
 import anyio
 import anyio.to_thread
 
-from rollouthub.engine.control import LiveRun
 from rollouthub.engine.in_flight import InFlight
+from rollouthub.engine.run_control import LiveRun
 from rollouthub.errors import HubError
 from rollouthub.limits import Limits
 from rollouthub.live.again import RESUME, named, why_not_again

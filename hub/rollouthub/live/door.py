@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
-from rollouthub.engine.control import LiveRun
+from rollouthub.engine.run_control import LiveRun
 from rollouthub.errors import DoorError, said
 from rollouthub.live.broadcast import Broadcast
 from rollouthub.live.connection import Connection

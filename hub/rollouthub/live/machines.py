@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from rollouthub.engine.control import LiveRun
+from rollouthub.engine.run_control import LiveRun
 from rollouthub.live.plain import plain, plain_name
 from rollouthub.live.protocol import BackendView, SandboxesView, WorkerView
 from rollouthub.monitor.figures import Backend, SandboxLoad, Snapshot

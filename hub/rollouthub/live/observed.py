@@ -5,9 +5,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from rollouthub.blocking import watched_loop
-from rollouthub.engine.control import LiveRun
 from rollouthub.engine.plan import Plan
 from rollouthub.engine.run import Observer
+from rollouthub.engine.run_control import LiveRun
 from rollouthub.hosting.image_progress import told_to
 from rollouthub.models.credentials import Credentials
 from rollouthub.track.tracking import Tracking, tracked

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter, model_validator
 
-from rollouthub.engine.control import RunEnding, RunState
+from rollouthub.engine.run_control import RunEnding, RunState
 from rollouthub.frozen import Frozen
 from rollouthub.limits import Limits
 from rollouthub.store.facts import State

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
-from rollouthub.engine.control import LiveRun
 from rollouthub.engine.run import Observer
+from rollouthub.engine.run_control import LiveRun
 from rollouthub.errors import ConfigError
 from rollouthub.hosting.server.control_socket import authority
 from rollouthub.http.asgi import Guard, Receive, Scope, Send, answer, header

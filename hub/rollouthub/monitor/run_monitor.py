@@ -8,8 +8,8 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from rollouthub.engine.control import LiveRun
 from rollouthub.engine.run import Observer
+from rollouthub.engine.run_control import LiveRun
 from rollouthub.monitor.exposition import RunFigures
 from rollouthub.monitor.figures import HUB, PoolLoad, Snapshot, StoreLoad
 from rollouthub.monitor.gpu import Gpus

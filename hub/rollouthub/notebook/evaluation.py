@@ -13,12 +13,12 @@ from anyio.from_thread import start_blocking_portal
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from rollouthub.engine.control import LiveRun
 from rollouthub.engine.directories import default_directory
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.request import RunRequest, as_toml, build_request
 from rollouthub.engine.run import collect
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_control import LiveRun
+from rollouthub.engine.run_request import RunRequest, as_toml, build_request
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.environment import AnyEnvironment, Environment
 from rollouthub.errors import ConfigError, first_error
 from rollouthub.live.door import live_door

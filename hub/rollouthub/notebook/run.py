@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rollouthub.engine.summary import RunSummary, summarise
+from rollouthub.engine.run_summary import RunSummary, summarise
 from rollouthub.notebook import html
 from rollouthub.notebook.arrow import chosen, load_arrow, record_table, summary_table, table_columns
 from rollouthub.notebook.frame import Frame

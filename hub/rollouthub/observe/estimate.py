@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.observe.sample import EnvironmentSample, longest_of
 from rollouthub.statistics.intervals import t_quantile
 from rollouthub.store import RoleUsage

@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 from pydantic import JsonValue
 
-from rollouthub.engine.item import Cast, Item
-from rollouthub.engine.play import Attempt
+from rollouthub.engine.attempt import Attempt
+from rollouthub.engine.sample import Cast, Item
 from rollouthub.gateway.gateway import Gateway, open_gateway
 from rollouthub.hosting.open_host import configured, open_in_process, open_served
 from rollouthub.limits import Deadlines, Limits

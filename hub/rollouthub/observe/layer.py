@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.frozen import Frozen
 
 LayerName = Literal["model", "environment", "verifier", "transport", "store", "schedule"]

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError, HubError, UsageError
 from rollouthub.hosting.launch import is_address
 from rollouthub.interpreter import PYTHON

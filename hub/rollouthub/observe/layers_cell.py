@@ -16,11 +16,11 @@ from pathlib import Path
 
 import msgspec
 
-from rollouthub.engine.item import Item
+from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.play import Attempt
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
+from rollouthub.engine.sample import Item
 from rollouthub.errors import HubError, UsageError, first_error
 from rollouthub.hosting.local.toolbox import REPLY
 from rollouthub.loop import run_async

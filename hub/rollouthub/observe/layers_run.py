@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from rollouthub.cluster.pool import RayPool
 from rollouthub.cluster.start import open_cluster
-from rollouthub.engine.control import LiveRun
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_control import LiveRun
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.models.credentials import Credentials
 from rollouthub.observe.cpu import children_cpu_seconds, process_cpu_seconds
 from rollouthub.observe.layer import Played, Setup

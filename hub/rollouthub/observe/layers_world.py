@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import anyio
 
-from rollouthub.engine.item import Item
+from rollouthub.engine.sample import Item
 from rollouthub.messages import Message
 from rollouthub.observe.cpu import children_cpu_seconds
 from rollouthub.observe.layer import Layer, LayerName

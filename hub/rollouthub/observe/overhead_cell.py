@@ -13,13 +13,13 @@ import aiohttp
 import anyio
 from pydantic import BaseModel
 
-from rollouthub.engine.control import LiveRun
-from rollouthub.engine.item import Item
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import Plan, make_plan
-from rollouthub.engine.request import RunRequest
 from rollouthub.engine.run import collect
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_control import LiveRun
+from rollouthub.engine.run_request import RunRequest
+from rollouthub.engine.sample import Item
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.loop import run_async
 from rollouthub.messages import Message, assistant, user
 from rollouthub.models.credentials import Credentials

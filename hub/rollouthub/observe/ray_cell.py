@@ -8,9 +8,9 @@ from typing import Any
 
 from rollouthub.cluster.pool import RayPool
 from rollouthub.cluster.start import open_cluster
-from rollouthub.engine.control import LiveRun
 from rollouthub.engine.pool_options import RayOptions
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_control import LiveRun
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.loop import run_async
 from rollouthub.observe.memory import resident_bytes
 from rollouthub.observe.overhead_cell import WARM_UP, Count, run_once

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
-from rollouthub.engine.item import Cast, Item
-from rollouthub.engine.request import Retries
+from rollouthub.engine.run_request import Retries
+from rollouthub.engine.sample import Cast, Item
 from rollouthub.engine.schedule import Schedule, Work
 from rollouthub.observe.memory import resident_bytes
 from rollouthub.protocols import TaskCard

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError, first_error
 from rollouthub.frozen import Frozen
 from rollouthub.hosting.server.control_socket import authority

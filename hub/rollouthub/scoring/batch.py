@@ -7,6 +7,7 @@ from anyio.lowlevel import checkpoint
 from pydantic_core import to_json
 
 from rollouthub.engine.attribution import OUTCOMES, fault_of
+from rollouthub.engine.episode_seed import episode_seed
 from rollouthub.errors import DataError, EpisodeError, UnknownNameError
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentHost, TaskCard
@@ -14,7 +15,6 @@ from rollouthub.rollout import Outcome
 from rollouthub.score import Score
 from rollouthub.scoring.entry import BAD_ROW, Entry, EntryReader
 from rollouthub.scoring.files import LineWriter
-from rollouthub.scoring.seeds import episode_seed
 from rollouthub.scoring.source import LineSource
 from rollouthub.scoring.survey import with_hint
 from rollouthub.scoring.tally import Tally

@@ -4,8 +4,8 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 
-from rollouthub.engine.item import Cast
 from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan
+from rollouthub.engine.sample import Cast
 from rollouthub.protocols import TaskCard
 from rollouthub.supply.unit import Ticket
 from rollouthub.task import BadRow

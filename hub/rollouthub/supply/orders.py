@@ -6,7 +6,7 @@ from typing import Protocol
 
 import anyio
 
-from rollouthub.engine.item import Item
+from rollouthub.engine.sample import Item
 from rollouthub.errors import SupplyError
 from rollouthub.rollout import Rollout
 from rollouthub.supply.policy import Policy

@@ -5,12 +5,12 @@ from contextlib import nullcontext
 
 import anyio
 
-from rollouthub.engine.control import LiveRun
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.pool import Pool
 from rollouthub.engine.run import RunSink
+from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_limits import RunBounds
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import SupplyError, first_error
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError
 from rollouthub.frozen import Frozen
 

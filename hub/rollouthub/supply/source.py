@@ -8,9 +8,9 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from rollouthub.engine.item import Cast, Item
 from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.sample import Cast, Item
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import SupplyError
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter, open_run

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
-from rollouthub.engine.item import Cast, Item
 from rollouthub.engine.open_plan import OpenPlan
+from rollouthub.engine.sample import Cast, Item
 from rollouthub.protocols import TaskCard
 from rollouthub.rollout import EnvironmentRef, Outcome, Rollout, TaskRef
 from rollouthub.supply.ledger import Entry, Fate

@@ -9,8 +9,8 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from rollouthub.engine.item import Cast
 from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan
+from rollouthub.engine.sample import Cast
 from rollouthub.errors import ConfigError, UnknownNameError, first_error
 from rollouthub.protocols import Sampling, TaskCard
 from rollouthub.rollout import Rollout

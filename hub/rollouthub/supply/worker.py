@@ -9,15 +9,15 @@ from typing import Any
 
 import anyio
 
-from rollouthub.engine.control import LiveRun
 from rollouthub.engine.open_plan import open_plan
 from rollouthub.engine.plan import Plan, check_roles, make_plan
 from rollouthub.engine.pool import Pool
-from rollouthub.engine.request import RunRequest, as_toml, build_request
 from rollouthub.engine.resumption import accept_changes, used_so_far
 from rollouthub.engine.run import facts_of, pool_of, run_bounds, run_parts
+from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_limits import RunBounds
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_request import RunRequest, as_toml, build_request
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ConfigError, HubError, SupplyError, first_error
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.plugins.lock import FILE_NAME as LOCK

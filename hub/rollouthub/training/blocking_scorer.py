@@ -11,7 +11,7 @@ from typing import Any
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from rollouthub.engine.request import RunRequest, build_request, request_from_file
+from rollouthub.engine.run_request import RunRequest, build_request, request_from_file
 from rollouthub.errors import ConfigError
 from rollouthub.models.credentials import Credentials
 from rollouthub.score import Score

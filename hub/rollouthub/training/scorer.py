@@ -13,14 +13,14 @@ from typing import Any
 import anyio
 from anyio.lowlevel import checkpoint
 
+from rollouthub.engine.episode_seed import episode_seed
 from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan, open_plan
 from rollouthub.engine.plan import check_roles, make_plan
-from rollouthub.engine.request import RunRequest, build_request
+from rollouthub.engine.run_request import RunRequest, build_request
 from rollouthub.errors import ConfigError, EpisodeError, UnknownNameError, UsageError, first_error
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.protocols import TaskCard
 from rollouthub.score import Score
-from rollouthub.scoring.seeds import episode_seed
 from rollouthub.submission import Submission
 from rollouthub.task import BadRow, Public
 from rollouthub.training.answer import Answer, submission_of_answer

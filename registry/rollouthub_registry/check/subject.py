@@ -8,11 +8,11 @@ from typing import Any
 from pydantic import JsonValue
 
 from rollouthub import BadRow, Deadlines, Message, Model, Public, Score, Secret, Task, VerifierError
+from rollouthub.engine.episode_seed import episode_seed
 from rollouthub.environment import AnyEnvironment, EnvironmentConfig
 from rollouthub.errors import ConfigError, NotOffered, UnknownNameError
 from rollouthub.hosting import InProcessHost
 from rollouthub.protocols import Episode, TaskCard
-from rollouthub.scoring.seeds import episode_seed
 from rollouthub_registry.check.playing import play
 
 AnyTask = Task[Public, Secret]

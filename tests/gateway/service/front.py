@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import anyio
 
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.gateway.service.opening import open_service, visitors_plan
 from rollouthub.gateway.service.rules import ServiceRules
 from rollouthub.gateway.service.service import HubService

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from rollouthub import Outcome
 from rollouthub.cli.run.final_tables import print_summary
-from rollouthub.engine.summary import summarise
+from rollouthub.engine.run_summary import summarise
 from rollouthub.errors import UnknownNameError
 from rollouthub.gateway.service import practice
 from rollouthub.gateway.service.practice import NEXT, OVER, Practice

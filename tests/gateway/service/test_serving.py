@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from rollouthub import Outcome
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError
 from rollouthub.gateway.client import HubClient
 from rollouthub.gateway.service.opening import open_service, visitors_plan

@@ -5,8 +5,8 @@ import pytest
 from aiohttp import web
 
 from rollouthub import BadRow, Deadlines, Limits, Outcome, Sampling, Submission, ToolRequest
-from rollouthub.engine.item import Cast, Item
-from rollouthub.engine.play import Attempt
+from rollouthub.engine.attempt import Attempt
+from rollouthub.engine.sample import Cast, Item
 from rollouthub.errors import TaskError, VerifierError
 from rollouthub.messages import Message, assistant
 from rollouthub.protocols import Seat, TaskCard

@@ -94,7 +94,7 @@ def _schedule(asked: Asked) -> None:
 
 def _layers(asked: Asked) -> None:
     from rollouthub.cli.bench.bench_tables import print_layers
-    from rollouthub.engine.request import build_request
+    from rollouthub.engine.run_request import build_request
     from rollouthub.observe.layers import measure_layers
 
     settings = {"environments": ["arithmetic"], "concurrency": (asked.levels or [32])[0], **asked.request}

@@ -15,7 +15,7 @@ from rollouthub.comparing.record import read_compared
 from rollouthub.engine.directories import fresh_directory
 from rollouthub.engine.open_plan import open_plan
 from rollouthub.engine.plan import Plan, make_plan
-from rollouthub.engine.request import RunRequest, as_toml, build_request
+from rollouthub.engine.run_request import RunRequest, as_toml, build_request
 from rollouthub.errors import ConfigError, HubError, RunDirectoryError
 from rollouthub.frozen import Frozen
 from rollouthub.loop import run_async

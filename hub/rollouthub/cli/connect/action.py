@@ -87,7 +87,7 @@ def _serve(chosen: Chosen, directory: Path, lifeline: int) -> int:
     gc.disable()  # nothing of what is loaded now is ever garbage: a tenth of the time an app waits
     # MCP, HTTP and the engine: only here, as the process that waits needs none of it.
     from rollouthub.cli.logs import log_to_run
-    from rollouthub.engine.request import build_request
+    from rollouthub.engine.run_request import build_request
     from rollouthub.gateway.connect import Connection, ConnectOrder
     from rollouthub.gateway.connect_keeper import until_alone
     from rollouthub.gateway.service.visit import Visit
@@ -140,7 +140,7 @@ def print_app_config(chosen: Chosen, app: App) -> None:
         UsageError: there is no such environment, or a setting of it does not hold: the app would only find out later.
     """
     from rollouthub.engine.plan import make_plan
-    from rollouthub.engine.request import build_request
+    from rollouthub.engine.run_request import build_request
 
     make_plan(build_request(_settings(chosen), "command line"))
     form = app_config(app, chosen.short_name, [*_hub(), "connect", *_arguments(chosen)])

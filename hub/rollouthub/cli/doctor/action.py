@@ -66,7 +66,7 @@ def examine_things(asked: Asked) -> list[Finding]:
 
 async def _tried(asked: Asked) -> list[Finding]:
     from rollouthub.engine.plan import policy_model
-    from rollouthub.engine.request import build_request
+    from rollouthub.engine.run_request import build_request
     from rollouthub.models.credentials import load_credentials
     from rollouthub.observe.checkup.model import model_findings
     from rollouthub.observe.checkup.tasks import task_findings

@@ -19,7 +19,7 @@ from rollouthub.cli.run.final_tables import one_line
 from rollouthub.cli.run.run_progress import LiveView
 from rollouthub.cli.runs.command import RUNS, find_run
 from rollouthub.engine.plan import Plan, make_plan
-from rollouthub.engine.request import as_toml
+from rollouthub.engine.run_request import as_toml
 from rollouthub.engine.sampling_plan import SamplePlan, choose_sample
 from rollouthub.errors import ConfigError
 from rollouthub.live.plain import plain_name

@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rollouthub.engine.request import RunRequest
 from rollouthub.engine.run_limits import duration
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.observe.estimate import Projection, RunEstimate
 
 _OPTIONS = {

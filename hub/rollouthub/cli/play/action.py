@@ -16,7 +16,7 @@ from rollouthub.cli.run.run_progress import LiveView
 from rollouthub.cli.runs.transcript_view import verdict
 from rollouthub.engine.directories import default_directory
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.request import as_toml, build_request
+from rollouthub.engine.run_request import as_toml, build_request
 from rollouthub.loop import run_async
 from rollouthub.models.credentials import load_credentials
 from rollouthub.rollout import Outcome, Rollout

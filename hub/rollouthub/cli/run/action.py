@@ -17,13 +17,13 @@ from rollouthub.cli.console import remarks, results
 from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.run.final_tables import print_summary, warn_of_unscored
 from rollouthub.cli.run.run_progress import LiveView
-from rollouthub.engine.control import LiveRun
 from rollouthub.engine.directories import default_directory
 from rollouthub.engine.plan import Plan, make_plan
-from rollouthub.engine.request import RunRequest, as_toml, build_request, request_from_file
 from rollouthub.engine.run import collect
-from rollouthub.engine.stop import StopSignal
-from rollouthub.engine.summary import RunSummary, summarise
+from rollouthub.engine.run_control import LiveRun
+from rollouthub.engine.run_request import RunRequest, as_toml, build_request, request_from_file
+from rollouthub.engine.run_summary import RunSummary, summarise
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ConfigError, RunDirectoryError, StoreError, first_error
 from rollouthub.hosting.launch import is_address
 from rollouthub.live.door import live_door

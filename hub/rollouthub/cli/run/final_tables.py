@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rollouthub.cli.console import warn
-from rollouthub.engine.summary import RunSummary
+from rollouthub.engine.run_summary import RunSummary
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import Estimate, GroupSummary
 

@@ -77,7 +77,7 @@ def show(
     from rollouthub.cli.run.final_tables import print_summary
     from rollouthub.cli.run_tables import rollouts_table
     from rollouthub.cli.runs.transcript_view import print_rollout
-    from rollouthub.engine.summary import summarise
+    from rollouthub.engine.run_summary import summarise
     from rollouthub.store import open_run
 
     console = results()

@@ -19,7 +19,7 @@ from rollouthub.cli.score.score_view import ScoreView, print_tally, unscored_lin
 from rollouthub.cli.signals import INTERRUPTED, Interruptible
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.request import build_request
+from rollouthub.engine.run_request import build_request
 from rollouthub.errors import ConfigError, DataError, HubError
 from rollouthub.loop import run_async
 from rollouthub.models.credentials import load_credentials

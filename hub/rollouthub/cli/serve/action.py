@@ -10,7 +10,7 @@ import typer
 from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.run.action import request_of
 from rollouthub.engine.directories import fresh_directory
-from rollouthub.engine.request import as_toml
+from rollouthub.engine.run_request import as_toml
 from rollouthub.gateway.service.opening import visitors_plan
 from rollouthub.gateway.service.rules import GatewayPlace, ServiceRules
 from rollouthub.gateway.service.serving import HubOrder, HubReady, serve_hub

@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 from pydantic import ValidationError
 
-from rollouthub.engine.play import Attempt
+from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.trainable import why_not_trainable
 from rollouthub.errors import StoreError
 from rollouthub.frozen import Frozen

@@ -8,13 +8,13 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from rollouthub.engine.control import LiveRun, RunFacts
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import Plan, check_roles, make_plan
-from rollouthub.engine.request import RunRequest
 from rollouthub.engine.resumption import accept_changes
 from rollouthub.engine.run import RunSink, run_parts
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_control import LiveRun, RunFacts
+from rollouthub.engine.run_request import RunRequest
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ConfigError, first_error
 from rollouthub.gateway.gateway import Gateway, open_gateway
 from rollouthub.gateway.service.dealer import Dealer

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import anyio
 from anyio.abc import TaskGroup
 
-from rollouthub.engine.item import Item
-from rollouthub.engine.play import Attempt
+from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.pool import LAST_RECORD_SECONDS
 from rollouthub.engine.run import RunSink
+from rollouthub.engine.sample import Item
 from rollouthub.errors import HubError, TaskError
 from rollouthub.gateway.service.journal import Journal, entry_of
 from rollouthub.gateway.service.visit import Visit

@@ -12,7 +12,7 @@ import anyio
 import msgspec
 from mcp_types import CallToolResult, TextContent, Tool
 
-from rollouthub.engine.outside import OutsideCalls
+from rollouthub.engine.external_calls import OutsideCalls
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.errors import HubError
 from rollouthub.gateway.exposure import RecordedPlane

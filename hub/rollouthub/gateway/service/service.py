@@ -10,8 +10,8 @@ import anyio
 import anyio.to_thread
 
 from rollouthub.engine.cost_limits import check_limits
-from rollouthub.engine.item import Cast, Exposing, Item
 from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan
+from rollouthub.engine.sample import Cast, Exposing, Item
 from rollouthub.errors import ConfigError, HubError, StoreError, TaskError, UnknownNameError
 from rollouthub.gateway.gateway import Gateway
 from rollouthub.gateway.service.dealer import Dealer

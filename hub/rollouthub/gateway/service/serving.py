@@ -8,9 +8,9 @@ from pathlib import Path
 
 import anyio
 
-from rollouthub.engine.control import LiveRun
 from rollouthub.engine.plan import Plan
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.run_control import LiveRun
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.frozen import Frozen
 from rollouthub.gateway.service.control import ServiceControl
 from rollouthub.gateway.service.opening import STOP_SECONDS, open_service

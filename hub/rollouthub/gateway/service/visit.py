@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import anyio
 import anyio.lowlevel
 
-from rollouthub.engine.item import Item
-from rollouthub.engine.play import Attempt
+from rollouthub.engine.attempt import Attempt
+from rollouthub.engine.sample import Item
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.errors import HubError, TaskError
 from rollouthub.gateway.service.visitor import PRACTICE

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 from rollouthub.engine.open_plan import open_plan
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import HubError
 from rollouthub.models.credentials import Credentials
 from rollouthub.observe.finding import Finding

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, cast
 
-from rollouthub.engine.request import build_request
+from rollouthub.engine.run_request import build_request
 from rollouthub.errors import ConfigError
 from rollouthub.supply.worker import rollout_worker
 from rollouthub.trainers.nemo_rl.playing import Rows

@@ -7,7 +7,7 @@ from typing import Any
 
 import aiohttp
 
-from rollouthub.engine.request import Retries
+from rollouthub.engine.run_request import Retries
 from rollouthub.rollout import Rollout
 from rollouthub.supply import RolloutWorker, Wanted, rollout_worker
 from rollouthub.trainers.roll.callers import CallersModel, asked_by

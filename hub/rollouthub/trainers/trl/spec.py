@@ -12,7 +12,7 @@ from anyio.from_thread import start_blocking_portal
 
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import check_roles, make_plan
-from rollouthub.engine.request import build_request
+from rollouthub.engine.run_request import build_request
 from rollouthub.errors import ConfigError
 from rollouthub.messages import Message, assistant
 from rollouthub.models.credentials import Credentials, load_credentials

@@ -11,7 +11,7 @@ from uuid import uuid4
 from pydantic import Field, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from rollouthub.engine.request import RunRequest, build_request
+from rollouthub.engine.run_request import RunRequest, build_request
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.frozen import Frozen
 from rollouthub.models.tokens import HfChatFormat

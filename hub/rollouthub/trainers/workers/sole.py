@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from rollouthub.engine.request import Retries
+from rollouthub.engine.run_request import Retries
 from rollouthub.errors import SupplyError
 from rollouthub.rollout import Rollout
 from rollouthub.supply.worker import RolloutWorker, Wanted, rollout_worker

@@ -10,13 +10,13 @@ import anyio
 from mcp_types import Tool
 
 from rollouthub import Deadlines, Limits, Model, Sampling, Score
-from rollouthub.engine.item import Cast, Exposing, Item
-from rollouthub.engine.play import Attempt
+from rollouthub.engine.attempt import Attempt
+from rollouthub.engine.episode_seed import episode_seed
+from rollouthub.engine.sample import Cast, Exposing, Item
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.errors import EpisodeError, TaskError, first_error
 from rollouthub.protocols import Episode, Seat, SeatAddress, TaskCard
 from rollouthub.rollout import AgentRef, EnvironmentRef, Rollout, Stop, TaskRef
-from rollouthub.scoring.seeds import episode_seed
 from rollouthub.submission import Submission
 from rollouthub_registry.check.thorough.target import Target
 

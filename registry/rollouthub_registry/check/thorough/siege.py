@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 
 from rollouthub import Deadlines, Message, Model
-from rollouthub.engine.item import Exposing
+from rollouthub.engine.sample import Exposing
 from rollouthub.errors import EpisodeError
 from rollouthub.hosting.control_wire import OpenedEpisode
 from rollouthub.protocols import TaskCard

@@ -9,12 +9,12 @@ import tomli_w
 from pydantic import BaseModel, Field, JsonValue, ValidationError, field_validator
 
 from rollouthub.engine.pool_options import PoolName, RayOptions, RunLimits
+from rollouthub.engine.task_names import read_names
 from rollouthub.errors import ConfigError, UnknownNameError, UsageError
 from rollouthub.frozen import Frozen
 from rollouthub.limits import Deadlines, Limits
 from rollouthub.models.config import Lane, ModelConfig, by_name
 from rollouthub.protocols import Sampling
-from rollouthub.task_names import read_names
 
 
 class Retries(Frozen):

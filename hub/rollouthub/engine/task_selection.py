@@ -4,7 +4,7 @@ import random
 from collections.abc import AsyncGenerator, Mapping
 from fnmatch import fnmatchcase
 
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.protocols import EnvironmentHost, TaskCard
 from rollouthub.task import BadRow

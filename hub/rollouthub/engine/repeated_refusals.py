@@ -2,7 +2,7 @@
 
 import re
 
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.rollout import Fault, Rollout
 
 MOST = 50

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from pydantic import JsonValue, ValidationError
 
-from rollouthub.engine.request import RunRequest
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import RunDirectoryError
 
 HARMLESS = frozenset(

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Literal
 
-from rollouthub.engine.item import Cast
+from rollouthub.engine.sample import Cast
 from rollouthub.protocols import Agent
 
 Part = Literal["policy", "reference", "sample", "exposed"]

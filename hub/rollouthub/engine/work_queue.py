@@ -6,9 +6,9 @@ from typing import Literal, Protocol, runtime_checkable
 
 import anyio
 
-from rollouthub.engine.item import Item
+from rollouthub.engine.sample import Item
 from rollouthub.engine.schedule import Schedule, Work
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ServerGone
 from rollouthub.rollout import Rollout
 

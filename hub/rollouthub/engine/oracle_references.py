@@ -2,9 +2,9 @@
 
 from contextlib import aclosing
 
-from rollouthub.engine.part import part_of
+from rollouthub.engine.agent_kind import part_of
 from rollouthub.engine.plan import Plan
-from rollouthub.engine.selection import chosen_tasks
+from rollouthub.engine.task_selection import chosen_tasks
 from rollouthub.errors import ConfigError
 from rollouthub.protocols import Agent, EnvironmentHost, TaskCard
 from rollouthub.task import BadRow

@@ -9,10 +9,10 @@ import anyio
 
 from rollouthub.blocking import timed
 from rollouthub.charged import charged
+from rollouthub.engine.agent_kind import part_of, why_deaf
 from rollouthub.engine.attribution import OUTCOMES, decisive, fault_of, is_overrun
-from rollouthub.engine.item import Item
-from rollouthub.engine.part import part_of, why_deaf
 from rollouthub.engine.recorder import Recorder
+from rollouthub.engine.sample import Item
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.engine.trainable import missing_arrays, why_not_trainable
 from rollouthub.errors import (

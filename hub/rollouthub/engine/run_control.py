@@ -9,10 +9,10 @@ from typing import Literal, Protocol
 
 import anyio
 
-from rollouthub.engine.feed import Retrying
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.pool import Pool, Staffed
-from rollouthub.engine.stop import StopSignal
+from rollouthub.engine.stop_signal import StopSignal
+from rollouthub.engine.work_queue import Retrying
 from rollouthub.protocols import EnvironmentHost, Model
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter

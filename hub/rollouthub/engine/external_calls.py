@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from mcp_types import CallToolResult, TextContent
 
-from rollouthub.engine.arguments import DEEPEST, TOO_DEEP, is_shallow
 from rollouthub.engine.recorder import OpenTurn
 from rollouthub.engine.seat import EpisodeSeat
+from rollouthub.engine.tool_arguments import DEEPEST, TOO_DEEP, is_shallow
 from rollouthub.errors import EpisodeStop
 from rollouthub.hosting.local.toolbox import GET_TASK
 from rollouthub.messages import Message, ToolRequest
