@@ -10,7 +10,7 @@ import pytest
 
 from rollouthub.errors import HubError, RunDirectoryError
 from rollouthub.store import open_run
-from rollouthub.store.lock import take_lock
+from rollouthub.store.run_lock import take_lock
 from tests.engine.resuming import asked, half_broken, play
 
 HOLDER = "run.lock"

@@ -28,7 +28,7 @@ from rollouthub.hosting.server.stdio_bridge import MAX_LINE_BYTES
 from rollouthub.hosting.server.stdio_pipe import read_lines, write_line
 from rollouthub.models.credentials import load_credentials
 from rollouthub.store import find_runs, open_run
-from rollouthub.store.facts import RunInfo
+from rollouthub.store.run_facts import RunInfo
 from tests.serving.desk import LEGACY, META, said
 from tests.serving.processes import Started, started
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.store import find_runs, open_run
-from rollouthub.store.facts import RunInfo
+from rollouthub.store.run_facts import RunInfo
 
 pytestmark = pytest.mark.live
 

@@ -12,7 +12,7 @@ from rollouthub.errors import ConfigError, RunDirectoryError, UnknownNameError
 from rollouthub.notebook import Run
 from rollouthub.store import open_run as open_reader
 from rollouthub.store import open_writer
-from rollouthub.store.schema import SUMMARY_COLUMNS
+from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 from rollouthub.watching import FilterError
 from tests.store.records import RESOLVED, names_in, record, write
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError
-from rollouthub.store.files import check_output, complete_file
+from rollouthub.store.atomic_files import check_output, complete_file
 from tests.store.records import names_in
 
 

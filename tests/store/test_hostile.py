@@ -10,7 +10,7 @@ import pytest
 
 from rollouthub.errors import RunDirectoryError
 from rollouthub.store import open_run
-from rollouthub.store.find import find_runs
+from rollouthub.store.run_search import find_runs
 from tests.store.records import record, write
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"

@@ -11,7 +11,7 @@ from rollouthub import Outcome, Score
 from rollouthub.errors import RunDirectoryError
 from rollouthub.statistics import RunningMeans
 from rollouthub.store import open_run, open_writer
-from rollouthub.store.means import StoredMeans
+from rollouthub.store.durable_means import StoredMeans
 from tests.store.records import RESOLVED, record, write
 
 

@@ -11,7 +11,7 @@ from rollouthub import Outcome, Score
 from rollouthub.errors import UnknownNameError, UsageError
 from rollouthub.score import ModelCall
 from rollouthub.store import open_run, open_writer
-from rollouthub.store.lock import is_locked
+from rollouthub.store.run_lock import is_locked
 from tests.store.processes import make_read_only, read_as_another, read_without_packages, start_writer
 from tests.store.records import RESOLVED, record, write
 

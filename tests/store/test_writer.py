@@ -13,7 +13,7 @@ from mcp_types import Tool
 
 from rollouthub import Outcome, Rollout
 from rollouthub.store import LiveState, RunWriter, open_run, open_writer
-from rollouthub.store.facts import Status
+from rollouthub.store.run_facts import Status
 from tests.store.records import RESOLVED, names_in, record, write
 
 DIGEST = "sha256:" + "a" * 64

@@ -16,7 +16,7 @@ from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.mock.mock_server import ModelServer
 from rollouthub.store import open_run
-from rollouthub.store.rows import turn_rows
+from rollouthub.store.record_rows import turn_rows
 from rollouthub.training.recipe import FORMATS
 from tests.agents.external_stage import OWN_AGENT
 from tests.engine.resuming import play

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouthub.store.schema import SUMMARY_COLUMNS
+from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 from rollouthub.watching.columns import KINDS, Columns
 from rollouthub.watching.histogram import MOST_BINS, RewardHistogram
 from rollouthub.watching.stages import StageQuantiles

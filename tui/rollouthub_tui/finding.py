@@ -8,8 +8,8 @@ from rollouthub.errors import RunDirectoryError, UnknownNameError, UsageError
 from rollouthub.live.client import choose_run, find_running
 from rollouthub.live.plain import plain_name
 from rollouthub.store import open_run
-from rollouthub.store.facts import RunInfo
-from rollouthub.store.find import find_runs, run_directories
+from rollouthub.store.run_facts import RunInfo
+from rollouthub.store.run_search import find_runs, run_directories
 
 _MOST_NAMES = 1000
 

@@ -11,7 +11,7 @@ from rollouthub.engine.sample import Item
 from rollouthub.engine.schedule import Work
 from rollouthub.limits import Limits
 from rollouthub.store import LiveState
-from rollouthub.store.facts import State as Phase
+from rollouthub.store.run_facts import State as Phase
 
 _AGENT_IS_GONE: Sequence[Phase] = ("verify", "close")
 

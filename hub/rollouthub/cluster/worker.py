@@ -37,7 +37,7 @@ from rollouthub.observe.cpu import cpu_seconds
 from rollouthub.observe.memory import resident_bytes
 from rollouthub.protocols import Model, TaskCard
 from rollouthub.rollout import Rollout, TaskRef
-from rollouthub.store.rows import mended
+from rollouthub.store.record_rows import mended
 
 if TYPE_CHECKING:
     from rollouthub.monitor.lag import LoopLag

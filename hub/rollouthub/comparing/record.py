@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import GroupCounts
 from rollouthub.store import RunInfo, open_run
-from rollouthub.store.source import Source
+from rollouthub.store.read_only_source import Source
 
 
 class TaskKey(NamedTuple):

@@ -7,7 +7,7 @@ from typing import get_args
 from rich.text import Text
 
 from rollouthub.drawing.fitting import LABEL, flow
-from rollouthub.store.facts import LiveState, State
+from rollouthub.store.run_facts import LiveState, State
 
 STATES: dict[State, tuple[str, str]] = {
     "queued": ("·", "bright_black"),

@@ -42,7 +42,7 @@ from rollouthub.rollout import (
 from rollouthub.sandbox import Sandbox, SandboxRef
 from rollouthub.score import ModelCall, Score
 from rollouthub.store import LiveState
-from rollouthub.store.facts import State
+from rollouthub.store.run_facts import State
 from rollouthub.submission import Submission
 from rollouthub.tracing import TRACEPARENT, untraced
 

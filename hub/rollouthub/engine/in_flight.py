@@ -7,7 +7,7 @@ from rollouthub.engine.recorder import OpenTurn
 from rollouthub.engine.sample import Item
 from rollouthub.limits import Limits
 from rollouthub.store import LiveState
-from rollouthub.store.facts import State
+from rollouthub.store.run_facts import State
 
 
 class Notes(Protocol):

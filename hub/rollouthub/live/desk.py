@@ -35,7 +35,7 @@ from rollouthub.live.protocol import (
 )
 from rollouthub.live.shells import shells
 from rollouthub.statistics import RunningMeans
-from rollouthub.store.means import StoredMeans
+from rollouthub.store.durable_means import StoredMeans
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue, TypeAdapter, model_validator
 from rollouthub.engine.run_control import RunEnding, RunState
 from rollouthub.frozen import Frozen
 from rollouthub.limits import Limits
-from rollouthub.store.facts import State
+from rollouthub.store.run_facts import State
 
 PROTOCOL = 1
 LONGEST_REQUEST = 64 * 1024

@@ -12,7 +12,7 @@ from rollouthub.live.plain import plain_name
 from rollouthub.live.protocol import ShellView
 from rollouthub.protocols import Episode
 from rollouthub.sandbox import Sandbox
-from rollouthub.store.facts import State
+from rollouthub.store.run_facts import State
 
 ASKING_SECONDS = 2.0
 """For the server of an environment in another process to tell its doors."""

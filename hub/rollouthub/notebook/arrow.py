@@ -9,7 +9,7 @@ from rollouthub.plugins.extras import pip_install
 from rollouthub.rollout import Rollout
 from rollouthub.store.columns import Table, typed_columns
 from rollouthub.store.parquet import arrow_tables
-from rollouthub.store.schema import SUMMARY_COLUMNS
+from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 from rollouthub.watching.columns import KINDS, Columns
 
 _MOMENTS = ("started_at", "finished_at")

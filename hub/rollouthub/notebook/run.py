@@ -14,7 +14,7 @@ from rollouthub.notebook.frame import Frame
 from rollouthub.notebook.shown import ShownRollout, shown
 from rollouthub.store import RunInfo
 from rollouthub.store.columns import Table
-from rollouthub.store.schema import SUMMARY_COLUMNS
+from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 from rollouthub.watching import RunFeed
 
 FAILED = "reward == null or passed == false"

@@ -9,7 +9,7 @@ from rollouthub.models.prices import Price
 from rollouthub.rollout import Outcome
 from rollouthub.statistics.intervals import TaskMeans
 from rollouthub.store import RoleUsage, RunReader
-from rollouthub.store.facts import Summary
+from rollouthub.store.run_facts import Summary
 
 QUANTITIES = ("prompt_tokens", "output_tokens", "calls", "cost", "seconds")
 

@@ -15,7 +15,7 @@ from rollouthub.reporting.pictures import Pictures, Shown
 from rollouthub.reporting.plainness import Plainness
 from rollouthub.reporting.transcript import Block, Picture, Transcript
 from rollouthub.rollout import Rollout, ToolCall, Turn
-from rollouthub.store.schema import TURN_BITS
+from rollouthub.store.sql_schema import TURN_BITS
 
 Chosen = Literal["worst", "best", "unscored"]
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rollouthub.store import RunInfo, RunReader
-from rollouthub.store.source import Source
+from rollouthub.store.read_only_source import Source
 
 
 class Moment(Source):

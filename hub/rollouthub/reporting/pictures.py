@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rollouthub.reporting.transcript import Picture
 from rollouthub.store.media import media_name
-from rollouthub.store.schema import MEDIA
+from rollouthub.store.sql_schema import MEDIA
 
 PICTURE_BYTES, PICTURES_BYTES = 300_000, 2_000_000
 """Of one picture, and of all in a report."""

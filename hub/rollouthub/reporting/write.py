@@ -7,7 +7,7 @@ from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.reporting.facts import Report
 from rollouthub.reporting.markdown import markdown_report
 from rollouthub.reporting.page import html_report
-from rollouthub.store.files import complete_file
+from rollouthub.store.atomic_files import complete_file
 
 Format = Literal["html", "md", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rollouthub.errors import ConfigError, DataError, RunDirectoryError, StoreError
-from rollouthub.store.files import check_output
+from rollouthub.store.atomic_files import check_output
 
 try:
     import fcntl

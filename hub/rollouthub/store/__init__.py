@@ -1,9 +1,9 @@
 """The run store: one directory and one `run.db` a run, one writer, any number of readers, live or later."""
 
 from rollouthub.store.export import export_jsonl
-from rollouthub.store.facts import BrokenRun, LiveState, Resumption, RoleUsage, RunInfo, Summary, Totals
-from rollouthub.store.find import find_runs
 from rollouthub.store.reader import RunReader, open_run
+from rollouthub.store.run_facts import BrokenRun, LiveState, Resumption, RoleUsage, RunInfo, Summary, Totals
+from rollouthub.store.run_search import find_runs
 from rollouthub.store.writer import RunWriter, open_writer
 
 __all__ = [

@@ -21,10 +21,8 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from rollouthub.errors import HubError, RunDirectoryError
 from rollouthub.rollout import Outcome, Rollout
-from rollouthub.store.facts import LiveState
-from rollouthub.store.lock import cannot_write, take_lock
 from rollouthub.store.media import clear_partial_media, keep_media
-from rollouthub.store.rows import (
+from rollouthub.store.record_rows import (
     EFFECTIVE,
     INSERT_ROLLOUT,
     INSERT_TURN,
@@ -36,7 +34,9 @@ from rollouthub.store.rows import (
     rollout_row,
     turn_rows,
 )
-from rollouthub.store.schema import (
+from rollouthub.store.run_facts import LiveState
+from rollouthub.store.run_lock import cannot_write, take_lock
+from rollouthub.store.sql_schema import (
     APPLICATION_ID,
     DATABASE,
     MEDIA,

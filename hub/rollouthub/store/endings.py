@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.store.files import is_stream
+from rollouthub.store.atomic_files import is_stream
 
 FileFormat = Literal["jsonl", "parquet", "csv"]
 ENDINGS: Mapping[FileFormat, tuple[str, ...]] = {

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import IO
 
-from rollouthub.store.files import complete_file
+from rollouthub.store.atomic_files import complete_file
 from rollouthub.store.reader import RunReader
 
 _ARRAYS = {"prompt_token_ids", "output_token_ids", "output_logprobs", "output_mask", "policy_versions"}

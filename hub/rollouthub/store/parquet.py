@@ -9,8 +9,8 @@ from rollouthub.errors import ConfigError
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.plugins.extras import pip_install
 from rollouthub.rollout import Rollout
+from rollouthub.store.atomic_files import complete_file
 from rollouthub.store.columns import Table, typed_columns
-from rollouthub.store.files import complete_file
 from rollouthub.store.reader import RunReader
 from rollouthub.store.tables import Row, column_array, rows_of
 

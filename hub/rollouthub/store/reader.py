@@ -14,10 +14,10 @@ from pydantic import Field, TypeAdapter, ValidationError
 from rollouthub.errors import RunDirectoryError, UnknownNameError, UsageError
 from rollouthub.rollout import Outcome, Rollout
 from rollouthub.statistics import GroupCounts
-from rollouthub.store.facts import LiveState, Resumption, RoleUsage, RunInfo, Summary, Totals
-from rollouthub.store.grouped import BrokenRecord, has_media, read_groups, read_models
+from rollouthub.store.grouped_reader import BrokenRecord, has_media, read_groups, read_models
 from rollouthub.store.media import media_name
-from rollouthub.store.rows import (
+from rollouthub.store.read_only_source import Source
+from rollouthub.store.record_rows import (
     SELECT_LIVE,
     SELECT_SUMMARY,
     SELECT_TURNS,
@@ -26,8 +26,8 @@ from rollouthub.store.rows import (
     rollout_without_prompts,
     summary_from,
 )
-from rollouthub.store.schema import MEDIA, SUMMARY_COLUMNS, TURN_BITS
-from rollouthub.store.source import Source
+from rollouthub.store.run_facts import LiveState, Resumption, RoleUsage, RunInfo, Summary, Totals
+from rollouthub.store.sql_schema import MEDIA, SUMMARY_COLUMNS, TURN_BITS
 
 STAGES = ("queue", "setup", "agent", "model", "tool", "verify", "close", "total")
 _SUGGESTIONS = 250

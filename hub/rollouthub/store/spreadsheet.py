@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, cast
 
+from rollouthub.store.atomic_files import complete_file
 from rollouthub.store.columns import KEYS, STAGES
-from rollouthub.store.files import complete_file
 from rollouthub.store.reader import RunReader
 from rollouthub.store.tables import rows_of
 

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from rollouthub.errors import HubError, StoreError
 from rollouthub.rollout import Rollout
 from rollouthub.store.database import Batch, RunDatabase, open_database
-from rollouthub.store.facts import LiveState, Status
+from rollouthub.store.run_facts import LiveState, Status
 
 logger = logging.getLogger(__name__)
 

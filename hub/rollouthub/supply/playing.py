@@ -14,7 +14,7 @@ from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import SupplyError, first_error
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter
-from rollouthub.store.facts import State
+from rollouthub.store.run_facts import State
 from rollouthub.supply.desk import Desk
 from rollouthub.supply.gate import Gate
 from rollouthub.supply.orders import Stamping

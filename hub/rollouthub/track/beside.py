@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rollouthub.store.source import Source
+from rollouthub.store.read_only_source import Source
 from rollouthub.track.trainer_logs import TrainerStep
 
 Alignment = Literal["policy_version", "time", "none"]

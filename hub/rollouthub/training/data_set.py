@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from rollouthub.authoring.rewards import group_advantages
 from rollouthub.errors import UsageError
 from rollouthub.rollout import Rollout
-from rollouthub.store.grouped import BrokenRecord
+from rollouthub.store.grouped_reader import BrokenRecord
 from rollouthub.store.reader import RunReader
 from rollouthub.training.filters import Filter
 from rollouthub.training.formats import atif, dpo, groups, kto, sft

@@ -11,7 +11,7 @@ from rollouthub.errors import ConfigError
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.plugins.extras import pip_install
 from rollouthub.store import open_run
-from rollouthub.store.schema import DATABASE
+from rollouthub.store.sql_schema import DATABASE
 from rollouthub.training.data_set import DataSet
 from rollouthub.training.formats.columns import Row
 from rollouthub.training.recipe import Format, Recipe

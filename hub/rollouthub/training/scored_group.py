@@ -11,7 +11,7 @@ from rollouthub.errors import UnknownNameError
 from rollouthub.rollout import Rollout, Turn
 from rollouthub.store.media import media_name
 from rollouthub.store.reader import RunReader
-from rollouthub.store.schema import MEDIA
+from rollouthub.store.sql_schema import MEDIA
 from rollouthub.training.conversation import tool_schemas
 from rollouthub.training.shown import shown_tools
 

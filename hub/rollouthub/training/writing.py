@@ -10,8 +10,8 @@ import msgspec
 from rollouthub.errors import ConfigError
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.plugins.extras import pip_install
+from rollouthub.store.atomic_files import complete_file
 from rollouthub.store.endings import FileFormat
-from rollouthub.store.files import complete_file
 from rollouthub.store.tables import column_array
 from rollouthub.training.data_set import DataSet
 from rollouthub.training.formats.atif import TRAJECTORY

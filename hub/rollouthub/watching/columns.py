@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from rollouthub.rollout import Outcome, Stop
 from rollouthub.store import Summary
-from rollouthub.store.schema import SUMMARY_COLUMNS
+from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 from rollouthub.watching.words import ABSENT, Words
 
 Kind = Literal["words", "text", "real", "whole", "flag"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from rollouthub.store.source import Source
+from rollouthub.store.read_only_source import Source
 
 Components = dict[str, float]
 """Values by name, unweighted; empty where a reward is not composite, or there is none."""

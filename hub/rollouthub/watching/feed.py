@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from rollouthub.errors import RunDirectoryError, describe
 from rollouthub.rollout import Rollout
 from rollouthub.store import LiveState, RunInfo, RunReader
-from rollouthub.store.facts import ShownStatus
-from rollouthub.store.rows import SELECT_TURNS, rollout_from
-from rollouthub.store.schema import LIVE_COLUMNS, SUMMARY_COLUMNS, TURN_BITS
-from rollouthub.store.source import Source
+from rollouthub.store.read_only_source import Source
+from rollouthub.store.record_rows import SELECT_TURNS, rollout_from
+from rollouthub.store.run_facts import ShownStatus
+from rollouthub.store.sql_schema import LIVE_COLUMNS, SUMMARY_COLUMNS, TURN_BITS
 from rollouthub.watching.columns import Columns
 from rollouthub.watching.counts import Counts
 from rollouthub.watching.filter import Filter

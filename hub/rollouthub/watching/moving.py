@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any, get_args
 
-from rollouthub.store.facts import LiveState, State
+from rollouthub.store.run_facts import LiveState, State
 from rollouthub.watching.columns import MOST
 
 _STATES = get_args(State)

@@ -10,9 +10,9 @@ from rollouthub.errors import HubError
 from rollouthub.live.client import find_running
 from rollouthub.live.protocol import RunView
 from rollouthub.store import BrokenRun, RunInfo, open_run
-from rollouthub.store.find import run_directories
-from rollouthub.store.lock import is_locked
-from rollouthub.store.schema import DATABASE
+from rollouthub.store.run_lock import is_locked
+from rollouthub.store.run_search import run_directories
+from rollouthub.store.sql_schema import DATABASE
 
 _Stamp = tuple[int, int, int]
 

@@ -19,7 +19,7 @@ from rollouthub.errors import StoreError, UsageError
 from rollouthub.interpreter import PYTHON
 from rollouthub.live.plain import plain_name
 from rollouthub.secret_variables import clean_environment
-from rollouthub.store.source import Source
+from rollouthub.store.read_only_source import Source
 from rollouthub.watching import scanning
 from rollouthub.watching.columns import Columns
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from rollouthub.rollout import EnvironmentRef, TaskRef
 from rollouthub.store import LiveState
-from rollouthub.store.schema import SUMMARY_COLUMNS
+from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 from rollouthub.watching import RunFeed, parse_filter
 from rollouthub_tui.widgets.rollouts import fields
 from rollouthub_tui.widgets.rollouts.fields import Shape, fit, next_sort, sort_words

@@ -14,7 +14,7 @@ from rollouthub.live.plain import plain_name
 from rollouthub.messages import Media
 from rollouthub.rollout import Rollout
 from rollouthub.store.media import media_name
-from rollouthub.store.schema import MEDIA
+from rollouthub.store.sql_schema import MEDIA
 from rollouthub_tui.target import Target
 from rollouthub_tui.watched import WatchedRun
 

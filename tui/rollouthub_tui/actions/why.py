@@ -7,7 +7,7 @@ from typing import Literal
 from rollouthub.live.plain import plain_name
 from rollouthub.live.protocol import RunView
 from rollouthub.rollout import Outcome, OutcomeKind
-from rollouthub.store.facts import ShownStatus, State
+from rollouthub.store.run_facts import ShownStatus, State
 from rollouthub_tui.target import Target
 from rollouthub_tui.watched import WatchedRun
 

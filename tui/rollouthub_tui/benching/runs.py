@@ -13,7 +13,7 @@ from rollouthub.messages import Message, ToolRequest
 from rollouthub.rollout import AgentRef, EnvironmentRef, Outcome, Rollout, Stop, TaskRef, Timings, ToolCall, Turn, Usage
 from rollouthub.score import Score
 from rollouthub.store import open_writer
-from rollouthub.store.schema import SUMMARY_COLUMNS
+from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 
 MARK = "first-words-of-it"
 """What the long rollouts begin with."""

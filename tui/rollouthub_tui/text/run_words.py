@@ -12,7 +12,7 @@ from rollouthub.live.plain import plain_name
 from rollouthub.rollout import OutcomeKind
 from rollouthub.statistics import amounts
 from rollouthub.store import RunInfo
-from rollouthub.store.facts import State
+from rollouthub.store.run_facts import State
 from rollouthub.watching import Progress, SeenRun
 from rollouthub.watching.groups import Line as GroupLine
 from rollouthub.watching.histogram import Bin

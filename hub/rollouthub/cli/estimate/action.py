@@ -31,7 +31,7 @@ from rollouthub.observe.estimate import Planned, RunEstimate, estimate_run
 from rollouthub.observe.sample import read_sample
 from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
 from rollouthub.store import RunReader, open_run
-from rollouthub.store.schema import MEDIA
+from rollouthub.store.sql_schema import MEDIA
 
 ROW_BYTES, PAGE_FILL = 700, 1.2
 """What a database of many rollouts takes beside its records: columns and indexes of each, and room left in pages."""

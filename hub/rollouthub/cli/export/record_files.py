@@ -9,9 +9,9 @@ import typer
 from rollouthub.errors import ConfigError
 from rollouthub.live.plain import plain, plain_json
 from rollouthub.store import RunReader, export_jsonl, open_run
+from rollouthub.store.atomic_files import check_output
 from rollouthub.store.columns import Table
 from rollouthub.store.endings import FileFormat, file_format
-from rollouthub.store.files import check_output
 
 FORMATS: tuple[FileFormat, ...] = ("jsonl", "parquet", "csv")
 

@@ -18,8 +18,8 @@ from rich.text import Text
 from rollouthub.cli.console import remarks
 from rollouthub.errors import ConfigError
 from rollouthub.store import open_run
+from rollouthub.store.atomic_files import check_output
 from rollouthub.store.endings import FileFormat, file_format
-from rollouthub.store.files import check_output
 from rollouthub.training.data_set import DataSet, Progress
 from rollouthub.training.filters import Filters
 from rollouthub.training.recipe import Recipe

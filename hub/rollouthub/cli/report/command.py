@@ -38,7 +38,7 @@ def report(
     """
     from rollouthub.reporting.gather import gather
     from rollouthub.reporting.write import format_of, render, write_report
-    from rollouthub.store.files import check_output
+    from rollouthub.store.atomic_files import check_output
 
     output = None if output == Path("-") else output
     chosen = format_of(output, form)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from rollouthub.rollout import Outcome
 from rollouthub.store import LiveState, RunInfo, open_run
-from rollouthub.store.schema import TURN_BITS
-from rollouthub.store.source import Source
+from rollouthub.store.read_only_source import Source
+from rollouthub.store.sql_schema import TURN_BITS
 
 LONGEST_TEXT = 300
 

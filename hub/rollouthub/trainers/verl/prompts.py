@@ -10,8 +10,8 @@ from typing import Any
 from rollouthub.errors import ConfigError
 from rollouthub.messages import Message
 from rollouthub.plugins.extras import pip_install
+from rollouthub.store.atomic_files import complete_file
 from rollouthub.store.endings import file_format
-from rollouthub.store.files import complete_file
 from rollouthub.task import Public
 from rollouthub.training import TaskReference
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rollouthub.store.media import media_name
-from rollouthub.store.schema import MEDIA
+from rollouthub.store.sql_schema import MEDIA
 from rollouthub_tui.widgets.rollout.document import Medium
 from rollouthub_tui.widgets.rollout.drawn import drawn_line
 

@@ -6,7 +6,7 @@ from math import nan
 from typing import Any, cast
 
 from rollouthub.store import LiveState
-from rollouthub.store.schema import SUMMARY_COLUMNS
+from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 from rollouthub.watching.columns import KINDS, Columns
 from rollouthub.watching.fuzzy import closeness
 from rollouthub_tui.widgets.rollouts.wanted import Wanted

@@ -10,7 +10,7 @@ from rollouthub.errors import HubError
 from rollouthub.live.protocol import RunView
 from rollouthub.rollout import Outcome
 from rollouthub.store import RunInfo, open_run
-from rollouthub.store.schema import DATABASE
+from rollouthub.store.sql_schema import DATABASE
 from rollouthub.watching import SeenRun
 
 _BREATH = 20

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import Outcome, Rollout, Stop, Turn
-from rollouthub.store.facts import LiveState, Summary
-from rollouthub.store.schema import LIVE_COLUMNS, SUMMARY_COLUMNS, TURN_BITS
+from rollouthub.store.run_facts import LiveState, Summary
+from rollouthub.store.sql_schema import LIVE_COLUMNS, SUMMARY_COLUMNS, TURN_BITS
 
 _ARRAYS = {"prompt_token_ids", "output_token_ids", "output_logprobs", "output_mask", "policy_versions"}
 _TURNS = {"turns"}

@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import Any
 
 from rollouthub.rollout import Rollout
-from rollouthub.store.rows import SELECT_TURNS, rollout_from
-from rollouthub.store.schema import TURN_BITS
+from rollouthub.store.record_rows import SELECT_TURNS, rollout_from
+from rollouthub.store.sql_schema import TURN_BITS
 
 
 @dataclass(frozen=True, slots=True)

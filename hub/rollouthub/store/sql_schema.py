@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from rollouthub.errors import RunDirectoryError
-from rollouthub.store.facts import LiveState, Summary
+from rollouthub.store.run_facts import LiveState, Summary
 
 SCHEMA = 1
 """`PRAGMA user_version` of the databases this version writes and reads."""

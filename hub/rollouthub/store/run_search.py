@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rollouthub.errors import HubError
-from rollouthub.store.facts import BrokenRun, RunInfo
 from rollouthub.store.reader import open_run
-from rollouthub.store.schema import DATABASE
+from rollouthub.store.run_facts import BrokenRun, RunInfo
+from rollouthub.store.sql_schema import DATABASE
 
 _DEPTH = 3
 

@@ -9,7 +9,7 @@ from threading import Lock
 from rollouthub.errors import RunDirectoryError
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import RunningMeans
-from rollouthub.store.source import Source
+from rollouthub.store.read_only_source import Source
 
 _NEW = "SELECT id, seq, effective, outcome, reward, passed FROM rollouts WHERE seq > ?"
 

@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rollouthub.errors import RunDirectoryError, StoreError
-from rollouthub.store.lock import is_locked
-from rollouthub.store.schema import DATABASE, check_schema, damaged, defend, read_as_new
+from rollouthub.store.run_lock import is_locked
+from rollouthub.store.sql_schema import DATABASE, check_schema, damaged, defend, read_as_new
 
 _SIBLINGS = ("", "-wal", "-journal")
 _TRIES = 5
