@@ -25,7 +25,7 @@ import rollouthub
 from rollouthub import RolloutGroup
 from rollouthub.statistics import summarise_groups
 from rollouthub.store import open_run
-from rollouthub.supply import VllmControl
+from rollouthub.trainers.stream import VllmControl
 from rollouthub.training import TrainingRow, batch_rows
 
 

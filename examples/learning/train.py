@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from policy import tiny_model, tiny_tokenizer
 
-from rollouthub.supply import RolloutWorker, blocking_worker, rollout_worker
-from rollouthub.trainers.policy.server import serve_policy
+from rollouthub.trainers.policy.policy_server import serve_policy
+from rollouthub.trainers.stream import RolloutWorker, blocking_worker, rollout_worker
 from rollouthub.trainers.trl import hub_reward, prompts_of, rollout_func
 
 GROUPS = 3

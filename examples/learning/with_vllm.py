@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from policy import tiny_model, tiny_tokenizer
 from train import GROUP_SIZE, GROUPS, grpo_config
 
-from rollouthub.supply import RolloutWorker, VllmControl, blocking_worker, rollout_worker
+from rollouthub.trainers.stream import RolloutWorker, VllmControl, blocking_worker, rollout_worker
 from rollouthub.trainers.trl import hub_reward, prompts_of, rollout_func
 
 HEAD_SIZE = 32

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from rollouthub.score import Component, ModelCall, Score
     from rollouthub.segment import Segment, segments
     from rollouthub.submission import Artifact, Submission
-    from rollouthub.supply import RolloutGroup, Supply, collect
     from rollouthub.task import BadRow, Public, Secret, Task
     from rollouthub.tools import tool
+    from rollouthub.trainers.stream import RolloutGroup, Supply, collect
 
 _HOME = {
     "environment": ("Environment", "EnvironmentConfig", "SandboxedConfig"),

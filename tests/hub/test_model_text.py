@@ -23,8 +23,8 @@ from rollouthub.models.direct.chunks import parse_chunk
 from rollouthub.models.direct.completion import BadAnswer, parse_answer
 from rollouthub.models.direct.server_events import EventReader
 from rollouthub.models.tokens.tool_text import TOOL_PARSERS, hermes, llama3_json, qwen3_xml
-from rollouthub.rewarding.http import response_of
-from rollouthub.training.answer import without_end_marks
+from rollouthub.trainers.policy_answer import without_end_marks
+from rollouthub.trainers.reward_server.reward_routes import response_of
 from rollouthub_agents.react import parse_action
 from rollouthub_servers.arithmetic.answer import find_integer
 from rollouthub_servers.arithmetic.calculator import calculate
@@ -165,7 +165,7 @@ WITH_PATTERNS = {
     "agents/rollouthub_agents/react.py": "react.parse_action",
     "hub/rollouthub/models/tokens/tool_text.py": "tool_text.*",
     "hub/rollouthub/authoring/rewards/judge.py": "an author's template",
-    "hub/rollouthub/training/answer.py": "training.without_end_marks",
+    "hub/rollouthub/trainers/policy_answer.py": "training.without_end_marks",
     "hub/rollouthub/authoring/users/scripted_user.py": "users.ScriptedUser",
     "mcp_servers/rollouthub_servers/arithmetic/answer.py": "arithmetic.find_integer",
     "mcp_servers/rollouthub_servers/arithmetic/calculator.py": "arithmetic.calculate",

@@ -19,11 +19,11 @@ from rollouthub.errors import first_error
 from rollouthub.http.asgi import Guard
 from rollouthub.http.listener import bind_tcp, listening
 from rollouthub.models.credentials import Credentials
-from rollouthub.rewarding.arrivals import Arrivals
-from rollouthub.rewarding.http import RewardHttp
-from rollouthub.rewarding.image_scorer import open_image_scorer
-from rollouthub.rewarding.server import RewardOrder, RewardReady, serve_rewards
-from rollouthub.training.scorer import open_scorer
+from rollouthub.trainers.reward_server.image_scorer import open_image_scorer
+from rollouthub.trainers.reward_server.open_reward_server import RewardOrder, RewardReady, serve_rewards
+from rollouthub.trainers.reward_server.request_bodies import Arrivals
+from rollouthub.trainers.reward_server.reward_routes import RewardHttp
+from rollouthub.trainers.scorer import open_scorer
 
 ECHO = str(Path(__file__).parents[1] / "scoring" / "lines.py") + ":Echo"
 TOKEN = "a token of the tests"
@@ -36,7 +36,7 @@ def score(images, prompts, metadata):
         raise TimeoutError
     return [1.0] * len(images)
 """
-PLAIN = "rollouthub.rewarding.plain_look:plain_look"
+PLAIN = "rollouthub.trainers.reward_server.plain_look:plain_look"
 
 
 class Asking:

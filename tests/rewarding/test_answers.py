@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError
-from rollouthub.rewarding.http import response_of
-from rollouthub.rewarding.wire import MOST_ANSWERS
+from rollouthub.trainers.reward_server.reward_routes import response_of
+from rollouthub.trainers.reward_server.reward_wire import MOST_ANSWERS
 from tests.rewarding.served import ECHO, PLAIN, TOKEN, reward_server, rewards, task
 
 

@@ -12,9 +12,9 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from rollouthub.rewarding import places
-from rollouthub.rewarding.arrivals import Arrivals
-from rollouthub.rewarding.places import MOST_MARKS
+from rollouthub.trainers.reward_server import request_places as places
+from rollouthub.trainers.reward_server.request_bodies import Arrivals
+from rollouthub.trainers.reward_server.request_places import MOST_MARKS
 from tests.rewarding.served import (
     ECHO,
     PLAIN,

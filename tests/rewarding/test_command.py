@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError, VerifierError
-from rollouthub.rewarding.client import RewardClient
 from rollouthub.trainers.dance_grpo import image_rewards
+from rollouthub.trainers.reward_server.reward_client import RewardClient
 from tests.rewarding.served import PLAIN, png
 
 HUB = [sys.executable, "-c", "from rollouthub.cli.main import main; main()"]

@@ -14,11 +14,11 @@ import anyio.to_thread
 import pytest
 
 from rollouthub.errors import ConfigError, CredentialError, VerifierError
-from rollouthub.rewarding.client import RewardClient
-from rollouthub.rewarding.image_scorer import find_scorer
-from rollouthub.rewarding.plain_look import plain_look
 from rollouthub.task import Public
 from rollouthub.trainers.dance_grpo import image_advantages, image_rewards, judge_images, write_captions
+from rollouthub.trainers.reward_server.image_scorer import find_scorer
+from rollouthub.trainers.reward_server.plain_look import plain_look
+from rollouthub.trainers.reward_server.reward_client import RewardClient
 from tests.rewarding.served import PLAIN, TOKEN, bomb, encoded, png, reward_server, rewards
 
 SCORERS = """
@@ -294,7 +294,7 @@ def test_captions_are_a_line_each_and_what_the_script_would_drop_is_counted(tmp_
     [
         ("plain", "'plain' names no scorer"),
         ("no_such_module:score", "'no_such_module:score' could not be imported"),
-        ("rollouthub.rewarding.plain_look:none", "no function 'none'"),
+        ("rollouthub.trainers.reward_server.plain_look:none", "no function 'none'"),
         ("gone.py:score", "^there is no file 'gone.py'"),
     ],
 )

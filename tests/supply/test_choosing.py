@@ -9,8 +9,8 @@ import rollouthub
 from rollouthub import Outcome, RolloutGroup, SupplyError, UsageError
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.store import open_run
-from rollouthub.supply import RewardBand, RewardSpread
-from rollouthub.supply.rules import SupplyRules, bounds_of
+from rollouthub.trainers.stream import RewardBand, RewardSpread
+from rollouthub.trainers.stream.stream_rules import SupplyRules, bounds_of
 from tests.training import made
 
 from .conftest import all_of, settings, supplied

@@ -10,7 +10,7 @@ import pytest
 import rollouthub
 from rollouthub import Outcome, Rollout, RolloutGroup, Supply, SupplyError, UsageError
 from rollouthub.store import open_run
-from rollouthub.supply.strikes import MOST_STRIKES
+from rollouthub.trainers.stream.failing_tasks import MOST_STRIKES
 
 from .conftest import all_of, asking, settings, supplied
 

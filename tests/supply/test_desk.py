@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from rollouthub import Outcome, Rollout, RolloutGroup, Score, Stop, SupplyError
 from rollouthub.engine.sample import Cast, Item
 from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
-from rollouthub.supply.desk import Desk
-from rollouthub.supply.ledger import Entry
-from rollouthub.supply.policy import Policy
-from rollouthub.supply.rules import Bounds, SupplyRules
-from rollouthub.supply.unit import Ticket, Unit
 from rollouthub.task import Public
+from rollouthub.trainers.stream.group_tracker import Desk
+from rollouthub.trainers.stream.ledger import Entry
+from rollouthub.trainers.stream.pending_group import Ticket, Unit
+from rollouthub.trainers.stream.policy_version import Policy
+from rollouthub.trainers.stream.stream_rules import Bounds, SupplyRules
 
 SAMPLES = 3
 Reward = float | None

@@ -9,9 +9,9 @@ import rollouthub
 from rollouthub import ModelReply, ModelRequest, RolloutGroup, Supply, UsageError
 from rollouthub.messages import assistant, user
 from rollouthub.store import open_run
-from rollouthub.supply.control import InFlight
-from rollouthub.supply.gate import Gate, GatedModel
-from rollouthub.supply.policy import Policy
+from rollouthub.trainers.stream.generation_control import InFlight
+from rollouthub.trainers.stream.policy_version import Policy
+from rollouthub.trainers.stream.weight_sync_gate import Gate, GatedModel
 
 from .conftest import all_of, asking, settings, supplied
 

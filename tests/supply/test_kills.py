@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from rollouthub.store import open_run
-from rollouthub.supply.desk import MOST_VISITS
-from rollouthub.supply.ledger import SUPPLY
+from rollouthub.trainers.stream.group_tracker import MOST_VISITS
+from rollouthub.trainers.stream.ledger import SUPPLY
 
 from .trainer import EPOCHS, REPEATS, SIZE
 

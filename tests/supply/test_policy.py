@@ -5,7 +5,7 @@ from typing import Any
 from rollouthub import Message, Outcome, Rollout, Score, Stop, Turn
 from rollouthub.packed import Int32s
 from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
-from rollouthub.supply.policy import TOKEN_VERSIONS, Policy, stamped
+from rollouthub.trainers.stream.policy_version import TOKEN_VERSIONS, Policy, stamped
 
 
 def turn(index: int, started: float, seconds: float = 1.0, finish_reason: str | None = "stop", **more: Any) -> Turn:

@@ -11,7 +11,7 @@ import rollouthub
 from rollouthub import RolloutGroup, UsageError
 from rollouthub.errors import RunDirectoryError
 from rollouthub.store import open_run
-from rollouthub.supply.ledger import SUPPLY
+from rollouthub.trainers.stream.ledger import SUPPLY
 
 from .conftest import all_of, settings, supplied
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouthub.supply.room import Room
+from rollouthub.trainers.stream.staleness_bound import Room
 
 BATCHES = st.integers(1, 5)
 STALENESS = st.integers(0, 3)

@@ -16,8 +16,8 @@ from rollouthub.models.credentials import Credentials
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.mock.mock_server import ModelServer, listening
 from rollouthub.store import open_run
-from rollouthub.supply import VllmControl
-from rollouthub.supply.control import InFlight
+from rollouthub.trainers.stream import VllmControl
+from rollouthub.trainers.stream.generation_control import InFlight
 
 from .conftest import WORLD, settings
 

@@ -15,7 +15,7 @@ from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.messages import assistant
 from rollouthub.models.credentials import Credentials
 from rollouthub.store import open_run
-from rollouthub.supply import RolloutWorker, Wanted, blocking_worker, rollout_worker
+from rollouthub.trainers.stream import RolloutWorker, Wanted, blocking_worker, rollout_worker
 from rollouthub.training import Refusal, why_refused
 from rollouthub.training.refusal import Need
 

@@ -5,8 +5,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from rollouthub.supply import blocking_worker, rollout_worker
 from rollouthub.trainers import easyr1
+from rollouthub.trainers.stream import blocking_worker, rollout_worker
 from tests.models.tokens.chatml import END, trained
 
 

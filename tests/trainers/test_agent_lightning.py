@@ -15,7 +15,7 @@ from rollouthub.errors import ConfigError
 from rollouthub.models.retry import Backoff
 from rollouthub.trainers import agent_lightning as ours
 from rollouthub.trainers.engines.gateway_calls import GatewayError, open_calls
-from rollouthub.trainers.workers.sole import Unscored
+from rollouthub.trainers.workers.one_shot import Unscored
 from rollouthub.training import NotTrainable
 from tests.trainers.upstream import Upstream, everything_below, playing, served, serving, sum_task
 from tests.training.made import forked, rollout, turn

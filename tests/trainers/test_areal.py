@@ -18,8 +18,8 @@ from rollouthub.protocols import ModelRequest
 from rollouthub.trainers import areal as ours
 from rollouthub.trainers.areal.proxy import OVERFLOW
 from rollouthub.trainers.engines.gateway_calls import GatewayError, open_calls
-from rollouthub.trainers.engines.proxied import ProxiedModel
-from rollouthub.trainers.workers.sole import Unscored
+from rollouthub.trainers.engines.proxied_model import ProxiedModel
+from rollouthub.trainers.workers.one_shot import Unscored
 from rollouthub.training import Credit, TaskReference, training_rows
 from tests.models.tokens.chatml import ChatMl
 from tests.trainers.speaker import Speaker

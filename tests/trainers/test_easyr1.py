@@ -6,8 +6,8 @@ import pytest
 from rollouthub import Message, Public, Score
 from rollouthub.messages import Media, Text
 from rollouthub.trainers import easyr1
+from rollouthub.trainers.scorer import Verdict
 from rollouthub.training import TaskReference
-from rollouthub.training.scorer import Verdict
 
 ONE, OTHER = (TaskReference("arithmetic", "train", f"train/{number}") for number in (0, 1))
 

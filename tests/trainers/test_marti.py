@@ -13,7 +13,7 @@ import pytest
 
 from rollouthub.trainers import marti as ours
 from rollouthub.trainers import marti_workflow
-from rollouthub.trainers.workers.resident import RESIDENTS
+from rollouthub.trainers.workers.in_thread import RESIDENTS
 from rollouthub.training import Credit, NotTrainable
 from tests.models.tokens.chatml import ChatMl, odd_ids
 from tests.trainers.absent import Absent, absent

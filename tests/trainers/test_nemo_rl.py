@@ -12,12 +12,12 @@ from rollouthub import Message, Public, Rollout, Score, ToolRequest
 from rollouthub.errors import ConfigError, SupplyError, VerifierError
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.score import Component
-from rollouthub.supply import Wanted
+from rollouthub.trainers.blocking_scorer import blocking_scorer
 from rollouthub.trainers.nemo_rl import gym_result, gym_rows, write_gym_data, write_gym_results, write_prompts
-from rollouthub.trainers.nemo_rl.environment import judge
-from rollouthub.trainers.nemo_rl.playing import Rows
+from rollouthub.trainers.nemo_rl.row_player import Rows
+from rollouthub.trainers.nemo_rl.verdict_environment import judge
+from rollouthub.trainers.stream import Wanted
 from rollouthub.training import NotTrainable, Refusal, TaskReference, training_rows
-from rollouthub.training.blocking_scorer import blocking_scorer
 from tests.training.made import forked, rollout, turn
 
 FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")

@@ -16,11 +16,11 @@ from rollouthub.protocols import Sampling
 from rollouthub.score import Component
 from rollouthub.trainers import openrlhf as ours
 from rollouthub.trainers import openrlhf_agent, openrlhf_reward
+from rollouthub.trainers.blocking_scorer import scorer_for
 from rollouthub.trainers.engines.vllm_calls import params_of
-from rollouthub.trainers.workers.resident import RESIDENTS
+from rollouthub.trainers.scorer import Verdict
+from rollouthub.trainers.workers.in_thread import RESIDENTS
 from rollouthub.training import NotTrainable, TaskReference
-from rollouthub.training.blocking_scorer import scorer_for
-from rollouthub.training.scorer import Verdict
 from rollouthub.training.task_column import find_task, prompt_rows
 from tests.models.tokens.chatml import ChatMl
 from tests.trainers.absent import Absent

@@ -19,7 +19,7 @@ from rollouthub.trainers.roll import HubGroupFilter, HubSpreadFilter
 from rollouthub.trainers.roll.gym import HubGem
 from rollouthub.trainers.roll.play import stage
 from rollouthub.trainers.roll.runner import played, result_of
-from rollouthub.trainers.workers.resident import RESIDENTS
+from rollouthub.trainers.workers.in_thread import RESIDENTS
 from tests.trainers.absent import Absent
 from tests.training.made import rollout, turn
 

@@ -22,7 +22,7 @@ from rollouthub import Outcome, Stop
 from rollouthub.rollout import Fault
 from rollouthub.trainers import slime as ours
 from rollouthub.trainers.slime.rollout import level
-from rollouthub.trainers.workers.resident import RESIDENTS
+from rollouthub.trainers.workers.in_thread import RESIDENTS
 from tests.models.tokens.chatml import CHATML, END, trained
 from tests.trainers.absent import Absent
 from tests.trainers.speaker import Speaker

@@ -17,7 +17,7 @@ from rollouthub.models.credentials import Credentials
 from rollouthub.rollout import Rollout, Told
 from rollouthub.segment import segments
 from rollouthub.store import open_run
-from rollouthub.supply import RolloutGroup, blocking_worker, rollout_worker
+from rollouthub.trainers.stream import RolloutGroup, blocking_worker, rollout_worker
 from rollouthub.trainers.trl import HubRolloutWorker, HubSpec, hub_reward, prompts_of, rollout_func
 from rollouthub.trainers.trl.asynchronous import samples_of
 from tests.training.made import forked, rollout, turn

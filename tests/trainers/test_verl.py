@@ -12,11 +12,12 @@ from rollouthub.errors import ConfigError, ContextLimitError
 from rollouthub.protocols import Sampling
 from rollouthub.rollout import Told
 from rollouthub.score import Component
-from rollouthub.trainers.verl import columns, data_proto, learnable, loop_outputs, masked_output, prompt_rows
-from rollouthub.trainers.verl.engine import VerlEngine, sampling_of
-from rollouthub.trainers.verl.entry import loop_entry
+from rollouthub.trainers.verl import batch_columns as columns
+from rollouthub.trainers.verl import data_proto, learnable, loop_outputs, masked_output, prompt_rows
+from rollouthub.trainers.verl.agent_loop_entry import loop_entry
 from rollouthub.trainers.verl.manager import balanced
-from rollouthub.trainers.verl.playing import task_of
+from rollouthub.trainers.verl.row_workers import task_of
+from rollouthub.trainers.verl.verl_engine import VerlEngine, sampling_of
 from rollouthub.training import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
 from tests.training.made import forked, rollout, turn
 

@@ -11,7 +11,7 @@ import pytest
 from rollouthub import Rollout
 from rollouthub.packed import Int32s
 from rollouthub.trainers.verl_agent import HubEnvironmentManager, observation, project, step_rows
-from rollouthub.trainers.workers.settings import settings_of
+from rollouthub.trainers.workers.worker_settings import settings_of
 from rollouthub.training import NotTrainable, TaskReference
 from tests.training.made import rollout, turn
 

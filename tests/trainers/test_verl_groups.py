@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from rollouthub.errors import ConfigError, SupplyError
-from rollouthub.trainers.verl.groups import ANY, GroupRules, group_rules, no_groups, whole_group
 from rollouthub.trainers.verl.outputs import Output
+from rollouthub.trainers.verl.whole_groups import ANY, GroupRules, group_rules, no_groups, whole_group
 from rollouthub.training import NotTrainable, Refusal, Refused
 
 

@@ -17,7 +17,7 @@ from rollouthub.errors import ConfigError
 from rollouthub.models.mock.mock_server import serve_mock
 from rollouthub.store import open_run
 from rollouthub.trainers import verl as ours
-from rollouthub.trainers.verl.entry import served_urls
+from rollouthub.trainers.verl.agent_loop_entry import served_urls
 from rollouthub.training import NotTrainable, Refusal, TrainingRow, training_rows
 from tests.trainers.verl_engine import Client
 from tests.trainers.verl_set_up import (

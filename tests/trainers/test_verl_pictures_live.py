@@ -9,7 +9,7 @@ import pytest
 from rollouthub.errors import ModelError
 from rollouthub.messages import Media, Message
 from rollouthub.trainers import verl as ours
-from rollouthub.trainers.verl.pictures import PictureChatFormat, Pictures
+from rollouthub.trainers.verl.prompt_pictures import PictureChatFormat, Pictures
 from tests.trainers.gallery import WIDTHS
 from tests.trainers.verl_seeing import GALLERY, Looker, seeing_model
 from tests.trainers.verl_set_up import System, prompts_batch, rows_of_tasks, verl_config

@@ -5,8 +5,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from rollouthub.supply import blocking_worker, rollout_worker
 from rollouthub.trainers import verl as ours
+from rollouthub.trainers.stream import blocking_worker, rollout_worker
 from tests.models.tokens.chatml import CHATML, END, trained
 
 System = Callable[[str], ModuleType]

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from rollouthub.trainers.openrlhf import answer_of
+from rollouthub.trainers.policy_answer import without_end_marks
 from rollouthub.trainers.vlm_r1 import answer_of as tagged
-from rollouthub.training.answer import without_end_marks
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import pytest
 
 from rollouthub import Message, ToolRequest, VerifierError
 from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.trainers.blocking_scorer import VARIABLE, blocking_scorer, scorer_for
+from rollouthub.trainers.scorer import open_scorer
 from rollouthub.training import TaskReference
-from rollouthub.training.blocking_scorer import VARIABLE, blocking_scorer, scorer_for
-from rollouthub.training.scorer import open_scorer
 
 ECHO = str(Path(__file__).parents[1] / "scoring" / "lines.py") + ":Echo"
 SETTINGS: dict[str, Any] = {"in_process": True, "set": {"size": 40}}
@@ -125,7 +125,7 @@ def test_a_process_opens_its_scorer_once_a_fork_its_own_and_both_end(tmp_path: P
     program = (
         "import os\n"
         "from rollouthub.training import TaskReference\n"
-        "from rollouthub.training.blocking_scorer import scorer_for\n"
+        "from rollouthub.trainers.blocking_scorer import scorer_for\n"
         "first = scorer_for()\n"
         "assert scorer_for() is first\n"
         "task = TaskReference('lines', 'test', 'test/3')\n"

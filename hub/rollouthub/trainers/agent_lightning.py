@@ -17,12 +17,12 @@ import anyio
 
 from rollouthub.errors import ConfigError, HubError, UsageError, first_error
 from rollouthub.rollout import Rollout
-from rollouthub.supply.worker import Wanted
 from rollouthub.trainers.agent_lightning_events import replay_events, reward_event
 from rollouthub.trainers.engines.gateway_calls import GatewayCalls, GatewayError, open_calls
-from rollouthub.trainers.engines.proxied import ProxiedModel
-from rollouthub.trainers.workers.settings import given_settings, read_settings
-from rollouthub.trainers.workers.sole import Soloist, Unscored, open_soloist, reward_of
+from rollouthub.trainers.engines.proxied_model import ProxiedModel
+from rollouthub.trainers.stream.open_worker import Wanted
+from rollouthub.trainers.workers.one_shot import Soloist, Unscored, open_soloist, reward_of
+from rollouthub.trainers.workers.worker_settings import given_settings, read_settings
 from rollouthub.training import TaskReference
 from rollouthub.training.task_rows import find_task
 

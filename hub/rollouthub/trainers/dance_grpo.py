@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from rollouthub.authoring.rewards import group_advantages
 from rollouthub.errors import ConfigError, VerifierError
-from rollouthub.rewarding.client import RewardClient
-from rollouthub.rewarding.wire import MOST_IMAGES, ImageReply
 from rollouthub.task import Public
+from rollouthub.trainers.reward_server.reward_client import RewardClient
+from rollouthub.trainers.reward_server.reward_wire import MOST_IMAGES, ImageReply
 
 Picture = Any
 """A Pillow image, its encoded bytes, or the path of a file."""

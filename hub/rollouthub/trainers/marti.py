@@ -13,11 +13,11 @@ from rollouthub.errors import ConfigError, ModelError
 from rollouthub.models.tokens import TokenModel
 from rollouthub.protocols import Model, ModelReply, ModelRequest
 from rollouthub.rollout import Rollout, Turn
-from rollouthub.supply import RolloutWorker, rollout_worker
-from rollouthub.trainers.engines.loop import LoopEngine
-from rollouthub.trainers.workers.replays import play_learnable
-from rollouthub.trainers.workers.resident import RESIDENTS
-from rollouthub.trainers.workers.settings import TrainingSettings, read_settings
+from rollouthub.trainers.engines.loop_engine import LoopEngine
+from rollouthub.trainers.stream import RolloutWorker, rollout_worker
+from rollouthub.trainers.workers.in_thread import RESIDENTS
+from rollouthub.trainers.workers.retry_until_trainable import play_learnable
+from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings
 from rollouthub.training import Credit, TrainingRow, training_rows, turn_returns
 from rollouthub.training.task_column import find_task
 

@@ -12,17 +12,17 @@ from typing import Any, Protocol
 from rollouthub.errors import ConfigError
 from rollouthub.models.tokens import TokenModel
 from rollouthub.rollout import Rollout
-from rollouthub.supply import RolloutWorker, rollout_worker
-from rollouthub.trainers.engines.loop import LoopEngine
+from rollouthub.trainers.blocking_scorer import scorer_for
+from rollouthub.trainers.engines.loop_engine import LoopEngine
 from rollouthub.trainers.engines.vllm_calls import RequestOutput, SamplingParams, sampling_of
+from rollouthub.trainers.policy_answer import without_end_marks
+from rollouthub.trainers.scorer import Verdict
+from rollouthub.trainers.stream import RolloutWorker, rollout_worker
 from rollouthub.trainers.systems import system_module
-from rollouthub.trainers.workers.replays import play_learnable
-from rollouthub.trainers.workers.resident import RESIDENTS
-from rollouthub.trainers.workers.settings import TrainingSettings, read_settings
+from rollouthub.trainers.workers.in_thread import RESIDENTS
+from rollouthub.trainers.workers.retry_until_trainable import play_learnable
+from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings
 from rollouthub.training import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
-from rollouthub.training.answer import without_end_marks
-from rollouthub.training.blocking_scorer import scorer_for
-from rollouthub.training.scorer import Verdict
 
 _NAME = "openrlhf"
 

@@ -13,7 +13,7 @@ import pytest
 
 from rollouthub.errors import ConfigError
 from rollouthub.models.mock import mock_server
-from rollouthub.trainers.policy.server import MAX_REQUEST_BYTES, serve_policy
+from rollouthub.trainers.policy.policy_server import MAX_REQUEST_BYTES, serve_policy
 
 LEARNING = Path(__file__).parents[3] / "examples" / "learning"
 ASKED = {"model": "policy", "messages": [{"role": "user", "content": "look at the lamp"}], "max_tokens": 4}

@@ -10,9 +10,9 @@ import pytest
 
 from rollouthub.errors import ConfigError
 from rollouthub.store import open_run
-from rollouthub.supply import Wanted, rollout_worker
-from rollouthub.trainers.workers.resident import Residents
-from rollouthub.trainers.workers.settings import read_settings, settings_of
+from rollouthub.trainers.stream import Wanted, rollout_worker
+from rollouthub.trainers.workers.in_thread import Residents
+from rollouthub.trainers.workers.worker_settings import read_settings, settings_of
 from rollouthub.training import TaskReference
 
 
@@ -56,8 +56,8 @@ def test_a_fork_leaves_its_parents_worker_alone_and_opens_its_own(tmp_path: Path
     program = (
         "import os\n"
         "from functools import partial\n"
-        "from rollouthub.supply import Wanted, rollout_worker\n"
-        "from rollouthub.trainers.workers.resident import RESIDENTS\n"
+        "from rollouthub.trainers.stream import Wanted, rollout_worker\n"
+        "from rollouthub.trainers.workers.in_thread import RESIDENTS\n"
         "def play(name):\n"
         "    make = partial(rollout_worker, environments=('arithmetic',), split='train', model='mock/solver')\n"
         f"    worker = RESIDENTS.get('one', partial(make, directory={str(tmp_path)!r} + '/' + name))\n"

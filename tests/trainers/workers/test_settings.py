@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError
-from rollouthub.trainers.workers.settings import read_settings
+from rollouthub.trainers.workers.worker_settings import read_settings
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def reward_server(
         typer.Option(
             metavar="MODULE:FUNCTION",
             help="What scores pictures at /v1/images; or FILE.py:FUNCTION. To try it without a model: plain_look of "
-            "rollouthub.rewarding.plain_look.",
+            "rollouthub.trainers.reward_server.plain_look.",
             rich_help_panel=_PICTURES,
         ),
     ] = None,
@@ -72,7 +72,13 @@ def reward_server(
     from rollouthub.cli.run.action import request_of
     from rollouthub.hosting.server.server_lifetime import serve_to_the_end
     from rollouthub.models.credentials import load_credentials
-    from rollouthub.rewarding.server import TOKEN_VARIABLE, RewardOrder, RewardReady, reward_token, serve_rewards
+    from rollouthub.trainers.reward_server.open_reward_server import (
+        TOKEN_VARIABLE,
+        RewardOrder,
+        RewardReady,
+        reward_token,
+        serve_rewards,
+    )
 
     given = run_settings(
         environments=environments,

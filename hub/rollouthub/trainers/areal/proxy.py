@@ -13,12 +13,12 @@ import anyio
 
 from rollouthub.errors import ConfigError
 from rollouthub.rollout import Rollout
-from rollouthub.supply.worker import RolloutWorker, Wanted
 from rollouthub.trainers.engines.gateway_calls import GatewayCalls, open_calls
-from rollouthub.trainers.engines.proxied import ProxiedModel
-from rollouthub.trainers.workers.kept import KeptWorker
-from rollouthub.trainers.workers.settings import TrainingSettings, given_settings
-from rollouthub.trainers.workers.sole import Soloist, Unscored, open_soloist, reward_of
+from rollouthub.trainers.engines.proxied_model import ProxiedModel
+from rollouthub.trainers.stream.open_worker import RolloutWorker, Wanted
+from rollouthub.trainers.workers.in_loop import KeptWorker
+from rollouthub.trainers.workers.one_shot import Soloist, Unscored, open_soloist, reward_of
+from rollouthub.trainers.workers.worker_settings import TrainingSettings, given_settings
 from rollouthub.training import TaskReference
 from rollouthub.training.task_rows import find_task
 

@@ -11,11 +11,11 @@ from uuid import uuid4
 from rollouthub.errors import ModelError
 from rollouthub.models.tokens import Sampled, TokenModel
 from rollouthub.protocols import Sampling
-from rollouthub.supply.worker import RolloutWorker, Wanted, rollout_worker
 from rollouthub.trainers.areal.tensors import trajectory
+from rollouthub.trainers.stream.open_worker import RolloutWorker, Wanted, rollout_worker
 from rollouthub.trainers.systems import system_module
-from rollouthub.trainers.workers.kept import KeptWorker
-from rollouthub.trainers.workers.settings import TrainingSettings, given_settings
+from rollouthub.trainers.workers.in_loop import KeptWorker
+from rollouthub.trainers.workers.worker_settings import TrainingSettings, given_settings
 from rollouthub.training import Credit, NotTrainable, Refusal, Refused, training_rows
 from rollouthub.training.task_rows import find_task
 

@@ -27,7 +27,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "HubEnvironment":
-        from rollouthub.trainers.nemo_rl.environment import environment_actor
+        from rollouthub.trainers.nemo_rl.verdict_environment import environment_actor
 
         found: Any = environment_actor()
     elif name == "HubGym":
@@ -42,7 +42,7 @@ def __getattr__(name: str) -> Any:
 
 def register(name: str = "hub") -> None:
     """Let NeMo-RL's `env.NAME` and `data.*.env_name: NAME` mean `HubEnvironment`; call it before `setup`."""
-    from rollouthub.trainers.nemo_rl.environment import register_environment
+    from rollouthub.trainers.nemo_rl.verdict_environment import register_environment
 
     register_environment(name)
 

@@ -10,7 +10,7 @@ from mcp_types import Tool
 
 from rollouthub.rollout import Rollout
 from rollouthub.task import Public
-from rollouthub.trainers.nemo_rl.items import tool_params
+from rollouthub.trainers.nemo_rl.response_items import tool_params
 from rollouthub.trainers.nemo_rl.results import AGENT, gym_result
 from rollouthub.training import NotTrainable, TaskReference
 from rollouthub.training.task_rows import COLUMN, prompt_messages, write_rows

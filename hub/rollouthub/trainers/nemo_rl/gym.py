@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from rollouthub.engine.run_request import build_request
 from rollouthub.errors import ConfigError
-from rollouthub.supply.worker import rollout_worker
-from rollouthub.trainers.nemo_rl.playing import Rows
+from rollouthub.trainers.nemo_rl.row_player import Rows
+from rollouthub.trainers.stream.open_worker import rollout_worker
 from rollouthub.trainers.systems import system_module
-from rollouthub.trainers.workers.resident import ResidentWorker
-from rollouthub.trainers.workers.settings import TrainingSettings, read_settings, settings_of
+from rollouthub.trainers.workers.in_thread import ResidentWorker
+from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings, settings_of
 
 _MODULE = "nemo_rl.environments.nemo_gym"
 KEY = "rollouthub"

@@ -6,7 +6,14 @@ from typing import Any
 from mcp_types import Tool
 
 from rollouthub.rollout import Rollout
-from rollouthub.trainers.nemo_rl.items import TOKEN_FIELDS, input_items, output_items, tool_params, usage_of, words
+from rollouthub.trainers.nemo_rl.response_items import (
+    TOKEN_FIELDS,
+    input_items,
+    output_items,
+    tool_params,
+    usage_of,
+    words,
+)
 from rollouthub.training import NotTrainable, Refusal, Refused, TaskReference, training_rows
 from rollouthub.training.shown import shown_tools
 from rollouthub.training.task_rows import COLUMN

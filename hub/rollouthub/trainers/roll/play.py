@@ -9,10 +9,10 @@ import aiohttp
 
 from rollouthub.engine.run_request import Retries
 from rollouthub.rollout import Rollout
-from rollouthub.supply import RolloutWorker, Wanted, rollout_worker
 from rollouthub.trainers.roll.callers import CallersModel, asked_by
-from rollouthub.trainers.workers.resident import RESIDENTS, ResidentWorker
-from rollouthub.trainers.workers.settings import TrainingSettings, read_settings
+from rollouthub.trainers.stream import RolloutWorker, Wanted, rollout_worker
+from rollouthub.trainers.workers.in_thread import RESIDENTS, ResidentWorker
+from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings
 from rollouthub.training import Refusal, TaskReference, why_refused
 
 logger = logging.getLogger(__name__)

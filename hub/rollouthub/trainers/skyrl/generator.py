@@ -9,12 +9,12 @@ from uuid import uuid4
 
 from rollouthub.errors import ConfigError
 from rollouthub.models.tokens import TokenModel
-from rollouthub.supply.worker import RolloutWorker, Wanted, rollout_worker
-from rollouthub.trainers.skyrl.engine import SkyrlEngine, sampling_of
 from rollouthub.trainers.skyrl.output import Shape, generator_output
+from rollouthub.trainers.skyrl.skyrl_engine import SkyrlEngine, sampling_of
+from rollouthub.trainers.stream.open_worker import RolloutWorker, Wanted, rollout_worker
 from rollouthub.trainers.systems import system_module
-from rollouthub.trainers.workers.kept import KeptWorker
-from rollouthub.trainers.workers.settings import TrainingSettings, given_settings
+from rollouthub.trainers.workers.in_loop import KeptWorker
+from rollouthub.trainers.workers.worker_settings import TrainingSettings, given_settings
 from rollouthub.training.task_rows import COLUMN, find_task
 
 

@@ -7,11 +7,11 @@
 --custom-reward-post-process-path rollouthub.trainers.slime.post_process_rewards
 """
 
-from rollouthub.trainers.slime.engine import GenerationAborted, SglangEngine
-from rollouthub.trainers.slime.groups import keep_group, post_process_rewards
+from rollouthub.trainers.slime.group_hooks import keep_group, post_process_rewards
 from rollouthub.trainers.slime.reward import reward
 from rollouthub.trainers.slime.rollout import generate, generate_rollout
 from rollouthub.trainers.slime.sample import samples_of, task_of
+from rollouthub.trainers.slime.sglang_engine import GenerationAborted, SglangEngine
 
 __all__ = [
     "GenerationAborted",

@@ -10,12 +10,12 @@ import aiohttp
 
 from rollouthub.errors import ConfigError, SupplyError
 from rollouthub.models.tokens import TokenModel
-from rollouthub.supply import RolloutWorker, Wanted, rollout_worker
-from rollouthub.trainers.slime.engine import SglangEngine, sampling_of
-from rollouthub.trainers.slime.groups import flat, why_broken
+from rollouthub.trainers.slime.group_hooks import flat, why_broken
 from rollouthub.trainers.slime.sample import Sample, samples_of, task_of
-from rollouthub.trainers.workers.resident import RESIDENTS, ResidentWorker
-from rollouthub.trainers.workers.settings import TrainingSettings, read_settings
+from rollouthub.trainers.slime.sglang_engine import SglangEngine, sampling_of
+from rollouthub.trainers.stream import RolloutWorker, Wanted, rollout_worker
+from rollouthub.trainers.workers.in_thread import RESIDENTS, ResidentWorker
+from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from rollouthub.authoring.rewards import GroupMethod, group_advantages
 from rollouthub.errors import SupplyError
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout
-from rollouthub.supply import RolloutGroup, Supply
+from rollouthub.trainers.stream import RolloutGroup, Supply
 from rollouthub.trainers.systems import system_module
 from rollouthub.training import NotTrainable, TrainingRow, training_rows, why_refused
 

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from rollouthub.errors import ConfigError
 from rollouthub.messages import Message
-from rollouthub.supply import BlockingWorker
 from rollouthub.task import Public
+from rollouthub.trainers.stream import BlockingWorker
 from rollouthub.trainers.systems import system_module
 from rollouthub.training import TaskReference
 

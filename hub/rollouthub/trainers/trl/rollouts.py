@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 from rollouthub.protocols import Sampling
 from rollouthub.rollout import Rollout
-from rollouthub.supply import BlockingWorker, Wanted
+from rollouthub.trainers.stream import BlockingWorker, Wanted
 from rollouthub.trainers.trl.prompts import task_of
 from rollouthub.training import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
 

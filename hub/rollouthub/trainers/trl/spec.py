@@ -17,8 +17,8 @@ from rollouthub.errors import ConfigError
 from rollouthub.messages import Message, assistant
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.task import BadRow
-from rollouthub.trainers.trl.environment import HubPlayer, Playground, as_transcript, player_class
 from rollouthub.trainers.trl.prompts import TASK, as_dataset, conversation
+from rollouthub.trainers.trl.trl_environment import HubPlayer, Playground, as_transcript, player_class
 from rollouthub.training import TaskReference
 
 

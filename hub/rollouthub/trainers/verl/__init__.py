@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rollouthub.trainers.verl.advantages import compute_advantage
 from rollouthub.trainers.verl.batch import BatchRow, data_proto, data_protos, rows_of_data_proto
-from rollouthub.trainers.verl.columns import Columns, columns
+from rollouthub.trainers.verl.batch_columns import Columns, columns
 from rollouthub.trainers.verl.learnable import learnable
 from rollouthub.trainers.verl.outputs import loop_outputs, masked_output
 from rollouthub.trainers.verl.prompts import prompt_rows, write_prompts
@@ -42,7 +42,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Make a class of veRL's kind once it is asked for: veRL imports torch, Ray and transformers."""
     if name == "HubAgentLoop":
-        from rollouthub.trainers.verl.loop import agent_loop_class
+        from rollouthub.trainers.verl.agent_loop import agent_loop_class
 
         made = agent_loop_class()
     elif name == "HubAgentLoopManager":
@@ -50,7 +50,7 @@ def __getattr__(name: str) -> Any:
 
         made = agent_loop_manager_class()
     elif name == "HubAgentLoopManagerTQ":
-        from rollouthub.trainers.verl.streaming import agent_loop_manager_tq_class
+        from rollouthub.trainers.verl.stream_manager import agent_loop_manager_tq_class
 
         made = agent_loop_manager_tq_class()
     else:

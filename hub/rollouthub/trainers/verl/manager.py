@@ -10,11 +10,11 @@ import anyio
 
 from rollouthub.errors import ConfigError, first_error
 from rollouthub.trainers.systems import system_module
-from rollouthub.trainers.verl.entry import read_entry
-from rollouthub.trainers.verl.groups import no_groups
-from rollouthub.trainers.verl.loop import LoopSettings, played
+from rollouthub.trainers.verl.agent_loop import LoopSettings, played
+from rollouthub.trainers.verl.agent_loop_entry import read_entry
 from rollouthub.trainers.verl.outputs import Output
-from rollouthub.trainers.verl.playing import Policy
+from rollouthub.trainers.verl.row_workers import Policy
+from rollouthub.trainers.verl.whole_groups import no_groups
 
 
 def balanced(outputs: Sequence[Output], uids: Sequence[str]) -> None:

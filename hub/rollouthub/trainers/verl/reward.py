@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollouthub.errors import VerifierError
+from rollouthub.trainers.blocking_scorer import scorer_for
 from rollouthub.training import TaskReference
-from rollouthub.training.blocking_scorer import scorer_for
 
 
 def compute_score(

@@ -9,7 +9,7 @@ from rollouthub.errors import ContextLimitError, ModelError
 from rollouthub.messages import Message
 from rollouthub.protocols import ModelReply, ModelRequest, Sampling
 from rollouthub.rollout import Rollout
-from rollouthub.supply import RolloutWorker, Wanted
+from rollouthub.trainers.stream import RolloutWorker, Wanted
 from rollouthub.trainers.verl_agent.observation import Projected
 
 SLOT = "rollouthub_slot"

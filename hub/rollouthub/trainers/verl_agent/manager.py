@@ -15,10 +15,10 @@ from rollouthub.errors import ConfigError
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout
-from rollouthub.supply import Wanted, rollout_worker
+from rollouthub.trainers.stream import Wanted, rollout_worker
 from rollouthub.trainers.verl_agent.lock_step import LockStep, Slot, StepModel
 from rollouthub.trainers.verl_agent.observation import NOT_UNDERSTOOD, Projected, anchor, observation, project
-from rollouthub.trainers.workers.settings import TrainingSettings, settings_of
+from rollouthub.trainers.workers.worker_settings import TrainingSettings, settings_of
 from rollouthub.training import Refusal, TaskReference, why_refused
 
 logger = logging.getLogger(__name__)

@@ -1,0 +1,72 @@
+"""Serving a trainer's own policy over the OpenAI wire, with token ids, log-probabilities and its version."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from rollouthub.errors import ConfigError
+from rollouthub.http.loopback import is_local_host
+from rollouthub.models.tokens import ChatFormat, HfChatFormat, TokenModel
+from rollouthub.trainers.policy.policy_engine import PolicyEngine
+
+MAX_REQUEST_BYTES = 16 * 2**20
+"""A conversation is text alone: far more than any context holds."""
+
+
+@asynccontextmanager
+async def serve_policy(
+    model: Any,
+    tokenizer: Any,
+    *,
+    name: str = "policy",
+    host: str = "127.0.0.1",
+    port: int = 0,
+    api_key: str | None = None,
+    chat: ChatFormat | None = None,
+    tool_parser: str = "hermes",
+    version: Callable[[], int] | None = None,
+    max_batch: int = 128,
+) -> AsyncGenerator[str]:
+    """Serve a model of `transformers`, with the weights it has at each moment; the base URL, for `hosted_vllm/NAME`.
+
+        async with serve_policy(model, tokenizer) as url:
+            async with rollout_worker(model="hosted_vllm/policy", base_url=url, …) as worker:
+                ...
+
+    Each session's ids are held: a prompt begins with exactly what was sampled before it. `chat` writes conversations
+    down, by default the tokenizer's own template with `tool_parser`. `version` tells the policy's, which goes out as
+    `X-Policy-Version`. Port 0 picks a free one. Off the loopback it wants a key; on it, it answers no page of a
+    browser, by whatever name that calls it.
+
+    Raises:
+        ConfigError: it would be open to a network, the key is empty, or no parser has that name.
+        OSError: the port is taken.
+    """
+    from rollouthub.models.mock.mock_server import ModelServer, listening  # aiohttp's server, and only where needed
+
+    where = f"[{host}]" if ":" in host else host
+    if api_key == "":
+        raise ConfigError("the policy's api_key is empty; give one, or None for a policy on 127.0.0.1")
+    if api_key is None and not is_local_host(host):
+        raise ConfigError(f"a policy on {host!r} is open to a network: give an api_key, or serve it on 127.0.0.1")
+    ends, padding = end_ids(model, tokenizer), tokenizer.pad_token_id or 0
+    engine = PolicyEngine(model, end_ids=ends, pad_id=padding, max_batch=max_batch, version=version)
+    context = getattr(model.config, "max_position_embeddings", None)
+    spoken = TokenModel(name, engine, chat or HfChatFormat(tokenizer, tool_parser=tool_parser), max_context=context)
+    server = ModelServer(
+        spoken,
+        (name, f"hosted_vllm/{name}"),
+        api_key,
+        is_mock=False,
+        shows_tokens=True,
+        max_request_bytes=MAX_REQUEST_BYTES,
+    )
+    async with listening(server, host, port) as bound:
+        yield f"http://{where}:{bound}/v1"
+
+
+def end_ids(model: Any, tokenizer: Any) -> set[int]:
+    """The ids that end an answer: the tokenizer's, and those of the model's generation config."""
+    known: Any = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    found: list[Any] = [tokenizer.eos_token_id, *(known if isinstance(known, list | tuple) else [known])]
+    return {each for each in found if isinstance(each, int)}

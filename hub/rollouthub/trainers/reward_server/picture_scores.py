@@ -1,0 +1,66 @@
+"""What a scorer of pictures said, laid out for every picture of its request; or why that says nothing."""
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any, cast
+
+from rollouthub.errors import VerifierError, describe
+from rollouthub.trainers.reward_server.reward_wire import ImageReply, finite_or_none
+
+_TOLD = 2000
+"""Characters of what a scorer says for itself."""
+
+
+def laid_out(said: Any, places: Sequence[int], problems: list[str | None]) -> ImageReply:
+    """The numbers of the pictures at `places`; one that is none leaves its picture unscored.
+
+    It may take as long as the scorer likes: what was said may be an iterator, and on its way to a GPU's memory.
+
+    Raises:
+        VerifierError: it is no list of numbers, one for each picture.
+    """
+    columns: Mapping[str, Any] = cast(Mapping[str, Any], said) if isinstance(said, Mapping) else {"reward": said}
+    components: dict[str, list[float | None]] = {}
+    for name, values in columns.items():
+        whole: list[float | None] = [None] * len(problems)
+        for place, value in zip(places, _listed(name, values, len(places)), strict=True):
+            whole[place] = None if isinstance(value, str | bytes) else finite_or_none(value)
+        components[str(name)] = whole
+    if places and not components:
+        raise VerifierError("the scorer gave no numbers")
+    rewards = components.get("reward")
+    if rewards is None:
+        rewards = [_sum([column[place] for column in components.values()]) for place in range(len(problems))]
+    for place in places:
+        if rewards[place] is None:
+            problems[place] = "the scorer gave no finite number for it"
+    return ImageReply(rewards=rewards, components=components, problems=problems)
+
+
+def failed(error: BaseException) -> VerifierError:
+    """A scorer's failure, whatever it raised and whatever that says."""
+    try:
+        told = describe(error)
+    except Exception:  # its class is anybody's, too
+        told = type(error).__name__
+    return VerifierError(f"the scorer of pictures failed: {told[:_TOLD].encode(errors='replace').decode()}")
+
+
+def _listed(name: str, values: Any, count: int) -> list[Any]:
+    if not isinstance(values, str | bytes):  # a list of letters, or of numbers that nobody meant
+        try:
+            found: list[Any] = values.tolist() if hasattr(values, "tolist") else list(islice(values, count + 1))
+        except TypeError:
+            pass
+        else:
+            if len(found) != count:
+                some = f"{len(found)}" if len(found) <= count else f"more than {count}"
+                raise VerifierError(f"the scorer gave {some} numbers of {name!r} for {count} pictures")
+            return found
+    raise VerifierError(f"the scorer gave {type(values).__name__} as {name!r}, not a list")
+
+
+def _sum(parts: Sequence[float | None]) -> float | None:
+    """The sum of the parts, where all are there."""
+    whole = [part for part in parts if part is not None]
+    return finite_or_none(sum(whole)) if whole and len(whole) == len(parts) else None

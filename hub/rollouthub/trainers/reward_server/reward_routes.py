@@ -1,0 +1,165 @@
+"""The reward server's addresses: verdicts on answers, the same as OpenRLHF asks for them, and scores of pictures."""
+
+import base64
+import binascii
+import hmac
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import ClassVar
+
+from pydantic import BaseModel
+
+from rollouthub.errors import ConfigError, NotOffered, UnknownNameError, VerifierError
+from rollouthub.hosting.server.control_http import ControlHttp, NoRoute, json_of, need, parsed
+from rollouthub.http.asgi import Guard, Receive, Scope, Send, answer, header, until_gone
+from rollouthub.trainers.policy_answer import without_end_marks
+from rollouthub.trainers.reward_server.image_scorer import PLAIN, ImageScorer, ScorerTimeout
+from rollouthub.trainers.reward_server.request_bodies import Arrivals, TooSlow
+from rollouthub.trainers.reward_server.request_places import Busy, Leaving, Places, TooMuch
+from rollouthub.trainers.reward_server.reward_wire import (
+    ImageReply,
+    ImageRequest,
+    OpenRlhfReply,
+    OpenRlhfRequest,
+    RewardReply,
+    RewardRequest,
+)
+from rollouthub.trainers.scorer import Asked, Scorer, Verdict
+from rollouthub.training.reference import TaskReference
+
+
+class RewardHttp(ControlHttp):
+    """`/v1/rewards`, `/openrlhf` and `/v1/images` behind a token; `/health` for everybody."""
+
+    statuses: ClassVar = {
+        TooSlow: 408,
+        TooMuch: 413,
+        Busy: 429,
+        Leaving: 503,
+        UnknownNameError: 400,
+        ScorerTimeout: 504,
+        VerifierError: 503,
+    }
+
+    def __init__(
+        self,
+        token: str | None,
+        guard: Guard | None,
+        scorer: Scorer | None,
+        images: ImageScorer | None,
+        *,
+        seconds: float,
+        most_requests: int,
+        arrivals: Arrivals | None = None,
+    ) -> None:
+        """Without a token, everybody who reaches it is served."""
+        super().__init__(token or "", guard)
+        self._token, self._scorer, self._images = token, scorer, images
+        self._seconds = seconds
+        self._arrivals, self._places = arrivals or Arrivals(), Places(most_requests)
+
+    async def leave(self, seconds: float) -> None:
+        """Begin nothing more; what is being answered has so long to end, the rest is refused with its reason."""
+        self._arrivals.close()
+        await self._places.close(seconds)
+
+    def admits(self, scope: Scope) -> bool:
+        """As `Bearer`, or the password of `Basic`: trainers that know a URL alone have it as http://:TOKEN@HOST."""
+        if self._token is None:
+            return True
+        kind, _, said = (header(scope, b"authorization") or b"").partition(b" ")
+        if kind.lower() != b"basic":
+            return super().admits(scope)
+        try:
+            _, _, password = base64.b64decode(said, validate=True).partition(b":")
+        except binascii.Error:
+            return False
+        return hmac.compare_digest(password, self._token.encode())
+
+    async def serve(self, parts: list[str], scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, unless there is too much to do. Who is slow to send or to take an answer holds no place meanwhile."""
+        work = self._work_at(parts)
+        need(scope, "POST")
+        with until_gone(scope):
+            body = await self._arrivals.read(scope, receive)
+            await answer(send, 200, json_of(await self._places.within(body, work)))
+
+    def _work_at(self, parts: list[str]) -> Callable[[bytes], Awaitable[BaseModel]]:
+        match parts:
+            case ["v1", "rewards"]:
+                return self._rewards
+            case ["openrlhf"]:
+                return self._openrlhf
+            case ["v1", "images"]:
+                return self._scored
+            case _:
+                raise NoRoute
+
+    async def _rewards(self, body: bytes) -> RewardReply:
+        request = parsed(body, RewardRequest)
+        verdicts = await self._judged([(each.task, each.answer) for each in request.answers])
+        return RewardReply(
+            rewards=[verdict.reward for verdict in verdicts],
+            components=[_components(verdict) for verdict in verdicts],
+            passed=[None if verdict.score is None else verdict.score.passed for verdict in verdicts],
+            problems=[verdict.problem for verdict in verdicts],
+        )
+
+    async def _openrlhf(self, body: bytes) -> OpenRlhfReply:
+        """Its reply has no word for an answer without a score: the request fails, and nothing is learnt from it."""
+        request = parsed(body, OpenRlhfRequest)
+        if not len(request.query) == len(request.prompts) == len(request.labels):
+            raise ConfigError("query, prompts and labels must be of one length")
+        asked: list[Asked] = [
+            (TaskReference.parse(label), response_of(query, prompt))
+            for query, prompt, label in zip(request.query, request.prompts, request.labels, strict=True)
+        ]
+        verdicts = await self._judged(asked)
+        rewards = [verdict.reward for verdict in verdicts if verdict.reward is not None]
+        if len(rewards) < len(verdicts):
+            problem = next(verdict.problem for verdict in verdicts if verdict.score is None)
+            raise VerifierError(f"{len(verdicts) - len(rewards)} of {len(verdicts)} answers are unscored: {problem}")
+        return OpenRlhfReply(rewards=rewards, scores=rewards, extra_logs=_shared(verdicts))
+
+    async def _judged(self, asked: Sequence[Asked]) -> list[Verdict]:
+        if self._scorer is None:
+            raise NotOffered("this server was started without an environment; name one: hub reward-server ENV")
+        return await self._scorer.judge_all(asked, seconds=self._seconds)
+
+    async def _scored(self, body: bytes) -> ImageReply:
+        request = parsed(body, ImageRequest)
+        if self._images is None:
+            raise NotOffered(f"this server was started without a scorer of pictures; name one: --scorer {PLAIN}")
+        return await self._images.score(request, self._seconds)
+
+
+def response_of(query: str, prompt: str) -> str:
+    """What was said after the prompt, without the special tokens that end a turn.
+
+    Raises:
+        ConfigError: the query does not hold its prompt; scoring both together would score the prompt's own words.
+    """
+    before, found, response = query.partition(prompt) if prompt else ("", "", "")
+    # A tokenizer may put a special token before a text, and nothing else.
+    if not found or not _is_special(before):
+        raise ConfigError("a query does not begin with its prompt, so what was said cannot be told from it")
+    return without_end_marks(response)
+
+
+_LONGEST_BEFORE = 1000
+"""Characters of special tokens before a prompt."""
+
+
+def _is_special(text: str) -> bool:
+    return len(text) <= _LONGEST_BEFORE and re.fullmatch(r"(?:\s*<[^<>\s]{1,40}>)*\s*", text) is not None
+
+
+def _components(verdict: Verdict) -> dict[str, float]:
+    return {} if verdict.score is None else {name: part.value for name, part in verdict.score.components.items()}
+
+
+def _shared(verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
+    """The components that every verdict has."""
+    each = [_components(verdict) for verdict in verdicts]
+    names = set(each[0]).intersection(*each[1:]) if each else set[str]()
+    return {name: [parts[name] for parts in each] for name in sorted(names)}

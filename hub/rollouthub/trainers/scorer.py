@@ -1,0 +1,217 @@
+"""An environment's verifier as a function, for trainers that generate by themselves and want rewards alone."""
+
+import logging
+import math
+import os
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from rollouthub.engine.episode_seed import episode_seed
+from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan, open_plan
+from rollouthub.engine.plan import check_roles, make_plan
+from rollouthub.engine.run_request import RunRequest, build_request
+from rollouthub.errors import ConfigError, EpisodeError, UnknownNameError, UsageError, first_error
+from rollouthub.models.credentials import Credentials, load_credentials
+from rollouthub.protocols import TaskCard
+from rollouthub.score import Score
+from rollouthub.submission import Submission
+from rollouthub.task import BadRow, Public
+from rollouthub.trainers.policy_answer import Answer, submission_of_answer
+from rollouthub.training.reference import TaskReference
+
+_CARDS = 65536
+"""Tasks' cards that are kept."""
+_TRIES = 2
+_AT_A_TIME = 32
+"""Answers scored before others have a turn: a verifier that never waits would let nobody else."""
+
+logger = logging.getLogger(__name__)
+
+Asked = tuple[TaskReference, Answer]
+"""A task, and what was said to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of scoring one answer: a score, or why there is none. Unscored is never a reward of 0."""
+
+    score: Score | None
+    problem: str | None = None
+
+    @property
+    def reward(self) -> float | None:
+        """The reward; None is unscored."""
+        return None if self.score is None else self.score.reward
+
+
+class Scorer:
+    """Scores answers to tasks of a few environments, which are open. Made by `open_scorer`."""
+
+    def __init__(self, opened: OpenPlan) -> None:
+        self._opened = opened
+        self._environments = {each.host.info.name: each for each in opened.environments}
+        self._limiter = anyio.CapacityLimiter(opened.plan.request.concurrency)
+        self._cards: OrderedDict[TaskReference, TaskCard] = OrderedDict()
+
+    @property
+    def environments(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(self._environments)
+
+    async def score(self, task: TaskReference, answer: Answer) -> Score:
+        """Score one answer.
+
+        Raises:
+            UnknownNameError: there is no such environment, split or task.
+            ConfigError: the answer is none.
+            VerifierError: there is no score.
+        """
+        submission = submission_of_answer(answer)
+        async with self._limiter:
+            environment = self._environment(task)
+            card = await self._card(environment, task)
+            return await self._scored(environment, card, submission)
+
+    async def judge(self, task: TaskReference, answer: Answer) -> Verdict:
+        """Score one answer; what goes wrong with it is the verdict's problem.
+
+        Raises:
+            UnknownNameError: the environment is not open: that is no row's fault, but the set-up's.
+        """
+        self._environment(task)
+        try:
+            return Verdict(await self.score(task, answer))
+        except (EpisodeError, UsageError) as error:
+            return Verdict(None, str(error))
+
+    async def judge_all(self, asked: Sequence[Asked], *, seconds: float = math.inf) -> list[Verdict]:
+        """Score several at once; the verdicts in the order of what was asked. Those that take longer are unscored.
+
+        Raises:
+            UnknownNameError: an environment is not open.
+        """
+        for task, _ in asked:
+            self._environment(task)
+        verdicts = [Verdict(None, f"not scored within {seconds:g} seconds")] * len(asked)
+        places = iter(range(len(asked)))
+
+        async def work() -> None:
+            for count, place in enumerate(places, start=1):
+                verdicts[place] = await self.judge(*asked[place])
+                if count % _AT_A_TIME == 0:
+                    await checkpoint()
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.cancel_scope.deadline = anyio.current_time() + seconds
+                for _ in range(min(len(asked), int(self._limiter.total_tokens))):
+                    tasks.start_soon(work)
+        except BaseExceptionGroup as group:
+            raise first_error(group) from group
+        return verdicts
+
+    async def score_all(self, asked: Sequence[Asked]) -> list[Score | None]:
+        """Score several at once; None is unscored, and the log says why. `judge_all` gives the reasons, too.
+
+        Raises:
+            UnknownNameError: an environment is not open.
+        """
+        verdicts = await self.judge_all(asked)
+        problems = [verdict.problem for verdict in verdicts if verdict.score is None]
+        if problems:
+            logger.warning("%d of %d answers are unscored; the first: %s", len(problems), len(asked), problems[0])
+        return [verdict.score for verdict in verdicts]
+
+    async def tasks(self, environment: str | None = None, split: str | None = None) -> AsyncIterator[Public]:
+        """The public halves of an environment's tasks, in order, up to the request's `limit`.
+
+        Raises:
+            UsageError: there is no such environment or split, or a row makes no task.
+        """
+        if environment is None:
+            if len(self._environments) > 1:
+                raise ConfigError(f"name the environment whose tasks are wanted: {', '.join(self._environments)}")
+            environment = next(iter(self._environments))
+        found = self._named(environment)
+        asked = OpenEnvironment(found.host, split or found.split, found.limits, found.deadlines)
+        async for card in self._opened.tasks(asked):
+            if not isinstance(card, BadRow):
+                yield card.public
+
+    def split_of(self, environment: str) -> str:
+        """The split of an environment's that is in force."""
+        return self._named(environment).split
+
+    def _environment(self, task: TaskReference) -> OpenEnvironment:
+        return self._named(task.environment)
+
+    def _named(self, name: str) -> OpenEnvironment:
+        found = self._environments.get(name)
+        if found is None:
+            raise UnknownNameError("environment of this scorer", name, self._environments)
+        return found
+
+    async def _card(self, environment: OpenEnvironment, task: TaskReference) -> TaskCard:
+        card = self._cards.get(task)
+        if card is None:
+            card = await environment.host.find_task(task.split, task.task_id, self._opened.plan.seed)
+            self._cards[task] = card
+            if len(self._cards) > _CARDS:
+                self._cards.popitem(last=False)
+        return card
+
+    async def _scored(self, environment: OpenEnvironment, card: TaskCard, submission: Submission) -> Score:
+        host = environment.host
+        seed = episode_seed(self._opened.plan.seed, host.info.name, card.split, card.public.id)
+        for left in reversed(range(_TRIES)):
+            try:
+                return await host.score(card, submission, seed=seed, deadlines=environment.deadlines)
+            except EpisodeError as error:
+                if not left or not error.retryable:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+
+@asynccontextmanager
+async def open_scorer(
+    environments: Sequence[str] = (),
+    *,
+    request: RunRequest | None = None,
+    credentials: Credentials | None = None,
+    **settings: Any,
+) -> AsyncGenerator[Scorer]:
+    """Open environments once, and score answers to their tasks for as long as the context lasts.
+
+        async with open_scorer(["arithmetic"]) as scorer:
+            score = await scorer.score(TaskReference("arithmetic", "train", "train/0"), "The answer is 4.")
+
+    `settings` are those of a run (`set`, `roles`, `split`, `seed`, `concurrency` …), on top of `request`.
+
+    Raises (on entry):
+        ConfigError: an environment scores the world an episode leaves behind, which an answer alone does not have.
+        UsageError: an environment cannot be hosted, or a setting does not hold.
+    """
+    base = {} if request is None else request.model_dump(exclude_unset=True)
+    if environments:
+        settings["environments"] = tuple(environments)
+    plan = make_plan(build_request({**base, **settings}, "open_scorer()"))
+    check_roles(plan)
+    try:
+        async with open_plan(plan, credentials or load_credentials(os.environ, Path.cwd())) as opened:
+            for each in opened.environments:
+                if not each.host.info.scores_transcripts:
+                    name = each.host.info.name
+                    raise ConfigError(
+                        f"environment {name!r} scores the world an episode leaves behind, which an answer alone does "
+                        f"not have; let a trainer's rollouts play in it (rollouthub.trainers.stream.rollout_worker) instead"
+                    )
+            yield Scorer(opened)
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group

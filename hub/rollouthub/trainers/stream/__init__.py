@@ -1,0 +1,39 @@
+"""Streaming supply for asynchronous training: scored rollouts, handed out as they come to a trainer that pulls."""
+
+from rollouthub.errors import SupplyError
+from rollouthub.trainers.stream.blocking_stream import BlockingSupply, blocking
+from rollouthub.trainers.stream.blocking_worker import BlockingWorker, blocking_worker
+from rollouthub.trainers.stream.generation_control import Episodes, GenerationControl, InFlight
+from rollouthub.trainers.stream.group_filters import GroupFilter, RewardBand, RewardSpread
+from rollouthub.trainers.stream.open_stream import collect
+from rollouthub.trainers.stream.open_worker import RolloutWorker, Wanted, rollout_worker
+from rollouthub.trainers.stream.rollout_group import RolloutGroup
+from rollouthub.trainers.stream.stream_rules import SupplyRules
+from rollouthub.trainers.stream.stream_stats import SupplyStats
+from rollouthub.trainers.stream.supply import Supply
+from rollouthub.trainers.stream.suspect_scores import trusted
+from rollouthub.trainers.stream.vllm_control import VllmControl
+
+__all__ = [
+    "BlockingSupply",
+    "BlockingWorker",
+    "Episodes",
+    "GenerationControl",
+    "GroupFilter",
+    "InFlight",
+    "RewardBand",
+    "RewardSpread",
+    "RolloutGroup",
+    "RolloutWorker",
+    "Supply",
+    "SupplyError",
+    "SupplyRules",
+    "SupplyStats",
+    "VllmControl",
+    "Wanted",
+    "blocking",
+    "blocking_worker",
+    "collect",
+    "rollout_worker",
+    "trusted",
+]

@@ -1,0 +1,243 @@
+"""Opening a supply: a run whose rollouts are handed out while it plays."""
+
+import logging
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import anyio
+
+from rollouthub.engine.open_plan import OpenPlan, open_plan
+from rollouthub.engine.plan import Plan, check_roles, make_plan
+from rollouthub.engine.pool import Pool
+from rollouthub.engine.resumption import accept_changes, used_so_far
+from rollouthub.engine.run import facts_of, pool_of, run_bounds, run_parts
+from rollouthub.engine.run_control import LiveRun
+from rollouthub.engine.run_request import RunRequest, as_toml, build_request
+from rollouthub.engine.stop_signal import StopSignal
+from rollouthub.errors import ConfigError, RunDirectoryError, UnknownNameError, first_error
+from rollouthub.models.credentials import Credentials, load_credentials
+from rollouthub.plugins.lock import FILE_NAME as LOCK
+from rollouthub.plugins.lock import write_lock
+from rollouthub.rollout import Rollout
+from rollouthub.store import open_writer
+from rollouthub.trainers.stream.generation_control import GenerationControl
+from rollouthub.trainers.stream.group_filters import GroupFilter
+from rollouthub.trainers.stream.group_tracker import Desk
+from rollouthub.trainers.stream.ledger import Ledger
+from rollouthub.trainers.stream.policy_version import Policy
+from rollouthub.trainers.stream.rollout_group import RolloutGroup
+from rollouthub.trainers.stream.stream_player import Breaker, Player, StampingSink
+from rollouthub.trainers.stream.stream_rules import Bounds, SupplyRules, bounds_of
+from rollouthub.trainers.stream.stream_source import Feeder, Source
+from rollouthub.trainers.stream.supply import POLICY_VERSION, Supply
+from rollouthub.trainers.stream.weight_sync_gate import Gate, GatedModel
+
+logger = logging.getLogger(__name__)
+
+GROUPS = "groups"
+
+
+@overload
+def collect(
+    request: RunRequest | None = None,
+    *,
+    directory: Path | str,
+    groups: Literal[True] = True,
+    control: GenerationControl | None = None,
+    filters: Sequence[GroupFilter] = (),
+    policy_version: int | None = None,
+    resume: bool = False,
+    credentials: Credentials | None = None,
+    **settings: Any,
+) -> AbstractAsyncContextManager[Supply[RolloutGroup]]: ...
+
+
+@overload
+def collect(
+    request: RunRequest | None = None,
+    *,
+    directory: Path | str,
+    groups: Literal[False],
+    control: GenerationControl | None = None,
+    filters: Sequence[GroupFilter] = (),
+    policy_version: int | None = None,
+    resume: bool = False,
+    credentials: Credentials | None = None,
+    **settings: Any,
+) -> AbstractAsyncContextManager[Supply[Rollout]]: ...
+
+
+def collect(
+    request: RunRequest | None = None,
+    *,
+    directory: Path | str,
+    groups: bool = True,
+    control: GenerationControl | None = None,
+    filters: Sequence[GroupFilter] = (),
+    policy_version: int | None = None,
+    resume: bool = False,
+    credentials: Credentials | None = None,
+    **settings: Any,
+) -> Any:
+    """Supply a trainer with scored rollouts while they are played.
+
+        async with rollouthub.collect(environments=("arithmetic",), model="mock/solver", directory="runs/a") as supply:
+            async for group in supply:
+                ...
+
+    `settings` are those of a run (`RunRequest`: environments, model, repeats …) on top of `request`, and those of the
+    supply (`SupplyRules`: batch, max_staleness, epochs, drop_constant …). Each of `filters` says of a group whether it
+    is kept, and its drops are counted by its name. `resume` goes on with the directory's run:
+    finished groups that were not handed out come first. `policy_version` is that of the weights which generate at the
+    start; a resumed supply that is given an earlier one than it had reached, such as a checkpoint's, hands out again
+    what was handed out since. `credentials` are the process's own by default. What is in flight when the block is left
+    is cancelled.
+
+    Raises (on entry):
+        UsageError: a setting does not hold, a model cannot be reached, the directory cannot be used.
+    """
+    rules, request = _sorted_out(request, settings, groups)
+    if filters and not groups:
+        raise ConfigError("filters are about groups, and groups = False hands out single rollouts")
+    return _opened(
+        make_plan(request),
+        rules,
+        bounds_of(rules, request),
+        Path(directory),
+        control,
+        tuple(filters),
+        policy_version,
+        resume,
+        credentials or load_credentials(os.environ, Path.cwd()),
+    )
+
+
+def _sorted_out(
+    request: RunRequest | None, settings: Mapping[str, Any], groups: bool
+) -> tuple[SupplyRules, RunRequest]:
+    """Which settings are the supply's, and which the run's.
+
+    Raises:
+        ConfigError: one is unknown, or does not hold.
+    """
+    ours = {name: value for name, value in settings.items() if name in SupplyRules.model_fields}
+    theirs = {name: value for name, value in settings.items() if name not in ours}
+    known = (*SupplyRules.model_fields, *RunRequest.model_fields)
+    if unknown := next((name for name in theirs if name not in known), None):
+        raise UnknownNameError("setting", unknown, known)
+    base = {} if request is None else request.model_dump(exclude_unset=True)
+    try:
+        rules = SupplyRules(groups=groups, **ours)
+    except ValueError as error:
+        raise ConfigError(f"collect(): {error}") from None
+    merged = build_request({**base, **theirs}, "collect()")
+    if merged.metrics is not None or set(merged.track) - {"tensorboard"}:
+        raise ConfigError(
+            "collect() exposes no metrics and draws no curves: leave metrics and track out; "
+            "`supply.stats` counts, and `hub report` reads the run while it plays"
+        )
+    return rules, merged
+
+
+@asynccontextmanager
+async def _opened(
+    plan: Plan,
+    rules: SupplyRules,
+    bounds: Bounds,
+    directory: Path,
+    control: GenerationControl | None,
+    filters: Sequence[GroupFilter],
+    policy_version: int | None,
+    resume: bool,
+    credentials: Credentials,
+) -> AsyncGenerator[Supply[Any]]:
+    check_roles(plan)
+    problem: Exception | None = None
+    try:
+        async with open_plan(plan, credentials) as opened:
+            await opened.count()
+            stop = StopSignal()
+            live = LiveRun(stop)
+            limits = run_bounds(plan, stop, live)
+            desks = list[Desk]()
+
+            def committed(rollouts: Sequence[Rollout]) -> None:
+                if limits is not None:
+                    limits.committed(rollouts)
+                for desk in desks:
+                    desk.committed(rollouts)
+
+            given = as_toml(plan.request)
+            async with (
+                open_writer(
+                    directory, resolved=opened.resolved, given=given, resume=resume, on_commit=committed
+                ) as writer,
+                Ledger.open(directory, resume=writer.resumed) as ledger,
+            ):
+                if writer.resumed:
+                    accept_changes(directory, writer, opened)
+                    if limits is not None:
+                        limits.used = used_so_far(directory)
+                policy = Policy(await _version(ledger, directory, rules, policy_version))
+                write_lock(opened.lock, directory / LOCK)
+                writer.set_plan(None)
+                desk = Desk(rules, bounds, policy, ledger.note, filters)
+                desks.append(desk)
+                gate, model = Gate(policy), opened.model
+                gated = opened if model is None else replace(opened, model=GatedModel(model, gate))
+                source = Source(desk, stop)
+                breaker = Breaker(live, source)
+                desk.break_off = breaker.break_off
+                feeder = Feeder(source, desk, gated, writer, ledger, directory)
+                pool = _pool(opened, bounds, writer.run_id, credentials, stop)
+                live.parts = run_parts(opened, writer, pool)
+                live.begin(facts_of(opened, directory, writer.run_id, None), pool)
+                sink = StampingSink(writer, live, limits, desk, gate)
+                player = Player(desk, source, feeder, pool, sink, writer, stop, limits)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(player.run)
+                    try:
+                        yield Supply(desk, feeder, gate, ledger, directory, control, breaker.discard)
+                        desk.acknowledge()
+                    except Exception as error:
+                        problem = error  # raised below: the run is only interrupted by it, and it arrives as it is
+                    finally:
+                        writer.set_status("finished" if desk.is_finished else "interrupted")
+                        tasks.cancel_scope.cancel()
+                live.end("finished" if desk.is_finished else "interrupted")
+                if player.bug is not None:
+                    raise player.bug
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+    if problem is not None:
+        raise problem
+
+
+async def _version(ledger: Ledger, directory: Path, rules: SupplyRules, given: int | None) -> int:
+    """The policy's version to start with; what was handed out since an earlier one is to be handed out again."""
+    groups = await ledger.recall(GROUPS)
+    if groups is not None and bool(groups) != rules.groups:
+        raise RunDirectoryError(
+            f"{directory} supplied {'groups' if groups else 'single rollouts'} before; "
+            f"resume it with groups = {bool(groups)}"
+        )
+    ledger.remember(GROUPS, rules.groups)
+    stored = await ledger.recall(POLICY_VERSION)
+    if stored is not None and given is not None and given < stored:
+        again = await ledger.rewind(given)
+        logger.info("back to policy version %d: %d units handed out since are handed out again", given, again)
+    version = given if given is not None else stored or 0
+    ledger.remember(POLICY_VERSION, version)
+    return version
+
+
+def _pool(opened: OpenPlan, bounds: Bounds, run_id: str, credentials: Credentials, stop: StopSignal) -> Pool:
+    # More players than there may be samples would only wake each other.
+    request = opened.plan.request
+    concurrency = min(request.concurrency, bounds.outstanding * bounds.samples)
+    plan = replace(opened.plan, request=request.model_copy(update={"concurrency": concurrency}))
+    return pool_of(replace(opened, plan=plan), run_id, credentials, stop)

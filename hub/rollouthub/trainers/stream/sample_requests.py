@@ -1,0 +1,188 @@
+"""Samples that somebody waits for by name: played when they are asked for, handed over when they are durable."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import anyio
+
+from rollouthub.engine.sample import Item
+from rollouthub.errors import SupplyError
+from rollouthub.rollout import Rollout
+from rollouthub.trainers.stream.pending_group import DECIDED, Unit
+from rollouthub.trainers.stream.policy_version import Policy
+
+
+class Stamping(Protocol):
+    """What knows the policy's version, hears of records on their way to the store, and wants some no more."""
+
+    policy: Policy
+
+    def added(self, rollout: Rollout) -> None: ...
+    def attempts(self, rollout_id: str) -> int: ...
+    def is_unwanted(self, rollout_id: str) -> bool: ...
+
+
+class Order:
+    """One sample, and who waits for it."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self.waiting = 0
+        """How many do."""
+        self.is_over = anyio.Event()
+        self.failure: Exception | None = None
+        """Why it comes to no end."""
+
+    async def wait(self) -> Rollout:
+        """Its record, once that is durable."""
+        await self.is_over.wait()
+        if self.failure is not None:
+            raise self.failure
+        if not self.unit.records:
+            raise SupplyError(f"sample {self.unit.unit_id} was lost with its player, and left no record; ask again")
+        return self.unit.records[0]
+
+
+class Orders:
+    """The samples that are asked for and not handed over; a pool reads them as an iterator on demand."""
+
+    def __init__(self, policy: Policy, cancel: Callable[[str], None]) -> None:
+        """`cancel` breaks off the attempt at a sample that is in flight, if one is."""
+        self.policy = policy
+        self._cancel = cancel
+        self._orders: dict[str, Order] = {}
+        self._items: deque[Item] = deque()
+        self._unwanted: set[str] = set()
+        """Read by the pool, and wanted by nobody: to be broken off where they are."""
+        self._attempts: dict[str, int] = {}
+        """How many attempts at a sample there are since the run was opened, those of before included."""
+        self._coming: set[str] = set()
+        """Samples whose result is on its way into the store."""
+        self._decided: set[str] = set()
+        self._failure: Exception | None = None
+        self._told: Callable[[], None] = lambda: None
+
+    # --- from who asks ------------------------------------------------------------------------------------------------
+
+    async def ask(self, unit: Unit) -> Rollout:
+        """Let a sample be played, and wait for its record; who asks for one that is under way waits with the others.
+
+        Where the last one that waits is cancelled, so is the episode.
+        """
+        order = self._put(unit)
+        order.waiting += 1
+        try:
+            return await order.wait()
+        finally:
+            order.waiting -= 1
+            if not order.waiting and not order.is_over.is_set():
+                self._give_up(order)
+
+    def _put(self, unit: Unit) -> Order:
+        rollout_id = unit.rollout_ids[0]
+        order = self._orders.get(rollout_id)
+        if order is None:
+            order = self._orders[rollout_id] = Order(unit)
+            if self._failure is not None:
+                self._end(order, self._failure)
+            elif rollout_id not in self._unwanted:  # else it is played once what is broken off is on record
+                self._play(unit)
+        return order
+
+    def _play(self, unit: Unit) -> None:
+        self._items.extend(unit.items)
+        self._told()
+
+    def _give_up(self, order: Order) -> None:
+        if order.unit.is_settled:
+            return  # its record is on its way into the store
+        (item,) = order.unit.items
+        del self._orders[item.rollout_id]
+        unread = [each for each in self._items if each is not item]
+        if len(unread) < len(self._items):
+            self._items = deque(unread)
+        elif item.rollout_id not in self._unwanted:
+            self._unwanted.add(item.rollout_id)
+            self._cancel(item.rollout_id)
+
+    def fail(self, error: Exception) -> None:
+        """Nothing more is played; who waits hears why. The first reason stands."""
+        self._failure = self._failure or error
+        for order in tuple(self._orders.values()):
+            self._end(order, self._failure)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for anything."""
+        return not self._orders
+
+    def is_decided(self, rollout_id: str) -> bool:
+        """Whether a sample came to its result since the run was opened, so that it is in the store."""
+        return rollout_id in self._decided
+
+    # --- from the pool, the sink and the store ------------------------------------------------------------------------
+
+    def attempts(self, rollout_id: str) -> int:
+        """How many attempts at a sample were made since the run was opened, those of before included; 0 where none."""
+        return self._attempts.get(rollout_id, 0)
+
+    def is_unwanted(self, rollout_id: str) -> bool:
+        """Whether an attempt that begins is to be broken off."""
+        return rollout_id in self._unwanted
+
+    @property
+    def has_next(self) -> bool:
+        """Whether there is a sample."""
+        return bool(self._items)
+
+    def on_change(self, told: Callable[[], None]) -> None:
+        """Tell this one when there is."""
+        self._told = told
+
+    def __aiter__(self) -> "Orders":
+        return self
+
+    async def __anext__(self) -> Item:
+        assert self._items, "read while it has no next"
+        return self._items.popleft()
+
+    def added(self, rollout: Rollout) -> None:
+        """A record was handed to the store."""
+        self._attempts[rollout.rollout_id] = rollout.attempt + 1
+        if rollout.outcome in DECIDED:
+            self._coming.add(rollout.rollout_id)
+        if (order := self._orders.get(rollout.rollout_id)) is not None:
+            order.unit.added(rollout)
+
+    def committed(self, rollouts: Sequence[Rollout]) -> None:
+        """Records are durable."""
+        for rollout in rollouts:
+            if rollout.outcome in DECIDED:
+                self._decided.add(rollout.rollout_id)
+                self._coming.discard(rollout.rollout_id)
+            if (order := self._orders.get(rollout.rollout_id)) is not None:
+                order.unit.committed(rollout)
+                self._look_at(order)
+
+    def settled(self, item: Item) -> None:
+        """No further attempt at a sample follows."""
+        rollout_id = item.rollout_id
+        order = self._orders.get(rollout_id)
+        if rollout_id in self._unwanted:
+            self._unwanted.discard(rollout_id)
+            if order is not None and rollout_id not in self._coming:
+                self._play(order.unit)
+                return
+        if order is not None:
+            order.unit.settled(rollout_id)
+            self._look_at(order)
+
+    def _look_at(self, order: Order) -> None:
+        if order.unit.is_finished:
+            self._end(order, None)
+
+    def _end(self, order: Order, failure: Exception | None) -> None:
+        order.failure = failure
+        order.is_over.set()
+        self._orders.pop(order.unit.rollout_ids[0], None)

@@ -1,0 +1,115 @@
+"""Playing what a supply has begun: records stamped on their way to the store, the end of the run told to the desk."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+
+import anyio
+
+from rollouthub.engine.in_flight import InFlight
+from rollouthub.engine.pool import Pool
+from rollouthub.engine.run import RunSink
+from rollouthub.engine.run_control import LiveRun
+from rollouthub.engine.run_limits import RunBounds
+from rollouthub.engine.stop_signal import StopSignal
+from rollouthub.errors import SupplyError, first_error
+from rollouthub.rollout import Rollout
+from rollouthub.store import RunWriter
+from rollouthub.store.run_facts import State
+from rollouthub.trainers.stream.group_tracker import Desk
+from rollouthub.trainers.stream.policy_version import stamped
+from rollouthub.trainers.stream.sample_requests import Stamping
+from rollouthub.trainers.stream.stream_source import Feeder, Source
+from rollouthub.trainers.stream.weight_sync_gate import Gate
+
+
+class StampingSink(RunSink):
+    """Stamps records, and tells whoever waits for them."""
+
+    def __init__(
+        self, writer: RunWriter, live: LiveRun, limits: RunBounds | None, waiting: Stamping, gate: Gate
+    ) -> None:
+        super().__init__(writer, live, limits)
+        self._waiting, self._gate = waiting, gate
+
+    def attempts(self, rollout_id: str) -> int:
+        """How many attempts at a sample there are by now."""
+        return max(super().attempts(rollout_id), self._waiting.attempts(rollout_id))
+
+    async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
+        """Keep a record."""
+        rollout = stamped(rollout, self._waiting.policy, self._gate.span_of(rollout.rollout_id))
+        self._waiting.added(rollout)
+        await super().add(rollout, media)
+
+    def track(self, attempt: InFlight) -> None:
+        """Show that an attempt has moved on; one that nobody wants any more ends there."""
+        super().track(attempt)
+        if self._waiting.is_unwanted(attempt.item.rollout_id):
+            attempt.cancel()
+
+
+class Breaker:
+    """Breaks off episodes of a supply in mid-play."""
+
+    def __init__(self, live: LiveRun, source: Source) -> None:
+        self._live, self._source = live, source
+
+    def break_off(self, rollout_id: str) -> bool:
+        """End what is under way of a sample; whether nobody had begun with it."""
+        if self._source.withdraw(rollout_id):
+            return True
+        if (attempt := self._live.attempts.get(rollout_id)) is not None:
+            attempt.cancel()
+        return False
+
+    def discard(self) -> None:
+        """End every episode whose agent is at work, and have its sample played again."""
+        for rollout_id, attempt in tuple(self._live.attempts.items()):
+            if attempt.state in _AT_WORK and attempt.cancel():
+                self._source.play_again(rollout_id)
+
+
+_AT_WORK: tuple[State, ...] = ("model", "tool")
+
+
+class Player:
+    """Plays what the source gives, and tells the desk how that ended."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        source: Source,
+        feeder: Feeder,
+        pool: Pool,
+        sink: RunSink,
+        writer: RunWriter,
+        stop: StopSignal,
+        limits: RunBounds | None,
+    ) -> None:
+        self._limits = limits
+        self._desk, self._source, self._feeder, self._pool = desk, source, feeder, pool
+        self._sink, self._writer, self._stop = sink, writer, stop
+        self.bug: Exception | None = None
+        """What ended it, and is nothing that a run ends with."""
+
+    async def run(self) -> None:
+        """Play to the end; what goes wrong is the consumer's to hear when it asks for more."""
+        try:
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._feeder.run)
+                    async with self._limits.kept() if self._limits is not None else nullcontext():
+                        await self._pool.collect(self._source, self._sink)
+                    tasks.cancel_scope.cancel()
+                await self._writer.flush()
+            except BaseExceptionGroup as group:
+                raise first_error(group) from group
+        except SupplyError as error:
+            self._desk.fail(error)
+        except Exception as error:
+            self.bug = error
+            self._desk.fail(error)
+        else:
+            if self._stop.reason is not None:
+                self._desk.fail(SupplyError(f"the run has ended: {self._stop.reason}"))
+        self._desk.abandon()

@@ -1,0 +1,211 @@
+"""The objects that TRL plays with: each has room for one episode of the hub's, whose tools are its methods."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, cast
+
+import msgspec
+from anyio.from_thread import BlockingPortal
+from mcp_types import CallToolResult, ImageContent, TextContent, Tool
+
+from rollouthub.engine.open_plan import OpenEnvironment
+from rollouthub.errors import ConfigError, EpisodeError, ToolError, UnknownNameError
+from rollouthub.hosting.local.toolbox import GET_TASK
+from rollouthub.messages import Message, ToolRequest
+from rollouthub.protocols import AgentPlane, Episode
+from rollouthub.score import Score
+from rollouthub.submission import Submission
+from rollouthub.trainers.stream.pending_group import seed_of
+from rollouthub.trainers.trl.tool_methods import methods_of
+from rollouthub.training import TaskReference
+
+logger = logging.getLogger(__name__)
+
+
+class Playground:
+    """One environment, hosted, as the objects that play in it need it."""
+
+    def __init__(self, portal: BlockingPortal, opened: OpenEnvironment, seed: int) -> None:
+        self.portal, self.opened, self.seed = portal, opened, seed
+        self.players: list[HubPlayer] = []
+        """Everybody who plays in it, so that no episode is left open."""
+
+    @property
+    def name(self) -> str:
+        """The environment's."""
+        return self.opened.host.info.name
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """What a policy is shown: TRL gives it the task itself."""
+        return tuple(tool for tool in self.opened.host.info.tools if tool.name != GET_TASK)
+
+    def open(self, task_id: str, split: str) -> AbstractContextManager[Episode]:
+        """Open an episode; members of a group share its seed, which is the task's."""
+        host, split = self.opened.host, split or self.opened.split
+        card = self.portal.call(host.find_task, split, task_id, self.seed)
+        seed = seed_of("\0".join((str(self.seed), self.name, split, task_id)))
+        return self.portal.wrap_async_context_manager(
+            host.open(card, seed=seed, deadlines=self.opened.deadlines)  # pyright: ignore[reportArgumentType]
+        )
+
+
+class HubPlayer:
+    """An object for TRL's `environment_factory`; a class of it has the tools of one environment as its methods."""
+
+    def __init__(self, playground: Playground) -> None:
+        self._playground = playground
+        self._episode: Episode | None = None
+        self._context: AbstractContextManager[Episode] | None = None
+        self._verdict: Score | None = None
+        playground.players.append(self)
+
+    def reset(self, **row: Any) -> str | None:
+        """Open an episode of the row's task; what it says beyond the row's prompt."""
+        self._close()
+        self._verdict = None
+        reference = TaskReference.parse(str(row.get("task")))
+        if reference.environment != self._playground.name:
+            raise UnknownNameError(
+                "environment of this object",
+                reference.environment,
+                [self._playground.name],
+                "(the row's column `task`)",
+            )
+        try:
+            self._context = self._playground.open(reference.task_id, reference.split)
+            self._episode = self._context.__enter__()
+        except EpisodeError:
+            # Its tools say so, and it has no reward.
+            logger.exception("an episode of task %r could not be opened", reference.task_id)
+            self._context = None
+            return None
+        return _beyond(row.get("prompt"), self._plane(self._episode).messages)
+
+    def _plane(self, episode: Episode) -> AgentPlane:
+        return next(iter(episode.seats.values()))
+
+    def _call(self, tool: str, arguments: dict[str, Any]) -> str | list[dict[str, Any]]:
+        """Call a tool; TRL shows its policy what is raised, and counts it.
+
+        Raises:
+            ToolError: the tool says so, or the episode is over.
+        """
+        if self._episode is None:
+            raise ToolError("the episode is over")
+        result = self._playground.portal.call(self._plane(self._episode).call_tool, tool, arguments)
+        content = _content(result)
+        if result.is_error:
+            raise ToolError(content if isinstance(content, str) else "the tool failed")
+        return content
+
+    def _conclude(self, transcript: Sequence[Message] = ()) -> float | None:
+        """Seal, verify and close; the reward, and None where there is no verdict. A second time says the same."""
+        if self._episode is not None:
+            submission = Submission(transcript=tuple(transcript), stop="finished")
+            try:
+                self._verdict = self._playground.portal.call(self._episode.conclude, submission)
+                if self._verdict is None:
+                    logger.warning("an episode has no verdict: %s", [fault.message for fault in self._episode.faults])
+            except EpisodeError:
+                logger.exception("an episode has no verdict")
+            finally:
+                self._close()
+        return None if self._verdict is None else self._verdict.reward
+
+    def _close(self) -> None:
+        context, self._context, self._episode = self._context, None, None
+        if context is not None:
+            context.__exit__(None, None, None)
+
+
+def player_class(name: str, tools: Iterable[Tool], *, owns_reward: bool) -> type[HubPlayer]:
+    """A class whose methods are these tools; with `owns_reward`, `get_reward` is one of them, which TRL then asks.
+
+    Raises:
+        ConfigError: a tool cannot be a method.
+    """
+
+    def call(self: HubPlayer, tool: str, arguments: dict[str, Any]) -> Any:
+        return self._call(tool, arguments)  # pyright: ignore[reportPrivateUsage]
+
+    def get_reward(self: HubPlayer) -> float | None:
+        """What the verifier gives what the episode left behind."""
+        return self._conclude()  # pyright: ignore[reportPrivateUsage]
+
+    methods: dict[str, Callable[..., Any]] = dict(methods_of(tuple(tools), call))
+    if owns_reward:
+        methods["get_reward"] = get_reward
+    title = "".join(part.capitalize() for part in name.replace("/", "_").replace("-", "_").split("_"))
+    return type(title or "Hub", (HubPlayer,), {"__doc__": f"Plays {name}.", "__module__": __name__, **methods})
+
+
+def _content(result: CallToolResult) -> str | list[dict[str, Any]]:
+    """A result as TRL takes it: words, or blocks where there are pictures."""
+    blocks: list[dict[str, Any]] = []
+    for block in result.content:
+        if isinstance(block, TextContent):
+            blocks.append({"type": "text", "text": block.text})
+        elif isinstance(block, ImageContent):
+            blocks.append({"type": "image", "image": _picture(block.data)})
+        else:
+            blocks.append({"type": "text", "text": f"[{block.type}]"})
+    if all(block["type"] == "text" for block in blocks):
+        return "\n".join(block["text"] for block in blocks)
+    return blocks
+
+
+def _picture(data: str) -> Any:
+    import base64
+    import io
+
+    try:
+        from PIL import Image  # a policy that sees pictures has it
+    except ImportError as error:
+        raise ConfigError("a tool shows a picture, and pictures need Pillow: pip install pillow") from error
+    return cast(Any, Image).open(io.BytesIO(base64.b64decode(data)))
+
+
+def _beyond(prompt: object, messages: Sequence[Message]) -> str | None:
+    """What an episode says at its start that a row's prompt does not."""
+    shown = [
+        (str(message.get("role")), str(message.get("content")))
+        for message in cast(list[Mapping[str, Any]], prompt if isinstance(prompt, list) else [])
+    ]
+    said = [(message.role, message.text) for message in messages]
+    if said == shown:
+        return None
+    rest = said[len(shown) :] if said[: len(shown)] == shown else [each for each in said if each not in shown]
+    return "\n\n".join(text for _, text in rest) or None
+
+
+def as_transcript(messages: object) -> tuple[Message, ...]:
+    """A conversation of TRL's as the hub's, for verifiers that read it; what is no message of ours is left out."""
+    found: list[Message] = []
+    for place, message in enumerate(cast(list[Mapping[str, Any]], messages if isinstance(messages, list) else [])):
+        role, content = message.get("role"), message.get("content")
+        if role not in ("system", "user", "assistant", "tool"):
+            continue
+        calls = cast(list[Mapping[str, Any]], message.get("tool_calls") or [])
+        found.append(
+            Message(
+                role=role,
+                content=content if isinstance(content, str) else _words(content),
+                tool_requests=tuple(_request(call, f"call-{place}-{number}") for number, call in enumerate(calls)),
+                tool_call_id=str(message.get("tool_call_id") or message.get("name")) if role == "tool" else None,
+            )
+        )
+    return tuple(found)
+
+
+def _words(content: object) -> str:
+    parts = cast(list[Mapping[str, Any]], content if isinstance(content, list) else [])
+    return "\n".join(str(part["text"]) for part in parts if "text" in part)
+
+
+def _request(call: Mapping[str, Any], identity: str) -> ToolRequest:
+    function = cast(Mapping[str, Any], call.get("function") or call)
+    arguments = function.get("arguments")
+    text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments or {}).decode()
+    return ToolRequest(id=str(call.get("id") or identity), name=str(function.get("name")), arguments=text)

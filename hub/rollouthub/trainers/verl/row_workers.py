@@ -1,0 +1,154 @@
+"""The hub's side of veRL's rollouts: workers that play rows' tasks, one for each engine of a process."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from rollouthub.errors import ConfigError
+from rollouthub.models.tokens import HfChatFormat, TokenModel
+from rollouthub.protocols import Sampling
+from rollouthub.rollout import Rollout
+from rollouthub.trainers.stream import RolloutWorker, Wanted, rollout_worker
+from rollouthub.trainers.verl.prompt_pictures import PictureChatFormat, Pictures
+from rollouthub.trainers.verl.verl_engine import VerlEngine
+from rollouthub.trainers.workers.in_thread import Residents, ResidentWorker
+from rollouthub.trainers.workers.worker_settings import TrainingSettings
+from rollouthub.training import TaskReference
+
+_UNKNOWN = -1
+"""The policy's version where veRL tells none."""
+
+_residents = Residents()
+_engines: dict[str, VerlEngine] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Whose tokens are learnt from: veRL's engine, and how its model writes."""
+
+    client: Any
+    """veRL's `LLMServerClient`."""
+    tokenizer: Any
+    name: str
+    prompt_length: int
+    response_length: int
+    tool_parser: str
+    template_kwargs: Mapping[str, Any]
+    pictures: Pictures | None = None
+    """How it sees, where it does."""
+
+
+class Playing:
+    """A worker of this process, for callers on another event loop."""
+
+    def __init__(self, worker: ResidentWorker, engine: VerlEngine | None) -> None:
+        self._worker, self._engine = worker, engine
+
+    @property
+    def directory(self) -> Path:
+        """The run's: every record is there."""
+        return self._worker.directory
+
+    def advance(self, version: int) -> None:
+        """Stamp what is sampled from now on with a version of the weights, where the engine itself tells none.
+
+        A lower one than before is left: batches of several steps are played at once.
+        """
+        if version > self._worker.policy_version:
+            self._worker.policy_version = version
+
+    async def play(self, task: TaskReference, group: str | None, sampling: Sampling) -> Rollout:
+        """Play one more sample of a group.
+
+        Raises:
+            UsageError, SupplyError, StoreError: as `RolloutWorker.play`.
+        """
+        sample = 0 if group is None else self._worker.next_visit(task, group)
+        if self._engine is None:  # over a server the hub asks for log-probabilities itself, as its lane does
+            extra = {name: value for name, value in sampling.extra.items() if name != "logprobs"}
+            sampling = sampling.model_copy(update={"extra": extra})
+        wanted = Wanted(
+            task.task_id,
+            environment=task.environment,
+            split=task.split,
+            group=group,
+            sample=sample,
+            sampling=sampling,
+        )
+        rollout = await self._worker.played(wanted)
+        newest = None if self._engine is None else self._engine.newest(rollout.rollout_id)
+        if newest is None or rollout.policy_version_max is None or newest <= rollout.policy_version_max:
+            return rollout
+        return rollout.model_copy(update={"policy_version_max": newest})
+
+
+async def playing_with(settings: TrainingSettings, policy: Policy) -> Playing:
+    """This process's worker for these settings, opened by the first call; closed when the process ends.
+
+    Where the settings name a `model`, that is asked, and veRL's client is not.
+
+    Raises:
+        UsageError: as `rollout_worker`.
+    """
+    loop = asyncio.get_running_loop()
+    sees = policy.pictures is not None
+    name = f"verl {policy.name} {policy.prompt_length} {policy.response_length} {sees} {settings.model_dump_json()}"
+
+    def make() -> AbstractAsyncContextManager[RolloutWorker]:
+        directory = settings.run_directory("verl")
+        if settings.request.model is not None:
+            return rollout_worker(
+                settings.request, directory=directory, policy_version=_UNKNOWN, suspect=settings.training.suspect
+            )
+        engine = VerlEngine(
+            policy.client,
+            loop,
+            prompt_length=policy.prompt_length,
+            response_length=policy.response_length,
+            pictures=policy.pictures,
+        )
+        form = HfChatFormat if policy.pictures is None else partial(PictureChatFormat, policy.pictures)
+        chat = form(
+            policy.tokenizer,
+            tool_parser=policy.tool_parser,
+            template_kwargs=policy.template_kwargs,
+            splits_thinking=settings.training.splits_thinking,
+        )
+        model = TokenModel(policy.name, engine, chat, max_context=settings.training.max_context)
+        _engines[name] = engine
+        return rollout_worker(
+            settings.request,
+            directory=directory,
+            model=model,
+            policy_version=_UNKNOWN,
+            suspect=settings.training.suspect,
+        )
+
+    worker = await _residents.opened(name, make)
+    engine = _engines.get(name)
+    if engine is not None:
+        # hydra copies the client for every sample, and a caller without a loop of its own brings a new one each time.
+        engine.client, engine.loop = policy.client, loop
+    return Playing(worker, engine)
+
+
+def task_of(fields: Mapping[str, Any]) -> TaskReference:
+    """The task that a row of a data set names, see `write_prompts`.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    for column, key in (("reward_model", "ground_truth"), ("extra_info", "task")):
+        inner: object = fields.get(column)
+        if isinstance(inner, Mapping):
+            text = cast(Mapping[str, object], inner).get(key)
+            if isinstance(text, str):
+                return TaskReference.parse(text)
+    raise ConfigError(
+        "a row names no task of the hub: reward_model.ground_truth is to hold it, "
+        "as `rollouthub.trainers.verl.prompt_rows` has it"
+    )

@@ -1,0 +1,126 @@
+"""The agent loop manager of veRL's V1 trainer: the hub plays whole groups in the trainer's process, and each goes into
+TransferQueue when it is whole."""
+
+import atexit
+import logging
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from anyio.from_thread import start_blocking_portal
+
+from rollouthub.errors import ConfigError
+from rollouthub.trainers.systems import system_module
+from rollouthub.trainers.verl.agent_loop import LoopSettings, played
+from rollouthub.trainers.verl.agent_loop_entry import read_entry
+from rollouthub.trainers.verl.row_workers import playing_with
+from rollouthub.trainers.verl.whole_groups import ANY, group_rules, whole_group
+
+logger = logging.getLogger(__name__)
+
+_TAKEN = ("agent_name", "__rollout_n__", "__do_sample__")
+"""Columns of a row that are veRL's for its workers, and none of the sample's."""
+_REPLACED = ("_run_prompt", "_agent_loop_postprocess")
+
+
+def _worker_class() -> Any:
+    """veRL's own worker of V1, whose rows' groups the hub plays; what becomes of outputs is veRL's.
+
+    Raises:
+        ImportError: veRL is not installed, or has another worker than the one that is known.
+    """
+    agent_loop: Any = system_module("verl.experimental.agent_loop.agent_loop")
+    queueing: Any = system_module("verl.trainer.ppo.v1.agent_loop_tq")
+    queue: Any = queueing.tq
+    base: Any = queueing.AgentLoopWorkerTQ.__ray_actor_class__
+    if missing := [name for name in _REPLACED if not hasattr(base, name)]:
+        raise ImportError(
+            f"this veRL's AgentLoopWorkerTQ has no {missing[0]}; docs/trainers/verl.md names one that has"
+        )
+
+    class GroupWorker(base):
+        """Plays a row's group in the hub, where veRL's own plays each sample in an agent loop."""
+
+        def __init__(self, *args: Any, run: Any = None, components: Any = (), groups: Any = None) -> None:
+            base.__init__(self, *args)
+            self.hub = LoopSettings(self.config, run=run, components=components)
+            self.policy = self.hub.policy(self.llm_client, self.tokenizer, self.processor)
+            self._rules = group_rules(groups or {})
+
+        async def _run_prompt(
+            self,
+            prompt: dict[str, Any],
+            sampling_params: dict[str, Any],
+            trajectory: dict[str, Any],
+            trace: bool = False,
+        ) -> None:
+            rollout, is_validation = self.config.actor_rollout_ref.rollout, trajectory["validate"]
+            size = prompt.get("__rollout_n__", rollout.val_kwargs.n if is_validation else rollout.n)
+            rules = ANY if is_validation else self._rules
+            parameters = dict(sampling_params)
+            if not is_validation and not prompt.get("__do_sample__", True):
+                queueing.apply_greedy_sampling_params(parameters)
+            row = {name: value for name, value in prompt.items() if name not in _TAKEN}
+            say = partial(queue.async_kv_put, key=row["uid"], partition_id="val" if is_validation else "train")
+            await say(tag={"status": "running"})
+            status = "failure"
+            try:
+                # That a session is named is V1's way to say that it takes several rows, and a failure for none.
+                fields = {**row, "session_id": None}
+                play = partial(played, self.hub, self.policy, parameters, fields)
+                for session, outputs in enumerate(await whole_group(play, size, rules)):
+                    made = [agent_loop.AgentLoopOutput(**output) for output in outputs]
+                    await self._agent_loop_postprocess(made, is_validation, session_id=session, **row)
+                status = "finished"
+            except Exception:  # a seam: veRL replaces a group that failed, and waits for ever for one without an end
+                logger.exception("the group %s of veRL's failed", row["uid"])
+            await say(tag={"status": status})
+
+    return GroupWorker
+
+
+def agent_loop_manager_tq_class() -> Any:
+    """The class itself, over veRL's `AgentLoopManager`, for `rollout.agent.agent_loop_manager_class` under V1.
+
+    Raises:
+        ImportError: veRL, TransferQueue, or something that they need, is not installed.
+    """
+    agent_loop: Any = system_module("verl.experimental.agent_loop.agent_loop")
+    worker_class = _worker_class()
+
+    class HubAgentLoopManagerTQ(agent_loop.AgentLoopManager):
+        """Plays whole groups in the hub, and puts them into TransferQueue. It starts no workers of veRL's."""
+
+        agent_loop_workers_class = None
+
+        async def _init_agent_loop_workers(self) -> None:
+            entry = await read_entry(self.rollout_config.agent.agent_loop_config_path, self.llm_client)
+            handed = (self.config, self.llm_client, self.teacher_client, self.reward_loop_worker_handles)
+            self._worker: Any = worker_class(*handed, **entry)
+            # Before anything is asked, so that what does not hold is told at once, and the run outlives who asks.
+            await playing_with(self._worker.hub.hub, self._worker.policy)
+            self._stack = ExitStack()
+            self._portal = self._stack.enter_context(start_blocking_portal("asyncio"))
+            atexit.register(self.close)
+
+        def generate_sequences(self, prompts: Any) -> None:
+            """Begin to play a group for each row of `prompts`, and do not wait.
+
+            Raises:
+                ConfigError: whoever asks waits for a batch.
+            """
+            if hasattr(prompts, "non_tensor_batch"):
+                raise ConfigError(
+                    "HubAgentLoopManagerTQ plays for trainer.use_v1=True; a trainer that waits for its batches takes "
+                    "rollouthub.trainers.verl.HubAgentLoopManager"
+                )
+            self._portal.call(self._worker.generate_sequences, prompts)
+
+        def close(self) -> None:
+            """Give up what is being played; called at the process's end."""
+            atexit.unregister(self.close)
+            self._stack.close()
+
+    HubAgentLoopManagerTQ.__module__ = "rollouthub.trainers.verl"
+    HubAgentLoopManagerTQ.__qualname__ = "HubAgentLoopManagerTQ"
+    return HubAgentLoopManagerTQ
