@@ -23,10 +23,10 @@ from trainer import Trainer, make_trainer
 
 import rollouthub
 from rollouthub import RolloutGroup
+from rollouthub.export import TrainingRow, batch_rows
 from rollouthub.statistics import summarise_groups
 from rollouthub.store import open_run
 from rollouthub.trainers.stream import VllmControl
-from rollouthub.training import TrainingRow, batch_rows
 
 
 @dataclass(frozen=True)

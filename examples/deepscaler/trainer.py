@@ -9,7 +9,7 @@ from typing import Protocol
 
 from recipe import Recipe, Stage
 
-from rollouthub.training import TrainingRow
+from rollouthub.export import TrainingRow
 
 
 class Trainer(Protocol):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         UsageError,
         VerifierError,
     )
+    from rollouthub.export.segment import Segment, segments
     from rollouthub.limits import Deadlines, Limits
     from rollouthub.messages import Media, Message, Text, ToolRequest
     from rollouthub.notebook import aevaluate, evaluate, open_run
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from rollouthub.rollout import Outcome, Rollout, Stop, ToolCall, Turn
     from rollouthub.sandbox import Build, Resources, Sandbox, SandboxProvider, SandboxSpec
     from rollouthub.score import Component, ModelCall, Score
-    from rollouthub.segment import Segment, segments
     from rollouthub.submission import Artifact, Submission
     from rollouthub.task import BadRow, Public, Secret, Task
     from rollouthub.tools import tool

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub.segment import sampled_ids, segments
+from rollouthub.export.segment import sampled_ids, segments
 from rollouthub.store import open_run
 from tests.cli.conftest import Hub, hub
 

@@ -14,6 +14,7 @@ from mcp_types import Tool
 
 from rollouthub import Message, ModelReply, Sampling
 from rollouthub.errors import ConfigError, ContextLimitError
+from rollouthub.export.segment import segments
 from rollouthub.messages import user
 from rollouthub.models.config import Lane, ModelConfig
 from rollouthub.models.credentials import Credentials
@@ -21,7 +22,6 @@ from rollouthub.models.preflight import preflight
 from rollouthub.models.resolve import open_model
 from rollouthub.packed import Int32s
 from rollouthub.protocols import Model
-from rollouthub.segment import segments
 from rollouthub.store import open_run
 from tests.cli.conftest import Hub, hub
 from tests.live.talking import TURNS

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.store.endings import FileFormat, file_format
+from rollouthub.export.file_formats import FileFormat, file_format
 
 ALL: tuple[FileFormat, ...] = ("jsonl", "parquet", "csv")
 

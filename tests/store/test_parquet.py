@@ -8,11 +8,11 @@ import pytest
 
 from rollouthub import Message, Outcome, ToolRequest
 from rollouthub.errors import ConfigError
+from rollouthub.export import parquet as exporting
+from rollouthub.export.parquet import Table, export_parquet
 from rollouthub.rollout import EnvironmentRef
 from rollouthub.score import Component, Score, VerifierRef
 from rollouthub.store import open_run
-from rollouthub.store import parquet as exporting
-from rollouthub.store.parquet import Table, export_parquet
 from tests.store.records import conversation, names_in, record, write
 
 datasets: Any = pytest.importorskip("datasets")

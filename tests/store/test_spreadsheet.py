@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from rollouthub import Outcome
+from rollouthub.export.record_columns import typed_columns
+from rollouthub.export.spreadsheet import COLUMNS, export_csv
 from rollouthub.score import Component, Score
 from rollouthub.store import open_run
-from rollouthub.store.columns import typed_columns
-from rollouthub.store.spreadsheet import COLUMNS, export_csv
 from tests.store.records import record, write
 
 SCORE = Score(

@@ -12,12 +12,12 @@ import rollouthub
 from rollouthub import ModelReply, ModelRequest, Outcome, Rollout, SupplyError
 from rollouthub.engine.run_request import build_request
 from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.export import Refusal, why_refused
+from rollouthub.export.not_trainable import Need
 from rollouthub.messages import assistant
 from rollouthub.models.credentials import Credentials
 from rollouthub.store import open_run
 from rollouthub.trainers.stream import RolloutWorker, Wanted, blocking_worker, rollout_worker
-from rollouthub.training import Refusal, why_refused
-from rollouthub.training.refusal import Need
 
 from .conftest import WORLD, supplied
 

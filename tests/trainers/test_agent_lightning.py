@@ -12,11 +12,11 @@ import pytest
 from aiohttp import web
 
 from rollouthub.errors import ConfigError
+from rollouthub.export import NotTrainable
 from rollouthub.models.retry import Backoff
 from rollouthub.trainers import agent_lightning as ours
 from rollouthub.trainers.engines.gateway_calls import GatewayError, open_calls
 from rollouthub.trainers.workers.one_shot import Unscored
-from rollouthub.training import NotTrainable
 from tests.trainers.upstream import Upstream, everything_below, playing, served, serving, sum_task
 from tests.training.made import forked, rollout, turn
 

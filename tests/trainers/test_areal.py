@@ -13,6 +13,7 @@ from aiohttp import web
 
 from rollouthub import Public
 from rollouthub.errors import ConfigError, ContextLimitError, ModelError, SupplyError
+from rollouthub.export import Credit, TaskReference, training_rows
 from rollouthub.messages import user
 from rollouthub.protocols import ModelRequest
 from rollouthub.trainers import areal as ours
@@ -20,7 +21,6 @@ from rollouthub.trainers.areal.proxy import OVERFLOW
 from rollouthub.trainers.engines.gateway_calls import GatewayError, open_calls
 from rollouthub.trainers.engines.proxied_model import ProxiedModel
 from rollouthub.trainers.workers.one_shot import Unscored
-from rollouthub.training import Credit, TaskReference, training_rows
 from tests.models.tokens.chatml import ChatMl
 from tests.trainers.speaker import Speaker
 from tests.trainers.upstream import Upstream, everything_below, playing, served, serving, sum_task

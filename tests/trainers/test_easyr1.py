@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from rollouthub import Message, Public, Score
+from rollouthub.export import TaskReference
 from rollouthub.messages import Media, Text
 from rollouthub.trainers import easyr1
 from rollouthub.trainers.scorer import Verdict
-from rollouthub.training import TaskReference
 
 ONE, OTHER = (TaskReference("arithmetic", "train", f"train/{number}") for number in (0, 1))
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from rollouthub.export import Credit, NotTrainable
 from rollouthub.trainers import marti as ours
 from rollouthub.trainers import marti_workflow
 from rollouthub.trainers.workers.in_thread import RESIDENTS
-from rollouthub.training import Credit, NotTrainable
 from tests.models.tokens.chatml import ChatMl, odd_ids
 from tests.trainers.absent import Absent, absent
 from tests.training.made import forked, rollout, turn

@@ -10,6 +10,7 @@ import pytest
 
 from rollouthub import Message, Public, Rollout, Score, ToolRequest
 from rollouthub.errors import ConfigError, SupplyError, VerifierError
+from rollouthub.export import NotTrainable, Refusal, TaskReference, training_rows
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.score import Component
 from rollouthub.trainers.blocking_scorer import blocking_scorer
@@ -17,7 +18,6 @@ from rollouthub.trainers.nemo_rl import gym_result, gym_rows, write_gym_data, wr
 from rollouthub.trainers.nemo_rl.row_player import Rows
 from rollouthub.trainers.nemo_rl.verdict_environment import judge
 from rollouthub.trainers.stream import Wanted
-from rollouthub.training import NotTrainable, Refusal, TaskReference, training_rows
 from tests.training.made import forked, rollout, turn
 
 FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")

@@ -16,13 +16,13 @@ import anyio.to_thread
 import pytest
 import typing_extensions
 
+from rollouthub.export import TaskReference, training_rows
 from rollouthub.models.mock.mock_server import serve_mock
 from rollouthub.trainers import nemo_rl as ours
 from rollouthub.trainers.blocking_scorer import blocking_scorer
 from rollouthub.trainers.nemo_rl import gym_result, gym_rows, write_gym_results
 from rollouthub.trainers.nemo_rl.gym import gym_class
 from rollouthub.trainers.nemo_rl.verdict_environment import environment_class
-from rollouthub.training import TaskReference, training_rows
 from tests.trainers.absent import Absent
 from tests.training.made import rollout, turn
 

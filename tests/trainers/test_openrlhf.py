@@ -12,6 +12,8 @@ import pytest
 
 from rollouthub import Public, Score
 from rollouthub.errors import ConfigError
+from rollouthub.export import NotTrainable, TaskReference
+from rollouthub.export.task_column import find_task, prompt_rows
 from rollouthub.protocols import Sampling
 from rollouthub.score import Component
 from rollouthub.trainers import openrlhf as ours
@@ -20,8 +22,6 @@ from rollouthub.trainers.blocking_scorer import scorer_for
 from rollouthub.trainers.engines.vllm_calls import params_of
 from rollouthub.trainers.scorer import Verdict
 from rollouthub.trainers.workers.in_thread import RESIDENTS
-from rollouthub.training import NotTrainable, TaskReference
-from rollouthub.training.task_column import find_task, prompt_rows
 from tests.models.tokens.chatml import ChatMl
 from tests.trainers.absent import Absent
 from tests.trainers.speaker import Speaker

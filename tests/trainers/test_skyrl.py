@@ -14,13 +14,13 @@ import typing_extensions
 
 from rollouthub import Public
 from rollouthub.errors import ConfigError, SupplyError
+from rollouthub.export import TaskReference
 from rollouthub.messages import user
 from rollouthub.protocols import Sampling
 from rollouthub.rollout import Stop, Told
 from rollouthub.trainers import skyrl as ours
 from rollouthub.trainers.skyrl.generator import Generation, wanted
 from rollouthub.trainers.skyrl.skyrl_engine import sampling_of
-from rollouthub.training import TaskReference
 from tests.models.tokens.chatml import ChatMl
 from tests.trainers.speaker import Speaker
 from tests.training.made import forked, rollout, turn

@@ -9,13 +9,13 @@ import pytest
 from mcp_types import Tool
 
 from rollouthub.errors import ConfigError
+from rollouthub.export import NotTrainable, TaskReference, training_rows
 from rollouthub.protocols import Sampling
 from rollouthub.task import Public
 from rollouthub.trainers.trl import hub_reward, task_of
 from rollouthub.trainers.trl.prompts import task_row
 from rollouthub.trainers.trl.rollouts import columns, groups_of, rollout_func
 from rollouthub.trainers.trl.tool_methods import method_name, methods_of, type_of
-from rollouthub.training import NotTrainable, TaskReference, training_rows
 from tests.training.made import forked, rollout, turn
 
 REFERENCE = TaskReference("arithmetic", "train", "train/7")

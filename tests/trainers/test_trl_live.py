@@ -13,9 +13,9 @@ import pytest
 import rollouthub
 from rollouthub.authoring.rewards import group_advantages
 from rollouthub.errors import SupplyError
+from rollouthub.export.segment import segments
 from rollouthub.models.credentials import Credentials
 from rollouthub.rollout import Rollout, Told
-from rollouthub.segment import segments
 from rollouthub.store import open_run
 from rollouthub.trainers.stream import RolloutGroup, blocking_worker, rollout_worker
 from rollouthub.trainers.trl import HubRolloutWorker, HubSpec, hub_reward, prompts_of, rollout_func

@@ -9,6 +9,7 @@ import pytest
 
 from rollouthub import Media, Message, Public, Rollout, Score
 from rollouthub.errors import ConfigError, ContextLimitError
+from rollouthub.export import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
 from rollouthub.protocols import Sampling
 from rollouthub.rollout import Told
 from rollouthub.score import Component
@@ -18,7 +19,6 @@ from rollouthub.trainers.verl.agent_loop_entry import loop_entry
 from rollouthub.trainers.verl.manager import balanced
 from rollouthub.trainers.verl.row_workers import task_of
 from rollouthub.trainers.verl.verl_engine import VerlEngine, sampling_of
-from rollouthub.training import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
 from tests.training.made import forked, rollout, turn
 
 

@@ -9,8 +9,8 @@ import pytest
 from rollouthub import Rollout
 from rollouthub.authoring.rewards import GroupMethod, group_advantages
 from rollouthub.errors import ConfigError
+from rollouthub.export import training_rows
 from rollouthub.trainers.verl import compute_advantage, data_proto
-from rollouthub.training import training_rows
 from tests.training.made import forked, rollout, turn
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore")]

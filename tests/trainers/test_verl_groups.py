@@ -7,9 +7,9 @@ import anyio
 import pytest
 
 from rollouthub.errors import ConfigError, SupplyError
+from rollouthub.export import NotTrainable, Refusal, Refused
 from rollouthub.trainers.verl.outputs import Output
 from rollouthub.trainers.verl.whole_groups import ANY, GroupRules, group_rules, no_groups, whole_group
-from rollouthub.training import NotTrainable, Refusal, Refused
 
 
 def players(*members: str) -> tuple[Callable[[], Awaitable[list[Output]]], list[str]]:

@@ -14,11 +14,11 @@ from anyio import Event, create_task_group, to_thread
 from rollouthub import Rollout
 from rollouthub.authoring.rewards import group_advantages
 from rollouthub.errors import ConfigError
+from rollouthub.export import NotTrainable, Refusal, TrainingRow, training_rows
 from rollouthub.models.mock.mock_server import serve_mock
 from rollouthub.store import open_run
 from rollouthub.trainers import verl as ours
 from rollouthub.trainers.verl.agent_loop_entry import served_urls
-from rollouthub.training import NotTrainable, Refusal, TrainingRow, training_rows
 from tests.trainers.verl_engine import Client
 from tests.trainers.verl_set_up import (
     PROMPT,

@@ -9,9 +9,9 @@ import pytest
 
 from rollouthub import Message, Public
 from rollouthub.errors import ConfigError, VerifierError
+from rollouthub.export import TaskReference
 from rollouthub.messages import Media, Text
 from rollouthub.trainers.vlm_r1 import answer_of, hub_reward, jsonl_rows, write_jsonl
-from rollouthub.training import TaskReference
 
 ECHO = str(Path(__file__).parents[1] / "scoring" / "lines.py") + ":Echo"
 DIGEST = "sha256:" + "0" * 64

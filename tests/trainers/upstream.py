@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 from aiohttp import web
 
+from rollouthub.export import TaskReference
 from rollouthub.http.listener import bind_tcp
-from rollouthub.training import TaskReference
 from tests.trainers.speaker import Speaker
 
 

@@ -11,11 +11,11 @@ from typing import Any
 from mcp_types import Tool
 
 from rollouthub import Message, Rollout
+from rollouthub.export.data_set import DataSet, Progress
+from rollouthub.export.recipe import Recipe
 from rollouthub.messages import Media, Text
 from rollouthub.store import open_run
 from rollouthub.store.database import Batch, open_database
-from rollouthub.training.data_set import DataSet, Progress
-from rollouthub.training.recipe import Recipe
 from tests.training.made import rollout, turn
 
 PICTURE = b"\x89PNG, or nearly"

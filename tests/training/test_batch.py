@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import pytest
 
 from rollouthub import Rollout
+from rollouthub.export import Refusal, batch_rows, is_masked, mask_stale
+from rollouthub.export.segment import segments
 from rollouthub.packed import Int32s
-from rollouthub.segment import segments
-from rollouthub.training import Refusal, batch_rows, is_masked, mask_stale
 
 from .made import forked, rollout, turn
 

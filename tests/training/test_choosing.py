@@ -6,10 +6,10 @@ import pytest
 
 from rollouthub import Rollout, Stop
 from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.export.filters import Filters
+from rollouthub.export.pairs import best_of, pairs
+from rollouthub.export.recipe import Recipe
 from rollouthub.rollout import Usage
-from rollouthub.training.filters import Filters
-from rollouthub.training.pairs import best_of, pairs
-from rollouthub.training.recipe import Recipe
 from tests.training.kept import group
 from tests.training.made import rollout, turn
 

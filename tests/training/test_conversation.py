@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rollouthub import Message, ToolRequest
-from rollouthub.training.conversation import (
+from rollouthub.export.conversation import (
     BrokenConversation,
     chain_segment,
     chat_message,

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from rollouthub import Rollout, Score
+from rollouthub.export.data_set import MixedModels
+from rollouthub.export.filters import Filters
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import Told
 from rollouthub.store import open_run
-from rollouthub.training.data_set import MixedModels
-from rollouthub.training.filters import Filters
 from tests.training.kept import damage, group, keep, made
 from tests.training.made import rollout, turn
 

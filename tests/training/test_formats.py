@@ -9,10 +9,10 @@ from mcp_types import CallToolResult, TextContent
 
 from rollouthub import Message, Score, ToolCall, ToolRequest
 from rollouthub.authoring.rewards import group_advantages
+from rollouthub.export.filters import Filters
+from rollouthub.export.segment import segments
 from rollouthub.rollout import Usage
 from rollouthub.score import Component
-from rollouthub.segment import segments
-from rollouthub.training.filters import Filters
 from tests.training.kept import DIGEST, PICTURE, group, keep, made, shown, texts
 from tests.training.made import forked, rollout, turn
 

@@ -12,9 +12,9 @@ import pytest
 
 from rollouthub import Message, ToolRequest, VerifierError
 from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.export import TaskReference
 from rollouthub.trainers.blocking_scorer import VARIABLE, blocking_scorer, scorer_for
 from rollouthub.trainers.scorer import open_scorer
-from rollouthub.training import TaskReference
 
 ECHO = str(Path(__file__).parents[1] / "scoring" / "lines.py") + ":Echo"
 SETTINGS: dict[str, Any] = {"in_process": True, "set": {"size": 40}}
@@ -124,7 +124,7 @@ def test_a_process_opens_its_scorer_once_a_fork_its_own_and_both_end(tmp_path: P
     config.write_text(f'environments = ["{ECHO}"]\nin_process = true\nset.size = 5\n')
     program = (
         "import os\n"
-        "from rollouthub.training import TaskReference\n"
+        "from rollouthub.export import TaskReference\n"
         "from rollouthub.trainers.blocking_scorer import scorer_for\n"
         "first = scorer_for()\n"
         "assert scorer_for() is first\n"

@@ -12,12 +12,12 @@ from aiohttp.typedefs import Handler
 
 from rollouthub import Rollout
 from rollouthub.engine.run_request import build_request
+from rollouthub.export.recipe import FORMATS
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.mock.mock_server import ModelServer
 from rollouthub.store import open_run
 from rollouthub.store.record_rows import turn_rows
-from rollouthub.training.recipe import FORMATS
 from tests.agents.external_stage import OWN_AGENT
 from tests.engine.resuming import play
 from tests.models.servers import serving

@@ -7,13 +7,13 @@ from typing import Any, cast
 import pytest
 
 from rollouthub.errors import ConfigError
+from rollouthub.export import data_set_files as writing
+from rollouthub.export.data_set import DataSet
+from rollouthub.export.data_set_files import FILE_FORMATS, NothingToWrite, write_file
+from rollouthub.export.file_formats import file_format
+from rollouthub.export.formats.data_columns import Row
+from rollouthub.export.recipe import FORMATS, Recipe
 from rollouthub.store import open_run
-from rollouthub.store.endings import file_format
-from rollouthub.training import writing
-from rollouthub.training.data_set import DataSet
-from rollouthub.training.formats.columns import Row
-from rollouthub.training.recipe import FORMATS, Recipe
-from rollouthub.training.writing import FILE_FORMATS, NothingToWrite, write_file
 from tests.training.kept import group, keep, made
 from tests.training.made import forked
 

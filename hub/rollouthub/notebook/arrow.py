@@ -5,10 +5,10 @@ from importlib import import_module
 from typing import Any
 
 from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.export.parquet import arrow_tables
+from rollouthub.export.record_columns import Table, typed_columns
 from rollouthub.plugins.extras import pip_install
 from rollouthub.rollout import Rollout
-from rollouthub.store.columns import Table, typed_columns
-from rollouthub.store.parquet import arrow_tables
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 from rollouthub.watching.columns import KINDS, Columns
 

@@ -8,12 +8,12 @@ from types import TracebackType
 from typing import Self
 
 from rollouthub.engine.run_summary import RunSummary, summarise
+from rollouthub.export.record_columns import Table
 from rollouthub.notebook import html
 from rollouthub.notebook.arrow import chosen, load_arrow, record_table, summary_table, table_columns
 from rollouthub.notebook.frame import Frame
 from rollouthub.notebook.shown import ShownRollout, shown
 from rollouthub.store import RunInfo
-from rollouthub.store.columns import Table
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 from rollouthub.watching import RunFeed
 

@@ -12,13 +12,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from rollouthub.export import training_rows
+from rollouthub.export.data_set import DataSet
+from rollouthub.export.data_set_files import FileFormat, write_file
+from rollouthub.export.recipe import Recipe
 from rollouthub.observe.memory import resident_bytes
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunReader, open_run
-from rollouthub.training import training_rows
-from rollouthub.training.data_set import DataSet
-from rollouthub.training.recipe import Recipe
-from rollouthub.training.writing import FileFormat, write_file
 
 Convert = Callable[[Sequence[Rollout]], object]
 ABSENT = 3

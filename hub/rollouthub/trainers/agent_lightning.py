@@ -16,6 +16,8 @@ from uuid import uuid4
 import anyio
 
 from rollouthub.errors import ConfigError, HubError, UsageError, first_error
+from rollouthub.export import TaskReference
+from rollouthub.export.task_rows import find_task
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.agent_lightning_events import replay_events, reward_event
 from rollouthub.trainers.engines.gateway_calls import GatewayCalls, GatewayError, open_calls
@@ -23,8 +25,6 @@ from rollouthub.trainers.engines.proxied_model import ProxiedModel
 from rollouthub.trainers.stream.open_worker import Wanted
 from rollouthub.trainers.workers.one_shot import Soloist, Unscored, open_soloist, reward_of
 from rollouthub.trainers.workers.worker_settings import given_settings, read_settings
-from rollouthub.training import TaskReference
-from rollouthub.training.task_rows import find_task
 
 __all__ = ["HubAgent", "Queued", "Runner", "open_runner", "post_replay", "replay_events", "reward_event"]
 

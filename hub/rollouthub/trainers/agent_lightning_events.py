@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from rollouthub.export import NotTrainable, Refusal, Refused, why_refused
 from rollouthub.rollout import Rollout, Turn
-from rollouthub.training import NotTrainable, Refusal, Refused, why_refused
 
 
 def reward_event(value: float, message: str | None = None) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from rollouthub.engine.run_request import RunRequest, build_request, request_from_file
 from rollouthub.errors import ConfigError
+from rollouthub.export.task_reference import TaskReference
 from rollouthub.models.credentials import Credentials
 from rollouthub.score import Score
 from rollouthub.task import Public
 from rollouthub.trainers.policy_answer import Answer
 from rollouthub.trainers.scorer import Asked, Scorer, Verdict, open_scorer
-from rollouthub.training.reference import TaskReference
 
 VARIABLE = "ROLLOUTHUB_SCORER"
 """Names the environments of `scorer_for()`, with commas between them, or a run's configuration file."""

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from rollouthub.errors import ConfigError, VerifierError
+from rollouthub.export import TaskReference
 from rollouthub.messages import Message, Text
 from rollouthub.task import Public
 from rollouthub.trainers.blocking_scorer import scorer_for
 from rollouthub.trainers.scorer import Verdict
 from rollouthub.trainers.verl.prompts import write_prompts
-from rollouthub.training import TaskReference
 
 __all__ = ["REWARD_NAME", "REWARD_TYPE", "RewardInput", "compute_score", "prompt_rows", "write_prompts"]
 

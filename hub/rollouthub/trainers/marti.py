@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from rollouthub.errors import ConfigError, ModelError
+from rollouthub.export import Credit, TrainingRow, training_rows, turn_returns
+from rollouthub.export.task_column import find_task
 from rollouthub.models.tokens import TokenModel
 from rollouthub.protocols import Model, ModelReply, ModelRequest
 from rollouthub.rollout import Rollout, Turn
@@ -18,8 +20,6 @@ from rollouthub.trainers.stream import RolloutWorker, rollout_worker
 from rollouthub.trainers.workers.in_thread import RESIDENTS
 from rollouthub.trainers.workers.retry_until_trainable import play_learnable
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings
-from rollouthub.training import Credit, TrainingRow, training_rows, turn_returns
-from rollouthub.training.task_column import find_task
 
 _NAME = "marti"
 

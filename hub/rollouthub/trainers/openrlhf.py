@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from rollouthub.errors import ConfigError
+from rollouthub.export import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
 from rollouthub.models.tokens import TokenModel
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.blocking_scorer import scorer_for
@@ -22,7 +23,6 @@ from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.workers.in_thread import RESIDENTS
 from rollouthub.trainers.workers.retry_until_trainable import play_learnable
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings
-from rollouthub.training import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
 
 _NAME = "openrlhf"
 

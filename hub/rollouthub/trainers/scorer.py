@@ -18,13 +18,13 @@ from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan, open_plan
 from rollouthub.engine.plan import check_roles, make_plan
 from rollouthub.engine.run_request import RunRequest, build_request
 from rollouthub.errors import ConfigError, EpisodeError, UnknownNameError, UsageError, first_error
+from rollouthub.export.task_reference import TaskReference
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.protocols import TaskCard
 from rollouthub.score import Score
 from rollouthub.submission import Submission
 from rollouthub.task import BadRow, Public
 from rollouthub.trainers.policy_answer import Answer, submission_of_answer
-from rollouthub.training.reference import TaskReference
 
 _CARDS = 65536
 """Tasks' cards that are kept."""

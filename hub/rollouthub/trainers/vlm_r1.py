@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rollouthub.errors import ConfigError, VerifierError
+from rollouthub.export import TaskReference
+from rollouthub.export.task_rows import COLUMN, write_rows
 from rollouthub.messages import Message, Text
 from rollouthub.task import Public
 from rollouthub.trainers.blocking_scorer import scorer_for
-from rollouthub.training import TaskReference
-from rollouthub.training.task_rows import COLUMN, write_rows
 
 logger = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from mcp_types import Tool
 from rollouthub import Media, Message, Rollout, Segment, ToolRequest, Turn, segments
 from rollouthub.engine.recorder import Recorder
 from rollouthub.errors import ContextLimitError, ModelError
+from rollouthub.export.segment import Fork, sampled_ids
 from rollouthub.messages import system, user
 from rollouthub.models.tokens import HfChatFormat, Sampled, TokenModel
 from rollouthub.packed import Int32s
 from rollouthub.protocols import ModelReply, ModelRequest, Sampling
-from rollouthub.segment import Fork, sampled_ids
 from tests.hub.test_rollout import rollout
 from tests.models.tokens.chatml import FORGETFUL, ChatMl, odd_ids
 

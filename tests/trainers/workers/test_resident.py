@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError
+from rollouthub.export import TaskReference
 from rollouthub.store import open_run
 from rollouthub.trainers.stream import Wanted, rollout_worker
 from rollouthub.trainers.workers.in_thread import Residents
 from rollouthub.trainers.workers.worker_settings import read_settings, settings_of
-from rollouthub.training import TaskReference
 
 
 async def test_it_is_opened_once_played_from_any_loop_and_closed_in_order(tmp_path: Path) -> None:

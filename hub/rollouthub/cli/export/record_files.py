@@ -7,11 +7,11 @@ from pathlib import Path
 import typer
 
 from rollouthub.errors import ConfigError
+from rollouthub.export.file_formats import FileFormat, file_format
+from rollouthub.export.record_columns import Table
 from rollouthub.live.plain import plain, plain_json
 from rollouthub.store import RunReader, export_jsonl, open_run
 from rollouthub.store.atomic_files import check_output
-from rollouthub.store.columns import Table
-from rollouthub.store.endings import FileFormat, file_format
 
 FORMATS: tuple[FileFormat, ...] = ("jsonl", "parquet", "csv")
 
@@ -51,12 +51,12 @@ def _written(
     target = _Shown(form) if output is None else output
     match form:
         case "parquet":
-            from rollouthub.store.parquet import export_parquet
+            from rollouthub.export.parquet import export_parquet
 
             assert output is not None
             return export_parquet(reader, output, table, effective=effective)
         case "csv":
-            from rollouthub.store.spreadsheet import export_csv
+            from rollouthub.export.spreadsheet import export_csv
 
             return export_csv(reader, target, effective=effective)
         case "jsonl":

@@ -17,13 +17,13 @@ from rich.text import Text
 
 from rollouthub.cli.console import remarks
 from rollouthub.errors import ConfigError
+from rollouthub.export.data_set import DataSet, Progress
+from rollouthub.export.data_set_files import FILE_FORMATS, NothingToWrite, write_file, write_jsonl
+from rollouthub.export.file_formats import FileFormat, file_format
+from rollouthub.export.filters import Filters
+from rollouthub.export.recipe import Recipe
 from rollouthub.store import open_run
 from rollouthub.store.atomic_files import check_output
-from rollouthub.store.endings import FileFormat, file_format
-from rollouthub.training.data_set import DataSet, Progress
-from rollouthub.training.filters import Filters
-from rollouthub.training.recipe import Recipe
-from rollouthub.training.writing import FILE_FORMATS, NothingToWrite, write_file, write_jsonl
 
 _BAR_SECONDS, _LINE_SECONDS = 0.2, 10.0
 

@@ -7,11 +7,11 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from rollouthub.export import TaskReference
+from rollouthub.export.task_rows import COLUMN, prompt_messages
 from rollouthub.task import Public
 from rollouthub.trainers.areal.proxy import HubAgent, OnlinePlayer, online_player
 from rollouthub.trainers.areal.tensors import row_columns, trajectory
-from rollouthub.training import TaskReference
-from rollouthub.training.task_rows import COLUMN, prompt_messages
 
 if TYPE_CHECKING:
     HubWorkflow: Any

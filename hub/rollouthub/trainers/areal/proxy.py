@@ -12,6 +12,8 @@ from uuid import uuid4
 import anyio
 
 from rollouthub.errors import ConfigError
+from rollouthub.export import TaskReference
+from rollouthub.export.task_rows import find_task
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.engines.gateway_calls import GatewayCalls, open_calls
 from rollouthub.trainers.engines.proxied_model import ProxiedModel
@@ -19,8 +21,6 @@ from rollouthub.trainers.stream.open_worker import RolloutWorker, Wanted
 from rollouthub.trainers.workers.in_loop import KeptWorker
 from rollouthub.trainers.workers.one_shot import Soloist, Unscored, open_soloist, reward_of
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, given_settings
-from rollouthub.training import TaskReference
-from rollouthub.training.task_rows import find_task
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from rollouthub.export import TrainingRow
 from rollouthub.trainers.systems import system_module
-from rollouthub.training import TrainingRow
 
 _TYPES = {
     "input_ids": "int32",

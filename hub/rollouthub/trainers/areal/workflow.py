@@ -9,6 +9,8 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from rollouthub.errors import ModelError
+from rollouthub.export import Credit, NotTrainable, Refusal, Refused, training_rows
+from rollouthub.export.task_rows import find_task
 from rollouthub.models.tokens import Sampled, TokenModel
 from rollouthub.protocols import Sampling
 from rollouthub.trainers.areal.tensors import trajectory
@@ -16,8 +18,6 @@ from rollouthub.trainers.stream.open_worker import RolloutWorker, Wanted, rollou
 from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.workers.in_loop import KeptWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, given_settings
-from rollouthub.training import Credit, NotTrainable, Refusal, Refused, training_rows
-from rollouthub.training.task_rows import find_task
 
 logger = logging.getLogger(__name__)
 

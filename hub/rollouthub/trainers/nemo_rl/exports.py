@@ -8,12 +8,12 @@ from typing import Any
 
 from mcp_types import Tool
 
+from rollouthub.export import NotTrainable, TaskReference
+from rollouthub.export.task_rows import COLUMN, prompt_messages, write_rows
 from rollouthub.rollout import Rollout
 from rollouthub.task import Public
 from rollouthub.trainers.nemo_rl.response_items import tool_params
 from rollouthub.trainers.nemo_rl.results import AGENT, gym_result
-from rollouthub.training import NotTrainable, TaskReference
-from rollouthub.training.task_rows import COLUMN, prompt_messages, write_rows
 
 
 def gym_rows(

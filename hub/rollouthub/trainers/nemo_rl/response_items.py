@@ -6,9 +6,9 @@ from typing import Any
 
 from mcp_types import Tool
 
+from rollouthub.export.segment import Segment
 from rollouthub.messages import Media, Message
 from rollouthub.rollout import Rollout, Turn
-from rollouthub.segment import Segment
 
 Item = dict[str, Any]
 TOKEN_FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")

@@ -5,6 +5,9 @@ from typing import Any
 
 from mcp_types import Tool
 
+from rollouthub.export import NotTrainable, Refusal, Refused, TaskReference, training_rows
+from rollouthub.export.shown_tools import shown_tools
+from rollouthub.export.task_rows import COLUMN
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.nemo_rl.response_items import (
     TOKEN_FIELDS,
@@ -14,9 +17,6 @@ from rollouthub.trainers.nemo_rl.response_items import (
     usage_of,
     words,
 )
-from rollouthub.training import NotTrainable, Refusal, Refused, TaskReference, training_rows
-from rollouthub.training.shown import shown_tools
-from rollouthub.training.task_rows import COLUMN
 
 AGENT = "rollouthub"
 """The agent that rows name where their writer gives none."""

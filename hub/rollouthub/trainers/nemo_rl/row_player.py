@@ -11,12 +11,12 @@ from typing import Any
 from uuid import uuid4
 
 from rollouthub.errors import SupplyError
+from rollouthub.export import NotTrainable, Refused, TaskReference
+from rollouthub.export.task_rows import find_task
 from rollouthub.protocols import Sampling
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.nemo_rl.results import FirstTokens, Result, first_tokens, gym_result, masked_result
 from rollouthub.trainers.stream.open_worker import Wanted
-from rollouthub.training import NotTrainable, Refused, TaskReference
-from rollouthub.training.task_rows import find_task
 
 logger = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import Any
 
 from rollouthub.errors import ConfigError, VerifierError
+from rollouthub.export import TaskReference
+from rollouthub.export.task_rows import COLUMN
 from rollouthub.trainers.blocking_scorer import BlockingScorer, scorer_for
 from rollouthub.trainers.systems import system_module
-from rollouthub.training import TaskReference
-from rollouthub.training.task_rows import COLUMN
 
 FQN = "rollouthub.trainers.nemo_rl.HubEnvironment"
 

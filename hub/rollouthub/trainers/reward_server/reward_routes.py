@@ -10,6 +10,7 @@ from typing import ClassVar
 from pydantic import BaseModel
 
 from rollouthub.errors import ConfigError, NotOffered, UnknownNameError, VerifierError
+from rollouthub.export.task_reference import TaskReference
 from rollouthub.hosting.server.control_http import ControlHttp, NoRoute, json_of, need, parsed
 from rollouthub.http.asgi import Guard, Receive, Scope, Send, answer, header, until_gone
 from rollouthub.trainers.policy_answer import without_end_marks
@@ -25,7 +26,6 @@ from rollouthub.trainers.reward_server.reward_wire import (
     RewardRequest,
 )
 from rollouthub.trainers.scorer import Asked, Scorer, Verdict
-from rollouthub.training.reference import TaskReference
 
 
 class RewardHttp(ControlHttp):

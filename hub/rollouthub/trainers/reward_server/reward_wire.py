@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 from rollouthub.errors import ConfigError
+from rollouthub.export.task_reference import TaskReference
 from rollouthub.frozen import Frozen
-from rollouthub.training.reference import TaskReference
 
 MOST_ANSWERS = 4096
 """In one request."""

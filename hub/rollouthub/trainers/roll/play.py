@@ -8,12 +8,12 @@ from typing import Any
 import aiohttp
 
 from rollouthub.engine.run_request import Retries
+from rollouthub.export import Refusal, TaskReference, why_refused
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.roll.callers import CallersModel, asked_by
 from rollouthub.trainers.stream import RolloutWorker, Wanted, rollout_worker
 from rollouthub.trainers.workers.in_thread import RESIDENTS, ResidentWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings
-from rollouthub.training import Refusal, TaskReference, why_refused
 
 logger = logging.getLogger(__name__)
 

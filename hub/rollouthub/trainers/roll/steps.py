@@ -8,11 +8,11 @@ from functools import partial
 import anyio
 
 from rollouthub.errors import ContextLimitError, ModelError
+from rollouthub.export import TaskReference
 from rollouthub.messages import Message
 from rollouthub.protocols import ModelReply, ModelRequest
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.roll.play import Stage
-from rollouthub.training import TaskReference
 
 Answer = Message | ModelError
 

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from rollouthub.errors import ConfigError
+from rollouthub.export.task_rows import COLUMN, find_task
 from rollouthub.models.tokens import TokenModel
 from rollouthub.trainers.skyrl.output import Shape, generator_output
 from rollouthub.trainers.skyrl.skyrl_engine import SkyrlEngine, sampling_of
@@ -15,7 +16,6 @@ from rollouthub.trainers.stream.open_worker import RolloutWorker, Wanted, rollou
 from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.workers.in_loop import KeptWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, given_settings
-from rollouthub.training.task_rows import COLUMN, find_task
 
 
 class Generation:

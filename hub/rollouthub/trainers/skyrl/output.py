@@ -7,9 +7,9 @@ from statistics import fmean
 from typing import Any
 
 from rollouthub.errors import SupplyError
+from rollouthub.export import NotTrainable, Refusal, Refused, TrainingRow, training_rows
+from rollouthub.export.not_trainable import Need
 from rollouthub.rollout import Rollout
-from rollouthub.training import NotTrainable, Refusal, Refused, TrainingRow, training_rows
-from rollouthub.training.refusal import Need
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from rollouthub.export import TaskReference
+from rollouthub.export.task_rows import COLUMN, prompt_messages, write_rows
 from rollouthub.task import Public
-from rollouthub.training import TaskReference
-from rollouthub.training.task_rows import COLUMN, prompt_messages, write_rows
 
 ENV_CLASS = "rollouthub"
 

@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import anyio.to_thread
 
+from rollouthub.export.not_trainable import Refusal
 from rollouthub.trainers.blocking_scorer import scorer_for
 from rollouthub.trainers.scorer import Verdict
 from rollouthub.trainers.slime.sample import KEY, Sample, task_of
-from rollouthub.training.refusal import Refusal
 
 
 async def reward(args: Any, asked: Sample | Sequence[Sample], **kwargs: Any) -> Any:

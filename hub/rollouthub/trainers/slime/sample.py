@@ -3,9 +3,9 @@
 import copy
 from typing import Any, Protocol, cast
 
+from rollouthub.export import Refused, TaskReference, TrainingRow, training_rows, why_refused
+from rollouthub.export.task_column import find_task
 from rollouthub.rollout import Rollout
-from rollouthub.training import Refused, TaskReference, TrainingRow, training_rows, why_refused
-from rollouthub.training.task_column import find_task
 
 KEY = "rollouthub"
 """Where the samples' metadata says what is ours."""

@@ -14,11 +14,11 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from rollouthub.authoring.rewards import GroupMethod, group_advantages
 from rollouthub.errors import SupplyError
+from rollouthub.export import NotTrainable, TrainingRow, training_rows, why_refused
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.stream import RolloutGroup, Supply
 from rollouthub.trainers.systems import system_module
-from rollouthub.training import NotTrainable, TrainingRow, training_rows, why_refused
 
 logger = logging.getLogger(__name__)
 

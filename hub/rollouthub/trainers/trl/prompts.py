@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from rollouthub.errors import ConfigError
+from rollouthub.export import TaskReference
 from rollouthub.messages import Message
 from rollouthub.task import Public
 from rollouthub.trainers.stream import BlockingWorker
 from rollouthub.trainers.systems import system_module
-from rollouthub.training import TaskReference
 
 TASK = "task"
 """The column of a row, and the key of a prompt's last message, that names the task.

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
+from rollouthub.export import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
 from rollouthub.protocols import Sampling
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.stream import BlockingWorker, Wanted
 from rollouthub.trainers.trl.prompts import task_of
-from rollouthub.training import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
 
 logger = logging.getLogger(__name__)
 

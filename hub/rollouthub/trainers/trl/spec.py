@@ -14,12 +14,12 @@ from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import check_roles, make_plan
 from rollouthub.engine.run_request import build_request
 from rollouthub.errors import ConfigError
+from rollouthub.export import TaskReference
 from rollouthub.messages import Message, assistant
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.task import BadRow
 from rollouthub.trainers.trl.prompts import TASK, as_dataset, conversation
 from rollouthub.trainers.trl.trl_environment import HubPlayer, Playground, as_transcript, player_class
-from rollouthub.training import TaskReference
 
 
 class HubSpec(AbstractContextManager["HubSpec"]):

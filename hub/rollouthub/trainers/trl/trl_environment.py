@@ -11,6 +11,7 @@ from mcp_types import CallToolResult, ImageContent, TextContent, Tool
 
 from rollouthub.engine.open_plan import OpenEnvironment
 from rollouthub.errors import ConfigError, EpisodeError, ToolError, UnknownNameError
+from rollouthub.export import TaskReference
 from rollouthub.hosting.local.toolbox import GET_TASK
 from rollouthub.messages import Message, ToolRequest
 from rollouthub.protocols import AgentPlane, Episode
@@ -18,7 +19,6 @@ from rollouthub.score import Score
 from rollouthub.submission import Submission
 from rollouthub.trainers.stream.pending_group import seed_of
 from rollouthub.trainers.trl.tool_methods import methods_of
-from rollouthub.training import TaskReference
 
 logger = logging.getLogger(__name__)
 

@@ -6,6 +6,8 @@ from importlib import import_module
 from typing import Any
 
 from rollouthub.errors import ConfigError
+from rollouthub.export import NotTrainable, Refusal, Refused, training_rows, why_refused
+from rollouthub.export.not_trainable import Need
 from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.verl.outputs import Output, loop_outputs, masked_output
 from rollouthub.trainers.verl.prompt_pictures import Pictures, pictures_of, shows_media
@@ -13,8 +15,6 @@ from rollouthub.trainers.verl.row_workers import Policy, playing_with, task_of
 from rollouthub.trainers.verl.verl_engine import sampling_of
 from rollouthub.trainers.verl.whole_groups import no_groups
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings, settings_of
-from rollouthub.training import NotTrainable, Refusal, Refused, training_rows, why_refused
-from rollouthub.training.refusal import Need
 
 logger = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ from importlib import import_module
 from typing import Any
 
 from rollouthub.errors import ConfigError
+from rollouthub.export import Credit, Refused, TrainingRow
+from rollouthub.export.not_trainable import Need
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.verl.batch_columns import RewardPlace, columns
 from rollouthub.trainers.verl.learnable import WHOLE, learnable
 from rollouthub.trainers.verl.prompt_pictures import shows_media
-from rollouthub.training import Credit, Refused, TrainingRow
-from rollouthub.training.refusal import Need
 
 
 def data_proto(

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
+from rollouthub.export import NotTrainable, Refusal, Refused, TaskReference, TrainingRow
 from rollouthub.rollout import Rollout
-from rollouthub.training import NotTrainable, Refusal, Refused, TaskReference, TrainingRow
 
 RewardPlace = Literal["verdict", "turns"]
 

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
+from rollouthub.export import Credit, Refusal, Refused, TrainingRow, training_rows, why_refused
+from rollouthub.export.not_trainable import Need
 from rollouthub.rollout import Rollout
-from rollouthub.training import Credit, Refusal, Refused, TrainingRow, training_rows, why_refused
-from rollouthub.training.refusal import Need
 
 logger = logging.getLogger(__name__)
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from rollouthub.export import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
+from rollouthub.export.not_trainable import Need
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.verl.batch_columns import global_steps
 from rollouthub.trainers.verl.prompt_pictures import shows_media
-from rollouthub.training import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
-from rollouthub.training.refusal import Need
 
 Output = dict[str, Any]
 """`AgentLoopOutput(**output)`."""

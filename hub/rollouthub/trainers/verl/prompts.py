@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.errors import ConfigError
+from rollouthub.export import TaskReference
+from rollouthub.export.file_formats import file_format
 from rollouthub.messages import Message
 from rollouthub.plugins.extras import pip_install
 from rollouthub.store.atomic_files import complete_file
-from rollouthub.store.endings import file_format
 from rollouthub.task import Public
-from rollouthub.training import TaskReference
 
 AGENT = "rollouthub"
 """The name under which `agent_loop_config_path` has the hub's agent loop."""

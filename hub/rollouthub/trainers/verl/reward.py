@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollouthub.errors import VerifierError
+from rollouthub.export import TaskReference
 from rollouthub.trainers.blocking_scorer import scorer_for
-from rollouthub.training import TaskReference
 
 
 def compute_score(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rollouthub.errors import ConfigError
+from rollouthub.export import TaskReference
 from rollouthub.models.tokens import HfChatFormat, TokenModel
 from rollouthub.protocols import Sampling
 from rollouthub.rollout import Rollout
@@ -17,7 +18,6 @@ from rollouthub.trainers.verl.prompt_pictures import PictureChatFormat, Pictures
 from rollouthub.trainers.verl.verl_engine import VerlEngine
 from rollouthub.trainers.workers.in_thread import Residents, ResidentWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings
-from rollouthub.training import TaskReference
 
 _UNKNOWN = -1
 """The policy's version where veRL tells none."""

@@ -8,9 +8,9 @@ import anyio
 from pydantic import Field, ValidationError
 
 from rollouthub.errors import ConfigError, SupplyError, first_error
+from rollouthub.export import NotTrainable
 from rollouthub.frozen import Frozen
 from rollouthub.trainers.verl.outputs import Output
-from rollouthub.training import NotTrainable
 
 logger = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from anyio.from_thread import start_blocking_portal
 from mcp_types import Tool
 
 from rollouthub.errors import ConfigError
+from rollouthub.export import Refusal, TaskReference, why_refused
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout
@@ -19,7 +20,6 @@ from rollouthub.trainers.stream import Wanted, rollout_worker
 from rollouthub.trainers.verl_agent.lock_step import LockStep, Slot, StepModel
 from rollouthub.trainers.verl_agent.observation import NOT_UNDERSTOOD, Projected, anchor, observation, project
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, settings_of
-from rollouthub.training import Refusal, TaskReference, why_refused
 
 logger = logging.getLogger(__name__)
 

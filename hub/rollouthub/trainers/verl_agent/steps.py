@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
+from rollouthub.export import Credit, NotTrainable, turn_returns, why_refused
+from rollouthub.export.not_trainable import Need
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout, Turn
 from rollouthub.trainers.verl_agent.observation import anchor
-from rollouthub.training import Credit, NotTrainable, turn_returns, why_refused
-from rollouthub.training.refusal import Need
 
 WHOLE = Credit()
 

@@ -18,10 +18,10 @@ import anyio.to_thread
 from anyio.from_thread import start_blocking_portal
 
 from rollouthub.errors import HubError
+from rollouthub.export import TaskReference
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.stream import RolloutWorker, Wanted
 from rollouthub.trainers.stream.blocking_worker import BlockingWorker
-from rollouthub.training import TaskReference
 
 logger = logging.getLogger(__name__)
 

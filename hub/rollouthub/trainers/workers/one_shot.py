@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from rollouthub.engine.run_request import Retries
 from rollouthub.errors import SupplyError
+from rollouthub.export import NotTrainable, why_refused
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.engines.proxied_model import Lane, ProxiedModel
 from rollouthub.trainers.stream.open_worker import RolloutWorker, Wanted, rollout_worker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings
-from rollouthub.training import NotTrainable, why_refused
 
 _ONCE = Retries(infrastructure=0, verifier=0)
 """A gateway has recorded what a broken attempt said; another one needs a session of its own."""

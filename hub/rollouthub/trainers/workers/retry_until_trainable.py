@@ -2,12 +2,12 @@
 
 import logging
 
+from rollouthub.export import NotTrainable, Refused, TaskReference, why_refused
 from rollouthub.protocols import Sampling
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.stream import Wanted
 from rollouthub.trainers.workers.in_thread import ResidentWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings
-from rollouthub.training import NotTrainable, Refused, TaskReference, why_refused
 
 logger = logging.getLogger(__name__)
 

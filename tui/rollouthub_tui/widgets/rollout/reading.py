@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rollouthub.errors import RunDirectoryError
+from rollouthub.export.segment import segments
 from rollouthub.rollout import Rollout
-from rollouthub.segment import segments
 from rollouthub.statistics.amounts import count
 from rollouthub.store import open_run
 from rollouthub.watching.columns import Columns

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from rollouthub.export.credit import WHOLE, Credit, turn_returns
+from rollouthub.export.not_trainable import Need, NotTrainable, why_refused
+from rollouthub.export.segment import Segment, segments
 from rollouthub.rollout import Rollout, Stop
-from rollouthub.segment import Segment, segments
-from rollouthub.training.credit import WHOLE, Credit, turn_returns
-from rollouthub.training.refusal import Need, NotTrainable, why_refused
 
 
 @dataclass(frozen=True, slots=True)

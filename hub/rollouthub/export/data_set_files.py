@@ -8,14 +8,14 @@ from typing import IO, Any
 import msgspec
 
 from rollouthub.errors import ConfigError
+from rollouthub.export.data_set import DataSet
+from rollouthub.export.file_formats import FileFormat
+from rollouthub.export.formats.atif import TRAJECTORY
+from rollouthub.export.formats.data_columns import Columns, Kind, Row
+from rollouthub.export.record_tables import column_array
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.plugins.extras import pip_install
 from rollouthub.store.atomic_files import complete_file
-from rollouthub.store.endings import FileFormat
-from rollouthub.store.tables import column_array
-from rollouthub.training.data_set import DataSet
-from rollouthub.training.formats.atif import TRAJECTORY
-from rollouthub.training.formats.columns import Columns, Kind, Row
 
 FILE_FORMATS: tuple[FileFormat, ...] = ("jsonl", "parquet")
 """What a data set is written as; the first where nothing says which."""

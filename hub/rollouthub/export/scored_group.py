@@ -8,12 +8,12 @@ from mcp_types import Tool
 from pydantic import ValidationError
 
 from rollouthub.errors import UnknownNameError
+from rollouthub.export.conversation import tool_schemas
+from rollouthub.export.shown_tools import shown_tools
 from rollouthub.rollout import Rollout, Turn
 from rollouthub.store.media import media_name
 from rollouthub.store.reader import RunReader
 from rollouthub.store.sql_schema import MEDIA
-from rollouthub.training.conversation import tool_schemas
-from rollouthub.training.shown import shown_tools
 
 
 class RunSource:

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rollouthub.export.conversation import media_of, messages_of, same_words
+from rollouthub.export.formats.conversations import IMAGES, OTHER_MEDIA, Words, chat, cut, words_of
+from rollouthub.export.formats.data_columns import IDENTITY, Columns, Row, identity
+from rollouthub.export.left_out import LeftOut
+from rollouthub.export.pairs import pairs, reward_gap
+from rollouthub.export.recipe import Recipe
+from rollouthub.export.scored_group import ScoredGroup
 from rollouthub.messages import Message
-from rollouthub.training.conversation import media_of, messages_of, same_words
-from rollouthub.training.formats.columns import IDENTITY, Columns, Row, identity
-from rollouthub.training.formats.words import IMAGES, OTHER_MEDIA, Words, chat, cut, words_of
-from rollouthub.training.left_out import LeftOut
-from rollouthub.training.pairs import pairs, reward_gap
-from rollouthub.training.recipe import Recipe
-from rollouthub.training.scored_group import ScoredGroup
 
 NO_PAIR, PROMPTS_DIFFER, SAME_WORDS = "no_pair", "prompts_differ", "same_words"
 """Names of what is left out."""

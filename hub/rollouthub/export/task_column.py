@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rollouthub.errors import ConfigError
+from rollouthub.export import TaskReference
+from rollouthub.export.task_rows import prompt_messages
 from rollouthub.task import Public
-from rollouthub.training import TaskReference
-from rollouthub.training.task_rows import prompt_messages
 
 _FIELDS = ("environment", "split", "task_id")
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
+from rollouthub.export.conversation import messages_of
+from rollouthub.export.formats.chosen import chosen_of
+from rollouthub.export.formats.conversations import IMAGES, chat, cut, words_of
+from rollouthub.export.formats.data_columns import IDENTITY, Columns, Row, identity
+from rollouthub.export.left_out import LeftOut
+from rollouthub.export.recipe import Recipe
+from rollouthub.export.scored_group import ScoredGroup
 from rollouthub.rollout import Rollout
-from rollouthub.training.conversation import messages_of
-from rollouthub.training.formats.chosen import chosen_of
-from rollouthub.training.formats.columns import IDENTITY, Columns, Row, identity
-from rollouthub.training.formats.words import IMAGES, chat, cut, words_of
-from rollouthub.training.left_out import LeftOut
-from rollouthub.training.recipe import Recipe
-from rollouthub.training.scored_group import ScoredGroup
 
 NO_VERDICT = "no_verdict"
 

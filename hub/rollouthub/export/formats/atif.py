@@ -10,14 +10,14 @@ from typing import Any
 
 from mcp_types import ImageContent, TextContent
 
+from rollouthub.export.conversation import has_engine_ids, parsed_arguments
+from rollouthub.export.formats.data_columns import IDENTITY, Columns, Row, identity
+from rollouthub.export.left_out import LeftOut
+from rollouthub.export.not_trainable import Refusal, why_refused
+from rollouthub.export.recipe import Recipe
+from rollouthub.export.scored_group import RunSource, ScoredGroup
 from rollouthub.messages import Media, Message
 from rollouthub.rollout import Rollout, ToolCall, Turn
-from rollouthub.training.conversation import has_engine_ids, parsed_arguments
-from rollouthub.training.formats.columns import IDENTITY, Columns, Row, identity
-from rollouthub.training.left_out import LeftOut
-from rollouthub.training.recipe import Recipe
-from rollouthub.training.refusal import Refusal, why_refused
-from rollouthub.training.scored_group import RunSource, ScoredGroup
 
 VERSION = "ATIF-v1.8"
 TRAJECTORY = "trajectory"

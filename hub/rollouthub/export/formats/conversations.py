@@ -3,11 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rollouthub.messages import Message
-from rollouthub.packed import Int32s
-from rollouthub.rollout import Rollout, Turn
-from rollouthub.segment import Segment
-from rollouthub.training.conversation import (
+from rollouthub.export.conversation import (
     BrokenConversation,
     ChatMessage,
     chain_segment,
@@ -17,11 +13,15 @@ from rollouthub.training.conversation import (
     media_of,
     messages_of,
 )
-from rollouthub.training.formats.columns import Columns
-from rollouthub.training.left_out import LeftOut
-from rollouthub.training.recipe import Recipe
-from rollouthub.training.refusal import Refusal
-from rollouthub.training.scored_group import ScoredGroup
+from rollouthub.export.formats.data_columns import Columns
+from rollouthub.export.left_out import LeftOut
+from rollouthub.export.not_trainable import Refusal
+from rollouthub.export.recipe import Recipe
+from rollouthub.export.scored_group import ScoredGroup
+from rollouthub.export.segment import Segment
+from rollouthub.messages import Message
+from rollouthub.packed import Int32s
+from rollouthub.rollout import Rollout, Turn
 
 OTHER_MEDIA, OTHER_SEAT = "other_media", "other_seat"
 """Names of what is left out: something that is neither words nor a picture; a seat that never spoke."""

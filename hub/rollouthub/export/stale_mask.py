@@ -1,7 +1,7 @@
 """Masks for partial rollouts: what an older policy sampled stays in a row, and is not learnt from."""
 
+from rollouthub.export.segment import Segment
 from rollouthub.packed import Int32s
-from rollouthub.segment import Segment
 
 
 def mask_stale(segment: Segment, version: int, max_staleness: int = 0) -> Segment:

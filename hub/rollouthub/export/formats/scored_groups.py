@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from rollouthub.training.formats.chosen import chosen_of
-from rollouthub.training.formats.columns import IDENTITY, Columns, Row, identity
-from rollouthub.training.formats.words import OTHER_SEAT
-from rollouthub.training.left_out import LeftOut
-from rollouthub.training.recipe import Recipe
-from rollouthub.training.refusal import NotTrainable
-from rollouthub.training.row import TrainingRow, training_rows
-from rollouthub.training.scored_group import ScoredGroup
+from rollouthub.export.formats.chosen import chosen_of
+from rollouthub.export.formats.conversations import OTHER_SEAT
+from rollouthub.export.formats.data_columns import IDENTITY, Columns, Row, identity
+from rollouthub.export.left_out import LeftOut
+from rollouthub.export.not_trainable import NotTrainable
+from rollouthub.export.recipe import Recipe
+from rollouthub.export.scored_group import ScoredGroup
+from rollouthub.export.training_row import TrainingRow, training_rows
 
 
 def columns(recipe: Recipe, has_images: bool) -> Columns:

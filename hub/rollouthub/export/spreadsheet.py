@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, cast
 
+from rollouthub.export.record_columns import KEYS, STAGES
+from rollouthub.export.record_tables import rows_of
 from rollouthub.store.atomic_files import complete_file
-from rollouthub.store.columns import KEYS, STAGES
 from rollouthub.store.reader import RunReader
-from rollouthub.store.tables import rows_of
 
 COLUMNS = (
     *KEYS,

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.errors import ConfigError
+from rollouthub.export.data_set import DataSet
+from rollouthub.export.data_set_files import arrow_schema, load_arrow
+from rollouthub.export.formats.data_columns import Row
+from rollouthub.export.recipe import Format, Recipe
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.plugins.extras import pip_install
 from rollouthub.store import open_run
 from rollouthub.store.sql_schema import DATABASE
-from rollouthub.training.data_set import DataSet
-from rollouthub.training.formats.columns import Row
-from rollouthub.training.recipe import Format, Recipe
-from rollouthub.training.writing import arrow_schema, load_arrow
 
 
 def hub_dataset(

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.errors import ConfigError
+from rollouthub.export.record_columns import Table, typed_columns
+from rollouthub.export.record_tables import Row, column_array, rows_of
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.plugins.extras import pip_install
 from rollouthub.rollout import Rollout
 from rollouthub.store.atomic_files import complete_file
-from rollouthub.store.columns import Table, typed_columns
 from rollouthub.store.reader import RunReader
-from rollouthub.store.tables import Row, column_array, rows_of
 
 _GROUP_ROWS, _GROUP_BYTES = 1000, 64 * 2**20
 """How much is gathered for one row group, the most that is in memory at a time."""

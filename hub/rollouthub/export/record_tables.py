@@ -8,11 +8,11 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from rollouthub.export.record_columns import STAGES, Table
+from rollouthub.export.segment import Segment, segments
 from rollouthub.messages import Message
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import Rollout, ToolCall, Turn
-from rollouthub.segment import Segment, segments
-from rollouthub.store.columns import STAGES, Table
 from rollouthub.transcript import conversation_of
 
 Row = dict[str, Any]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from rollouthub.training.refusal import Refused
+from rollouthub.export.not_trainable import Refused
 
 
 class LeftOut:

@@ -6,9 +6,9 @@ from typing import Literal, get_args
 
 from rollouthub.authoring.rewards import GroupMethod
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.training.filters import Filters
-from rollouthub.training.pairs import PairMethod
-from rollouthub.training.refusal import Need
+from rollouthub.export.filters import Filters
+from rollouthub.export.not_trainable import Need
+from rollouthub.export.pairs import PairMethod
 
 Format = Literal["sft", "dpo", "kto", "groups", "atif"]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.errors import ConfigError
+from rollouthub.export import TaskReference
 from rollouthub.task import Public
-from rollouthub.training import TaskReference
 
 COLUMN = "rollouthub"
 """The column that names the task."""

@@ -5,16 +5,17 @@ from dataclasses import dataclass, field
 
 from rollouthub.authoring.rewards import group_advantages
 from rollouthub.errors import UsageError
+from rollouthub.export.filters import Filter
+from rollouthub.export.formats import atif, dpo, kto, sft
+from rollouthub.export.formats import scored_groups as groups
+from rollouthub.export.formats.data_columns import Columns, Row
+from rollouthub.export.left_out import LeftOut
+from rollouthub.export.not_trainable import Refusal, why_refused
+from rollouthub.export.recipe import Format, Recipe
+from rollouthub.export.scored_group import RunSource, ScoredGroup
 from rollouthub.rollout import Rollout
 from rollouthub.store.grouped_reader import BrokenRecord
 from rollouthub.store.reader import RunReader
-from rollouthub.training.filters import Filter
-from rollouthub.training.formats import atif, dpo, groups, kto, sft
-from rollouthub.training.formats.columns import Columns, Row
-from rollouthub.training.left_out import LeftOut
-from rollouthub.training.recipe import Format, Recipe
-from rollouthub.training.refusal import Refusal, why_refused
-from rollouthub.training.scored_group import RunSource, ScoredGroup
 
 _Rows = Callable[[ScoredGroup, Recipe, LeftOut], Iterator[Row]]
 _FORMATS: dict[Format, tuple[Callable[[Recipe, bool], Columns], _Rows]] = {

@@ -7,11 +7,11 @@ from typing import Protocol
 
 from rollouthub.authoring.rewards import group_advantages
 from rollouthub.authoring.rewards.advantages import GroupMethod
+from rollouthub.export.credit import WHOLE, Credit
+from rollouthub.export.not_trainable import Need, Refusal, Refused, why_refused
+from rollouthub.export.stale_mask import is_masked, mask_stale
+from rollouthub.export.training_row import TrainingRow, training_rows
 from rollouthub.rollout import Rollout
-from rollouthub.training.credit import WHOLE, Credit
-from rollouthub.training.refusal import Need, Refusal, Refused, why_refused
-from rollouthub.training.row import TrainingRow, training_rows
-from rollouthub.training.stale import is_masked, mask_stale
 
 
 class Group(Protocol):

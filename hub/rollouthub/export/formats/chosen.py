@@ -1,10 +1,10 @@
 """The best of a group, and the others counted."""
 
+from rollouthub.export.left_out import LeftOut
+from rollouthub.export.pairs import best_of
+from rollouthub.export.recipe import Recipe
+from rollouthub.export.scored_group import ScoredGroup
 from rollouthub.rollout import Rollout
-from rollouthub.training.left_out import LeftOut
-from rollouthub.training.pairs import best_of
-from rollouthub.training.recipe import Recipe
-from rollouthub.training.scored_group import ScoredGroup
 
 NOT_BEST = "not_best"
 """Others of its group were better."""

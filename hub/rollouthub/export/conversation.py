@@ -7,10 +7,10 @@ from typing import Any, cast
 
 from mcp_types import Tool
 
+from rollouthub.export.segment import Segment, segments
 from rollouthub.messages import Media, Message, ToolRequest
 from rollouthub.models.direct.chat_wire import encode_tools
 from rollouthub.rollout import Rollout, Turn
-from rollouthub.segment import Segment, segments
 
 ChatMessage = dict[str, Any]
 """`role`, `content`, and as they apply `reasoning_content`, `tool_calls`, `tool_call_id`."""
