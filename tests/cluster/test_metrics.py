@@ -1,7 +1,7 @@
 """The metrics of a run on a cluster: the driver's, and each worker's process beside it."""
 
 from rollouthub.live.machines import Machines, machines
-from rollouthub.monitor.run_monitor import RunMonitor
+from rollouthub.telemetry.metrics.run_monitor import RunMonitor
 
 from .conftest import Play, Watched
 

@@ -11,8 +11,8 @@ from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.live.machines import machines, public
 from rollouthub.live.protocol import BackendView, RunView, SandboxesView, WorkerView
-from rollouthub.monitor.figures import Backend, SandboxLoad, Snapshot
-from rollouthub.monitor.usage import usage
+from rollouthub.telemetry.metrics.machine_usage import usage
+from rollouthub.telemetry.metrics.process_figures import Backend, SandboxLoad, Snapshot
 from tests.models.servers import mock_server
 
 from .conftest import Guest, Watch, until

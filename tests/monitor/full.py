@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from rollouthub.monitor.exposition import RunFigures
-from rollouthub.monitor.figures import (
+from rollouthub.rollout import Outcome
+from rollouthub.telemetry.metrics.exposition import RunFigures
+from rollouthub.telemetry.metrics.process_figures import (
     Backend,
     Gpu,
     ModelLoad,
@@ -16,7 +17,6 @@ from rollouthub.monitor.figures import (
     decode,
     encode,
 )
-from rollouthub.rollout import Outcome
 from tests.monitor.records import record
 
 

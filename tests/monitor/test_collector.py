@@ -10,9 +10,15 @@ import pytest
 
 from rollouthub.errors import ConfigError
 from rollouthub.models.credentials import Credentials
-from rollouthub.monitor.collector import FAREWELL_SECONDS, MOST_WAITING, Delivery, traces_headers, traces_url
-from rollouthub.monitor.spans import Span
-from rollouthub.monitor.tracer import open_tracer
+from rollouthub.telemetry.traces.otlp_collector import (
+    FAREWELL_SECONDS,
+    MOST_WAITING,
+    Delivery,
+    traces_headers,
+    traces_url,
+)
+from rollouthub.telemetry.traces.spans import Span
+from rollouthub.telemetry.traces.tracer import open_tracer
 from tests.monitor.collectors import Collector, hanging, play, until
 
 CLOSED = "http://127.0.0.1:9"

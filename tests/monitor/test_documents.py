@@ -12,8 +12,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from rollouthub.monitor.catalogue import METRICS, table
-from rollouthub.monitor.exposition import expose
+from rollouthub.telemetry.metrics.catalogue import METRICS, table
+from rollouthub.telemetry.metrics.exposition import expose
 from tests.monitor.full import full
 from tests.monitor.promql import parse
 
@@ -103,7 +103,9 @@ def test_alerts_say_how_bad_it_is_and_what_it_is() -> None:
 
 
 def test_the_pages_table_is_that_of_the_metrics() -> None:
-    assert table() in (DOCS / "monitoring.md").read_text(), "put rollouthub.monitor.catalogue.table() into the page"
+    assert table() in (DOCS / "monitoring.md").read_text(), (
+        "put rollouthub.telemetry.metrics.catalogue.table() into the page"
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ConfigError
-from rollouthub.monitor.endpoint import metrics_address, monitored
-from rollouthub.monitor.run_monitor import RunMonitor
+from rollouthub.telemetry.metrics.metrics_endpoint import metrics_address, monitored
+from rollouthub.telemetry.metrics.run_monitor import RunMonitor
 from tests.models.servers import mock_server
 from tests.monitor.collectors import Silent, play, until
 

@@ -4,11 +4,11 @@ import re
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from rollouthub.monitor.catalogue import METRICS
-from rollouthub.monitor.exposition import RunFigures, expose
-from rollouthub.monitor.figures import PoolLoad, Snapshot, Usage
-from rollouthub.monitor.histogram import LAG_BOUNDS, empty
 from rollouthub.rollout import Outcome
+from rollouthub.telemetry.metrics.catalogue import METRICS
+from rollouthub.telemetry.metrics.counter_histogram import LAG_BOUNDS, empty
+from rollouthub.telemetry.metrics.exposition import RunFigures, expose
+from rollouthub.telemetry.metrics.process_figures import PoolLoad, Snapshot, Usage
 from tests.monitor.full import full
 from tests.monitor.records import record
 

@@ -8,10 +8,10 @@ from rollouthub.engine.run_control import LiveRun, RunFacts, RunParts
 from rollouthub.engine.sample import Item
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.engine.work_queue import Retrying
-from rollouthub.monitor.figures import Snapshot, decode, encode
-from rollouthub.monitor.run_monitor import RunMonitor
-from rollouthub.monitor.snapshot import take_snapshot
 from rollouthub.store import open_writer
+from rollouthub.telemetry.metrics.process_figures import Snapshot, decode, encode
+from rollouthub.telemetry.metrics.process_snapshot import take_snapshot
+from rollouthub.telemetry.metrics.run_monitor import RunMonitor
 from tests.monitor.collectors import Silent
 from tests.monitor.records import record
 

@@ -16,14 +16,14 @@ from rollouthub.messages import user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.resolve import open_model
-from rollouthub.monitor.figures import SandboxLoad, decode, encode
-from rollouthub.monitor.gpu import Gpus
-from rollouthub.monitor.lag import PERIOD_SECONDS, LoopLag
-from rollouthub.monitor.snapshot import take_snapshot
-from rollouthub.monitor.usage import usage
 from rollouthub.protocols import ModelRequest
 from rollouthub.sandbox import Sandbox
 from rollouthub.sandbox import Snapshot as Files
+from rollouthub.telemetry.metrics.gpu import Gpus
+from rollouthub.telemetry.metrics.loop_lag import PERIOD_SECONDS, LoopLag
+from rollouthub.telemetry.metrics.machine_usage import usage
+from rollouthub.telemetry.metrics.process_figures import SandboxLoad, decode, encode
+from rollouthub.telemetry.metrics.process_snapshot import take_snapshot
 from tests.hosting.test_episode_sandbox import Yard, break_sandboxes
 from tests.hosting.worlds import World
 from tests.models.servers import mock_server

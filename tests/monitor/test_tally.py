@@ -5,10 +5,10 @@ import random
 import msgspec
 import pytest
 
-from rollouthub.monitor.histogram import STAGE_BOUNDS, empty
-from rollouthub.monitor.tally import MOST_ENVIRONMENTS, MOST_ROLES, OTHER, WINDOW, Tally
 from rollouthub.rollout import Outcome
 from rollouthub.score import ModelCall
+from rollouthub.telemetry.metrics.counter_histogram import STAGE_BOUNDS, empty
+from rollouthub.telemetry.metrics.rollout_tally import MOST_ENVIRONMENTS, MOST_ROLES, OTHER, WINDOW, Tally
 from tests.monitor.records import record
 
 

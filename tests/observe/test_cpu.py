@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from rollouthub.observe.cpu import cpu_seconds
+from rollouthub.telemetry.cpu import cpu_seconds
 
 BURN = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
 

@@ -2,7 +2,7 @@
 
 from rollouthub import Outcome, Score, Stop
 from rollouthub.rollout import EnvironmentRef, Rollout, Timings
-from rollouthub.track.curves import Before, Curves, window_of
+from rollouthub.telemetry.trackers.curves import Before, Curves, window_of
 from tests.store.records import record
 
 

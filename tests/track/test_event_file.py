@@ -7,7 +7,7 @@ from tensorboardX import SummaryWriter  # pyright: ignore
 from tensorboardX.proto import event_pb2  # pyright: ignore
 from tensorboardX.record_writer import masked_crc32c  # pyright: ignore
 
-from rollouthub.track.event_file import EventFile, masked_sum, read_scalars, scalars
+from rollouthub.telemetry.trackers.event_file import EventFile, masked_sum, read_scalars, scalars
 
 
 def test_records_are_framed_and_summed_as_tensorboard_does(tmp_path: Path) -> None:

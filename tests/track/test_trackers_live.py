@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rollouthub.track.tracker import Point, TrackedRun, find_tracker
+from rollouthub.telemetry.trackers.tracker import Point, TrackedRun, find_tracker
 
 pytestmark = pytest.mark.live
 POINTS = [Point(step, 1700000000.0 + step, {"reward/a": step / 100, "seconds/model/p95": 0.5}) for step in (10, 20)]

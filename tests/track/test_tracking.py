@@ -13,11 +13,11 @@ from tensorboardX.proto import event_pb2, plugin_hparams_pb2  # pyright: ignore
 
 from rollouthub import Rollout
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.track import tracking
-from rollouthub.track.event_file import read_events, read_scalars
-from rollouthub.track.settings import shown_settings
-from rollouthub.track.tracker import Ending, Point, TrackedRun, find_tracker
-from rollouthub.track.tracking import Tracking, tracked
+from rollouthub.telemetry.trackers import tracked_run as tracking
+from rollouthub.telemetry.trackers.event_file import read_events, read_scalars
+from rollouthub.telemetry.trackers.flat_settings import shown_settings
+from rollouthub.telemetry.trackers.tracked_run import Tracking, tracked
+from rollouthub.telemetry.trackers.tracker import Ending, Point, TrackedRun, find_tracker
 from tests.store.records import names_in, record, write
 
 

@@ -8,8 +8,8 @@ from tensorboardX import SummaryWriter  # pyright: ignore
 
 from rollouthub import Score
 from rollouthub.errors import DataError, UsageError
-from rollouthub.track.beside import put_beside
-from rollouthub.track.trainer_logs import TrainerStep, read_trainer_logs
+from rollouthub.telemetry.trackers.trainer_curves import put_beside
+from rollouthub.telemetry.trackers.trainer_logs import TrainerStep, read_trainer_logs
 from tests.store.records import record, write
 
 

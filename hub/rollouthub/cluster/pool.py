@@ -26,7 +26,7 @@ from rollouthub.engine.work_queue import Feed, Retrying
 from rollouthub.errors import EpisodeError, HubError
 
 if TYPE_CHECKING:
-    from rollouthub.monitor.figures import Snapshot
+    from rollouthub.telemetry.metrics.process_figures import Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -149,7 +149,7 @@ class RayPool:
     @property
     def snapshots(self) -> "list[Snapshot]":
         """How the workers' processes stood when they last told; none where nobody wants to know."""
-        from rollouthub.monitor.figures import decode  # only where somebody wants to know
+        from rollouthub.telemetry.metrics.process_figures import decode  # only where somebody wants to know
 
         return [decode(post.figures) for post in self._posts.values() if post.figures]
 

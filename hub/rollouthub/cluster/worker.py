@@ -33,14 +33,14 @@ from rollouthub.limits import Limits
 from rollouthub.loop import quiet_collector, steady_collector
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.preflight import BudgetedModel, SharedModel
-from rollouthub.observe.cpu import cpu_seconds
-from rollouthub.observe.memory import resident_bytes
 from rollouthub.protocols import Model, TaskCard
 from rollouthub.rollout import Rollout, TaskRef
 from rollouthub.store.record_rows import mended
+from rollouthub.telemetry.cpu import cpu_seconds
+from rollouthub.telemetry.memory import resident_bytes
 
 if TYPE_CHECKING:
-    from rollouthub.monitor.lag import LoopLag
+    from rollouthub.telemetry.metrics.loop_lag import LoopLag
 
 logger = logging.getLogger(__name__)
 
@@ -200,9 +200,11 @@ class Worker:
 
     def _look(self) -> bytes:
         """How this process stands."""
-        from rollouthub.monitor.figures import encode as encode_snapshot  # only where somebody wants to know
-        from rollouthub.monitor.lag import LoopLag
-        from rollouthub.monitor.snapshot import take_snapshot
+        from rollouthub.telemetry.metrics.loop_lag import LoopLag
+        from rollouthub.telemetry.metrics.process_figures import (
+            encode as encode_snapshot,  # only where somebody wants to know
+        )
+        from rollouthub.telemetry.metrics.process_snapshot import take_snapshot
 
         assert self._tasks is not None
         if self._lag is None:

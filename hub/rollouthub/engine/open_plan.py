@@ -271,7 +271,9 @@ async def open_plan(plan: Plan, credentials: Credentials, model: Model | None = 
     async with AsyncExitStack() as stack:
         tracer: Tracer | None = None
         if plan.request.traces is not None:
-            from rollouthub.monitor.tracer import open_tracer  # OpenTelemetry's protocol, and only where it is spoken
+            from rollouthub.telemetry.traces.tracer import (
+                open_tracer,  # OpenTelemetry's protocol, and only where it is spoken
+            )
 
             tracer = await stack.enter_async_context(open_tracer(plan.request.traces, credentials))
         check_run_cost(plan, credentials)

@@ -8,8 +8,8 @@ from typing import Protocol, runtime_checkable
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.live.plain import plain, plain_name
 from rollouthub.live.protocol import BackendView, SandboxesView, WorkerView
-from rollouthub.monitor.figures import Backend, SandboxLoad, Snapshot
-from rollouthub.monitor.snapshot import backends_of, sandboxes_of
+from rollouthub.telemetry.metrics.process_figures import Backend, SandboxLoad, Snapshot
+from rollouthub.telemetry.metrics.process_snapshot import backends_of, sandboxes_of
 
 MOST_SHOWN = 256
 """Of each kind."""

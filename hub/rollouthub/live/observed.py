@@ -10,7 +10,7 @@ from rollouthub.engine.run import Observer
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.hosting.image_progress import told_to
 from rollouthub.models.credentials import Credentials
-from rollouthub.track.tracking import Tracking, tracked
+from rollouthub.telemetry.trackers.tracked_run import Tracking, tracked
 
 
 @asynccontextmanager
@@ -47,7 +47,10 @@ async def observed(
         )
         looking: Observer = tracking
         if plan.request.metrics is not None:
-            from rollouthub.monitor.endpoint import TOKEN_VARIABLE, monitored  # prometheus_client and a server of HTTP
+            from rollouthub.telemetry.metrics.metrics_endpoint import (  # prometheus_client and a server of HTTP
+                TOKEN_VARIABLE,
+                monitored,
+            )
 
             token = credentials.key(TOKEN_VARIABLE)
             exposing = monitored(plan.request.metrics, live, tracking, token=token, note=note)

@@ -19,7 +19,7 @@ from rollouthub.observe.checkup.ray import ray_findings
 from rollouthub.observe.finding import Finding
 from rollouthub.plugins.entry_points import AGENTS, ENVIRONMENTS, find_environment, plugins
 from rollouthub.plugins.extras import pip_install
-from rollouthub.track.tracker import tracker_packages
+from rollouthub.telemetry.trackers.tracker import tracker_packages
 
 EXTRAS = {
     "data": ("pyarrow", "Parquet and Hugging Face data sets"),

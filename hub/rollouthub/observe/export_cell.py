@@ -16,9 +16,9 @@ from rollouthub.export import training_rows
 from rollouthub.export.data_set import DataSet
 from rollouthub.export.data_set_files import FileFormat, write_file
 from rollouthub.export.recipe import Recipe
-from rollouthub.observe.memory import resident_bytes
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunReader, open_run
+from rollouthub.telemetry.memory import resident_bytes
 
 Convert = Callable[[Sequence[Rollout]], object]
 ABSENT = 3

@@ -19,10 +19,10 @@ import msgspec
 
 from rollouthub.errors import HubError
 from rollouthub.interpreter import PYTHON
-from rollouthub.observe.cpu import process_cpu_seconds
 from rollouthub.observe.gateway_cell import PROMPT
 from rollouthub.observe.overhead import mock_server
 from rollouthub.observe.serving import open_caller, spread
+from rollouthub.telemetry.cpu import process_cpu_seconds
 
 REPETITIONS = 3
 WARM_UP = 300

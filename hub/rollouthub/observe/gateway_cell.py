@@ -20,11 +20,11 @@ from rollouthub.messages import user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.resolve import open_model
-from rollouthub.observe.memory import resident_bytes
 from rollouthub.plugins.entry_points import find_environment
 from rollouthub.protocols import EnvironmentHost, Model, ModelRequest, Sampling, Seat, SeatAddress, TaskCard
 from rollouthub.rollout import AgentRef, EnvironmentRef, Stop, TaskRef
 from rollouthub.task import BadRow
+from rollouthub.telemetry.memory import resident_bytes
 
 PROMPT = "What is 123456 + 654321?"
 _LONG = Deadlines(agent=86400.0, episode=90000.0)

@@ -13,9 +13,9 @@ from rollouthub.engine.pool import StopSignal
 from rollouthub.engine.run import collect
 from rollouthub.loop import run_async
 from rollouthub.models.credentials import Credentials
-from rollouthub.observe.cpu import cpu_seconds
 from rollouthub.observe.overhead_cell import Count, plan_for, resident_bytes
 from rollouthub.rollout import Rollout
+from rollouthub.telemetry.cpu import cpu_seconds
 
 BEAT_SECONDS = 0.005
 """How often the loop is asked to be on time."""

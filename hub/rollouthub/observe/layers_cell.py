@@ -25,7 +25,6 @@ from rollouthub.errors import HubError, UsageError, first_error
 from rollouthub.hosting.local.toolbox import REPLY
 from rollouthub.loop import run_async
 from rollouthub.models.credentials import Credentials, load_credentials
-from rollouthub.observe.cpu import process_cpu_seconds
 from rollouthub.observe.layer import Alone, Layer, Setup
 from rollouthub.observe.layers_run import play
 from rollouthub.observe.layers_world import Recorded, Step, World, for_a_while
@@ -35,6 +34,7 @@ from rollouthub.observe.schedule import Simulation
 from rollouthub.protocols import Model, ModelReply, ModelRequest
 from rollouthub.rollout import Rollout
 from rollouthub.store import open_writer
+from rollouthub.telemetry.cpu import process_cpu_seconds
 from rollouthub.transcript import conversation_of, submission_of
 
 SCHEDULED = 20_000

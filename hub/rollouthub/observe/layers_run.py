@@ -15,10 +15,10 @@ from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.models.credentials import Credentials
-from rollouthub.observe.cpu import children_cpu_seconds, process_cpu_seconds
 from rollouthub.observe.layer import Played, Setup
 from rollouthub.observe.overhead_cell import Count, run_plan
 from rollouthub.rollout import Rollout
+from rollouthub.telemetry.cpu import children_cpu_seconds, process_cpu_seconds
 
 WARM_UP = 32
 """Rollouts of a first run that does not count."""

@@ -10,13 +10,13 @@ import anyio
 
 from rollouthub.engine.sample import Item
 from rollouthub.messages import Message
-from rollouthub.observe.cpu import children_cpu_seconds
 from rollouthub.observe.layer import Layer, LayerName
 from rollouthub.observe.meter import Meter
 from rollouthub.observe.overhead_cell import spread
 from rollouthub.protocols import Episode, ModelRequest
 from rollouthub.rollout import Rollout, ToolCall
 from rollouthub.submission import Submission
+from rollouthub.telemetry.cpu import children_cpu_seconds
 
 Of = TypeVar("Of")
 

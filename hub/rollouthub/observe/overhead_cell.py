@@ -23,12 +23,12 @@ from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.loop import run_async
 from rollouthub.messages import Message, assistant, user
 from rollouthub.models.credentials import Credentials
-from rollouthub.observe.cpu import cpu_seconds
-from rollouthub.observe.memory import resident_bytes
 from rollouthub.protocols import ModelRequest
 from rollouthub.rollout import Rollout
 from rollouthub.store import open_writer
 from rollouthub.submission import Submission
+from rollouthub.telemetry.cpu import cpu_seconds
+from rollouthub.telemetry.memory import resident_bytes
 
 WARM_UP = 300
 WANTED = {"logprobs": True, "return_token_ids": True}

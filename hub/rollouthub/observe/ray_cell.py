@@ -12,9 +12,9 @@ from rollouthub.engine.pool_options import RayOptions
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.loop import run_async
-from rollouthub.observe.memory import resident_bytes
 from rollouthub.observe.overhead_cell import WARM_UP, Count, run_once
 from rollouthub.rollout import Rollout
+from rollouthub.telemetry.memory import resident_bytes
 
 MARK = 1000
 """Rollouts after which memory counts as settled; of a small run, half of them."""

@@ -10,10 +10,10 @@ from typing import Any, cast
 from rollouthub.engine.run_request import Retries
 from rollouthub.engine.sample import Cast, Item
 from rollouthub.engine.schedule import Schedule, Work
-from rollouthub.observe.memory import resident_bytes
 from rollouthub.protocols import TaskCard
 from rollouthub.rollout import Fault, Outcome, Rollout, TaskRef
 from rollouthub.score import Score
+from rollouthub.telemetry.memory import resident_bytes
 
 WORKERS, SLOTS = 64, 256
 SIZES = (10_000, 100_000, 1_000_000)

@@ -17,10 +17,10 @@ from rollouthub.hosting.client.agent_plane_client import RemotePlane
 from rollouthub.hosting.open_host import open_served
 from rollouthub.limits import Deadlines
 from rollouthub.messages import assistant
-from rollouthub.observe.cpu import children_cpu_seconds
 from rollouthub.protocols import EnvironmentHost, Episode, TaskCard
 from rollouthub.submission import Submission
 from rollouthub.task import BadRow
+from rollouthub.telemetry.cpu import children_cpu_seconds
 
 Era = Literal["2026-07-28", "2025-11-25"]
 REPETITIONS = 3

@@ -31,10 +31,10 @@ from rollouthub.live.observed import observed
 from rollouthub.loop import run_async
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.models.registered import found_servers
-from rollouthub.observe.cpu import cpu_seconds
 from rollouthub.protocols import AttendedAgent
 from rollouthub.store import open_run
-from rollouthub.track.tracking import Tracking
+from rollouthub.telemetry.cpu import cpu_seconds
+from rollouthub.telemetry.trackers.tracked_run import Tracking
 
 SECOND_SIGNAL = 2
 TIDYING_SECONDS = 2.0

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rollouthub.track.beside import Beside, put_beside
-from rollouthub.track.trainer_logs import read_trainer_logs
+from rollouthub.telemetry.trackers.trainer_curves import Beside, put_beside
+from rollouthub.telemetry.trackers.trainer_logs import read_trainer_logs
 
 _COLUMNS = (("loss", "loss"), ("kl", "KL"), ("grad_norm", "grad norm"), ("trainer_reward", "its reward"))
 _REMARKS = {

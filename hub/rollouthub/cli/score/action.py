@@ -23,7 +23,6 @@ from rollouthub.engine.run_request import build_request
 from rollouthub.errors import ConfigError, DataError, HubError
 from rollouthub.loop import run_async
 from rollouthub.models.credentials import load_credentials
-from rollouthub.observe.cpu import cpu_seconds
 from rollouthub.protocols import EnvironmentHost
 from rollouthub.scoring.batch import BatchScorer, BatchSettings
 from rollouthub.scoring.entry import EntryReader
@@ -32,6 +31,7 @@ from rollouthub.scoring.resume import take_up
 from rollouthub.scoring.source import LineSource
 from rollouthub.scoring.survey import survey
 from rollouthub.scoring.tally import Tally
+from rollouthub.telemetry.cpu import cpu_seconds
 
 
 @dataclass(frozen=True)

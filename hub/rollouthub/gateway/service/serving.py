@@ -121,7 +121,9 @@ async def serve_hub(
             await stack.enter_async_context(live_door(live, order.door))
         monitor = None
         if (metrics := order.plan.request.metrics) is not None:
-            from rollouthub.monitor.endpoint import monitored  # prometheus_client, and only where it is asked for
+            from rollouthub.telemetry.metrics.metrics_endpoint import (
+                monitored,  # prometheus_client, and only where it is asked for
+            )
 
             monitor = await stack.enter_async_context(monitored(metrics, live, None, token=order.metrics_token))
         service = await stack.enter_async_context(

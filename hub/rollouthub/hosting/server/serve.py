@@ -138,11 +138,11 @@ async def _traced(
     """The host whose episodes make spans, and what makes a control plane say which trace they belong to."""
     if service.traces is None:
         return host, lambda application: application
-    from rollouthub.monitor.serving import (  # OpenTelemetry's protocol, only where it is spoken
+    from rollouthub.telemetry.traces.server_spans import (  # OpenTelemetry's protocol, only where it is spoken
         AdoptingTraces,
         TracedHost,
     )
-    from rollouthub.monitor.tracer import open_tracer
+    from rollouthub.telemetry.traces.tracer import open_tracer
 
     credentials = Credentials(os.environ)
     tracer = await stack.enter_async_context(open_tracer(service.traces, credentials, f"rollouthub-{host.info.name}"))

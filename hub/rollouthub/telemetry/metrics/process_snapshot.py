@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from rollouthub.models.latency import spread
-from rollouthub.monitor.figures import Backend, Gpu, ModelLoad, SandboxLoad, ServerLoad, Snapshot
-from rollouthub.monitor.histogram import Histogram
-from rollouthub.monitor.usage import usage
 from rollouthub.protocols import EnvironmentHost, Model
 from rollouthub.sandbox import SandboxProvider
+from rollouthub.telemetry.metrics.counter_histogram import Histogram
+from rollouthub.telemetry.metrics.machine_usage import usage
+from rollouthub.telemetry.metrics.process_figures import Backend, Gpu, ModelLoad, SandboxLoad, ServerLoad, Snapshot
 
 if TYPE_CHECKING:
     from rollouthub.models.call_counts import CallCounts

@@ -4,8 +4,8 @@ from typing import Literal
 
 import msgspec
 
-from rollouthub.monitor.histogram import LAG_BOUNDS as _LAG
-from rollouthub.monitor.histogram import Histogram, empty
+from rollouthub.telemetry.metrics.counter_histogram import LAG_BOUNDS as _LAG
+from rollouthub.telemetry.metrics.counter_histogram import Histogram, empty
 
 HUB = "hub"
 """The process that keeps the run's records."""

@@ -16,14 +16,14 @@ from rollouthub.hosting.local.shell_access import EnterableEpisode, WaysIn
 from rollouthub.http.asgi import Application, Receive, Scope, Send, header
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message
-from rollouthub.monitor.spans import UNKNOWN_TOOL, Span, Value, new_id
-from rollouthub.monitor.tracer import SpanTracer
 from rollouthub.protocols import AgentPlane, EnvironmentHost, EnvironmentInfo, Episode, TaskCard
 from rollouthub.rollout import Fault
 from rollouthub.sandbox import SandboxRef
 from rollouthub.score import ModelCall, Score
 from rollouthub.submission import Submission
 from rollouthub.task import BadRow
+from rollouthub.telemetry.traces.spans import UNKNOWN_TOOL, Span, Value, new_id
+from rollouthub.telemetry.traces.tracer import SpanTracer
 from rollouthub.tracing import HEADER, TRACEPARENT, parse
 
 

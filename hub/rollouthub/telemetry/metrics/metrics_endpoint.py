@@ -17,8 +17,8 @@ from rollouthub.hosting.server.control_socket import authority
 from rollouthub.http.asgi import Guard, Receive, Scope, Send, answer, header
 from rollouthub.http.listener import bind_tcp, listening
 from rollouthub.http.loopback import LOOPBACK
-from rollouthub.monitor.exposition import RunFigures, expose
-from rollouthub.monitor.run_monitor import RunMonitor
+from rollouthub.telemetry.metrics.exposition import RunFigures, expose
+from rollouthub.telemetry.metrics.run_monitor import RunMonitor
 
 TOKEN_VARIABLE = "ROLLOUTHUB_METRICS_TOKEN"
 """Where it is set, a scraper must give it, as `Authorization: Bearer`."""

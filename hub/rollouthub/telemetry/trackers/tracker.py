@@ -71,9 +71,9 @@ class _Ours:
 
 
 _OURS = {
-    "tensorboard": _Ours("rollouthub.track.tensorboard"),
-    "wandb": _Ours("rollouthub.track.wandb", "wandb", "wandb"),
-    "mlflow": _Ours("rollouthub.track.mlflow", "mlflow", "mlflow"),
+    "tensorboard": _Ours("rollouthub.telemetry.trackers.tensorboard"),
+    "wandb": _Ours("rollouthub.telemetry.trackers.wandb", "wandb", "wandb"),
+    "mlflow": _Ours("rollouthub.telemetry.trackers.mlflow", "mlflow", "mlflow"),
 }
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from rollouthub.monitor.histogram import Histogram, empty
 from rollouthub.rollout import Rollout, Turn
 from rollouthub.score import ModelCall
+from rollouthub.telemetry.metrics.counter_histogram import Histogram, empty
 
 WINDOW = 256
 """Scored rollouts that recent means are taken over."""

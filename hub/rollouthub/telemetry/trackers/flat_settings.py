@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from pydantic import JsonValue
 
-from rollouthub.track.tracker import Setting
+from rollouthub.telemetry.trackers.tracker import Setting
 
 _SECRET_NAME = re.compile(r"(?:^|[._-])(?:api_?key|key|token|secret|password|passwd|credentials?|auth\w*)$", re.I)
 _PRIVATE = ("request.ray.runtime_env",)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from rollouthub.track.wire import block, double, fields, number, single
+from rollouthub.telemetry.trackers.protobuf_wire import block, double, fields, number, single
 
 _MASK = 0xA282EAD8
 _LARGEST_RECORD = 64 * 2**20

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from rollouthub.track.tracker import Ending, Point, TrackedRun
+from rollouthub.telemetry.trackers.tracker import Ending, Point, TrackedRun
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rollouthub.store.read_only_source import Source
-from rollouthub.track.trainer_logs import TrainerStep
+from rollouthub.telemetry.trackers.trainer_logs import TrainerStep
 
 Alignment = Literal["policy_version", "time", "none"]
 _QUERY = """

@@ -4,9 +4,9 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
-from rollouthub.track.event_file import EventFile, scalars
-from rollouthub.track.tracker import Ending, Point, Setting, TrackedRun
-from rollouthub.track.wire import block, double, number
+from rollouthub.telemetry.trackers.event_file import EventFile, scalars
+from rollouthub.telemetry.trackers.protobuf_wire import block, double, number
+from rollouthub.telemetry.trackers.tracker import Ending, Point, Setting, TrackedRun
 
 FOLDER = "tensorboard"
 _METRICS = ("run/mean_reward", "run/pass_rate")

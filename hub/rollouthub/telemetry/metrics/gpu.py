@@ -4,7 +4,7 @@ import logging
 from importlib import import_module
 from typing import Any
 
-from rollouthub.monitor.figures import Gpu
+from rollouthub.telemetry.metrics.process_figures import Gpu
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ import anyio
 import anyio.to_thread
 
 from rollouthub.errors import ConfigError
-from rollouthub.monitor.otlp import encode
-from rollouthub.monitor.spans import AttemptNote, Span
+from rollouthub.telemetry.traces.otlp import encode
+from rollouthub.telemetry.traces.spans import AttemptNote, Span
 
 logger = logging.getLogger(__name__)
 

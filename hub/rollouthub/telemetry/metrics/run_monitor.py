@@ -10,13 +10,13 @@ import msgspec
 
 from rollouthub.engine.run import Observer
 from rollouthub.engine.run_control import LiveRun
-from rollouthub.monitor.exposition import RunFigures
-from rollouthub.monitor.figures import HUB, PoolLoad, Snapshot, StoreLoad
-from rollouthub.monitor.gpu import Gpus
-from rollouthub.monitor.lag import LoopLag
-from rollouthub.monitor.snapshot import take_snapshot
-from rollouthub.monitor.tally import Tally
 from rollouthub.rollout import Rollout
+from rollouthub.telemetry.metrics.exposition import RunFigures
+from rollouthub.telemetry.metrics.gpu import Gpus
+from rollouthub.telemetry.metrics.loop_lag import LoopLag
+from rollouthub.telemetry.metrics.process_figures import HUB, PoolLoad, Snapshot, StoreLoad
+from rollouthub.telemetry.metrics.process_snapshot import take_snapshot
+from rollouthub.telemetry.metrics.rollout_tally import Tally
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, Instr
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1 import trace_pb2
 
-from rollouthub.monitor.spans import AttemptNote, Span, Value, spans_of
+from rollouthub.telemetry.traces.spans import AttemptNote, Span, Value, spans_of
 
 _KINDS = {
     "internal": trace_pb2.Span.SPAN_KIND_INTERNAL,

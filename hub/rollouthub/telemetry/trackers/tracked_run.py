@@ -19,9 +19,9 @@ from rollouthub.errors import HubError, describe, first_error
 from rollouthub.rollout import Rollout
 from rollouthub.statistics import RunningMeans
 from rollouthub.store import open_run
-from rollouthub.track.curves import Before, Curves
-from rollouthub.track.settings import shown_settings
-from rollouthub.track.tracker import Ending, Point, TrackedRun, Tracker, TrackerFactory, find_tracker
+from rollouthub.telemetry.trackers.curves import Before, Curves
+from rollouthub.telemetry.trackers.flat_settings import shown_settings
+from rollouthub.telemetry.trackers.tracker import Ending, Point, TrackedRun, Tracker, TrackerFactory, find_tracker
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rollouthub.errors import DataError, UsageError
-from rollouthub.track.event_file import read_scalars
+from rollouthub.telemetry.trackers.event_file import read_scalars
 
 _DEPTH = 4
 _STEPS = ("step", "global_step", "training/global_step", "train/global_step", "_step", "iteration")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rollouthub.rollout import Outcome, Rollout, Stop
 from rollouthub.statistics import RunningMeans
-from rollouthub.track.tracker import Point
+from rollouthub.telemetry.trackers.tracker import Point
 
 STAGES = ("queue", "setup", "agent", "model", "tool", "verify", "close", "total")
 KINDS = ("scored", "agent_failure", "infrastructure_fault", "verifier_fault", "cancelled")

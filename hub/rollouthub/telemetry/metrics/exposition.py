@@ -9,11 +9,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from rollouthub.monitor.catalogue import METRICS
-from rollouthub.monitor.figures import Backend, PoolLoad, SandboxLoad, Snapshot, StoreLoad
-from rollouthub.monitor.histogram import Histogram
-from rollouthub.monitor.tally import EnvironmentTally, Tally
 from rollouthub.rollout import Outcome
+from rollouthub.telemetry.metrics.catalogue import METRICS
+from rollouthub.telemetry.metrics.counter_histogram import Histogram
+from rollouthub.telemetry.metrics.process_figures import Backend, PoolLoad, SandboxLoad, Snapshot, StoreLoad
+from rollouthub.telemetry.metrics.rollout_tally import EnvironmentTally, Tally
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")

@@ -5,8 +5,8 @@ import resource
 import sys
 from pathlib import Path
 
-from rollouthub.monitor.figures import Usage
-from rollouthub.observe.cpu import cpu_seconds
+from rollouthub.telemetry.cpu import cpu_seconds
+from rollouthub.telemetry.metrics.process_figures import Usage
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _BLOCK_BYTES = 512

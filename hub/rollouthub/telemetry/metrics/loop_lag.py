@@ -4,7 +4,7 @@ import time
 
 import anyio
 
-from rollouthub.monitor.histogram import LAG_BOUNDS, empty
+from rollouthub.telemetry.metrics.counter_histogram import LAG_BOUNDS, empty
 
 PERIOD_SECONDS = 0.1
 """Ten looks a second cost about 0.1 % of a core."""

@@ -11,14 +11,14 @@ import anyio
 
 from rollouthub.errors import ConfigError
 from rollouthub.models.credentials import Credentials
-from rollouthub.monitor.spans import AttemptNote, CallNote, Span, attempt_note, new_id, note_of
 from rollouthub.plugins.extras import pip_install
 from rollouthub.protocols import Model, ModelReply, ModelRequest
 from rollouthub.rollout import Rollout
+from rollouthub.telemetry.traces.spans import AttemptNote, CallNote, Span, attempt_note, new_id, note_of
 from rollouthub.tracing import TRACEPARENT, write
 
 try:
-    from rollouthub.monitor.collector import HEADER_VARIABLES, Delivery, traces_headers, traces_url
+    from rollouthub.telemetry.traces.otlp_collector import HEADER_VARIABLES, Delivery, traces_headers, traces_url
 except ImportError as missing:
     raise ConfigError(
         f"traces need the OpenTelemetry protocol, which is not installed: {pip_install('otel')}"

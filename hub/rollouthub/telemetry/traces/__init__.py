@@ -1,0 +1,1 @@
+"""Traces by OpenTelemetry: the spans of attempts and calls, and their delivery."""
