@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from time import thread_time
 
-from rollouthub.loop import quiet_collector
+from rollouthub.event_loop import quiet_collector
 
 SIZE = 4 * 2**20 - 4096
 """Characters of what may be handed in, less what stands around them."""

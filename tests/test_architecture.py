@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub.interpreter import HUB, PYTHON
 from rollouthub.plugins.entry_points import ENVIRONMENTS, find_environment
+from rollouthub.processes import HUB, PYTHON
 from tests.package_map import package_map, written_map
 
 ROOT = Path(__file__).parents[1]
@@ -199,7 +199,7 @@ def test_every_interpreter_that_is_started_leaves_the_working_folder_off_its_imp
     started = re.compile(r'(?<!"--python", )sys\.executable,(?!\s*"-[PI]")|(?<!"-P", )"-c", "from rollouthub')
     assert started.search("run([sys.executable, '-c', 'import json'])")
     others = (*ROOT.glob("registry/**/*.template"), *ROOT.glob("examples/**/*.py"))
-    files = (file for file in (*MODULES.values(), *others) if file != MODULES["rollouthub.interpreter"])
+    files = (file for file in (*MODULES.values(), *others) if file != MODULES["rollouthub.processes"])
     assert [str(file.relative_to(ROOT)) for file in files if started.search(file.read_text())] == []
     assert HUB[:2] == PYTHON == (sys.executable, "-P")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import anyio
 
-from rollouthub.interpreter import PYTHON
+from rollouthub.processes import PYTHON
 from rollouthub.reporting.markup import Markup, tag
 
 SEEDS = range(10, 15)

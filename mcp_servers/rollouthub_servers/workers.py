@@ -20,7 +20,7 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
-from rollouthub.interpreter import PYTHON
+from rollouthub.processes import PYTHON
 from rollouthub.secret_variables import clean_environment
 
 MAX_WORKERS = min(4, os.cpu_count() or 1)

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator
 
 from rollouthub.errors import ConfigError
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
 from rollouthub.observe.finding import Finding
 from rollouthub_sandboxes.docker.address import addresses
 from rollouthub_sandboxes.docker.engine import ping

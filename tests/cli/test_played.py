@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from rollouthub import Outcome
+from rollouthub.live.follow import Progress, RunFeed
+from rollouthub.live.follow.played_so_far import Played
 from rollouthub.store import open_writer
-from rollouthub.watching import Progress, RunFeed
-from rollouthub.watching.played import Played
 from tests.store.records import RESOLVED, record
 
 from .conftest import Hub

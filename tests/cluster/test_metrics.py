@@ -1,6 +1,6 @@
 """The metrics of a run on a cluster: the driver's, and each worker's process beside it."""
 
-from rollouthub.live.machines import Machines, machines
+from rollouthub.live.control.live_machines import Machines, machines
 from rollouthub.telemetry.metrics.run_monitor import RunMonitor
 
 from .conftest import Play, Watched

@@ -22,13 +22,13 @@ from rollouthub.drawing.progress import progress_line, share_bar, speed
 from rollouthub.drawing.stages import stage_line, stage_table
 from rollouthub.drawing.status import STANDINGS, status_text
 from rollouthub.drawing.timeline import timeline_chart
-from rollouthub.live.protocol import BackendView, SandboxesView, WorkerView
+from rollouthub.live.control.live_protocol import BackendView, SandboxesView, WorkerView
+from rollouthub.live.follow import Progress
+from rollouthub.live.follow.group_tables import Line
+from rollouthub.live.follow.reward_histogram import RewardBins
+from rollouthub.live.follow.timeline import Point
 from rollouthub.statistics import GroupCounts
 from rollouthub.store import LiveState
-from rollouthub.watching import Progress
-from rollouthub.watching.groups import Line
-from rollouthub.watching.histogram import RewardBins
-from rollouthub.watching.timeline import Point
 
 WIDTHS = (NARROWEST, 41, 57, 80, 120, 200)
 RUDE = "\x1b[31mrude\u202e[bold]\n👩\u200d👩\u200d👧🇩🇪❤\ufe0f👍🏽" + "名前" * 40

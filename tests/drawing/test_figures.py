@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rollouthub import Outcome
 from rollouthub.drawing.figures import figures_in, figures_of
-from rollouthub.watching import RunFeed
+from rollouthub.live.follow import RunFeed
 from tests.store.records import record, write
 
 

@@ -5,7 +5,7 @@ import weakref
 
 import anyio
 
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
 
 
 class Circle:

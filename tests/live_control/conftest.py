@@ -18,9 +18,9 @@ from rollouthub.engine.run import collect
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.live.client import LiveClient, knock
-from rollouthub.live.door import live_door
-from rollouthub.live.folder import find_sockets, socket_folders
+from rollouthub.live.control.live_client import LiveClient, knock
+from rollouthub.live.control.live_server import live_door
+from rollouthub.live.control.socket_folder import find_sockets, socket_folders
 from rollouthub.messages import assistant
 from rollouthub.models.credentials import Credentials
 from rollouthub.store import open_run

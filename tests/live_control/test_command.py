@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 from rollouthub import Outcome, Stop
 from rollouthub.cli.main import app
 from rollouthub.errors import UsageError
-from rollouthub.live import client
-from rollouthub.live.folder import find_sockets
+from rollouthub.live.control import live_client as client
+from rollouthub.live.control.socket_folder import find_sockets
 from rollouthub.store import open_run
 from tests.cli.conftest import HUB, environment, started
 

@@ -15,10 +15,19 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from rollouthub.live import broadcast, connection, door
-from rollouthub.live.door import MOST_CLIENTS
-from rollouthub.live.folder import LONGEST_PATH, choose_path, find_sockets, is_alive, socket_folders, why_unsafe
-from rollouthub.live.protocol import LONGEST_REQUEST
+from rollouthub.live.control import broadcast
+from rollouthub.live.control import live_connection as connection
+from rollouthub.live.control import live_server as door
+from rollouthub.live.control.live_protocol import LONGEST_REQUEST
+from rollouthub.live.control.live_server import MOST_CLIENTS
+from rollouthub.live.control.socket_folder import (
+    LONGEST_PATH,
+    choose_path,
+    find_sockets,
+    is_alive,
+    socket_folders,
+    why_unsafe,
+)
 
 from .conftest import IS_ROOT, PATIENCE_SECONDS, Guest, Watch, until
 

@@ -7,7 +7,7 @@ import pytest
 
 from rollouthub import AgentError, Message, ModelError, Outcome, Seat, Stop
 from rollouthub.errors import DoorError, UnknownNameError, UsageError
-from rollouthub.live.protocol import LONGEST_REQUEST
+from rollouthub.live.control.live_protocol import LONGEST_REQUEST
 from rollouthub.store import open_run
 
 from .conftest import Guest, Watch, until

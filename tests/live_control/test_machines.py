@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from rollouthub.cli.live.machine_lines import machine_lines
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.live.machines import machines, public
-from rollouthub.live.protocol import BackendView, RunView, SandboxesView, WorkerView
+from rollouthub.live.control.live_machines import machines, public
+from rollouthub.live.control.live_protocol import BackendView, RunView, SandboxesView, WorkerView
 from rollouthub.telemetry.metrics.machine_usage import usage
 from rollouthub.telemetry.metrics.process_figures import Backend, SandboxLoad, Snapshot
 from tests.models.servers import mock_server

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouthub.live.plain import NAME_CHARACTERS, plain, plain_name
+from rollouthub.text import NAME_CHARACTERS, plain, plain_name
 
 RUDE = st.text(st.one_of(st.sampled_from("\x1b\x9b\x07[]0;m\\P_^X\u202e\u2066\r\n\t"), st.characters()))
 

@@ -11,8 +11,8 @@ import pytest
 
 from rollouthub.cli.live.machine_lines import shell_line
 from rollouthub.errors import HubError
-from rollouthub.live.client import LiveClient
-from rollouthub.live.protocol import ShownRollout
+from rollouthub.live.control.live_client import LiveClient
+from rollouthub.live.control.live_protocol import ShownRollout
 from rollouthub_sandboxes.docker.engine import connect_engine
 from tests.sandboxes.terminal import type_into
 

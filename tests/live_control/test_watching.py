@@ -8,11 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
-from rollouthub.live import client as live_client
-from rollouthub.live.broadcast import MOST_WAITING, Follower
-from rollouthub.live.client import LiveClient, choose_run, find_running
-from rollouthub.live.folder import socket_folders
-from rollouthub.live.protocol import Event
+from rollouthub.live.control import live_client
+from rollouthub.live.control.broadcast import MOST_WAITING, Follower
+from rollouthub.live.control.live_client import LiveClient, choose_run, find_running
+from rollouthub.live.control.live_protocol import Event
+from rollouthub.live.control.socket_folder import socket_folders
 from rollouthub.rollout import Rollout
 
 from .conftest import Guest, Watch, until

@@ -9,11 +9,11 @@ import pytest
 import rollouthub
 from rollouthub import Outcome, Score, segments
 from rollouthub.errors import ConfigError, RunDirectoryError, UnknownNameError
+from rollouthub.live.follow import FilterError
 from rollouthub.notebook import Run
 from rollouthub.store import open_run as open_reader
 from rollouthub.store import open_writer
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
-from rollouthub.watching import FilterError
 from tests.store.records import RESOLVED, names_in, record, write
 
 pyarrow: Any = pytest.importorskip("pyarrow")

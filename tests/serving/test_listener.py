@@ -8,10 +8,10 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
+from rollouthub.event_loop import allow_open_files
 from rollouthub.http import connections, listener
 from rollouthub.http.asgi import Receive, Scope, Send, answer, note_holder, until_gone
 from rollouthub.http.listener import bind_tcp, listening
-from rollouthub.loop import allow_open_files
 
 MOST = 3
 

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Static
 
-from rollouthub.watching import RolloutList
+from rollouthub.live.follow import RolloutList
 from rollouthub_tui.settings import Settings
 from rollouthub_tui.watched import WatchedRun
 

@@ -8,7 +8,7 @@ from textual.events import Event, Key, Paste
 from textual.screen import Screen
 
 import rollouthub_tui
-from rollouthub.watching import RolloutList
+from rollouthub.live.follow import RolloutList
 from rollouthub_tui.settings import Settings
 from rollouthub_tui.type_ahead import TypeAhead
 from rollouthub_tui.watched import WatchedRun

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rollouthub.watching import RunFeed
+from rollouthub.live.follow import RunFeed
 from tests.tui.made import PLANNED, finished_run, hostile_run, playing_run, worse_run
 
 

@@ -5,8 +5,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from rollouthub.live.follow import RunFeed
 from rollouthub.store import Summary, open_run
-from rollouthub.watching import RunFeed
 
 
 def rows_of(directory: Path) -> list[Summary]:

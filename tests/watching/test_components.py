@@ -8,8 +8,8 @@ import pytest
 
 from rollouthub import Outcome, Score
 from rollouthub.errors import RunDirectoryError
+from rollouthub.live.follow.reward_components import ComponentsReader
 from rollouthub.score import Component
-from rollouthub.watching.components import ComponentsReader
 from tests.store.records import record, write
 
 

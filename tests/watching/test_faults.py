@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import HubError, RunDirectoryError
+from rollouthub.live.follow import RunFeed
+from rollouthub.live.follow.attempt_columns import MOST
 from rollouthub.store import open_writer
-from rollouthub.watching import RunFeed
-from rollouthub.watching.columns import MOST
 from tests.store.processes import make_read_only
 from tests.store.records import RESOLVED, names_in, record, write
 

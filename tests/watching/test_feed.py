@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollouthub import Outcome, Rollout, Score, Stop
+from rollouthub.live.follow import RolloutList, RunFeed
+from rollouthub.live.follow.group_tables import Order
 from rollouthub.rollout import EnvironmentRef, TaskRef, Timings
 from rollouthub.store import LiveState, open_writer
-from rollouthub.watching import RolloutList, RunFeed
-from rollouthub.watching.groups import Order
 from tests.store.records import RESOLVED, conversation, record, write
 from tests.watching.scratch import check, rows_of, sorted_rows
 

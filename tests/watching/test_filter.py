@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouthub import Outcome, Score
+from rollouthub.live.follow import Filter, FilterError, RunFeed, parse_filter
 from rollouthub.rollout import TaskRef
-from rollouthub.watching import Filter, FilterError, RunFeed, parse_filter
 from tests.store.records import record, write
 
 TASKS = ("Algebra 1", "geometry 2", "algebra 3", 'odd "one"')

@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollouthub.live.follow.attempt_columns import KINDS, Columns
+from rollouthub.live.follow.reward_histogram import MOST_BINS, RewardHistogram
+from rollouthub.live.follow.stage_times import StageQuantiles
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
-from rollouthub.watching.columns import KINDS, Columns
-from rollouthub.watching.histogram import MOST_BINS, RewardHistogram
-from rollouthub.watching.stages import StageQuantiles
 
 _BLANK: dict[str, Any] = {"words": "w", "text": "t", "real": 0.0, "whole": 0, "flag": 1}
 

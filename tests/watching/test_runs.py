@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from rollouthub.live.follow import RunFeed, RunsFeed
 from rollouthub.store import BrokenRun, open_writer
-from rollouthub.watching import RunFeed, RunsFeed
 from tests.live_control.conftest import Guest, Watch, until
 from tests.store.records import RESOLVED, record, write
 

@@ -13,10 +13,11 @@ from mcp_types import CallToolResult, TextContent
 
 from rollouthub import Message, Rollout, ToolCall, ToolRequest, Turn
 from rollouthub.errors import RunDirectoryError, StoreError, UsageError
+from rollouthub.live.follow import RunFeed
+from rollouthub.live.follow import transcript_scan as scanning
+from rollouthub.live.follow.transcript_search import Match, PatternError, compile_pattern, place_of, search_transcripts
 from rollouthub.messages import Text
 from rollouthub.store import open_writer
-from rollouthub.watching import RunFeed, scanning
-from rollouthub.watching.searching import Match, PatternError, compile_pattern, place_of, search_transcripts
 from tests.store.records import RESOLVED, conversation, record, write
 
 CALL = ToolCall(
@@ -96,7 +97,7 @@ async def test_an_expression_that_takes_forever_is_given_up(tmp_path: Path, monk
         slow += stretch.slow
         matches += [match.row_id for match in stretch.matches]
     assert (slow, matches) == ([1], [2])
-    monkeypatch.setattr("rollouthub.watching.searching.MOST_SLOW", 1)
+    monkeypatch.setattr("rollouthub.live.follow.transcript_search.MOST_SLOW", 1)
     with pytest.raises(UsageError, match="takes too long"):
         async for _ in search_transcripts(tmp_path / "run", re.compile("(a+)+b"), patience=0.05):
             pass

@@ -15,8 +15,8 @@ from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import WorkerFailed
 
-from rollouthub.live.plain import plain
-from rollouthub.watching import RolloutList
+from rollouthub.live.follow import RolloutList
+from rollouthub.text import plain
 from rollouthub_tui.failing import breakage
 from rollouthub_tui.palette import Palette, RunCommands, ScreenCommands, ThemeCommands
 from rollouthub_tui.screens.help import HelpScreen

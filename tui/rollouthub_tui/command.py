@@ -131,7 +131,7 @@ def _show(directory: Path | None, roots: Sequence[Path], environ: Mapping[str, s
 
 
 def _serve(directory: Path | None, roots: Sequence[Path], environ: Mapping[str, str], port: int, no_open: bool) -> int:
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
     from rollouthub_tui.web.server import Serving, serve
 
     return run_async(serve, Serving(directory, tuple(roots), dict(environ), port=port, opens=not no_open))

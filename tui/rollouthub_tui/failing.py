@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rollouthub.http.redaction import RedactingFormatter
-from rollouthub.live.plain import plain, plain_name
+from rollouthub.text import plain, plain_name
 from rollouthub_tui.settings import state_folder
 
 logger = logging.getLogger(__name__)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from rollouthub.cli.runs.command import RUNS, find_run, user_store
 from rollouthub.errors import RunDirectoryError, UnknownNameError, UsageError
-from rollouthub.live.client import choose_run, find_running
-from rollouthub.live.plain import plain_name
+from rollouthub.live.control.live_client import choose_run, find_running
 from rollouthub.store import open_run
 from rollouthub.store.run_facts import RunInfo
 from rollouthub.store.run_search import find_runs, run_directories
+from rollouthub.text import plain_name
 
 _MOST_NAMES = 1000
 

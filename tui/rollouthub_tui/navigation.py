@@ -7,7 +7,7 @@ from typing import Protocol, cast
 from textual.app import App
 from textual.dom import DOMNode
 
-from rollouthub.watching import RolloutList
+from rollouthub.live.follow import RolloutList
 from rollouthub_tui.settings import Settings
 from rollouthub_tui.watched import WatchedRun
 

@@ -9,10 +9,10 @@ from textual.fuzzy import Matcher
 from textual.markup import escape
 from textual.widgets import OptionList
 
-from rollouthub.live.plain import plain_name
+from rollouthub.live.follow import RunsFeed, SeenRun
 from rollouthub.statistics.amounts import moment
 from rollouthub.store import RunInfo
-from rollouthub.watching import RunsFeed, SeenRun
+from rollouthub.text import plain_name
 from rollouthub_tui.navigation import navigator
 from rollouthub_tui.screens.help import keys_of, shown_key
 from rollouthub_tui.steering import SteeringScreen

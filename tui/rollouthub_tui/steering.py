@@ -7,7 +7,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from rollouthub.live.plain import plain
+from rollouthub.text import plain
 from rollouthub_tui.actions.orders import Orders
 from rollouthub_tui.actions.why import Action, Situation, situation, why_not
 from rollouthub_tui.navigation import app_of

@@ -11,9 +11,9 @@ from typing import TypeVar
 import anyio.to_thread
 
 from rollouthub.errors import DoorError, HubError, StoreError, said
-from rollouthub.live.client import LiveClient, find_running, knock
-from rollouthub.live.protocol import RunView
-from rollouthub.watching import RunFeed
+from rollouthub.live.control.live_client import LiveClient, find_running, knock
+from rollouthub.live.control.live_protocol import RunView
+from rollouthub.live.follow import RunFeed
 
 _Answer = TypeVar("_Answer")
 

@@ -13,7 +13,7 @@ import anyio
 from anyio import to_thread
 
 from rollouthub.errors import SandboxError
-from rollouthub.interpreter import PYTHON
+from rollouthub.processes import PYTHON
 from rollouthub.protocols import SeatAddress
 from rollouthub.sandbox import CommandNotStarted, File, Finished, Output
 from rollouthub_agents.external import keeper

@@ -12,8 +12,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from rollouthub.live.plain import plain, plain_name
 from rollouthub.messages import Media, Message
+from rollouthub.text import plain, plain_name
 from rollouthub_agents.human.schema import Value, values_of
 
 PIPE_WIDTH = 100

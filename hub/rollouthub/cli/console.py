@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions
 from rich.segment import Segment
 from rich.text import Text
 
-from rollouthub.live.plain import plain
+from rollouthub.text import plain
 
 PIPE_WIDTH = 100_000
 """Columns where no terminal is: what a script looks for is neither cut off nor broken over two lines."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rollouthub.http.redaction import RedactingFormatter
-from rollouthub.live.plain import plain
+from rollouthub.text import plain
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _EPISODES = ("rollouthub.hosting", "rollouthub.engine")

@@ -7,9 +7,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from rollouthub.live.plain import plain_name
 from rollouthub.rollout import Outcome
 from rollouthub.store import BrokenRun, RunInfo, RunReader, open_run
+from rollouthub.text import plain_name
 
 NARROW = 100
 """Columns of a terminal below which a list of rollouts shows less of each."""

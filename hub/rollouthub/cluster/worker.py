@@ -29,8 +29,8 @@ from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.sample import Cast, Item
 from rollouthub.errors import EpisodeError, HubError, TaskError, UsageError, describe, first_error
+from rollouthub.event_loop import quiet_collector, steady_collector
 from rollouthub.limits import Limits
-from rollouthub.loop import quiet_collector, steady_collector
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.preflight import BudgetedModel, SharedModel
 from rollouthub.protocols import Model, TaskCard

@@ -8,10 +8,10 @@ from typing import Any
 
 from rollouthub.comparing.record import Compared, TaskKey
 from rollouthub.errors import ConfigError
+from rollouthub.live.follow.pace import overall_rate
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import Estimate, summarise_groups
 from rollouthub.statistics.intervals import TaskMeans
-from rollouthub.watching.pace import overall_rate
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from rich.text import Text
 
 from rollouthub.drawing.blocks import across
 from rollouthub.drawing.fitting import LABEL, column, stack
+from rollouthub.live.follow.group_tables import Line
 from rollouthub.statistics import amounts
-from rollouthub.watching.groups import Line
 
 _FIGURES = (("scored", 13), ("pass", 8), ("reward", 9), ("spread", 8), ("tokens", 8))
 _LEAST_NAME, _MOST_NAME, _LEAST_BAR, _MOST_BAR = 12, 40, 8, 30

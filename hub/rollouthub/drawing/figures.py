@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from rollouthub.drawing.fitting import LABEL, fact, flow, stack
+from rollouthub.live.follow.outcome_counts import Counts
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import amounts
 from rollouthub.store import RunReader
-from rollouthub.watching.counts import Counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from rollouthub.live.plain import plain_name
+from rollouthub.text import plain_name
 
 NARROWEST = 40
 """Cells; every drawing fits this width and any above."""

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from rollouthub.drawing.blocks import across, spark, upwards
 from rollouthub.drawing.fitting import LABEL, stack
-from rollouthub.watching.histogram import Bin
+from rollouthub.live.follow.reward_histogram import Bin
 
 _STYLE = "cyan"
 _MOST_LINES = 12

@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from rollouthub.drawing.fitting import LABEL, column, cut, stack
-from rollouthub.live.protocol import BackendView, SandboxesView, WorkerView
+from rollouthub.live.control.live_protocol import BackendView, SandboxesView, WorkerView
 from rollouthub.statistics import amounts
 
 _BACKEND_STATES = {"up": ("●", "green"), "cooling": ("◐", "yellow"), "open": ("✗", "red")}

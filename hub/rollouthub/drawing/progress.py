@@ -4,8 +4,8 @@ from rich.text import Text
 
 from rollouthub.drawing.fitting import GAP, LABEL
 from rollouthub.drawing.status import standing, status_text
+from rollouthub.live.follow.run_feed import Progress
 from rollouthub.statistics import amounts
-from rollouthub.watching.feed import Progress
 
 _LEAST_BAR, _MOST_BAR = 10, 60
 

@@ -8,8 +8,8 @@ from rollouthub.drawing.blocks import spark
 from rollouthub.drawing.curve import curve
 from rollouthub.drawing.fitting import LABEL, stack
 from rollouthub.drawing.progress import speed
+from rollouthub.live.follow.timeline import Point
 from rollouthub.statistics import amounts
-from rollouthub.watching.timeline import Point
 
 _LABEL = 7
 _LEAST_ROWS = 3

@@ -1,1 +1,4 @@
-"""Live control: every hub that plays opens a socket, through which its user looks in and steers."""
+"""A run that plays: steering it through a socket, and following it read-only.
+
+Imports telemetry, the engine and below. Begin with `control/live_server.py` and `follow/run_feed.py`.
+"""

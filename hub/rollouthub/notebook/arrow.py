@@ -7,10 +7,10 @@ from typing import Any
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.export.parquet import arrow_tables
 from rollouthub.export.record_columns import Table, typed_columns
+from rollouthub.live.follow.attempt_columns import KINDS, Columns
 from rollouthub.plugins.extras import pip_install
 from rollouthub.rollout import Rollout
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
-from rollouthub.watching.columns import KINDS, Columns
 
 _MOMENTS = ("started_at", "finished_at")
 _MICROSECONDS = 1e6

@@ -21,14 +21,14 @@ from rollouthub.engine.run_request import RunRequest, as_toml, build_request
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.environment import AnyEnvironment, Environment
 from rollouthub.errors import ConfigError, first_error
-from rollouthub.live.door import live_door
-from rollouthub.live.observed import observed
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
+from rollouthub.live.control.live_server import live_door
+from rollouthub.live.control.observers import observed
+from rollouthub.live.follow.played_so_far import Played
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.notebook.run import Run, open_run
 from rollouthub.plugins.entry_points import held
 from rollouthub.rollout import Rollout
-from rollouthub.watching.played import Played
 
 Target = str | PathLike[str] | type[Environment[Any, Any, Any]]
 """An environment: its name, the path of its file or folder, or its class, which may be a notebook cell's."""

@@ -7,7 +7,7 @@ mathematics; the class of the outermost element tells it not to.
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from rollouthub.live.plain import plain, plain_name
+from rollouthub.text import plain, plain_name
 
 _FONT = "font-family:ui-monospace,monospace;font-size:12px"
 _CELL = "padding:2px 10px 2px 0;text-align:left;vertical-align:top"

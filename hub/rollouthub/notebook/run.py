@@ -9,13 +9,13 @@ from typing import Self
 
 from rollouthub.engine.run_summary import RunSummary, summarise
 from rollouthub.export.record_columns import Table
+from rollouthub.live.follow import RunFeed
 from rollouthub.notebook import html
 from rollouthub.notebook.arrow import chosen, load_arrow, record_table, summary_table, table_columns
 from rollouthub.notebook.frame import Frame
 from rollouthub.notebook.shown import ShownRollout, shown
 from rollouthub.store import RunInfo
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
-from rollouthub.watching import RunFeed
 
 FAILED = "reward == null or passed == false"
 """As `hub show --failed`: what nobody scored, and what did not pass."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.errors import HubError
-from rollouthub.interpreter import PYTHON
 from rollouthub.observe.export_cell import ABSENT, FILES, TRAINERS
 from rollouthub.observe.export_run import GROUP, TURNS, synthetic_run
+from rollouthub.processes import PYTHON
 from rollouthub.store import open_run
 
 ROLLOUTS, QUICK_ROLLOUTS = 25_000, 2_500

@@ -18,10 +18,10 @@ import anyio
 import msgspec
 
 from rollouthub.errors import HubError
-from rollouthub.interpreter import PYTHON
 from rollouthub.observe.gateway_cell import PROMPT
 from rollouthub.observe.overhead import mock_server
 from rollouthub.observe.serving import open_caller, spread
+from rollouthub.processes import PYTHON
 from rollouthub.telemetry.cpu import process_cpu_seconds
 
 REPETITIONS = 3

@@ -12,10 +12,10 @@ from pydantic import JsonValue
 
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.sample import Cast, Item
+from rollouthub.event_loop import run_async
 from rollouthub.gateway.gateway import Gateway, open_gateway
 from rollouthub.hosting.open_host import configured, open_in_process, open_served
 from rollouthub.limits import Deadlines, Limits
-from rollouthub.loop import run_async
 from rollouthub.messages import user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rollouthub.errors import HubError
-from rollouthub.interpreter import PYTHON
 from rollouthub.observe.overhead import mock_server
+from rollouthub.processes import PYTHON
 
 CALLS_PER_ROLLOUT = 2
 FEWEST_ROUNDS = 4

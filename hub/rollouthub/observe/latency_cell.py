@@ -11,7 +11,7 @@ import anyio
 
 from rollouthub.engine.pool import StopSignal
 from rollouthub.engine.run import collect
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
 from rollouthub.models.credentials import Credentials
 from rollouthub.observe.overhead_cell import Count, plan_for, resident_bytes
 from rollouthub.rollout import Rollout

@@ -16,11 +16,11 @@ from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError, HubError, UsageError
 from rollouthub.hosting.launch import is_address
-from rollouthub.interpreter import PYTHON
 from rollouthub.observe.bottleneck import RunFacts, Verdict, judge
 from rollouthub.observe.layer import Alone, Layer, Played, Reach, Setup, Way
 from rollouthub.observe.overhead import CELL_SECONDS, mock_process
 from rollouthub.plugins.extras import pip_install
+from rollouthub.processes import PYTHON
 
 MOCK = "mock/solver"
 LAYER_SECONDS, RUN_SECONDS = 2.0, 10.0

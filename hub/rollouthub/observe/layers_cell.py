@@ -22,8 +22,8 @@ from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.sample import Item
 from rollouthub.errors import HubError, UsageError, first_error
+from rollouthub.event_loop import run_async
 from rollouthub.hosting.local.toolbox import REPLY
-from rollouthub.loop import run_async
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.observe.layer import Alone, Layer, Setup
 from rollouthub.observe.layers_run import play

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rollouthub.errors import HubError, UnknownNameError
-from rollouthub.interpreter import HUB, PYTHON
+from rollouthub.processes import HUB, PYTHON
 
 REPETITIONS = 3
 START_SECONDS = 30

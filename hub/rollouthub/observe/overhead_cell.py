@@ -20,7 +20,7 @@ from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.sample import Item
 from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
 from rollouthub.messages import Message, assistant, user
 from rollouthub.models.credentials import Credentials
 from rollouthub.protocols import ModelRequest

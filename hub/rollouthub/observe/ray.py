@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rollouthub.errors import ConfigError, HubError
-from rollouthub.interpreter import PYTHON
 from rollouthub.observe.overhead import CELL_SECONDS, mock_server
 from rollouthub.plugins.extras import pip_install
+from rollouthub.processes import PYTHON
 
 REPETITIONS = 2
 """In turns; the best of each counts: on a shared machine the others measure its neighbours."""

@@ -11,7 +11,7 @@ from rollouthub.cluster.start import open_cluster
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
 from rollouthub.observe.overhead_cell import WARM_UP, Count, run_once
 from rollouthub.rollout import Rollout
 from rollouthub.telemetry.memory import resident_bytes

@@ -12,9 +12,9 @@ from typing import Protocol, cast
 from mcp_types import Tool
 
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.interpreter import HUB
 from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
 from rollouthub.plugins.lock import LockedEnvironment
+from rollouthub.processes import HUB
 
 INSTALLATIONS = "rollouthub.installations"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*/[a-z0-9][a-z0-9._-]*")

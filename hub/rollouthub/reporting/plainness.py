@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from rollouthub.live.plain import plain
+from rollouthub.text import plain
 
 NAME_CHARACTERS = 160
 _MASK = "[redacted]"

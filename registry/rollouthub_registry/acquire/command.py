@@ -53,7 +53,7 @@ def install(
 
     from rollouthub.cli.lock_options import lock_file
     from rollouthub.errors import ConfigError
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
     from rollouthub_registry.acquire.acquiring import Order, acquire
     from rollouthub_registry.acquire.bringing import Consent
     from rollouthub_registry.acquire.project import lock_done
@@ -89,7 +89,7 @@ def upgrade(
     from functools import partial
 
     from rollouthub.errors import UsageError
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
     from rollouthub_registry.acquire.bringing import Consent
     from rollouthub_registry.acquire.project import lock_done
     from rollouthub_registry.acquire.showing import telling

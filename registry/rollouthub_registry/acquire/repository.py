@@ -11,7 +11,7 @@ import anyio
 from anyio.abc import Process
 
 from rollouthub.errors import HubError
-from rollouthub.interpreter import PYTHON
+from rollouthub.processes import PYTHON
 from rollouthub_registry.acquire.argument import GitArgument
 from rollouthub_registry.bundle.limits import FILES, TOTAL_BYTES
 from rollouthub_registry.bundle.refusal import BundleRefused

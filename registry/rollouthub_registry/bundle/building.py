@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
-from rollouthub.interpreter import PYTHON
+from rollouthub.processes import PYTHON
 from rollouthub_registry.bundle.collect import Source
 from rollouthub_registry.bundle.refusal import BundleRefused
 

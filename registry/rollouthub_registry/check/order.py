@@ -14,10 +14,10 @@ from pydantic import JsonValue, ValidationError
 
 from rollouthub import Model
 from rollouthub.errors import ConfigError, HubError
+from rollouthub.event_loop import run_async
 from rollouthub.frozen import Frozen
 from rollouthub.hosting.launch import RoleEndpoint
 from rollouthub.hosting.role_endpoints import ask_role
-from rollouthub.loop import run_async
 from rollouthub_registry.check.asked import Asked
 from rollouthub_registry.check.finding import Finding, State
 from rollouthub_registry.check.running import chosen_checks, find_and_check

@@ -16,10 +16,10 @@ from rich.text import Text
 from rollouthub import Model
 from rollouthub.cli.console import remarks, results
 from rollouthub.errors import ConfigError, HubError, UnknownNameError, describe
+from rollouthub.event_loop import run_async
 from rollouthub.hosting import InProcessHost
 from rollouthub.hosting.local.episode_sandboxes import open_sandboxes
 from rollouthub.hosting.open_host import configured
-from rollouthub.loop import run_async
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import load_credentials
 from rollouthub.models.resolve import open_model

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from rollouthub.interpreter import PYTHON
 from rollouthub.plugins.lock import LockedDependency
+from rollouthub.processes import PYTHON
 from rollouthub_registry.install.home import interpreter
 from rollouthub_registry.install.pinning import asked, checked, pinned
 from rollouthub_registry.install.refusal import InstallRefused

@@ -8,10 +8,10 @@ from pathlib import Path
 import anyio
 
 from rollouthub.errors import EpisodeError, UsageError
+from rollouthub.event_loop import run_async
 from rollouthub.hosting.client.program import Program
 from rollouthub.hosting.open_host import open_served
 from rollouthub.hosting.role_endpoints import serve_roles
-from rollouthub.loop import run_async
 from rollouthub.plugins.installed import Installation
 from rollouthub_registry.bundle.bundle import Bundle
 from rollouthub_registry.check.asked import Asked

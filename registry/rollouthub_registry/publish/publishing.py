@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rollouthub.errors import ConfigError
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
 from rollouthub.plugins.manifest import FILE_NAME, load_manifest
 from rollouthub_registry.bundle.bundle import Bundle, build_bundle
 from rollouthub_registry.bundle.facts import Baseline

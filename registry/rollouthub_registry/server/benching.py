@@ -123,7 +123,7 @@ def _timed(work: Callable[[int], object], times: int) -> list[float]:
 
 def _publish_at_once(registry: Registry, crowd: Crowd, each: int) -> tuple[float, int]:
     """How many versions a second many publishers manage, and how many of them are then not there."""
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     offers = [[crowd.offer(f"at-once-{who}-{what}", "1.0.0") for what in range(each)] for who in range(_AT_ONCE)]
     before = len(registry.index.known())

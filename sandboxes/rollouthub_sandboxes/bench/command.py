@@ -17,7 +17,7 @@ def bench(provider: str | None, quick: bool, as_json: bool) -> None:
     """
     from rollouthub.cli.console import remarks, results
     from rollouthub.errors import UnknownNameError
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
     from rollouthub_sandboxes.bench.measure import QUICK, Amounts, measure_docker, measure_process
     from rollouthub_sandboxes.bench.report import report_table
 

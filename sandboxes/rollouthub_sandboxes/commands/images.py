@@ -44,7 +44,7 @@ def build_image(
     """
     from rollouthub.cli.options import assignments, build_network
     from rollouthub.errors import UsageError
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
     from rollouthub.sandbox import Build
 
     if base == (folder is not None):
@@ -67,7 +67,7 @@ def build_image(
 @images.command("list")
 def list_images(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
     """List the images that hubs built on this engine."""
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     run_async(_list, as_json)
 
@@ -79,7 +79,7 @@ def prune_images(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Remove images that hubs built and nobody uses; never anybody else's, nor one with a name of its own."""
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     run_async(_prune, days, dry_run, as_json)
 

@@ -16,7 +16,7 @@ sandbox = typer.Typer(help="See, sweep and enter the containers of this machine'
 @sandbox.command("list")
 def list_sandboxes(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
     """List the containers that hubs made, and whether their hubs still live."""
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     run_async(_list, as_json)
 
@@ -24,7 +24,7 @@ def list_sandboxes(as_json: Annotated[bool, typer.Option("--json", help="Print o
 @sandbox.command("sweep")
 def sweep_sandboxes(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
     """Remove what dead hubs left: containers, snapshots, networks. A live hub's are never touched."""
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     run_async(_sweep, as_json)
 
@@ -36,7 +36,7 @@ def shell_into(
     user: Annotated[str, typer.Option(help="As whom; the container's own user by default.")] = "",
 ) -> None:
     """Open a shell in a running container. What you do in there, its episode sees."""
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     raise typer.Exit(run_async(_shell, name, command or [], user))
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rollouthub.interpreter import PYTHON
+from rollouthub.processes import PYTHON
 
 FOLDER = Path(__file__).parent
 """Where the source lies, and `bin/` with what was built from it."""

@@ -7,10 +7,10 @@ from pathlib import Path
 import anyio
 from anyio.abc import SocketStream
 
+from rollouthub.event_loop import allow_open_files
 from rollouthub.gateway.client import HubClient
 from rollouthub.gateway.service.serving import HubReady
 from rollouthub.gateway.service.wire import EpisodeRequest
-from rollouthub.loop import allow_open_files
 from tests.gateway.service.front import TALLY, call
 from tests.serving.processes import started
 

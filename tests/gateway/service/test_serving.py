@@ -17,7 +17,7 @@ from rollouthub.gateway.service.opening import open_service, visitors_plan
 from rollouthub.gateway.service.rules import GatewayPlace
 from rollouthub.gateway.service.serving import HubOrder, HubReady, serve_hub
 from rollouthub.gateway.service.wire import EpisodeRequest
-from rollouthub.live.client import find_running, knock
+from rollouthub.live.control.live_client import find_running, knock
 from rollouthub.models.credentials import Credentials
 from tests.gateway.service.front import TALLY, call, front
 

@@ -25,7 +25,7 @@ from tests.registry.server.publishers import Offer, Publisher, statement_of
 
 _LOADED = """
 import anyio._backends._asyncio, rich.table, uv, uvloop
-import rollouthub.loop, rollouthub.cli.lock_options, rollouthub.cli.console
+import rollouthub.event_loop, rollouthub.cli.lock_options, rollouthub.cli.console
 import rollouthub_registry.acquire.acquiring, rollouthub_registry.acquire.restoring
 import rollouthub_registry.acquire.upgrading
 import rollouthub_registry.acquire.project, rollouthub_registry.acquire.showing, rollouthub_registry.acquire.removing

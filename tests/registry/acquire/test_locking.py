@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
 from rollouthub.plugins.lock import read_lock, write_lock
 from rollouthub_registry.acquire.place import Place
 from rollouthub_registry.acquire.project import differences, lock_named

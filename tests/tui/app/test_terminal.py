@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rollouthub.live.folder import find_sockets
+from rollouthub.live.control.socket_folder import find_sockets
 from tests.live_control.conftest import runtime
 from tests.store.records import record, write
 

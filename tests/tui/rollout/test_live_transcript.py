@@ -1,6 +1,6 @@
 """The conversation of a rollout in flight."""
 
-from rollouthub.live.protocol import ShownRollout, TurnView
+from rollouthub.live.control.live_protocol import ShownRollout, TurnView
 from rollouthub_tui.widgets.rollout.live_transcript import LiveTranscript
 
 

@@ -7,10 +7,10 @@ from rich.text import Text
 
 from rollouthub import Outcome, Rollout, Score
 from rollouthub.limits import Limits
+from rollouthub.live.follow import RunFeed
 from rollouthub.rollout import Told
 from rollouthub.score import Component
 from rollouthub.store import open_run
-from rollouthub.watching import RunFeed
 from rollouthub_tui.widgets.rollout.document import Section
 from rollouthub_tui.widgets.rollout.facts import Mates
 from rollouthub_tui.widgets.rollout.reading import other_sample, place_of, read_record, training_rows

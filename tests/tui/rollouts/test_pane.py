@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from rollouthub import Outcome
-from rollouthub.watching import RunFeed
+from rollouthub.live.follow import RunFeed
 from rollouthub_tui.widgets.rollouts.pane import RolloutsPane
 from tests.store.records import RESOLVED, conversation, record, write
 from tests.tui.made import playing_run

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from rollouthub.live.follow import RunFeed, parse_filter
 from rollouthub.rollout import EnvironmentRef, TaskRef
 from rollouthub.store import LiveState
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
-from rollouthub.watching import RunFeed, parse_filter
 from rollouthub_tui.widgets.rollouts import fields
 from rollouthub_tui.widgets.rollouts.fields import Shape, fit, next_sort, sort_words
 from rollouthub_tui.widgets.rollouts.in_flight import InFlight, columns_of

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from mcp_types import AudioContent, ImageContent
 
-from rollouthub.live.plain import plain_name
 from rollouthub.messages import Media
 from rollouthub.rollout import Rollout
 from rollouthub.store.media import media_name
 from rollouthub.store.sql_schema import MEDIA
+from rollouthub.text import plain_name
 from rollouthub_tui.target import Target
 from rollouthub_tui.watched import WatchedRun
 

@@ -6,9 +6,9 @@ However a person is asked: screens and lines both give their orders here.
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from rollouthub.live.client import LiveClient
-from rollouthub.live.plain import plain, plain_name
-from rollouthub.live.protocol import MOST_CONCURRENT, Done
+from rollouthub.live.control.live_client import LiveClient
+from rollouthub.live.control.live_protocol import MOST_CONCURRENT, Done
+from rollouthub.text import plain, plain_name
 from rollouthub_tui.target import Target
 from rollouthub_tui.watched import WatchedRun
 

@@ -12,7 +12,7 @@ import anyio
 from textual.screen import Screen
 
 from rollouthub.errors import UsageError
-from rollouthub.live.plain import plain
+from rollouthub.text import plain
 from rollouthub_tui.actions.files import Kept, kept_files
 from rollouthub_tui.away import away
 from rollouthub_tui.navigation import app_of, navigator

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from textual.screen import Screen
 
 from rollouthub.errors import HubError, said
-from rollouthub.live.plain import plain, plain_name
+from rollouthub.text import plain, plain_name
 from rollouthub_tui.actions.hub_orders import LONGEST_ANSWER, HubOrders, no_concurrency
 from rollouthub_tui.actions.opening import open_files
 from rollouthub_tui.actions.shell import open_shell

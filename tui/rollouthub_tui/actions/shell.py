@@ -6,8 +6,8 @@ from subprocess import run as run_program
 
 from textual.screen import Screen
 
-from rollouthub.live.plain import plain, plain_name
-from rollouthub.live.protocol import ShellView
+from rollouthub.live.control.live_protocol import ShellView
+from rollouthub.text import plain, plain_name
 from rollouthub_tui.away import away
 from rollouthub_tui.navigation import app_of
 from rollouthub_tui.screens.asking import ChooseScreen

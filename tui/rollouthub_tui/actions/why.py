@@ -4,10 +4,10 @@ import socket
 from dataclasses import dataclass
 from typing import Literal
 
-from rollouthub.live.plain import plain_name
-from rollouthub.live.protocol import RunView
+from rollouthub.live.control.live_protocol import RunView
 from rollouthub.rollout import Outcome, OutcomeKind
 from rollouthub.store.run_facts import ShownStatus, State
+from rollouthub.text import plain_name
 from rollouthub_tui.target import Target
 from rollouthub_tui.watched import WatchedRun
 

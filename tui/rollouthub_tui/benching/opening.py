@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rollouthub.errors import HubError
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
 from rollouthub_tui.benching.painting import Painting, press
 from rollouthub_tui.benching.played import HUB, play_out
 from rollouthub_tui.benching.runs import MARK, multiply, short_turns, wordy_turns, write_long

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rollouthub.errors import HubError
-from rollouthub.interpreter import HUB
+from rollouthub.processes import HUB
 from rollouthub_tui.benching.terminal import cpu_of
 
 IN_FLIGHT = 100

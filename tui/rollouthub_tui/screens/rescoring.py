@@ -16,8 +16,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Label, Log
 
-from rollouthub.interpreter import HUB
-from rollouthub.live.plain import plain, plain_name
+from rollouthub.processes import HUB
+from rollouthub.text import plain, plain_name
 from rollouthub_tui.navigation import app_of, navigator
 
 _MOST_LINES, _LONGEST_LINE = 2000, 400

@@ -13,8 +13,8 @@ from textual.widgets import ContentSwitcher, Footer, Input, Static
 from textual.worker import Worker
 
 from rollouthub.errors import HubError, said
-from rollouthub.live.plain import plain_name
-from rollouthub.watching import RolloutList
+from rollouthub.live.follow import RolloutList
+from rollouthub.text import plain_name
 from rollouthub_tui.navigation import app_of, navigator
 from rollouthub_tui.steering import SteeringScreen
 from rollouthub_tui.target import Target

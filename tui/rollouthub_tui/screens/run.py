@@ -12,7 +12,7 @@ from textual.widgets import ContentSwitcher, Footer, Static
 from rollouthub.drawing.figures import figures_in
 from rollouthub.drawing.fitting import apart, cut
 from rollouthub.errors import HubError, said
-from rollouthub.live.plain import plain
+from rollouthub.text import plain
 from rollouthub_tui.steering import SteeringScreen, Target
 from rollouthub_tui.watched import WatchedRun
 from rollouthub_tui.widgets.machines import MachinesPane

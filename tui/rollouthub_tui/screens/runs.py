@@ -15,9 +15,9 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input, Static
 
 from rollouthub.errors import HubError, said
+from rollouthub.live.follow import RunsFeed, SeenRun
 from rollouthub.statistics.amounts import moment
 from rollouthub.store import RunInfo
-from rollouthub.watching import RunsFeed, SeenRun
 from rollouthub_tui.navigation import navigator
 from rollouthub_tui.widgets.listing import Listing
 from rollouthub_tui.widgets.run_list.line import age, done_of, pace_of

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import anyio
 
-from rollouthub.live.plain import plain
+from rollouthub.text import plain
 from rollouthub_tui.text.output import Output
 
 _MOST_BYTES = 65536

@@ -4,9 +4,9 @@ import anyio.to_thread
 
 from rollouthub.cli.live.machine_lines import machine_lines
 from rollouthub.errors import UsageError
+from rollouthub.live.follow import parse_filter
+from rollouthub.live.follow.transcript_search import compile_pattern
 from rollouthub.statistics.amounts import count
-from rollouthub.watching import parse_filter
-from rollouthub.watching.searching import compile_pattern
 from rollouthub_tui.finding import find_watched
 from rollouthub_tui.text.opening import open_rollout
 from rollouthub_tui.text.pages import in_pages

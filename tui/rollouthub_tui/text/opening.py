@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from rollouthub.errors import UnknownNameError, UsageError
-from rollouthub.live.protocol import ShownRollout
+from rollouthub.live.control.live_protocol import ShownRollout
 from rollouthub.plugins.extras import pip_install
 from rollouthub_tui.target import Target
 from rollouthub_tui.text.documents import head_of, score_lines, section_lines, timing_lines, title_of

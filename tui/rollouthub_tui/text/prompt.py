@@ -5,8 +5,8 @@ import sqlite3
 import anyio
 
 from rollouthub.errors import HubError, said
-from rollouthub.watching.filter import FilterError
-from rollouthub.watching.searching import PatternError
+from rollouthub.live.follow.filter import FilterError
+from rollouthub.live.follow.transcript_search import PatternError
 from rollouthub_tui.text.pages import Pages
 from rollouthub_tui.text.session import Session
 from rollouthub_tui.text.vocabulary import find_word, more

@@ -2,12 +2,12 @@
 
 from math import isnan
 
-from rollouthub.live.plain import plain_name
+from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.transcript_search import Match
 from rollouthub.rollout import Outcome
 from rollouthub.statistics.amounts import count, number, seconds
 from rollouthub.store import LiveState
-from rollouthub.watching.columns import Columns
-from rollouthub.watching.searching import Match
+from rollouthub.text import plain_name
 from rollouthub_tui.text.speech import lasting
 
 

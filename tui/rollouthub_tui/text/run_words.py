@@ -8,14 +8,14 @@ from rollouthub.drawing.figures import Figures, figures_of
 from rollouthub.drawing.histogram import edge
 from rollouthub.drawing.outcomes import ENDINGS
 from rollouthub.drawing.status import STANDINGS, standing
-from rollouthub.live.plain import plain_name
+from rollouthub.live.follow import Progress, SeenRun
+from rollouthub.live.follow.group_tables import Line as GroupLine
+from rollouthub.live.follow.reward_histogram import Bin
 from rollouthub.rollout import OutcomeKind
 from rollouthub.statistics import amounts
 from rollouthub.store import RunInfo
 from rollouthub.store.run_facts import State
-from rollouthub.watching import Progress, SeenRun
-from rollouthub.watching.groups import Line as GroupLine
-from rollouthub.watching.histogram import Bin
+from rollouthub.text import plain_name
 from rollouthub_tui.text.speech import lasting, pace
 from rollouthub_tui.watched import WatchedRun
 from rollouthub_tui.widgets.run_list.line import age, line_of

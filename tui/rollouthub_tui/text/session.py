@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio.to_thread
 
 from rollouthub.errors import UsageError
-from rollouthub.live.plain import plain_name
-from rollouthub.watching import RunsFeed
+from rollouthub.live.follow import RunsFeed
+from rollouthub.text import plain_name
 from rollouthub_tui.target import Target
 from rollouthub_tui.text.lines import Lines
 from rollouthub_tui.text.output import Output

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rollouthub.live.plain import plain_name
+from rollouthub.live.follow import RolloutList, SeenRun
 from rollouthub.store import LiveState
-from rollouthub.watching import RolloutList, SeenRun
+from rollouthub.text import plain_name
 from rollouthub_tui.target import Target
 from rollouthub_tui.text.rollout_words import live_words, record_words
 from rollouthub_tui.text.run_words import group_words

@@ -15,7 +15,7 @@ import anyio
 from aiohttp import web
 
 from rollouthub.errors import UsageError
-from rollouthub.live.plain import plain_name
+from rollouthub.text import plain_name
 from rollouthub_tui.web.guard import Guard
 from rollouthub_tui.web.page import arrival, assets, page
 from rollouthub_tui.web.session import bounded, serve_session

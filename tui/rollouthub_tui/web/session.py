@@ -13,7 +13,7 @@ from aiohttp import WSMsgType, web
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from rollouthub.interpreter import HUB
+from rollouthub.processes import HUB
 
 KEPT = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "NO_COLOR", "PATH", "SHELL", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV")
 KEPT_FAMILIES = ("LC_", "XDG_", "PYTHON", "LD_LIBRARY_PATH")

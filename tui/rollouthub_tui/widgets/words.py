@@ -1,7 +1,7 @@
 """Words of others, made fit to stand on a screen: plain, and every character as wide as it is alone."""
 
 from rollouthub.drawing.fitting import apart
-from rollouthub.live.plain import plain, plain_name
+from rollouthub.text import plain, plain_name
 
 
 def named(name: str) -> str:

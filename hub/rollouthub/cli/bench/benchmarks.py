@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from rollouthub.cli.console import results
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
 from rollouthub.plugins.extras import pip_install
 
 

@@ -17,8 +17,8 @@ from rollouthub.engine.open_plan import open_plan
 from rollouthub.engine.plan import Plan, make_plan
 from rollouthub.engine.run_request import RunRequest, as_toml, build_request
 from rollouthub.errors import ConfigError, HubError, RunDirectoryError
+from rollouthub.event_loop import run_async
 from rollouthub.frozen import Frozen
-from rollouthub.loop import run_async
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.models.preflight import preflight
 from rollouthub.models.resolve import open_model

@@ -19,8 +19,8 @@ from rollouthub.gateway.app_configs import App, app_config
 from rollouthub.gateway.connect_keeper import outlive
 from rollouthub.hosting.launch import is_address
 from rollouthub.hosting.server.stdio_pipe import keep_to_ourselves
-from rollouthub.interpreter import HUB
-from rollouthub.live.plain import plain
+from rollouthub.processes import HUB
+from rollouthub.text import plain
 
 _UNSCORED = 1
 _LONGEST_NAME = 40

@@ -14,7 +14,7 @@ from rich.text import Text
 from rollouthub.cli.console import results
 from rollouthub.cli.options import run_settings
 from rollouthub.errors import ConfigError
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
 from rollouthub.observe.finding import Finding
 from rollouthub.observe.run_doctor.examine import LISTED, Examination
 from rollouthub.observe.run_doctor.symptom import Symptom

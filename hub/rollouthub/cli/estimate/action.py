@@ -22,8 +22,7 @@ from rollouthub.engine.plan import Plan, make_plan
 from rollouthub.engine.run_request import as_toml
 from rollouthub.engine.sampling_plan import SamplePlan, choose_sample
 from rollouthub.errors import ConfigError
-from rollouthub.live.plain import plain_name
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.models.prices import Price, find_price
 from rollouthub.models.resolve import addressed
@@ -32,6 +31,7 @@ from rollouthub.observe.sample import read_sample
 from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
 from rollouthub.store import RunReader, open_run
 from rollouthub.store.sql_schema import MEDIA
+from rollouthub.text import plain_name
 
 ROW_BYTES, PAGE_FILL = 700, 1.2
 """What a database of many rollouts takes beside its records: columns and indexes of each, and room left in pages."""

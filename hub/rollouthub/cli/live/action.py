@@ -12,9 +12,9 @@ from rich.text import Text
 from rollouthub.cli.console import remarks, results
 from rollouthub.cli.live.live_tables import event_line, print_rollout, rollouts_table, run_lines
 from rollouthub.errors import UnknownNameError, UsageError
-from rollouthub.live.client import RunningHub, choose_run, find_running, knock
-from rollouthub.live.plain import plain_json
-from rollouthub.live.protocol import MOST_CONCURRENT, Done
+from rollouthub.live.control.live_client import RunningHub, choose_run, find_running, knock
+from rollouthub.live.control.live_protocol import MOST_CONCURRENT, Done
+from rollouthub.text import plain_json
 
 NOTHING = "No hub of yours plays here. Start one (hub run …) and look again while it plays."
 

@@ -29,7 +29,7 @@ def list_running(
     if context.invoked_subcommand is not None:
         return
     from rollouthub.cli.live.action import show_running
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     run_async(show_running, run, limit, as_json)
 
@@ -44,7 +44,7 @@ def events(
 ) -> None:
     """Follow what happens, without what is said, until the run ends or Ctrl-C."""
     from rollouthub.cli.live.action import follow
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     try:
         run_async(follow, run, as_json)
@@ -61,7 +61,7 @@ def show(
 ) -> None:
     """One rollout in flight."""
     from rollouthub.cli.live.action import show_rollout
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     run_async(show_rollout, rollout, run, content, as_json)
 
@@ -72,7 +72,7 @@ def cancel(
 ) -> None:
     """End a rollout unscored, recorded as cancelled; or, with --all, the run at once, as a second Ctrl-C does."""
     from rollouthub.cli.live.action import end
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     _check_target(rollout, whole)
     _confirm(whole and not yes, "End the run at once? What is in flight stays unscored.")
@@ -85,7 +85,7 @@ def interrupt(
 ) -> None:
     """End an agent's time now, and score what it did; or, with --all, start nothing new, as one Ctrl-C does."""
     from rollouthub.cli.live.action import end
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     _check_target(rollout, whole)
     _confirm(whole and not yes, "Start nothing new? What is in flight finishes.")
@@ -96,7 +96,7 @@ def interrupt(
 def pause(run: Run = None, as_json: AsJson = False) -> None:
     """Let a run start nothing new until it is resumed; what is in flight goes on."""
     from rollouthub.cli.live.action import hold
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     run_async(hold, "pause", run, as_json)
 
@@ -105,7 +105,7 @@ def pause(run: Run = None, as_json: AsJson = False) -> None:
 def resume(run: Run = None, as_json: AsJson = False) -> None:
     """Let a paused run go on."""
     from rollouthub.cli.live.action import hold
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     run_async(hold, "resume", run, as_json)
 
@@ -119,7 +119,7 @@ def tell(
 ) -> None:
     """Say something to an agent as its user: what its model is saying is cut short. Its record says so."""
     from rollouthub.cli.live.action import say
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     run_async(say, rollout, text, run, as_json)
 
@@ -134,7 +134,7 @@ def retry(
 ) -> None:
     """Play a sample again that ended unscored; a score is not played again."""
     from rollouthub.cli.live.action import play_again
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     run_async(play_again, rollout, run, as_json)
 
@@ -157,7 +157,7 @@ def retune(
 ) -> None:
     """Change how many episodes a run plays at a time, or the limits of one rollout, whose record then says so."""
     from rollouthub.cli.live.action import change
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     given = {"max_turns": max_turns, "max_tokens": max_tokens, "max_seconds": max_seconds, "max_cost": max_cost}
     limits: dict[str, float | None] = {name: value for name, value in given.items() if value is not None}

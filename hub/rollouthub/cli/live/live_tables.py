@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rollouthub.cli.live.machine_lines import machine_lines, shell_line
-from rollouthub.live.protocol import CallView, Event, RolloutView, RunView, ShownRollout, TurnView
+from rollouthub.live.control.live_protocol import CallView, Event, RolloutView, RunView, ShownRollout, TurnView
 
 _STATUS = {"running": "cyan", "paused": "yellow", "finishing": "yellow", "stopping": "red"}
 _ID_COLUMNS = 14

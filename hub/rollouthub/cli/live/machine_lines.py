@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from rollouthub.live.protocol import BackendView, RunView, SandboxesView, ShownRollout, WorkerView
+from rollouthub.live.control.live_protocol import BackendView, RunView, SandboxesView, ShownRollout, WorkerView
 
 MOST_BACKENDS = 4
 """Told one by one; of more, only those that are not up."""

@@ -19,7 +19,7 @@ def mock_server(
     from functools import partial
 
     from rollouthub.errors import ConfigError
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
     from rollouthub.models.mock.mock_server import serve_mock
 
     def ready(bound: int) -> None:

@@ -57,7 +57,7 @@ def up(
     2 usage, 130 interrupted.
     """
     from rollouthub.cli.model.action import bring_up
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     code = run_async(
         bring_up,
@@ -96,6 +96,6 @@ def down(
 ) -> None:
     """Take models off the list, let their servers finish what they answer, and end them."""
     from rollouthub.cli.model.action import take_down
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
 
     run_async(take_down, tuple(names or ()), every)

@@ -17,7 +17,7 @@ from rollouthub.cli.runs.transcript_view import verdict
 from rollouthub.engine.directories import default_directory
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import as_toml, build_request
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
 from rollouthub.models.credentials import load_credentials
 from rollouthub.rollout import Outcome, Rollout
 from rollouthub.store import open_run

@@ -25,10 +25,10 @@ from rollouthub.engine.run_request import RunRequest, as_toml, build_request, re
 from rollouthub.engine.run_summary import RunSummary, summarise
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ConfigError, RunDirectoryError, StoreError, first_error
+from rollouthub.event_loop import run_async
 from rollouthub.hosting.launch import is_address
-from rollouthub.live.door import live_door
-from rollouthub.live.observed import observed
-from rollouthub.loop import run_async
+from rollouthub.live.control.live_server import live_door
+from rollouthub.live.control.observers import observed
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.models.registered import found_servers
 from rollouthub.protocols import AttendedAgent

@@ -21,9 +21,9 @@ from rollouthub.drawing.histogram import reward_spark
 from rollouthub.drawing.progress import progress_line, speed
 from rollouthub.drawing.stages import stage_line
 from rollouthub.engine.plan import Plan
+from rollouthub.live.follow.played_so_far import Played
 from rollouthub.rollout import Rollout
 from rollouthub.statistics import amounts
-from rollouthub.watching.played import Played
 
 FRAME_SECONDS, LINE_SECONDS = 0.2, 10.0
 MEDIAN_SECONDS = 1.0

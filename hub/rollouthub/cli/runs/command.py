@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rollouthub.errors import ConfigError, RunDirectoryError, UnknownNameError
-from rollouthub.live.plain import plain_json
+from rollouthub.text import plain_json
 
 if TYPE_CHECKING:
     from rollouthub.rollout import Rollout

@@ -21,7 +21,7 @@ from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import build_request
 from rollouthub.errors import ConfigError, DataError, HubError
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
 from rollouthub.models.credentials import load_credentials
 from rollouthub.protocols import EnvironmentHost
 from rollouthub.scoring.batch import BatchScorer, BatchSettings

@@ -18,7 +18,7 @@ from rollouthub.cli.score.action import Order, open_scorer, require_transcripts
 from rollouthub.cli.score.score_view import ScoreView
 from rollouthub.cli.signals import INTERRUPTED, Interruptible
 from rollouthub.errors import ConfigError
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
 from rollouthub.plugins.entry_points import ENVIRONMENTS, find_environment, plugins
 from rollouthub.plugins.installed import find_installation
 from rollouthub.plugins.lock import FILE_NAME as LOCK

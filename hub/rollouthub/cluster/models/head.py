@@ -23,9 +23,9 @@ from rollouthub.cluster.models import guard
 from rollouthub.cluster.start import open_cluster
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.errors import HubError, UsageError
+from rollouthub.event_loop import run_async
 from rollouthub.frozen import Frozen
-from rollouthub.interpreter import PYTHON
-from rollouthub.loop import run_async
+from rollouthub.processes import PYTHON
 from rollouthub.secret_variables import clean_environment
 
 START_SECONDS = 120.0

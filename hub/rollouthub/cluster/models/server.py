@@ -16,7 +16,7 @@ from anyio.abc import Process
 from rollouthub.cluster.models import guard
 from rollouthub.cluster.models.command import Command
 from rollouthub.cluster.models.counters import Counts, read_counts
-from rollouthub.interpreter import PYTHON
+from rollouthub.processes import PYTHON
 
 TAIL_LINES = 30
 """Of its last words, so many are told."""

@@ -19,7 +19,7 @@ from rollouthub.gateway.service.rules import GatewayPlace, ServiceRules
 from rollouthub.gateway.service.service import HubService
 from rollouthub.hosting.server.control_socket import control_guard, control_socket
 from rollouthub.http.listener import listening
-from rollouthub.live.door import live_door
+from rollouthub.live.control.live_server import live_door
 from rollouthub.models.credentials import Credentials
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rollouthub.interpreter import HUB
 from rollouthub.plugins.installed import Installation
+from rollouthub.processes import HUB
 from rollouthub.secret_variables import clean_environment, strangers_environment
 
 _SERVE = ("serve-env", "--from-stdin")

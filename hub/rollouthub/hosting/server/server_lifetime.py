@@ -9,7 +9,7 @@ from typing import TypeVar
 import anyio
 
 from rollouthub.errors import HubError
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
 
 INTERRUPTED = 130
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from rollouthub.cli.options import assignments
 from rollouthub.errors import ConfigError, UsageError
+from rollouthub.event_loop import run_async
 from rollouthub.hosting.control_wire import Failure, problem_of
 from rollouthub.hosting.launch import ServeOrder, ServerReady
 from rollouthub.hosting.server.credential import ControlCredential, control_credential
@@ -16,7 +17,6 @@ from rollouthub.hosting.server.other_interpreter import TOOLS_VARIABLE, hand_ove
 from rollouthub.hosting.server.serve import Service, serve
 from rollouthub.hosting.server.server_lifetime import serve_to_the_end
 from rollouthub.hosting.server.stdio_pipe import keep_to_ourselves
-from rollouthub.loop import run_async
 from rollouthub.models.config import ModelConfig
 from rollouthub.plugins.installed import find_installation
 

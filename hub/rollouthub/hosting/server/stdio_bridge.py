@@ -22,8 +22,8 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from rollouthub.errors import ConfigError, said
+from rollouthub.event_loop import run_async
 from rollouthub.hosting.server.stdio_pipe import LineTooLong, read_lines, write_line
-from rollouthub.loop import run_async
 
 logger = logging.getLogger(__name__)
 

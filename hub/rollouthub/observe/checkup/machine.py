@@ -10,7 +10,7 @@ from statistics import median
 
 import anyio
 
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
 from rollouthub.observe.finding import Finding
 
 LONGEST_SYNC = 0.02

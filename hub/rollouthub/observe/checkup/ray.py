@@ -5,9 +5,9 @@ import os
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 
-from rollouthub.interpreter import PYTHON
 from rollouthub.observe.finding import Finding
 from rollouthub.plugins.extras import pip_install
+from rollouthub.processes import PYTHON
 
 JOIN_SECONDS = 45.0
 _JOIN = """

@@ -12,7 +12,7 @@ import tomli_w
 
 from rollouthub.environment import EnvironmentConfig
 from rollouthub.errors import ConfigError, HubError
-from rollouthub.loop import run_async
+from rollouthub.event_loop import run_async
 from rollouthub.plugins.importers import Identity
 from rollouthub.plugins.manifest import FILE_NAME, load_manifest, parse_manifest
 from rollouthub_servers.mcp_server import adapt

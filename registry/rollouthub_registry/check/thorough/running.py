@@ -16,8 +16,8 @@ from rich.text import Text
 
 from rollouthub.cli.console import remarks, results
 from rollouthub.errors import ConfigError, HubError, UnknownNameError, UsageError, first_error
+from rollouthub.event_loop import run_async
 from rollouthub.hosting.launch import TOKEN_VARIABLE, is_address
-from rollouthub.loop import run_async
 from rollouthub.models.credentials import load_credentials
 from rollouthub_registry.check.asked import Asked as Quick
 from rollouthub_registry.check.finding import Check, Finding

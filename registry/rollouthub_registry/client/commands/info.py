@@ -30,7 +30,7 @@ def info(
 
     from rollouthub.cli.console import remarks, results
     from rollouthub.errors import HubError, UsageError
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
     from rollouthub.plugins.installed import installations
     from rollouthub_registry.client.about import as_json as all_of_it
     from rollouthub_registry.client.about import look_up

@@ -23,7 +23,7 @@ def login(
 
     from rollouthub.cli.console import results
     from rollouthub.errors import ConfigError
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
     from rollouthub_registry.client.address import folder_of, registry_url
     from rollouthub_registry.client.login import facts_of_token
     from rollouthub_registry.client.shown import shown

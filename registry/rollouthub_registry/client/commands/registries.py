@@ -29,7 +29,7 @@ def add(
     import os
 
     from rollouthub.cli.console import remarks
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
     from rollouthub_registry.client.address import registry_url
     from rollouthub_registry.client.probing import is_registry_at
     from rollouthub_registry.client.registries import Registries, add_registry

@@ -32,7 +32,7 @@ def search(
 
     from rollouthub.cli.console import remarks, results
     from rollouthub.errors import UsageError
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
     from rollouthub_registry.client.address import registry_url
     from rollouthub_registry.client.finding import Asked, check_order, find
     from rollouthub_registry.client.registries import Registries

@@ -25,7 +25,7 @@ def yank(
 
     from rollouthub.cli.console import results
     from rollouthub.errors import ConfigError
-    from rollouthub.loop import run_async
+    from rollouthub.event_loop import run_async
     from rollouthub_registry.client.address import registry_url
     from rollouthub_registry.client.registries import Registries
     from rollouthub_registry.client.source import open_source

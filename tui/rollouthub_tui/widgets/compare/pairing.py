@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from rollouthub.comparing.comparison import Comparison, compare_runs
 from rollouthub.comparing.record import Compared, TaskKey
 from rollouthub.comparing.tasks import TaskDifference, task_differences
+from rollouthub.live.follow.attempt_columns import Columns
 from rollouthub.statistics import Estimate, summarise_groups
 from rollouthub.statistics.permutation import Chance
-from rollouthub.watching.columns import Columns
 
 _STINT, _REST = 0.004, 0.002
 """Seconds of arithmetic at a time, and of rest between: two threads that calculate would keep the screen waiting."""

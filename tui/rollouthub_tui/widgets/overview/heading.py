@@ -9,8 +9,8 @@ from rich.text import Text
 from rollouthub.drawing.fitting import LABEL, cut
 from rollouthub.drawing.progress import progress_line
 from rollouthub.drawing.status import standing, status_text
+from rollouthub.live.follow import Progress
 from rollouthub.statistics.amounts import moment
-from rollouthub.watching import Progress
 from rollouthub_tui.watched import WatchedRun
 from rollouthub_tui.widgets.overview.drawn import Drawn
 

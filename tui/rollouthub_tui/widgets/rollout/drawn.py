@@ -2,7 +2,7 @@
 
 import re
 
-from rollouthub.live.plain import plain
+from rollouthub.text import plain
 
 _ODD_ASCII = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _UNSEEN = re.compile(

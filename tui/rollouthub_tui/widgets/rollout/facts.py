@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rollouthub.drawing.outcomes import ENDINGS
+from rollouthub.live.follow.attempt_columns import Columns
 from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import count, number, seconds
-from rollouthub.watching.columns import Columns
 from rollouthub_tui.widgets.rollout.drawn import drawn_line
 
 _KINDS = {

@@ -10,7 +10,7 @@ from typing import Any, cast
 # It has no types of its own. Unlike `re`, it gives up an expression that takes forever.
 import regex  # pyright: ignore[reportMissingTypeStubs]
 
-from rollouthub.watching.searching import LONGEST, PatternError, compile_pattern
+from rollouthub.live.follow.transcript_search import LONGEST, PatternError, compile_pattern
 from rollouthub_tui.widgets.rollout.document import Section
 
 MOST_MATCHES = 5000

@@ -4,7 +4,7 @@ from rich.text import Text
 
 from rollouthub.drawing.outcomes import ENDINGS
 from rollouthub.limits import Limits
-from rollouthub.live.protocol import ShownRollout
+from rollouthub.live.control.live_protocol import ShownRollout
 from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import clock, count, dollars, number, seconds, short
 from rollouthub.store import LiveState

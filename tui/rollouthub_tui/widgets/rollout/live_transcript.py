@@ -5,7 +5,7 @@ from functools import partial
 
 from rich.text import Text
 
-from rollouthub.live.protocol import ShownRollout, TurnView
+from rollouthub.live.control.live_protocol import ShownRollout, TurnView
 from rollouthub.statistics.amounts import count, seconds, short
 from rollouthub_tui.widgets.rollout.document import Piece, Section
 from rollouthub_tui.widgets.rollout.drawn import drawn_line

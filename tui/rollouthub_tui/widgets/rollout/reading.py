@@ -6,10 +6,10 @@ from pathlib import Path
 
 from rollouthub.errors import RunDirectoryError
 from rollouthub.export.segment import segments
+from rollouthub.live.follow.attempt_columns import Columns
 from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import count
 from rollouthub.store import open_run
-from rollouthub.watching.columns import Columns
 
 MOST_PROMPT_BYTES = 64 * 2**20
 """Of the prompts of a rollout, together, for its training rows to be derived here."""

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from rollouthub.errors import HubError, UnknownNameError
-from rollouthub.live.plain import plain_name
-from rollouthub.live.protocol import ShownRollout
+from rollouthub.live.control.live_protocol import ShownRollout
 from rollouthub.statistics.amounts import count
+from rollouthub.text import plain_name
 from rollouthub_tui.watched import WatchedRun
 from rollouthub_tui.widgets.rollout.document_view import DocumentView
 from rollouthub_tui.widgets.rollout.live_transcript import LiveTranscript

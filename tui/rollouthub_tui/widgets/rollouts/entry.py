@@ -12,8 +12,8 @@ from textual.message import Message
 from textual.widgets import Input, Label, Static
 
 from rollouthub.errors import UsageError
-from rollouthub.watching.filter import FilterError
-from rollouthub.watching.searching import PatternError
+from rollouthub.live.follow.filter import FilterError
+from rollouthub.live.follow.transcript_search import PatternError
 
 Check = Callable[[str], object]
 """Raises what is wrong with a text."""

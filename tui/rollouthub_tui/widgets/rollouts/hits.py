@@ -6,10 +6,10 @@ from contextlib import aclosing
 from pathlib import Path
 
 from rollouthub.errors import HubError
-from rollouthub.live.plain import plain_name
+from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.transcript_search import Found, Match, place_of, search_transcripts
 from rollouthub.statistics.amounts import count
-from rollouthub.watching.columns import Columns
-from rollouthub.watching.searching import Found, Match, place_of, search_transcripts
+from rollouthub.text import plain_name
 
 
 class Hits:

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from math import nan
 from typing import Any, cast
 
+from rollouthub.live.follow.attempt_columns import KINDS, Columns
+from rollouthub.live.follow.fuzzy import closeness
 from rollouthub.store import LiveState
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
-from rollouthub.watching.columns import KINDS, Columns
-from rollouthub.watching.fuzzy import closeness
 from rollouthub_tui.widgets.rollouts.wanted import Wanted
 
 Flight = tuple[str, int]

@@ -9,9 +9,9 @@ from textual.widget import Widget
 from textual.worker import Worker
 
 from rollouthub.errors import HubError
-from rollouthub.watching import RolloutList
-from rollouthub.watching.components import ComponentsReader
-from rollouthub.watching.searching import compile_pattern
+from rollouthub.live.follow import RolloutList
+from rollouthub.live.follow.reward_components import ComponentsReader
+from rollouthub.live.follow.transcript_search import compile_pattern
 from rollouthub_tui.target import Target
 from rollouthub_tui.watched import WatchedRun
 from rollouthub_tui.widgets.listing import Listing

@@ -1,6 +1,6 @@
 """Which rollout another is best held against."""
 
-from rollouthub.watching.columns import Columns
+from rollouthub.live.follow.attempt_columns import Columns
 
 
 def other_sample(columns: Columns, place: int) -> int | None:

@@ -6,9 +6,9 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.timer import Timer
 
-from rollouthub.watching import parse_filter
-from rollouthub.watching.columns import KINDS
-from rollouthub.watching.searching import compile_pattern
+from rollouthub.live.follow import parse_filter
+from rollouthub.live.follow.attempt_columns import KINDS
+from rollouthub.live.follow.transcript_search import compile_pattern
 from rollouthub_tui.navigation import navigator
 from rollouthub_tui.widgets.listing import Listing
 from rollouthub_tui.widgets.rollouts.entry import Entry

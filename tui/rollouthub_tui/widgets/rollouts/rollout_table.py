@@ -4,11 +4,11 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from rich.cells import cell_len
 
+from rollouthub.live.follow import RolloutList, RunFeed
+from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.reward_components import Components
+from rollouthub.live.follow.transcript_search import Match
 from rollouthub.store import LiveState
-from rollouthub.watching import RolloutList, RunFeed
-from rollouthub.watching.columns import Columns
-from rollouthub.watching.components import Components
-from rollouthub.watching.searching import Match
 from rollouthub_tui.target import Target
 from rollouthub_tui.widgets.cells import EMPTY, Cell, Column
 from rollouthub_tui.widgets.rollouts import fields

@@ -9,9 +9,9 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
+from rollouthub.live.follow import RunFeed
+from rollouthub.live.follow.group_tables import Line, Lines
 from rollouthub.statistics.amounts import NONE, count, number, share, short
-from rollouthub.watching import RunFeed
-from rollouthub.watching.groups import Line, Lines
 from rollouthub_tui.target import Target
 from rollouthub_tui.watched import WatchedRun
 from rollouthub_tui.widgets.cells import Cell, Column

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from rollouthub.live.plain import plain_name
-from rollouthub.watching import Filter, RolloutList, RunFeed, parse_filter
-from rollouthub.watching.columns import Columns
-from rollouthub.watching.predicates import Binding, Predicate, joined, text_is
+from rollouthub.live.follow import Filter, RolloutList, RunFeed, parse_filter
+from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.predicates import Binding, Predicate, joined, text_is
+from rollouthub.text import plain_name
 from rollouthub_tui.widgets.rollouts.fields import sort_words
 
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, cast
 
-from rollouthub.live.protocol import RunView
+from rollouthub.live.control.live_protocol import RunView
+from rollouthub.live.follow import SeenRun
 from rollouthub.statistics.amounts import NONE, clock, moment, number, share, short
 from rollouthub.store import BrokenRun
-from rollouthub.watching import SeenRun
 from rollouthub_tui.widgets.run_list.pace import seconds_left
 from rollouthub_tui.widgets.run_list.tallies import Tally
 from rollouthub_tui.widgets.words import named, quoted

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rollouthub.live.follow import SeenRun
+from rollouthub.live.follow.fuzzy import closeness
 from rollouthub.store import RunInfo
-from rollouthub.watching import SeenRun
-from rollouthub.watching.fuzzy import closeness
 from rollouthub_tui.widgets.cells import EMPTY, Cell, Column
 from rollouthub_tui.widgets.listing import Listing, shared_out
 from rollouthub_tui.widgets.run_list.line import (

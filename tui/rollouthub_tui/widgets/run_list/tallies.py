@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rollouthub.errors import HubError
-from rollouthub.live.protocol import RunView
+from rollouthub.live.control.live_protocol import RunView
+from rollouthub.live.follow import SeenRun
 from rollouthub.rollout import Outcome
 from rollouthub.store import RunInfo, open_run
 from rollouthub.store.sql_schema import DATABASE
-from rollouthub.watching import SeenRun
 
 _BREATH = 20
 """A run that goes on is read again after so many times what reading it took."""

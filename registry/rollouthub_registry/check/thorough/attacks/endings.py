@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import anyio
 from anyio.abc import Process
 
-from rollouthub.interpreter import PYTHON
+from rollouthub.processes import PYTHON
 from rollouthub_registry.check.samples import well_formed
 from rollouthub_registry.check.thorough import speech
 from rollouthub_registry.check.thorough.attack import Attack, NotTried

@@ -3,9 +3,9 @@
 from collections import Counter
 from math import isnan
 
+from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.incremental import Follower
 from rollouthub.rollout import Outcome, OutcomeKind
-from rollouthub.watching.columns import Columns
-from rollouthub.watching.following import Follower
 
 
 class Counts(Follower):

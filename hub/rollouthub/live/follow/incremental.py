@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from rollouthub.watching.columns import Columns
+from rollouthub.live.follow.attempt_columns import Columns
 
 
 class Follower(ABC):

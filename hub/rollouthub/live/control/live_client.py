@@ -14,9 +14,18 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from pydantic import ValidationError
 
 from rollouthub.errors import DoorError, UnknownNameError, UsageError, said
-from rollouthub.live.folder import find_sockets, socket_folders
-from rollouthub.live.peer import is_trusted
-from rollouthub.live.protocol import LONGEST_ANSWER, Done, Event, Following, Line, Listing, Problem, ShownRollout
+from rollouthub.live.control.live_protocol import (
+    LONGEST_ANSWER,
+    Done,
+    Event,
+    Following,
+    Line,
+    Listing,
+    Problem,
+    ShownRollout,
+)
+from rollouthub.live.control.peer_credentials import is_trusted
+from rollouthub.live.control.socket_folder import find_sockets, socket_folders
 
 ANSWER_SECONDS = 10.0
 

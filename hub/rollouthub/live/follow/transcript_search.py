@@ -16,12 +16,12 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from rollouthub.errors import StoreError, UsageError
-from rollouthub.interpreter import PYTHON
-from rollouthub.live.plain import plain_name
+from rollouthub.live.follow import transcript_scan as scanning
+from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.processes import PYTHON
 from rollouthub.secret_variables import clean_environment
 from rollouthub.store.read_only_source import Source
-from rollouthub.watching import scanning
-from rollouthub.watching.columns import Columns
+from rollouthub.text import plain_name
 
 LONGEST = 1000
 """Characters of an expression."""

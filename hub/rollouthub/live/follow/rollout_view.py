@@ -5,11 +5,11 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 
 from rollouthub.errors import UnknownNameError
-from rollouthub.watching.columns import KINDS, Columns
-from rollouthub.watching.filter import ALIASES, Filter, parse_filter
-from rollouthub.watching.following import Follower
-from rollouthub.watching.fuzzy import closeness
-from rollouthub.watching.predicates import Predicate
+from rollouthub.live.follow.attempt_columns import KINDS, Columns
+from rollouthub.live.follow.filter import ALIASES, Filter, parse_filter
+from rollouthub.live.follow.fuzzy import closeness
+from rollouthub.live.follow.incremental import Follower
+from rollouthub.live.follow.predicates import Predicate
 
 _INSERT_SHARE = 50
 """Up to a fiftieth of the list is inserted row by row; more is cheaper to sort anew."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio.to_thread
 
 from rollouthub.errors import HubError
-from rollouthub.live.client import find_running
-from rollouthub.live.protocol import RunView
+from rollouthub.live.control.live_client import find_running
+from rollouthub.live.control.live_protocol import RunView
 from rollouthub.store import BrokenRun, RunInfo, open_run
 from rollouthub.store.run_lock import is_locked
 from rollouthub.store.run_search import run_directories

@@ -13,23 +13,23 @@ from typing import Any, Self, TypeVar, cast
 from pydantic import ValidationError
 
 from rollouthub.errors import RunDirectoryError, describe
+from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.attempt_stages import live_state
+from rollouthub.live.follow.filter import Filter
+from rollouthub.live.follow.group_tables import Lines
+from rollouthub.live.follow.incremental import Follower
+from rollouthub.live.follow.outcome_counts import Counts
+from rollouthub.live.follow.pace import overall_rate, present_rate
+from rollouthub.live.follow.reward_histogram import RewardHistogram
+from rollouthub.live.follow.rollout_view import RolloutList
+from rollouthub.live.follow.stage_times import StageQuantiles
+from rollouthub.live.follow.timeline import Timeline
 from rollouthub.rollout import Rollout
 from rollouthub.store import LiveState, RunInfo, RunReader
 from rollouthub.store.read_only_source import Source
 from rollouthub.store.record_rows import SELECT_TURNS, rollout_from
 from rollouthub.store.run_facts import ShownStatus
 from rollouthub.store.sql_schema import LIVE_COLUMNS, SUMMARY_COLUMNS, TURN_BITS
-from rollouthub.watching.columns import Columns
-from rollouthub.watching.counts import Counts
-from rollouthub.watching.filter import Filter
-from rollouthub.watching.following import Follower
-from rollouthub.watching.groups import Lines
-from rollouthub.watching.histogram import RewardHistogram
-from rollouthub.watching.moving import live_state
-from rollouthub.watching.pace import overall_rate, present_rate
-from rollouthub.watching.stages import StageQuantiles
-from rollouthub.watching.timeline import Timeline
-from rollouthub.watching.view import RolloutList
 
 _CHUNK = 512
 """Rows that are objects at a time while a run is opened."""

@@ -4,10 +4,10 @@ import json
 
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.recorder import OpenTurn
-from rollouthub.live.plain import plain, plain_name
-from rollouthub.live.protocol import CallView, RolloutView, SaidView, ShownRollout, TurnView
+from rollouthub.live.control.live_protocol import CallView, RolloutView, SaidView, ShownRollout, TurnView
 from rollouthub.messages import Message
 from rollouthub.rollout import ToolCall
+from rollouthub.text import plain, plain_name
 
 MOST_TURNS = 200
 """Turns shown of one rollout, the latest."""

@@ -4,8 +4,8 @@ import operator
 from collections.abc import Callable
 from math import inf
 
-from rollouthub.watching.columns import Columns
-from rollouthub.watching.words import Words
+from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.word_column import Words
 
 Predicate = Callable[[int], bool]
 """Whether the row at a place is wanted."""

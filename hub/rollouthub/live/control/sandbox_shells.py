@@ -7,12 +7,12 @@ import anyio
 
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.hosting.local.shell_access import EnterableEpisode, WaysIn, ways_into
-from rollouthub.live.machines import public
-from rollouthub.live.plain import plain_name
-from rollouthub.live.protocol import ShellView
+from rollouthub.live.control.live_machines import public
+from rollouthub.live.control.live_protocol import ShellView
 from rollouthub.protocols import Episode
 from rollouthub.sandbox import Sandbox
 from rollouthub.store.run_facts import State
+from rollouthub.text import plain_name
 
 ASKING_SECONDS = 2.0
 """For the server of an environment in another process to tell its doors."""

@@ -1,9 +1,9 @@
 """What a live view reads: a run, or the runs of this machine, followed read-only at the cost of what is new."""
 
-from rollouthub.watching.feed import Progress, RunFeed
-from rollouthub.watching.filter import Filter, FilterError, parse_filter
-from rollouthub.watching.runs import RunsFeed, SeenRun
-from rollouthub.watching.view import RolloutList
+from rollouthub.live.follow.filter import Filter, FilterError, parse_filter
+from rollouthub.live.follow.known_runs import RunsFeed, SeenRun
+from rollouthub.live.follow.rollout_view import RolloutList
+from rollouthub.live.follow.run_feed import Progress, RunFeed
 
 __all__ = [
     "Filter",

@@ -10,9 +10,9 @@ from anyio.abc import ByteStream, TaskGroup
 from pydantic import ValidationError
 
 from rollouthub.frozen import Frozen
-from rollouthub.live.broadcast import Broadcast, Follower
-from rollouthub.live.desk import Desk, Refusal
-from rollouthub.live.protocol import (
+from rollouthub.live.control.broadcast import Broadcast, Follower
+from rollouthub.live.control.handlers import Desk, Refusal
+from rollouthub.live.control.live_protocol import (
     LONGEST_ANSWER,
     LONGEST_REQUEST,
     CancelRequest,

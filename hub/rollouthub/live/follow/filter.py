@@ -14,9 +14,8 @@ from difflib import get_close_matches
 from typing import Literal, cast
 
 from rollouthub.errors import UsageError
-from rollouthub.rollout import Outcome, Stop
-from rollouthub.watching.columns import KINDS
-from rollouthub.watching.predicates import (
+from rollouthub.live.follow.attempt_columns import KINDS
+from rollouthub.live.follow.predicates import (
     ORDERS,
     Binding,
     always,
@@ -27,6 +26,7 @@ from rollouthub.watching.predicates import (
     number_is,
     text_is,
 )
+from rollouthub.rollout import Outcome, Stop
 
 ALIASES = {
     "task": "task_id",

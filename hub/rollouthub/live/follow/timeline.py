@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from math import inf, isnan
 
-from rollouthub.watching.columns import Columns
-from rollouthub.watching.following import Follower
-from rollouthub.watching.pace import Recent
+from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.incremental import Follower
+from rollouthub.live.follow.pace import Recent
 
 MOST_POINTS = 240
 

@@ -12,9 +12,9 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.incremental import Follower
 from rollouthub.store.reader import STAGES
-from rollouthub.watching.columns import Columns
-from rollouthub.watching.following import Follower
 
 _COLUMNS = {stage: "seconds" if stage == "total" else f"{stage}_seconds" for stage in STAGES}
 _INFINITE = 0x7F80

@@ -10,10 +10,10 @@ from itertools import compress
 from math import inf, isnan, nan
 from typing import Any, Literal
 
+from rollouthub.live.follow.word_column import ABSENT, Words
 from rollouthub.rollout import Outcome, Stop
 from rollouthub.store import Summary
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
-from rollouthub.watching.words import ABSENT, Words
 
 Kind = Literal["words", "text", "real", "whole", "flag"]
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from rollouthub.engine.run_control import LiveRun
-from rollouthub.live.plain import plain, plain_name
-from rollouthub.live.protocol import BackendView, SandboxesView, WorkerView
+from rollouthub.live.control.live_protocol import BackendView, SandboxesView, WorkerView
 from rollouthub.telemetry.metrics.process_figures import Backend, SandboxLoad, Snapshot
 from rollouthub.telemetry.metrics.process_snapshot import backends_of, sandboxes_of
+from rollouthub.text import plain, plain_name
 
 MOST_SHOWN = 256
 """Of each kind."""

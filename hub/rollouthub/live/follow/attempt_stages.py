@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any, get_args
 
+from rollouthub.live.follow.attempt_columns import MOST
 from rollouthub.store.run_facts import LiveState, State
-from rollouthub.watching.columns import MOST
 
 _STATES = get_args(State)
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rollouthub.errors import HubError, UnknownNameError, UsageError
-from rollouthub.live.plain import plain_name
-from rollouthub.live.protocol import Problem
+from rollouthub.live.control.live_protocol import Problem
 from rollouthub.rollout import Outcome
 from rollouthub.store import open_run
+from rollouthub.text import plain_name
 
 RESUME = "`hub run --resume` plays what was cut short or broke"
 

@@ -6,9 +6,8 @@ import anyio
 
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.run_control import LiveRun, RunEnding
-from rollouthub.live.describe import asked, finish_reason, turn_tokens
-from rollouthub.live.plain import plain_name
-from rollouthub.live.protocol import (
+from rollouthub.live.control.attempt_descriptions import asked, finish_reason, turn_tokens
+from rollouthub.live.control.live_protocol import (
     DroppedEvent,
     Event,
     FinishedEvent,
@@ -19,6 +18,7 @@ from rollouthub.live.protocol import (
     TurnEvent,
 )
 from rollouthub.rollout import Rollout
+from rollouthub.text import plain_name
 
 MOST_WAITING = 1000
 """Events kept for a follower that does not read."""

@@ -12,12 +12,12 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.errors import DoorError, said
-from rollouthub.live.broadcast import Broadcast
-from rollouthub.live.connection import Connection
-from rollouthub.live.desk import Desk
-from rollouthub.live.folder import UNFINISHED, choose_path, socket_folders
-from rollouthub.live.peer import is_trusted
-from rollouthub.live.protocol import Problem
+from rollouthub.live.control.broadcast import Broadcast
+from rollouthub.live.control.handlers import Desk
+from rollouthub.live.control.live_connection import Connection
+from rollouthub.live.control.live_protocol import Problem
+from rollouthub.live.control.peer_credentials import is_trusted
+from rollouthub.live.control.socket_folder import UNFINISHED, choose_path, socket_folders
 
 logger = logging.getLogger(__name__)
 

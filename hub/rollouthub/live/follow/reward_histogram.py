@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import floor, isnan
 
-from rollouthub.watching.columns import Columns
-from rollouthub.watching.following import Follower
+from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.incremental import Follower
 
 MOST_BINS = 24
 _FINEST = 5e-6

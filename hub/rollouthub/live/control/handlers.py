@@ -12,12 +12,10 @@ from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.errors import HubError
 from rollouthub.limits import Limits
-from rollouthub.live.again import RESUME, named, why_not_again
-from rollouthub.live.broadcast import Broadcast
-from rollouthub.live.describe import rollout_view, shown_rollout
-from rollouthub.live.machines import machines
-from rollouthub.live.plain import plain_name
-from rollouthub.live.protocol import (
+from rollouthub.live.control.attempt_descriptions import rollout_view, shown_rollout
+from rollouthub.live.control.broadcast import Broadcast
+from rollouthub.live.control.live_machines import machines
+from rollouthub.live.control.live_protocol import (
     CancelRequest,
     Done,
     InterruptRequest,
@@ -33,9 +31,11 @@ from rollouthub.live.protocol import (
     ShowRequest,
     TellRequest,
 )
-from rollouthub.live.shells import shells
+from rollouthub.live.control.retry_reasons import RESUME, named, why_not_again
+from rollouthub.live.control.sandbox_shells import shells
 from rollouthub.statistics import RunningMeans
 from rollouthub.store.durable_means import StoredMeans
+from rollouthub.text import plain_name
 
 logger = logging.getLogger(__name__)
 

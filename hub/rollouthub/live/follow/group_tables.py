@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from math import isnan, sqrt
 from typing import Literal
 
+from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.incremental import Follower
+from rollouthub.live.follow.word_column import Words
 from rollouthub.statistics import GroupCounts
-from rollouthub.watching.columns import Columns
-from rollouthub.watching.following import Follower
-from rollouthub.watching.words import Words
 
 Order = Literal["met", "rollouts", "mean_reward", "pass_rate", "spread"]
 """What lines are sorted by."""

@@ -1,0 +1,1 @@
+"""Live control: every hub that plays opens a socket, through which its user looks in and steers."""
