@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from rollouthub import Rollout
-from rollouthub.cluster.crew import PATIENCE, Patience, Terms
-from rollouthub.cluster.pool import RayPool
+from rollouthub.cluster.ray_pool import RayPool
+from rollouthub.cluster.worker_handles import PATIENCE, Patience, Terms
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.open_plan import open_plan
 from rollouthub.engine.plan import make_plan
@@ -38,7 +38,7 @@ def needs_ray() -> None:
 @pytest.fixture(scope="session")
 def cluster() -> Generator[Any]:
     """Ray, connected to a cluster of this process with four slots."""
-    from rollouthub.cluster.start import _import_ray, connect  # pyright: ignore[reportPrivateUsage]  # open all session
+    from rollouthub.cluster.open_cluster import _import_ray, connect  # pyright: ignore[reportPrivateUsage]  # open all session
 
     ray = _import_ray()
     connect(ray, RayOptions(), 4)

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from rollouthub import Outcome, UsageError
-from rollouthub.cluster.crew import Patience
+from rollouthub.cluster.worker_handles import Patience
 
 from .conftest import Kept, PlayWith
 from .test_pool import alive

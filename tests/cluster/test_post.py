@@ -7,9 +7,9 @@ import anyio
 
 from rollouthub import Rollout
 from rollouthub.cluster.allowances import Allowances
-from rollouthub.cluster.crew import PATIENCE, Member, Standing
-from rollouthub.cluster.post import Post, Shared
-from rollouthub.cluster.wire import Ended, Hello, Order, Report, WorkOrder
+from rollouthub.cluster.cluster_messages import Ended, Hello, Order, Report, WorkOrder
+from rollouthub.cluster.worker_handles import PATIENCE, Member, Standing
+from rollouthub.cluster.worker_loop import Post, Shared
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.run_request import Retries

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from rollouthub.cluster.share import check_shares, most_sharing
+from rollouthub.cluster.worker_share import check_shares, most_sharing
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError

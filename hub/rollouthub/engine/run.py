@@ -91,7 +91,7 @@ async def collect(
     """
     check_roles(plan)
     if plan.request.pool == "ray":
-        from rollouthub.cluster.start import check_cluster
+        from rollouthub.cluster.open_cluster import check_cluster
 
         await check_cluster(plan.request.ray)
     live = live or LiveRun(stop)
@@ -132,8 +132,8 @@ def pool_of(opened: OpenPlan, run_id: str, credentials: Credentials, stop: StopS
     plan = opened.plan
     if plan.request.pool == "local":
         return LocalPool(plan.request.concurrency, plan.request.retries, stop)
-    from rollouthub.cluster.crew import Terms  # Ray, and only where it is asked for
-    from rollouthub.cluster.pool import RayPool
+    from rollouthub.cluster.ray_pool import RayPool
+    from rollouthub.cluster.worker_handles import Terms  # Ray, and only where it is asked for
 
     digests = {cast.environment.name: cast.environment.identity for _, cast in opened.casts(run_id)}
     return RayPool(plan, Terms(run_id, credentials.asked_for(), digests), stop, opened.budgets_left())

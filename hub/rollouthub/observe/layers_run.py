@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from rollouthub.cluster.pool import RayPool
-from rollouthub.cluster.start import open_cluster
+from rollouthub.cluster.open_cluster import open_cluster
+from rollouthub.cluster.ray_pool import RayPool
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.stop_signal import StopSignal

@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from rollouthub.cluster.pool import RayPool
-from rollouthub.cluster.start import open_cluster
+from rollouthub.cluster.open_cluster import open_cluster
+from rollouthub.cluster.ray_pool import RayPool
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.stop_signal import StopSignal

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub.cluster.models.command import build_command, check_arguments, find_program, is_cpu_build
-from rollouthub.cluster.models.spec import ModelSpec, passed_on
+from rollouthub.cluster.models.model_spec import ModelSpec, passed_on
+from rollouthub.cluster.models.server_command import build_command, check_arguments, find_program, is_cpu_build
 from rollouthub.errors import ConfigError, UsageError
 
 SPEC = ModelSpec(name="small", source="org/small", folder="/nowhere", cluster="none")

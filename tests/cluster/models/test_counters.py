@@ -1,6 +1,6 @@
 """A server's own counters."""
 
-from rollouthub.cluster.models.counters import Counts, Rate, read_counts
+from rollouthub.cluster.models.vllm_counters import Counts, Rate, read_counts
 
 TEXT = """\
 # HELP vllm:num_requests_running Number of requests in model execution batches.

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.cluster.models.fleet import find_source, placed, usual_name
-from rollouthub.cluster.models.spec import ModelSpec
+from rollouthub.cluster.models.model_spec import ModelSpec
 from rollouthub.errors import UsageError
 from tests.cluster.standing_in import model_folder
 

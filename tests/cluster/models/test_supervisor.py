@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from rollouthub.cluster.models.spec import SERVER_KEY_VARIABLE, ModelSpec, Patience, Secrets
+from rollouthub.cluster.models.model_spec import SERVER_KEY_VARIABLE, ModelSpec, Patience, Secrets
 from rollouthub.cluster.models.supervisor import Supervisor
 from rollouthub.models.registered import ServerRow
 from tests.cluster.standing_in import stand_in

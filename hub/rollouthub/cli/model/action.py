@@ -14,10 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from rollouthub.cli.console import remarks, results
-from rollouthub.cluster.models.command import TOOLS, check_arguments
 from rollouthub.cluster.models.fleet import Fleet, RunningModel, find_source, is_lost, usual_name
-from rollouthub.cluster.models.head import find_head
-from rollouthub.cluster.models.spec import (
+from rollouthub.cluster.models.local_head import find_head
+from rollouthub.cluster.models.model_spec import (
     HUB_TOKENS,
     KEY_VARIABLE,
     SERVER_KEY_VARIABLE,
@@ -26,6 +25,7 @@ from rollouthub.cluster.models.spec import (
     Secrets,
     passed_on,
 )
+from rollouthub.cluster.models.server_command import TOOLS, check_arguments
 from rollouthub.errors import HubError, UnknownNameError, UsageError, first_error
 from rollouthub.models.address import is_loopback
 from rollouthub.models.credentials import Credentials, load_credentials

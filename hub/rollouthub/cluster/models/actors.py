@@ -14,7 +14,7 @@ import anyio
 import ray as untyped_ray
 import ray.util.scheduling_strategies as strategies
 
-from rollouthub.cluster.models.spec import ModelSpec, Secrets
+from rollouthub.cluster.models.model_spec import ModelSpec, Secrets
 from rollouthub.cluster.models.supervisor import Supervisor
 from rollouthub.models.registered import Registration, ServerRow, remove_registration, write_registration
 

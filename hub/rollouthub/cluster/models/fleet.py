@@ -9,10 +9,10 @@ from typing import Any
 
 import anyio
 
-from rollouthub.cluster.models.command import find_program, is_cpu_build
-from rollouthub.cluster.models.head import Head, changing, ensure_head, find_head, stop_head
-from rollouthub.cluster.models.spec import ModelSpec, Secrets
-from rollouthub.cluster.start import check_cluster, open_cluster
+from rollouthub.cluster.models.local_head import Head, changing, ensure_head, find_head, stop_head
+from rollouthub.cluster.models.model_spec import ModelSpec, Secrets
+from rollouthub.cluster.models.server_command import find_program, is_cpu_build
+from rollouthub.cluster.open_cluster import check_cluster, open_cluster
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.errors import HubError, UsageError
 from rollouthub.models.registered import (

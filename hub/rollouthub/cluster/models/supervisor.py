@@ -9,10 +9,10 @@ from pathlib import Path
 
 import anyio
 
-from rollouthub.cluster.models.command import build_command
-from rollouthub.cluster.models.counters import Counts, Rate
-from rollouthub.cluster.models.server import Server, open_server
-from rollouthub.cluster.models.spec import ModelSpec, Secrets, log_path
+from rollouthub.cluster.models.kept_server import Server, open_server
+from rollouthub.cluster.models.model_spec import ModelSpec, Secrets, log_path
+from rollouthub.cluster.models.server_command import build_command
+from rollouthub.cluster.models.vllm_counters import Counts, Rate
 from rollouthub.errors import HubError, said
 from rollouthub.models.registered import ServerRow, ServerState
 

@@ -13,9 +13,9 @@ import aiohttp
 import anyio
 from anyio.abc import Process
 
-from rollouthub.cluster.models import guard
-from rollouthub.cluster.models.command import Command
-from rollouthub.cluster.models.counters import Counts, read_counts
+from rollouthub.cluster.models import process_guard as guard
+from rollouthub.cluster.models.server_command import Command
+from rollouthub.cluster.models.vllm_counters import Counts, read_counts
 from rollouthub.processes import PYTHON
 
 TAIL_LINES = 30

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import anyio
 
 from rollouthub.cluster.allowances import Allowances
-from rollouthub.cluster.crew import Member, Standing, WorkerStatus
-from rollouthub.cluster.distant import Distant
-from rollouthub.cluster.wire import Change, Ended, Order, Report, WorkOrder
+from rollouthub.cluster.cluster_messages import Change, Ended, Order, Report, WorkOrder
+from rollouthub.cluster.remote_attempt import Distant
+from rollouthub.cluster.worker_handles import Member, Standing, WorkerStatus
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.pool import LAST_RECORD_SECONDS, Sink
 from rollouthub.engine.schedule import Work

@@ -1,6 +1,6 @@
 """A Ray cluster of this machine alone, for models brought up where no cluster is named.
 
-A background process (`python -m rollouthub.cluster.models.head FOLDER`) that has the cluster as long as a model is kept
+A background process (`python -m rollouthub.cluster.models.local_head FOLDER`) that has the cluster as long as a model is kept
 in it, holds a lock while it lives, and has written down where the cluster is. Under a guard: nothing of it is left
 behind, however it ends.
 """
@@ -19,8 +19,8 @@ import anyio
 import anyio.to_thread
 from filelock import FileLock, Timeout
 
-from rollouthub.cluster.models import guard
-from rollouthub.cluster.start import open_cluster
+from rollouthub.cluster.models import process_guard as guard
+from rollouthub.cluster.open_cluster import open_cluster
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.errors import HubError, UsageError
 from rollouthub.event_loop import run_async

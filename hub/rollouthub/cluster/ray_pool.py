@@ -11,12 +11,21 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from rollouthub.cluster.allowances import Allowances
-from rollouthub.cluster.crew import PATIENCE, Crew, Member, Patience, Standing, Terms, WorkerRefusal, WorkerStatus
-from rollouthub.cluster.head import watch_head
-from rollouthub.cluster.post import Post, Shared
-from rollouthub.cluster.scaling import Scaling
-from rollouthub.cluster.share import check_shares, most_sharing, worker_request
-from rollouthub.cluster.start import open_cluster
+from rollouthub.cluster.cluster_head import watch_head
+from rollouthub.cluster.open_cluster import open_cluster
+from rollouthub.cluster.worker_count import Scaling
+from rollouthub.cluster.worker_handles import (
+    PATIENCE,
+    Crew,
+    Member,
+    Patience,
+    Standing,
+    Terms,
+    WorkerRefusal,
+    WorkerStatus,
+)
+from rollouthub.cluster.worker_loop import Post, Shared
+from rollouthub.cluster.worker_share import check_shares, most_sharing, worker_request
 from rollouthub.engine.plan import Plan
 from rollouthub.engine.pool import Sink
 from rollouthub.engine.sample import Item

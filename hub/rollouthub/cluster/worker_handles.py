@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from rollouthub.cluster.wire import Hello, Note, Order, Report, decode_hello, decode_report, encode
+from rollouthub.cluster.cluster_messages import Hello, Note, Order, Report, decode_hello, decode_report, encode
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.errors import HubError, TaskError, UsageError, WorkerLost
 
@@ -159,7 +159,7 @@ class Crew:
     """Starts workers alike."""
 
     def __init__(self, ray: Any, options: RayOptions, terms: Terms, patience: Patience) -> None:
-        from rollouthub.cluster.worker import Worker
+        from rollouthub.cluster.episode_worker import Worker
 
         self._ray, self._options, self._terms, self._patience = ray, options, terms, patience
         self._placed_so_far = 0

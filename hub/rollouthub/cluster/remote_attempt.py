@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from rollouthub.cluster.wire import Change, State
+from rollouthub.cluster.cluster_messages import Change, State
 from rollouthub.engine.agent_kind import why_deaf
 from rollouthub.engine.recorder import OpenTurn
 from rollouthub.engine.sample import Item

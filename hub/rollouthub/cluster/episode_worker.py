@@ -12,7 +12,7 @@ import anyio
 import anyio.abc
 from pydantic_core import PydanticSerializationError
 
-from rollouthub.cluster.wire import (
+from rollouthub.cluster.cluster_messages import (
     Change,
     Ended,
     Hello,

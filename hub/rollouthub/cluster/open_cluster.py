@@ -13,7 +13,7 @@ import anyio.from_thread
 import anyio.to_thread
 from pydantic import JsonValue
 
-from rollouthub.cluster.head import ask_head
+from rollouthub.cluster.cluster_head import ask_head
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.errors import ConfigError, UsageError
 from rollouthub.plugins.extras import pip_install

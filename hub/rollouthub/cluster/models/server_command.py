@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rollouthub.cluster.models.spec import SERVER_KEY_VARIABLE, ModelSpec
+from rollouthub.cluster.models.model_spec import SERVER_KEY_VARIABLE, ModelSpec
 from rollouthub.errors import ConfigError, UsageError
 from rollouthub.plugins.extras import pip_install
 from rollouthub.secret_variables import clean_environment
