@@ -3,9 +3,9 @@
 import shutil
 from collections.abc import Iterator
 
+from rollouthub.analysis.checkup.check_result import Finding
 from rollouthub.errors import ConfigError
 from rollouthub.event_loop import run_async
-from rollouthub.observe.finding import Finding
 from rollouthub_sandboxes.docker.address import addresses
 from rollouthub_sandboxes.docker.engine import ping
 from rollouthub_sandboxes.images.from_map import load_from_map

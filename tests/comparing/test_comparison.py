@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rollouthub import Outcome, Score
-from rollouthub.comparing.comparison import compare_runs
-from rollouthub.comparing.record import Compared, read_compared
+from rollouthub.analysis.compare.compared_run import Compared, read_compared
+from rollouthub.analysis.compare.comparison import compare_runs
 from rollouthub.errors import ConfigError
 from rollouthub.rollout import EnvironmentRef, Rollout, TaskRef, Told
 from tests.store.records import record, write

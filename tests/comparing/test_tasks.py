@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rollouthub import Outcome
-from rollouthub.comparing.tasks import chances, task_differences, with_chances
+from rollouthub.analysis.compare.task_pairs import chances, task_differences, with_chances
 from rollouthub.rollout import TaskRef
 from tests.comparing.test_comparison import played, run
 from tests.store.records import record

@@ -17,6 +17,7 @@ from rollouthub import (
     Stop,
     ToolRequest,
 )
+from rollouthub.analysis.scoring.rescore import _with  # pyright: ignore[reportPrivateUsage]  # a verdict anew, without a run
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.interventions import Interjections
 from rollouthub.export.segment import segments
@@ -24,7 +25,6 @@ from rollouthub.messages import assistant, user
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.protocols import SeatAddress
 from rollouthub.rollout import Usage
-from rollouthub.scoring.rescore import _with  # pyright: ignore[reportPrivateUsage]  # a verdict anew, without a run
 from rollouthub_agents.null import Null
 from rollouthub_agents.oracle import Oracle
 from rollouthub_agents.react import ReAct

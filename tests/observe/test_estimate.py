@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from rollouthub.analysis.estimate import Planned, RunEstimate, estimate_run
+from rollouthub.analysis.sample_usage import QUANTITIES, EnvironmentSample, longest_of
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.observe.estimate import Planned, RunEstimate, estimate_run
-from rollouthub.observe.sample import QUANTITIES, EnvironmentSample, longest_of
 from rollouthub.store import RoleUsage
 
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollouthub import Outcome
-from rollouthub.comparing.comparison import compare_runs
-from rollouthub.comparing.record import read_compared
+from rollouthub.analysis.compare.compared_run import read_compared
+from rollouthub.analysis.compare.comparison import compare_runs
 from rollouthub.reporting.facts import Report
 from rollouthub.reporting.gather import Wanted, gather
 from rollouthub.reporting.markdown import markdown_report

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub import BadRow, Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, VerifierError
+from rollouthub.analysis.scoring.batch import BatchScorer, BatchSettings
+from rollouthub.analysis.scoring.batch_resume import take_up
+from rollouthub.analysis.scoring.batch_tally import Tally
+from rollouthub.analysis.scoring.completion_line import EntryReader
+from rollouthub.analysis.scoring.line_files import LineWriter, input_lines, output_file
+from rollouthub.analysis.scoring.line_source import LineSource
 from rollouthub.hosting import InProcessHost
 from rollouthub.rollout import Outcome
-from rollouthub.scoring.batch import BatchScorer, BatchSettings
-from rollouthub.scoring.entry import EntryReader
-from rollouthub.scoring.files import LineWriter, input_lines, output_file
-from rollouthub.scoring.resume import take_up
-from rollouthub.scoring.source import LineSource
-from rollouthub.scoring.tally import Tally
 
 
 class EchoConfig(EnvironmentConfig):

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from rollouthub.analysis.scoring.line_files import check_output_file, output_file
 from rollouthub.errors import ConfigError, RunDirectoryError
 from rollouthub.hosting import InProcessHost
-from rollouthub.scoring.files import check_output_file, output_file
 from tests.scoring.lines import Echo, EchoConfig, read_lines, score_lines, write_lines
 
 LINES = [{"task_id": f"test/{index % 100}", "place": index, "completion": str(index % 3)} for index in range(2000)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, cast
 
-from rollouthub.comparing.comparison import Comparison, Standing
+from rollouthub.analysis.compare.comparison import Comparison, Standing
 from rollouthub.errors import RunDirectoryError
 from rollouthub.gateway.service.visitor import VISITOR
 from rollouthub.plugins.lock import lock_in

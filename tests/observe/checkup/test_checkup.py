@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from rollouthub.analysis.checkup.check_result import Finding
+from rollouthub.analysis.checkup.machine_speed import machine_findings
+from rollouthub.analysis.checkup.model_check import model_findings
+from rollouthub.analysis.checkup.ray_check import ray_findings
+from rollouthub.analysis.checkup.task_check import task_findings
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
-from rollouthub.observe.checkup.machine import machine_findings
-from rollouthub.observe.checkup.model import model_findings
-from rollouthub.observe.checkup.ray import ray_findings
-from rollouthub.observe.checkup.tasks import task_findings
-from rollouthub.observe.finding import Finding
 from tests.models.servers import mock_server, serving
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub import Outcome, Score, Stop
-from rollouthub.observe.run_doctor.examine import Examination, examine_run
-from rollouthub.observe.run_doctor.symptom import Symptom
+from rollouthub.analysis.run_doctor.examine import Examination, examine_run
+from rollouthub.analysis.run_doctor.symptom import Symptom
 from rollouthub.rollout import Fault, Rollout, Timings, Turn
 from rollouthub.store import open_writer
 from tests.store.records import RESOLVED, conversation, record, write

@@ -15,8 +15,8 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 from textual.worker import Worker
 
-from rollouthub.comparing.record import Compared, read_compared
-from rollouthub.comparing.tasks import TaskDifference, chances, with_chances
+from rollouthub.analysis.compare.compared_run import Compared, read_compared
+from rollouthub.analysis.compare.task_pairs import TaskDifference, chances, with_chances
 from rollouthub.errors import HubError
 from rollouthub.statistics.permutation import Chance
 from rollouthub_tui.navigation import navigator

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from rollouthub.comparing.record import read_compared
-from rollouthub.comparing.tasks import TaskDifference, chances, with_chances
+from rollouthub.analysis.compare.compared_run import read_compared
+from rollouthub.analysis.compare.task_pairs import TaskDifference, chances, with_chances
 from rollouthub.errors import UsageError
 from rollouthub_tui.finding import find_watched
 from rollouthub_tui.text.pages import in_pages

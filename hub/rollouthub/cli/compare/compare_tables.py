@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rollouthub.comparing.comparison import Comparison, Standing
+from rollouthub.analysis.compare.comparison import Comparison, Standing
 from rollouthub.statistics import Estimate
 
 BESIDE = 68

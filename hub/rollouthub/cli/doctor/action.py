@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rollouthub.analysis.checkup.check_result import Finding
+from rollouthub.analysis.run_doctor.examine import LISTED, Examination
+from rollouthub.analysis.run_doctor.symptom import Symptom
 from rollouthub.cli.console import results
 from rollouthub.cli.options import run_settings
 from rollouthub.errors import ConfigError
 from rollouthub.event_loop import run_async
-from rollouthub.observe.finding import Finding
-from rollouthub.observe.run_doctor.examine import LISTED, Examination
-from rollouthub.observe.run_doctor.symptom import Symptom
 
 _MARKS = {
     "ok": ("ok     ", "green"),
@@ -47,8 +47,8 @@ def examine_things(asked: Asked) -> list[Finding]:
     Raises:
         UsageError: a name or a setting does not hold.
     """
-    from rollouthub.observe.checkup.ray import ray_findings
-    from rollouthub.observe.doctor import examine
+    from rollouthub.analysis.checkup.installation import examine
+    from rollouthub.analysis.checkup.ray_check import ray_findings
 
     if asked.model is None and (asked.base_url or asked.lane):
         raise ConfigError("--base-url and --lane are a model's; name it: hub doctor -m hosted_vllm/NAME")
@@ -65,11 +65,11 @@ def examine_things(asked: Asked) -> list[Finding]:
 
 
 async def _tried(asked: Asked) -> list[Finding]:
+    from rollouthub.analysis.checkup.model_check import model_findings
+    from rollouthub.analysis.checkup.task_check import task_findings
     from rollouthub.engine.plan import policy_model
     from rollouthub.engine.run_request import build_request
     from rollouthub.models.credentials import load_credentials
-    from rollouthub.observe.checkup.model import model_findings
-    from rollouthub.observe.checkup.tasks import task_findings
 
     given = run_settings(
         environments=asked.environments or [],

@@ -40,9 +40,9 @@ def doctor(
     from rollouthub.cli.doctor.action import Asked, examine_things, print_examination, print_findings
 
     if run is not None:
+        from rollouthub.analysis.run_doctor.examine import examine_run
         from rollouthub.cli.console import results
         from rollouthub.cli.runs.command import find_run
-        from rollouthub.observe.run_doctor.examine import examine_run
 
         examination = examine_run(find_run(run, root))
         if as_json:

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rollouthub.analysis.estimate import Planned, RunEstimate, estimate_run
+from rollouthub.analysis.sample_usage import read_sample
 from rollouthub.cli.console import remarks, results, warn
 from rollouthub.cli.estimate.estimate_view import print_estimate
 from rollouthub.cli.logs import log_to_run
@@ -26,8 +28,6 @@ from rollouthub.event_loop import run_async
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.models.prices import Price, find_price
 from rollouthub.models.resolve import addressed
-from rollouthub.observe.estimate import Planned, RunEstimate, estimate_run
-from rollouthub.observe.sample import read_sample
 from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
 from rollouthub.store import RunReader, open_run
 from rollouthub.store.sql_schema import MEDIA

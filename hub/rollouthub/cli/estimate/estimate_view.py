@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rollouthub.analysis.estimate import Projection, RunEstimate
 from rollouthub.engine.run_limits import duration
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.observe.estimate import Projection, RunEstimate
 
 _OPTIONS = {
     "run_limits.max_cost": "--run-cost",

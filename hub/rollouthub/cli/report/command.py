@@ -11,7 +11,7 @@ import typer
 from rollouthub.cli.runs.command import RUNS, RootOption, find_run
 
 if TYPE_CHECKING:
-    from rollouthub.comparing.comparison import Comparison
+    from rollouthub.analysis.compare.comparison import Comparison
     from rollouthub.reporting.gather import Wanted
     from rollouthub.reporting.plainness import Plainness
 

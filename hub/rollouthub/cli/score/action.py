@@ -13,6 +13,13 @@ from typing import Any
 import anyio.to_thread
 from rich.text import Text
 
+from rollouthub.analysis.scoring.batch import BatchScorer, BatchSettings
+from rollouthub.analysis.scoring.batch_resume import take_up
+from rollouthub.analysis.scoring.batch_tally import Tally
+from rollouthub.analysis.scoring.completion_line import EntryReader
+from rollouthub.analysis.scoring.input_survey import survey
+from rollouthub.analysis.scoring.line_files import STDIO, LineWriter, check_output_file, input_lines, output_file
+from rollouthub.analysis.scoring.line_source import LineSource
 from rollouthub.blocking import watched_loop
 from rollouthub.cli.console import remarks, results, warn
 from rollouthub.cli.score.score_view import ScoreView, print_tally, unscored_lines
@@ -24,13 +31,6 @@ from rollouthub.errors import ConfigError, DataError, HubError
 from rollouthub.event_loop import run_async
 from rollouthub.models.credentials import load_credentials
 from rollouthub.protocols import EnvironmentHost
-from rollouthub.scoring.batch import BatchScorer, BatchSettings
-from rollouthub.scoring.entry import EntryReader
-from rollouthub.scoring.files import STDIO, LineWriter, check_output_file, input_lines, output_file
-from rollouthub.scoring.resume import take_up
-from rollouthub.scoring.source import LineSource
-from rollouthub.scoring.survey import survey
-from rollouthub.scoring.tally import Tally
 from rollouthub.telemetry.cpu import cpu_seconds
 
 

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rollouthub.analysis.scoring.rescore import Rescorer, RescoreSettings
+from rollouthub.analysis.scoring.score_comparison import Comparison, compare
 from rollouthub.cli.console import remarks, results, warn
 from rollouthub.cli.runs.command import find_run
 from rollouthub.cli.score.action import Order, open_scorer, require_transcripts
@@ -25,8 +27,6 @@ from rollouthub.plugins.lock import FILE_NAME as LOCK
 from rollouthub.plugins.lock import write_lock
 from rollouthub.protocols import EnvironmentHost
 from rollouthub.rollout import Rollout
-from rollouthub.scoring.comparison import Comparison, compare
-from rollouthub.scoring.rescore import Rescorer, RescoreSettings
 from rollouthub.statistics import RunningMeans
 from rollouthub.store import RunReader, open_run
 

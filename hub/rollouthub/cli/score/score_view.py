@@ -10,10 +10,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from rollouthub.analysis.scoring.batch_tally import Tally
+from rollouthub.analysis.scoring.completion_line import BAD_ROW
 from rollouthub.cli.run.final_tables import UNEVEN, is_uneven_group
 from rollouthub.rollout import Outcome
-from rollouthub.scoring.entry import BAD_ROW
-from rollouthub.scoring.tally import Tally
 from rollouthub.statistics import Estimate, RunningMeans, summarise_groups
 
 BAR_SECONDS, LINE_SECONDS = 0.2, 10.0

@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from rollouthub.comparing.comparison import Comparison, compare_runs
-from rollouthub.comparing.record import Compared, TaskKey
-from rollouthub.comparing.tasks import TaskDifference, task_differences
+from rollouthub.analysis.compare.compared_run import Compared, TaskKey
+from rollouthub.analysis.compare.comparison import Comparison, compare_runs
+from rollouthub.analysis.compare.task_pairs import TaskDifference, task_differences
 from rollouthub.live.follow.attempt_columns import Columns
 from rollouthub.statistics import Estimate, summarise_groups
 from rollouthub.statistics.permutation import Chance

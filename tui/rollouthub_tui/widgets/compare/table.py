@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from rollouthub.comparing.tasks import TaskDifference
+from rollouthub.analysis.compare.task_pairs import TaskDifference
 from rollouthub.statistics.amounts import number
 from rollouthub_tui.widgets.cells import Cell, Column
 from rollouthub_tui.widgets.compare.words import VERDICTS, chance_word, samples, signed, unscored, verdict

@@ -6,8 +6,8 @@ from typing import Any
 
 from rich.text import Text
 
-from rollouthub.comparing.comparison import Standing
-from rollouthub.comparing.tasks import LEVEL, Side, TaskDifference
+from rollouthub.analysis.compare.comparison import Standing
+from rollouthub.analysis.compare.task_pairs import LEVEL, Side, TaskDifference
 from rollouthub.drawing.outcomes import ENDINGS
 from rollouthub.statistics import Estimate
 from rollouthub.statistics.amounts import NONE, count, number, share

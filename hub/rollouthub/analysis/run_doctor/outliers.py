@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from statistics import median
 
-from rollouthub.observe.run_doctor.record import Attempt, RunRecord
-from rollouthub.observe.run_doctor.robust import scores
-from rollouthub.observe.run_doctor.symptom import Symptom, share, some_ids
+from rollouthub.analysis.run_doctor.attempt_rows import Attempt, RunRecord
+from rollouthub.analysis.run_doctor.robust import scores
+from rollouthub.analysis.run_doctor.symptom import Symptom, share, some_ids
 
 FAR = 8.0
 """Robust standard deviations; episode times have long tails, so the usual 3.5 would name one in twenty."""

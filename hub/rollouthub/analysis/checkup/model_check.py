@@ -10,14 +10,14 @@ import anyio
 from mcp_types import Tool
 from yarl import URL
 
+from rollouthub.analysis.checkup.check_result import Finding
+from rollouthub.analysis.run_doctor.causes import cause_of
 from rollouthub.errors import HubError, UsageError
 from rollouthub.messages import Message
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.preflight import preflight
 from rollouthub.models.resolve import addressed, open_model
-from rollouthub.observe.finding import Finding
-from rollouthub.observe.run_doctor.causes import cause_of
 from rollouthub.protocols import Model, ModelReply, ModelRequest, Sampling
 
 STEP_SECONDS = 5.0

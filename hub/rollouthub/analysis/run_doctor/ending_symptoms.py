@@ -4,8 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from rollouthub.observe.run_doctor.record import RunRecord
-from rollouthub.observe.run_doctor.symptom import Symptom, share, some_ids
+from rollouthub.analysis.run_doctor.attempt_rows import RunRecord
+from rollouthub.analysis.run_doctor.symptom import Symptom, share, some_ids
 from rollouthub.rollout import Stop
 
 SERIOUS_MISSING = 0.05

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from rollouthub.analysis.sample_usage import EnvironmentSample, longest_of
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.observe.sample import EnvironmentSample, longest_of
 from rollouthub.statistics.intervals import t_quantile
 from rollouthub.store import RoleUsage
 

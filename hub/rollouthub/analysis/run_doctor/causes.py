@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from rollouthub.observe.run_doctor.symptom import Field
+from rollouthub.analysis.run_doctor.symptom import Field
 
 
 @dataclass(frozen=True)

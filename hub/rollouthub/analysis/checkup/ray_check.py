@@ -5,7 +5,7 @@ import os
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 
-from rollouthub.observe.finding import Finding
+from rollouthub.analysis.checkup.check_result import Finding
 from rollouthub.plugins.extras import pip_install
 from rollouthub.processes import PYTHON
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from statistics import median
 
-from rollouthub.observe.run_doctor.record import RunRecord
-from rollouthub.observe.run_doctor.robust import quantile
-from rollouthub.observe.run_doctor.symptom import Symptom, share, some_ids
+from rollouthub.analysis.run_doctor.attempt_rows import RunRecord
+from rollouthub.analysis.run_doctor.robust import quantile
+from rollouthub.analysis.run_doctor.symptom import Symptom, share, some_ids
 
 LEAST_SECONDS = 5.0
 """Runs shorter than this have no bottleneck worth a word."""

@@ -10,8 +10,8 @@ from statistics import median
 
 import anyio
 
+from rollouthub.analysis.checkup.check_result import Finding
 from rollouthub.event_loop import run_async
-from rollouthub.observe.finding import Finding
 
 LONGEST_SYNC = 0.02
 """Seconds; every batch of records waits for one."""

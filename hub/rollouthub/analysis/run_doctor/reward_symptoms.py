@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from rollouthub.observe.run_doctor.record import Attempt, RunRecord
-from rollouthub.observe.run_doctor.symptom import Symptom, share, some_ids
+from rollouthub.analysis.run_doctor.attempt_rows import Attempt, RunRecord
+from rollouthub.analysis.run_doctor.symptom import Symptom, share, some_ids
 
 FEW = 20
 """Scored rollouts below which all-equal rewards say nothing."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rollouthub.comparing.record import Compared, TaskKey
+from rollouthub.analysis.compare.compared_run import Compared, TaskKey
 from rollouthub.errors import ConfigError
 from rollouthub.live.follow.pace import overall_rate
 from rollouthub.rollout import Outcome

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from rollouthub.analysis.scoring.batch_tally import Tally
+from rollouthub.analysis.scoring.completion_line import BAD_ROW, EntryReader
+from rollouthub.analysis.scoring.line_files import whole_lines
+from rollouthub.analysis.scoring.line_source import LineSource
 from rollouthub.errors import RunDirectoryError
 from rollouthub.rollout import Outcome
-from rollouthub.scoring.entry import BAD_ROW, EntryReader
-from rollouthub.scoring.files import whole_lines
-from rollouthub.scoring.source import LineSource
-from rollouthub.scoring.tally import Tally
 
 
 class _Verifier(Struct, gc=False):

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from rollouthub.comparing.record import Attempt, Compared, TaskKey
+from rollouthub.analysis.compare.compared_run import Attempt, Compared, TaskKey
 from rollouthub.rollout import Outcome, OutcomeKind
 from rollouthub.statistics.permutation import Chance, adjusted, permutation_test
 

@@ -3,12 +3,12 @@
 import time
 from collections.abc import AsyncIterator
 
+from rollouthub.analysis.checkup.check_result import Finding
 from rollouthub.engine.open_plan import open_plan
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import HubError
 from rollouthub.models.credentials import Credentials
-from rollouthub.observe.finding import Finding
 from rollouthub.task import BadRow
 
 MOST = 200_000

@@ -6,6 +6,12 @@ import anyio
 from anyio.lowlevel import checkpoint
 from pydantic_core import to_json
 
+from rollouthub.analysis.scoring.batch_tally import Tally
+from rollouthub.analysis.scoring.completion_line import BAD_ROW, Entry, EntryReader
+from rollouthub.analysis.scoring.input_survey import with_hint
+from rollouthub.analysis.scoring.line_files import LineWriter
+from rollouthub.analysis.scoring.line_source import LineSource
+from rollouthub.analysis.scoring.task_lookup import TaskIndex
 from rollouthub.engine.attribution import OUTCOMES, fault_of
 from rollouthub.engine.episode_seed import episode_seed
 from rollouthub.errors import DataError, EpisodeError, UnknownNameError
@@ -13,12 +19,6 @@ from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentHost, TaskCard
 from rollouthub.rollout import Outcome
 from rollouthub.score import Score
-from rollouthub.scoring.entry import BAD_ROW, Entry, EntryReader
-from rollouthub.scoring.files import LineWriter
-from rollouthub.scoring.source import LineSource
-from rollouthub.scoring.survey import with_hint
-from rollouthub.scoring.tally import Tally
-from rollouthub.scoring.tasks import TaskIndex
 
 _AHEAD_LINES, _AHEAD_BYTES = 64, 64 * 2**20
 """How far scoring may run ahead of a slow line: lines for each of those in flight, and bytes in all."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from rollouthub.analysis.scoring.completion_line import BAD_ROW
 from rollouthub.rollout import Outcome
-from rollouthub.scoring.entry import BAD_ROW
 from rollouthub.statistics import GroupCounts, RunningMeans, summarise_groups
 
 MOST_GROUPS = 200_000

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import anyio
 import anyio.to_thread
 
-from rollouthub.scoring.files import InputLines
+from rollouthub.analysis.scoring.line_files import InputLines
 
 
 @dataclass(frozen=True, slots=True)

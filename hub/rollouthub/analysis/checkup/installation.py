@@ -12,11 +12,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from rollouthub.analysis.checkup.check_result import Finding
+from rollouthub.analysis.checkup.machine_speed import machine_findings
+from rollouthub.analysis.checkup.ray_check import ray_findings
 from rollouthub.errors import HubError
 from rollouthub.models.credentials import load_credentials
-from rollouthub.observe.checkup.machine import machine_findings
-from rollouthub.observe.checkup.ray import ray_findings
-from rollouthub.observe.finding import Finding
 from rollouthub.plugins.entry_points import AGENTS, ENVIRONMENTS, find_environment, plugins
 from rollouthub.plugins.extras import pip_install
 from rollouthub.telemetry.trackers.tracker import tracker_packages

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rollouthub.observe.run_doctor.endings import answers, cut_short, status, trainable
-from rollouthub.observe.run_doctor.faults import faults, retries
-from rollouthub.observe.run_doctor.outliers import LISTED, Outlier, find_outliers, outliers
-from rollouthub.observe.run_doctor.record import RunRecord, read_run
-from rollouthub.observe.run_doctor.rewards import rewards
-from rollouthub.observe.run_doctor.symptom import Symptom
-from rollouthub.observe.run_doctor.times import bottleneck, clocks, stragglers, stuck
+from rollouthub.analysis.run_doctor.attempt_rows import RunRecord, read_run
+from rollouthub.analysis.run_doctor.ending_symptoms import answers, cut_short, status, trainable
+from rollouthub.analysis.run_doctor.fault_clusters import faults, retries
+from rollouthub.analysis.run_doctor.outliers import LISTED, Outlier, find_outliers, outliers
+from rollouthub.analysis.run_doctor.reward_symptoms import rewards
+from rollouthub.analysis.run_doctor.symptom import Symptom
+from rollouthub.analysis.run_doctor.time_symptoms import bottleneck, clocks, stragglers, stuck
 
 _CHECKS: tuple[Callable[[RunRecord], Iterator[Symptom]], ...] = (
     status,

@@ -1,8 +1,8 @@
 """A first look through an input: how many lines there are, and whether one makes nothing to score."""
 
+from rollouthub.analysis.scoring.completion_line import EntryReader
+from rollouthub.analysis.scoring.line_files import InputLines
 from rollouthub.errors import DataError
-from rollouthub.scoring.entry import EntryReader
-from rollouthub.scoring.files import InputLines
 
 _HINT = "Mend the line, or add --skip-bad to mark such lines and go on"
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rollouthub.observe.run_doctor.causes import cause_of, gist
-from rollouthub.observe.run_doctor.record import Attempt, RunRecord
-from rollouthub.observe.run_doctor.symptom import Symptom, Weight, share, some_ids
+from rollouthub.analysis.run_doctor.attempt_rows import Attempt, RunRecord
+from rollouthub.analysis.run_doctor.causes import cause_of, gist
+from rollouthub.analysis.run_doctor.symptom import Symptom, Weight, share, some_ids
 from rollouthub.rollout import Outcome
 
 MOST_CLUSTERS = 12

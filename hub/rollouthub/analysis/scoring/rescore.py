@@ -9,6 +9,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 from pydantic import JsonValue
 
+from rollouthub.analysis.scoring.task_lookup import TaskIndex
 from rollouthub.engine.attribution import OUTCOMES, fault_of
 from rollouthub.engine.open_plan import OpenEnvironment
 from rollouthub.engine.trainable import why_not_trainable
@@ -17,7 +18,6 @@ from rollouthub.messages import Media, Message
 from rollouthub.protocols import EnvironmentHost
 from rollouthub.rollout import Outcome, Rollout
 from rollouthub.score import Score
-from rollouthub.scoring.tasks import TaskIndex
 from rollouthub.store import RunReader, RunWriter, open_writer
 from rollouthub.transcript import submission_of
 
