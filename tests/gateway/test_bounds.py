@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from rollouthub.gateway.gateway import open_gateway
-from rollouthub.gateway.rate import TokenBucket
+from rollouthub.gateway.rate_limit import TokenBucket
 from rollouthub.http import listener
 from rollouthub.http.redaction import RedactingFormatter, redact
 from rollouthub.protocols import SeatAddress
@@ -16,7 +16,7 @@ from tests.gateway.outside import Desk, desk
 
 def test_a_bucket_allows_a_burst_and_then_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("rollouthub.gateway.rate.time.monotonic", lambda: now)
+    monkeypatch.setattr("rollouthub.gateway.rate_limit.time.monotonic", lambda: now)
     bucket = TokenBucket(2.0)
     assert [bucket.take() for _ in range(5)] == [0.0, 0.0, 0.0, 0.0, 0.5]
     now += 0.5

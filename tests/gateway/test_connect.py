@@ -21,8 +21,8 @@ from rollouthub.cli.runs.command import user_store
 from rollouthub.engine.run_request import build_request
 from rollouthub.errors import UsageError
 from rollouthub.gateway.app_configs import App
-from rollouthub.gateway.connect import Connection, ConnectOrder
-from rollouthub.gateway.service.wire import EpisodeRequest
+from rollouthub.gateway.app_connection import Connection, ConnectOrder
+from rollouthub.gateway.sessions.sessions_wire import EpisodeRequest
 from rollouthub.hosting.local.hosted_episode import CLOSED
 from rollouthub.hosting.server.stdio_bridge import MAX_LINE_BYTES
 from rollouthub.hosting.server.stdio_pipe import read_lines, write_line

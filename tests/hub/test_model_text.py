@@ -17,7 +17,7 @@ from rollouthub.authoring.rewards.judge_verdict import read_verdict
 from rollouthub.authoring.users import Cue, ScriptedUser, Stage, UserScript
 from rollouthub.engine.tool_arguments import arguments_of
 from rollouthub.errors import HubError
-from rollouthub.gateway.seam.dialects import PATHS, dialect_of
+from rollouthub.gateway.model_api.dialects import PATHS, dialect_of
 from rollouthub.messages import assistant
 from rollouthub.models.direct.chunks import parse_chunk
 from rollouthub.models.direct.completion import BadAnswer, parse_answer

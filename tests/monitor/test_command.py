@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.gateway.service.opening import visitors_plan
-from rollouthub.gateway.service.serving import HubOrder, HubReady, serve_hub
+from rollouthub.gateway.sessions.open_service import visitors_plan
+from rollouthub.gateway.sessions.serve_sessions import HubOrder, HubReady, serve_hub
 from rollouthub.models.credentials import Credentials
 from tests.cli.conftest import Hub
 from tests.cli.conftest import hub as hub

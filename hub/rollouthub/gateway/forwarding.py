@@ -20,7 +20,7 @@ from rollouthub.crowding import MOST_VALUES, is_crowded_message
 from rollouthub.engine.external_calls import OutsideCall
 from rollouthub.engine.tool_arguments import DEEPEST, TOO_DEEP, is_shallow
 from rollouthub.errors import EpisodeStop, TaskError
-from rollouthub.gateway.exposure import Exposure, stopped
+from rollouthub.gateway.exposed_seat import Exposure, stopped
 from rollouthub.hosting.local.toolbox import SUBMIT
 from rollouthub.hosting.server.agent_plane import BUSY, MAX_BODY_BYTES, MOST_REQUESTS, NOT_FOUND, refusal_of
 from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, answer, read_message

@@ -11,12 +11,12 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from rollouthub.engine.seat import EpisodeSeat
-from rollouthub.gateway.exposure import Exposure
+from rollouthub.gateway.closed_seat import answer_late
+from rollouthub.gateway.exposed_seat import Exposure
 from rollouthub.gateway.forwarding import Forwarder, open_forwarder
-from rollouthub.gateway.late import answer_late
-from rollouthub.gateway.rate import TokenBucket
-from rollouthub.gateway.seam.dialect import Problem
-from rollouthub.gateway.seam.seam import UNAUTHORIZED, refuse, serve_seam
+from rollouthub.gateway.model_api.dialect import Problem
+from rollouthub.gateway.model_api.model_api import UNAUTHORIZED, refuse, serve_seam
+from rollouthub.gateway.rate_limit import TokenBucket
 from rollouthub.hosting.server.agent_plane import BUSY, NOT_FOUND, AgentPlane, token_of
 from rollouthub.hosting.server.served_episode import token_digest
 from rollouthub.hosting.server.server_metrics import Metrics

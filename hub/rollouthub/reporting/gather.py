@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from rollouthub.analysis.compare.comparison import Comparison, Standing
 from rollouthub.errors import RunDirectoryError
-from rollouthub.gateway.service.visitor import VISITOR
+from rollouthub.gateway.sessions.external_agent import VISITOR
 from rollouthub.plugins.lock import lock_in
 from rollouthub.reporting.choosing import choose
 from rollouthub.reporting.facts import (

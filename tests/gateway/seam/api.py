@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from rollouthub.gateway.seam.dialect import Asked, Dialect, Problem
+from rollouthub.gateway.model_api.dialect import Asked, Dialect, Problem
 from rollouthub.messages import Message
 from rollouthub.protocols import ModelReply
 from rollouthub.rollout import Usage

@@ -10,8 +10,8 @@ import pytest
 from anthropic.types import Message as TheirMessage
 from anthropic.types import MessageParam
 
-from rollouthub.gateway.seam.anthropic_messages import AnthropicMessages, count_tokens
-from rollouthub.gateway.seam.dialect import Problem
+from rollouthub.gateway.model_api.anthropic_messages import AnthropicMessages, count_tokens
+from rollouthub.gateway.model_api.dialect import Problem
 from rollouthub.messages import Media, Message, Text, ToolRequest, assistant, system, user
 from rollouthub.protocols import ModelReply
 from rollouthub.streaming import Delta, ToolPiece

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollouthub.gateway.seam.blocks import Block, Blocks
-from rollouthub.gateway.seam.dialects import PATHS, dialect_of
+from rollouthub.gateway.model_api.answer_blocks import Block, Blocks
+from rollouthub.gateway.model_api.dialects import PATHS, dialect_of
 from rollouthub.messages import Message, ToolRequest, assistant
 from rollouthub.protocols import ModelReply
 from rollouthub.streaming import Delta, ToolPiece

@@ -8,10 +8,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from rollouthub.gateway.seam import seam
-from rollouthub.gateway.seam.anthropic_messages import count_tokens
-from rollouthub.gateway.seam.bounds import MOST_MESSAGES, MOST_PARTS, MOST_TOKENS, MOST_TOOLS, MOST_VALUES
-from rollouthub.gateway.seam.dialects import PATHS, dialect_of
+from rollouthub.gateway.model_api import model_api as seam
+from rollouthub.gateway.model_api.anthropic_messages import count_tokens
+from rollouthub.gateway.model_api.dialects import PATHS, dialect_of
+from rollouthub.gateway.model_api.request_bounds import MOST_MESSAGES, MOST_PARTS, MOST_TOKENS, MOST_TOOLS, MOST_VALUES
 from rollouthub.protocols import SeatAddress
 from tests.gateway.outside import desk
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from mcp_types import Tool
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from rollouthub.gateway.seam.chat import Chat
-from rollouthub.gateway.seam.dialect import Problem
+from rollouthub.gateway.model_api.chat_dialect import Chat
+from rollouthub.gateway.model_api.dialect import Problem
 from rollouthub.messages import Media, Message, Text, ToolRequest, assistant, system, user
 from rollouthub.models.direct.chat_wire import encode_tools, to_wire
 from rollouthub.packed import Float32s, Int32s

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from rollouthub.gateway.seam.chat import Chat
-from rollouthub.gateway.seam.dialects import PATHS, dialect_of, make_ready
+from rollouthub.gateway.model_api.chat_dialect import Chat
+from rollouthub.gateway.model_api.dialects import PATHS, dialect_of, make_ready
 from rollouthub.plugins.extras import pip_install
 
 WITHOUT = """
@@ -15,8 +15,8 @@ sys.modules["litellm"] = None
 import importlib.util
 found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: None if name == "litellm" else found(name, *rest)
-from rollouthub.gateway.seam.dialect import Refused
-from rollouthub.gateway.seam.dialects import dialect_of
+from rollouthub.gateway.model_api.dialect import Refused
+from rollouthub.gateway.model_api.dialects import dialect_of
 print(dialect_of("chat/completions").read(b'{"messages":[{"role":"user","content":"hi"}]}').messages[0].text)
 for path, body in (("responses", b'{"input":"hi"}'), ("messages", b'{"messages":[{"role":"user","content":"hi"}]}')):
     try:

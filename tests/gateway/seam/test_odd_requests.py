@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollouthub.gateway.seam.anthropic_messages import count_tokens
-from rollouthub.gateway.seam.dialects import PATHS, dialect_of
+from rollouthub.gateway.model_api.anthropic_messages import count_tokens
+from rollouthub.gateway.model_api.dialects import PATHS, dialect_of
 from rollouthub.messages import assistant
 from rollouthub.protocols import ModelReply
 from tests.strategies import json_values

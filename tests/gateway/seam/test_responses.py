@@ -9,8 +9,8 @@ import openai
 import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 
-from rollouthub.gateway.seam.dialect import Problem
-from rollouthub.gateway.seam.responses import Responses
+from rollouthub.gateway.model_api.dialect import Problem
+from rollouthub.gateway.model_api.responses_dialect import Responses
 from rollouthub.messages import Media, Message, ToolRequest, assistant, system, user
 from rollouthub.protocols import ModelReply
 from rollouthub.streaming import Delta, ToolPiece

@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from rollouthub import Limits
-from rollouthub.gateway.seam import seam
+from rollouthub.gateway.model_api import model_api as seam
 from rollouthub.protocols import SeatAddress
 from tests.gateway.outside import desk
 

@@ -9,9 +9,9 @@ import aiohttp
 import anyio
 
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.gateway.service.opening import open_service, visitors_plan
-from rollouthub.gateway.service.rules import ServiceRules
-from rollouthub.gateway.service.service import HubService
+from rollouthub.gateway.sessions.open_service import open_service, visitors_plan
+from rollouthub.gateway.sessions.service import HubService
+from rollouthub.gateway.sessions.service_rules import ServiceRules
 from rollouthub.models.credentials import Credentials
 
 TALLY = str(Path(__file__).parent / "tally.py")

@@ -4,9 +4,9 @@ import signal
 from pathlib import Path
 
 from rollouthub import Outcome, Stop
-from rollouthub.gateway.client import HubClient
-from rollouthub.gateway.service.serving import HubReady
-from rollouthub.gateway.service.wire import EpisodeRequest
+from rollouthub.gateway.gateway_client import HubClient
+from rollouthub.gateway.sessions.serve_sessions import HubReady
+from rollouthub.gateway.sessions.sessions_wire import EpisodeRequest
 from rollouthub.store import open_run
 from tests.gateway.service.front import TALLY, call
 from tests.serving.processes import started

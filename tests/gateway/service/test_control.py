@@ -9,9 +9,9 @@ from typing import Any
 import aiohttp
 import anyio
 
-from rollouthub.gateway.service.control import ServiceControl
-from rollouthub.gateway.service.rules import ServiceRules
-from rollouthub.gateway.service.service import HubService
+from rollouthub.gateway.sessions.service import HubService
+from rollouthub.gateway.sessions.service_rules import ServiceRules
+from rollouthub.gateway.sessions.sessions_control import ServiceControl
 from rollouthub.hosting.server.control_socket import control_guard, control_socket
 from rollouthub.http.listener import listening
 from tests.gateway.service.front import call, front, rpc

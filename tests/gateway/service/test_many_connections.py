@@ -8,9 +8,9 @@ import anyio
 from anyio.abc import SocketStream
 
 from rollouthub.event_loop import allow_open_files
-from rollouthub.gateway.client import HubClient
-from rollouthub.gateway.service.serving import HubReady
-from rollouthub.gateway.service.wire import EpisodeRequest
+from rollouthub.gateway.gateway_client import HubClient
+from rollouthub.gateway.sessions.serve_sessions import HubReady
+from rollouthub.gateway.sessions.sessions_wire import EpisodeRequest
 from tests.gateway.service.front import TALLY, call
 from tests.serving.processes import started
 

@@ -17,11 +17,11 @@ from rollouthub import Outcome
 from rollouthub.cli.run.final_tables import print_summary
 from rollouthub.engine.run_summary import summarise
 from rollouthub.errors import UnknownNameError
-from rollouthub.gateway.service import practice
-from rollouthub.gateway.service.practice import NEXT, OVER, Practice
-from rollouthub.gateway.service.rules import ServiceRules
-from rollouthub.gateway.service.service import HubService, TooMany
-from rollouthub.gateway.service.wire import EpisodeRequest
+from rollouthub.gateway.sessions import practice
+from rollouthub.gateway.sessions.practice import NEXT, OVER, Practice
+from rollouthub.gateway.sessions.service import HubService, TooMany
+from rollouthub.gateway.sessions.service_rules import ServiceRules
+from rollouthub.gateway.sessions.sessions_wire import EpisodeRequest
 from rollouthub.store import open_run
 from tests.gateway.service.front import call, front, rpc
 

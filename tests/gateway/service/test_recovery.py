@@ -10,10 +10,10 @@ import anyio
 import pytest
 
 from rollouthub import Outcome
-from rollouthub.gateway.client import HubClient
-from rollouthub.gateway.service.journal import JOURNAL
-from rollouthub.gateway.service.serving import HubReady
-from rollouthub.gateway.service.wire import EpisodeRequest
+from rollouthub.gateway.gateway_client import HubClient
+from rollouthub.gateway.sessions.open_sessions_log import JOURNAL
+from rollouthub.gateway.sessions.serve_sessions import HubReady
+from rollouthub.gateway.sessions.sessions_wire import EpisodeRequest
 from rollouthub.store import open_run
 from tests.gateway.service.front import TALLY, call, front, rpc
 from tests.serving.processes import started

@@ -8,9 +8,9 @@ import pytest
 
 from rollouthub import Limits, Outcome, Stop
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.gateway.service.rules import ServiceRules
-from rollouthub.gateway.service.service import TooMany
-from rollouthub.gateway.service.wire import EpisodeRequest
+from rollouthub.gateway.sessions.service import TooMany
+from rollouthub.gateway.sessions.service_rules import ServiceRules
+from rollouthub.gateway.sessions.sessions_wire import EpisodeRequest
 from rollouthub.hosting.local.hosted_episode import CLOSED
 from rollouthub.hosting.server.served_episodes import Conflict
 from rollouthub.store import open_run

@@ -12,11 +12,11 @@ import pytest
 from rollouthub import Outcome
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError
-from rollouthub.gateway.client import HubClient
-from rollouthub.gateway.service.opening import open_service, visitors_plan
-from rollouthub.gateway.service.rules import GatewayPlace
-from rollouthub.gateway.service.serving import HubOrder, HubReady, serve_hub
-from rollouthub.gateway.service.wire import EpisodeRequest
+from rollouthub.gateway.gateway_client import HubClient
+from rollouthub.gateway.sessions.open_service import open_service, visitors_plan
+from rollouthub.gateway.sessions.serve_sessions import HubOrder, HubReady, serve_hub
+from rollouthub.gateway.sessions.service_rules import GatewayPlace
+from rollouthub.gateway.sessions.sessions_wire import EpisodeRequest
 from rollouthub.live.control.live_client import find_running, knock
 from rollouthub.models.credentials import Credentials
 from tests.gateway.service.front import TALLY, call, front

@@ -88,10 +88,10 @@ def _serve(chosen: Chosen, directory: Path, lifeline: int) -> int:
     # MCP, HTTP and the engine: only here, as the process that waits needs none of it.
     from rollouthub.cli.logs import log_to_run
     from rollouthub.engine.run_request import build_request
-    from rollouthub.gateway.connect import Connection, ConnectOrder
+    from rollouthub.gateway.app_connection import Connection, ConnectOrder
     from rollouthub.gateway.connect_keeper import until_alone
-    from rollouthub.gateway.service.visit import Visit
-    from rollouthub.gateway.service.wire import EpisodeRequest
+    from rollouthub.gateway.sessions.session import Visit
+    from rollouthub.gateway.sessions.sessions_wire import EpisodeRequest
     from rollouthub.hosting.server.server_lifetime import serve_to_the_end
     from rollouthub.models.credentials import load_credentials
 

@@ -108,7 +108,7 @@ def show(
 
 def _is_served(reader: "RunReader") -> bool:
     """Whether `hub serve` made the run, which `hub run` cannot go on with."""
-    from rollouthub.gateway.service.visitor import VISITOR
+    from rollouthub.gateway.sessions.external_agent import VISITOR
 
     request = reader.info.resolved.get("request")
     return isinstance(request, dict) and request.get("agent") == VISITOR

@@ -11,9 +11,9 @@ from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.run.action import request_of
 from rollouthub.engine.directories import fresh_directory
 from rollouthub.engine.run_request import as_toml
-from rollouthub.gateway.service.opening import visitors_plan
-from rollouthub.gateway.service.rules import GatewayPlace, ServiceRules
-from rollouthub.gateway.service.serving import HubOrder, HubReady, serve_hub
+from rollouthub.gateway.sessions.open_service import visitors_plan
+from rollouthub.gateway.sessions.serve_sessions import HubOrder, HubReady, serve_hub
+from rollouthub.gateway.sessions.service_rules import GatewayPlace, ServiceRules
 from rollouthub.hosting.server.credential import ControlCredential, control_credential
 from rollouthub.hosting.server.server_lifetime import serve_to_the_end
 from rollouthub.models.credentials import load_credentials

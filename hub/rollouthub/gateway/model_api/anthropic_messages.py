@@ -4,13 +4,13 @@ from typing import Any, cast
 
 import msgspec
 
-from rollouthub.gateway.seam.blocks import Block, Blocks
-from rollouthub.gateway.seam.chat import finish_reason
-from rollouthub.gateway.seam.chat_request import ChatReader
-from rollouthub.gateway.seam.dialect import Asked, Problem
-from rollouthub.gateway.seam.messages_request import UNREADABLE, estimated_tokens, read_messages
-from rollouthub.gateway.seam.spellings import Spellings
-from rollouthub.gateway.seam.sse import encode, event
+from rollouthub.gateway.model_api.answer_blocks import Block, Blocks
+from rollouthub.gateway.model_api.argument_aliases import Spellings
+from rollouthub.gateway.model_api.chat_dialect import finish_reason
+from rollouthub.gateway.model_api.chat_request import ChatReader
+from rollouthub.gateway.model_api.dialect import Asked, Problem
+from rollouthub.gateway.model_api.messages_request import UNREADABLE, estimated_tokens, read_messages
+from rollouthub.gateway.model_api.sse import encode, event
 from rollouthub.protocols import ModelReply
 from rollouthub.rollout import Usage
 from rollouthub.streaming import Delta

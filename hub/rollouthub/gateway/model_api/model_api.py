@@ -11,10 +11,10 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from rollouthub.errors import AgentError, BudgetError, EpisodeError, EpisodeStop
-from rollouthub.gateway.exposure import Exposure
-from rollouthub.gateway.seam.deliveries import Delivery
-from rollouthub.gateway.seam.dialect import Asked, Dialect, Problem, Refused, model_list
-from rollouthub.gateway.seam.dialects import COUNT_TOKENS, counted_tokens, dialect_of, make_ready
+from rollouthub.gateway.exposed_seat import Exposure
+from rollouthub.gateway.model_api.dialect import Asked, Dialect, Problem, Refused, model_list
+from rollouthub.gateway.model_api.dialects import COUNT_TOKENS, counted_tokens, dialect_of, make_ready
+from rollouthub.gateway.model_api.retry_cache import Delivery
 from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, answer, header, read_body, send_body
 from rollouthub.protocols import ModelReply, Sampling
 from rollouthub.streaming import Delta, ReplyStream, cut

@@ -11,8 +11,8 @@ from mcp_types import CallToolResult
 from rollouthub.engine.external_calls import OutsideCalls
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.errors import EpisodeError, EpisodeStop
-from rollouthub.gateway.rate import TokenBucket
-from rollouthub.gateway.seam.deliveries import Deliveries
+from rollouthub.gateway.model_api.retry_cache import Deliveries
+from rollouthub.gateway.rate_limit import TokenBucket
 from rollouthub.hosting.local.hosted_episode import BROKEN, CLOSED
 from rollouthub.hosting.server.agent_plane import new_user
 from rollouthub.hosting.server.served_episode import ServedEpisode, ServedSeat

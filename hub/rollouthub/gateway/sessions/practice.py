@@ -15,10 +15,10 @@ from mcp_types import CallToolResult, TextContent, Tool
 from rollouthub.engine.external_calls import OutsideCalls
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.errors import HubError
-from rollouthub.gateway.exposure import RecordedPlane
-from rollouthub.gateway.rate import TokenBucket
-from rollouthub.gateway.service.service import HubService
-from rollouthub.gateway.service.visit import Visit
+from rollouthub.gateway.exposed_seat import RecordedPlane
+from rollouthub.gateway.rate_limit import TokenBucket
+from rollouthub.gateway.sessions.service import HubService
+from rollouthub.gateway.sessions.session import Visit
 from rollouthub.hosting.local.toolbox import GET_TASK, SUBMIT
 from rollouthub.hosting.server.agent_plane import BUSY, MAX_BODY_BYTES, NOT_FOUND, TOO_LARGE, AgentPlane, new_user
 from rollouthub.hosting.server.served_episode import ServedEpisode

@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 
 import anyio
 
-from rollouthub.gateway.service.visit import Visit
+from rollouthub.gateway.sessions.session import Visit
 from rollouthub.rollout import Fault
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from rollouthub.gateway.seam.bounds import check_body
+from rollouthub.gateway.model_api.request_bounds import check_body
 
 _T = TypeVar("_T")
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from rollouthub.errors import HubError, TaskError, UsageError
-from rollouthub.gateway.service.service import HubService, TooMany
-from rollouthub.gateway.service.visit import report_of
-from rollouthub.gateway.service.wire import EnvironmentList, EpisodePage, EpisodeReport, EpisodeRequest
+from rollouthub.gateway.sessions.service import HubService, TooMany
+from rollouthub.gateway.sessions.session import report_of
+from rollouthub.gateway.sessions.sessions_wire import EnvironmentList, EpisodePage, EpisodeReport, EpisodeRequest
 from rollouthub.hosting.control_wire import Problem, problem_of
 from rollouthub.hosting.server.control_http import (
     METRICS_TEXT,

@@ -3,14 +3,14 @@
 import time
 from typing import Any
 
-from rollouthub.gateway.seam.blocks import Block, Blocks
-from rollouthub.gateway.seam.chat_request import ChatReader
-from rollouthub.gateway.seam.custom_input import custom_input
-from rollouthub.gateway.seam.dialect import Asked, Problem
-from rollouthub.gateway.seam.openai_error import openai_error
-from rollouthub.gateway.seam.responses_request import Shape, read_responses, sealed_thought
-from rollouthub.gateway.seam.spellings import Spellings
-from rollouthub.gateway.seam.sse import encode, event
+from rollouthub.gateway.model_api.answer_blocks import Block, Blocks
+from rollouthub.gateway.model_api.argument_aliases import Spellings
+from rollouthub.gateway.model_api.chat_request import ChatReader
+from rollouthub.gateway.model_api.custom_input import custom_input
+from rollouthub.gateway.model_api.dialect import Asked, Problem
+from rollouthub.gateway.model_api.openai_error import openai_error
+from rollouthub.gateway.model_api.responses_request import Shape, read_responses, sealed_thought
+from rollouthub.gateway.model_api.sse import encode, event
 from rollouthub.protocols import ModelReply
 from rollouthub.rollout import Usage
 from rollouthub.streaming import Delta

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from rollouthub.gateway.seam.chat_request import ChatReader
-from rollouthub.gateway.seam.dialect import Asked, Problem
-from rollouthub.gateway.seam.openai_error import openai_error
-from rollouthub.gateway.seam.sent import SentTool, complete_tools, unsent
+from rollouthub.gateway.model_api.chat_request import ChatReader
+from rollouthub.gateway.model_api.dialect import Asked, Problem
+from rollouthub.gateway.model_api.openai_error import openai_error
+from rollouthub.gateway.model_api.stream_progress import SentTool, complete_tools, unsent
 from rollouthub.messages import ToolRequest
 from rollouthub.protocols import ModelReply
 from rollouthub.rollout import Usage

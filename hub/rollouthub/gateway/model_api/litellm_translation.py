@@ -12,7 +12,7 @@ from typing import Any
 import anyio.to_thread
 
 from rollouthub.errors import ConfigError, describe
-from rollouthub.gateway.seam.dialect import Problem, Refused
+from rollouthub.gateway.model_api.dialect import Problem, Refused
 from rollouthub.models.litellm.package import import_litellm
 
 _APIS = {

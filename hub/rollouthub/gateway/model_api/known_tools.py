@@ -3,9 +3,9 @@
 import msgspec
 from mcp_types import Tool
 
-from rollouthub.gateway.seam.bounds import check_tools
-from rollouthub.gateway.seam.json_body import decoded
-from rollouthub.gateway.seam.recent import Recent
+from rollouthub.gateway.model_api.decode_cache import Recent
+from rollouthub.gateway.model_api.json_body import decoded
+from rollouthub.gateway.model_api.request_bounds import check_tools
 from rollouthub.models.direct.chat_wire import WireTool, decode_tools
 
 _decode = msgspec.json.Decoder(list[WireTool]).decode

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import msgspec
 
-from rollouthub.gateway.seam.spellings import Spellings
+from rollouthub.gateway.model_api.argument_aliases import Spellings
 
 
 def custom_input(call_id: str, arguments: str, spellings: Spellings) -> str:

@@ -12,11 +12,11 @@ from rollouthub.engine.plan import Plan
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.frozen import Frozen
-from rollouthub.gateway.service.control import ServiceControl
-from rollouthub.gateway.service.opening import STOP_SECONDS, open_service
-from rollouthub.gateway.service.practice import Practice
-from rollouthub.gateway.service.rules import GatewayPlace, ServiceRules
-from rollouthub.gateway.service.service import HubService
+from rollouthub.gateway.sessions.open_service import STOP_SECONDS, open_service
+from rollouthub.gateway.sessions.practice import Practice
+from rollouthub.gateway.sessions.service import HubService
+from rollouthub.gateway.sessions.service_rules import GatewayPlace, ServiceRules
+from rollouthub.gateway.sessions.sessions_control import ServiceControl
 from rollouthub.hosting.server.control_socket import control_guard, control_socket
 from rollouthub.http.listener import listening
 from rollouthub.live.control.live_server import live_door

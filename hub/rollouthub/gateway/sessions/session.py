@@ -11,8 +11,8 @@ from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.sample import Item
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.errors import HubError, TaskError
-from rollouthub.gateway.service.visitor import PRACTICE
-from rollouthub.gateway.service.wire import EpisodeReport, EpisodeState, EpisodeTicket, SeatTicket
+from rollouthub.gateway.sessions.external_agent import PRACTICE
+from rollouthub.gateway.sessions.sessions_wire import EpisodeReport, EpisodeState, EpisodeTicket, SeatTicket
 from rollouthub.hosting.server.event_log import EventLog
 from rollouthub.protocols import SeatAddress
 from rollouthub.rollout import Fault, Outcome, Rollout

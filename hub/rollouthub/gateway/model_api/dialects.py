@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from rollouthub.gateway.seam.dialect import Dialect
+from rollouthub.gateway.model_api.dialect import Dialect
 
 PATHS = ("chat/completions", "responses", "messages")
 COUNT_TOKENS = "messages/count_tokens"
@@ -20,7 +20,7 @@ async def make_ready(path: str) -> None:
         Refused: it is not installed.
     """
     if path in ("responses", "messages"):
-        from rollouthub.gateway.seam.litellm_translation import prepare
+        from rollouthub.gateway.model_api.litellm_translation import prepare
 
         await prepare(path)
 
@@ -28,14 +28,14 @@ async def make_ready(path: str) -> None:
 @cache
 def _load(path: str) -> Dialect:
     if path == "chat/completions":
-        from rollouthub.gateway.seam.chat import Chat
+        from rollouthub.gateway.model_api.chat_dialect import Chat
 
         return Chat()
     if path == "responses":
-        from rollouthub.gateway.seam.responses import Responses
+        from rollouthub.gateway.model_api.responses_dialect import Responses
 
         return Responses()
-    from rollouthub.gateway.seam.anthropic_messages import AnthropicMessages
+    from rollouthub.gateway.model_api.anthropic_messages import AnthropicMessages
 
     return AnthropicMessages()
 
@@ -46,6 +46,6 @@ def counted_tokens(body: bytes) -> bytes:
     Raises:
         ValueError: the body is no request.
     """
-    from rollouthub.gateway.seam.anthropic_messages import count_tokens
+    from rollouthub.gateway.model_api.anthropic_messages import count_tokens
 
     return count_tokens(body)

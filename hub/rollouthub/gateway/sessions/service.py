@@ -14,14 +14,14 @@ from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan
 from rollouthub.engine.sample import Cast, Exposing, Item
 from rollouthub.errors import ConfigError, HubError, StoreError, TaskError, UnknownNameError
 from rollouthub.gateway.gateway import Gateway
-from rollouthub.gateway.service.dealer import Dealer
-from rollouthub.gateway.service.journal import Entry
-from rollouthub.gateway.service.player import Asked, Player
-from rollouthub.gateway.service.reaper import Reaper
-from rollouthub.gateway.service.rules import ServiceRules
-from rollouthub.gateway.service.visit import Visit, report_of
-from rollouthub.gateway.service.visitor import PRACTICE
-from rollouthub.gateway.service.wire import EnvironmentCard, EpisodeReport, EpisodeRequest
+from rollouthub.gateway.sessions.expiry import Reaper
+from rollouthub.gateway.sessions.external_agent import PRACTICE
+from rollouthub.gateway.sessions.open_sessions_log import Entry
+from rollouthub.gateway.sessions.service_rules import ServiceRules
+from rollouthub.gateway.sessions.session import Visit, report_of
+from rollouthub.gateway.sessions.session_player import Asked, Player
+from rollouthub.gateway.sessions.sessions_wire import EnvironmentCard, EpisodeReport, EpisodeRequest
+from rollouthub.gateway.sessions.task_picker import Dealer
 from rollouthub.hosting.server.served_episodes import Conflict
 from rollouthub.limits import Limits
 from rollouthub.protocols import TaskCard

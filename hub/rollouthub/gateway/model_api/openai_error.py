@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rollouthub.gateway.seam.dialect import Problem
+from rollouthub.gateway.model_api.dialect import Problem
 
 _TYPES = {
     "invalid": "invalid_request_error",

@@ -9,12 +9,12 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from rollouthub.gateway.seam.bounds import Parts, check_max_tokens, check_messages, check_tools
-from rollouthub.gateway.seam.chat_request import ChatReader
-from rollouthub.gateway.seam.dialect import Asked
-from rollouthub.gateway.seam.json_body import decoded
-from rollouthub.gateway.seam.litellm_translation import chat_of_responses, namespaces_of
-from rollouthub.gateway.seam.spellings import Spellings
+from rollouthub.gateway.model_api.argument_aliases import Spellings
+from rollouthub.gateway.model_api.chat_request import ChatReader
+from rollouthub.gateway.model_api.dialect import Asked
+from rollouthub.gateway.model_api.json_body import decoded
+from rollouthub.gateway.model_api.litellm_translation import chat_of_responses, namespaces_of
+from rollouthub.gateway.model_api.request_bounds import Parts, check_max_tokens, check_messages, check_tools
 
 _TOOLS = ("function", "custom", "namespace")
 """Tools a chat model can have; what only a provider can run is left out."""

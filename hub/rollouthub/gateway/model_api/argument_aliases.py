@@ -8,7 +8,7 @@ import hashlib
 import json
 from typing import Any, cast
 
-from rollouthub.gateway.seam.recent import Recent
+from rollouthub.gateway.model_api.decode_cache import Recent
 
 
 class Spellings:

@@ -13,12 +13,12 @@ from anyio.abc import TaskGroup
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError, EpisodeError
 from rollouthub.gateway.connect_memory import Memory
-from rollouthub.gateway.service.opening import open_service, visitors_plan
-from rollouthub.gateway.service.rules import ServiceRules
-from rollouthub.gateway.service.service import HubService
-from rollouthub.gateway.service.visit import Visit
-from rollouthub.gateway.service.visitor import Absent
-from rollouthub.gateway.service.wire import EpisodeRequest
+from rollouthub.gateway.sessions.external_agent import Absent
+from rollouthub.gateway.sessions.open_service import open_service, visitors_plan
+from rollouthub.gateway.sessions.service import HubService
+from rollouthub.gateway.sessions.service_rules import ServiceRules
+from rollouthub.gateway.sessions.session import Visit
+from rollouthub.gateway.sessions.sessions_wire import EpisodeRequest
 from rollouthub.hosting.server.stdio_bridge import Bridge, carry, open_bridge
 from rollouthub.hosting.server.stdio_pipe import LineTooLong, write_line
 from rollouthub.models.credentials import Credentials

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from io import StringIO
 from typing import Literal, Protocol
 
-from rollouthub.gateway.seam.sent import SentTool, complete_tools, unsent
+from rollouthub.gateway.model_api.stream_progress import SentTool, complete_tools, unsent
 from rollouthub.protocols import ModelReply
 from rollouthub.streaming import Delta
 

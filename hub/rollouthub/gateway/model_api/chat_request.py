@@ -10,11 +10,11 @@ import msgspec
 from msgspec import Raw, Struct
 from pydantic import JsonValue
 
-from rollouthub.gateway.seam.bounds import Parts, check_max_tokens, check_messages
-from rollouthub.gateway.seam.dialect import Asked
-from rollouthub.gateway.seam.json_body import decoded
-from rollouthub.gateway.seam.known_tools import KnownTools
-from rollouthub.gateway.seam.recent import Recent
+from rollouthub.gateway.model_api.decode_cache import Recent
+from rollouthub.gateway.model_api.dialect import Asked
+from rollouthub.gateway.model_api.json_body import decoded
+from rollouthub.gateway.model_api.known_tools import KnownTools
+from rollouthub.gateway.model_api.request_bounds import Parts, check_max_tokens, check_messages
 from rollouthub.messages import Media, Message
 from rollouthub.models.direct.chat_wire import WireMessage, from_wire
 

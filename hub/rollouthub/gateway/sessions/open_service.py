@@ -17,12 +17,12 @@ from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ConfigError, first_error
 from rollouthub.gateway.gateway import Gateway, open_gateway
-from rollouthub.gateway.service.dealer import Dealer
-from rollouthub.gateway.service.journal import Journal, read_journal
-from rollouthub.gateway.service.player import Player
-from rollouthub.gateway.service.rules import GatewayPlace, ServiceRules
-from rollouthub.gateway.service.service import HubService, Served, practice_seed
-from rollouthub.gateway.service.visitor import VISITOR, Absent
+from rollouthub.gateway.sessions.external_agent import VISITOR, Absent
+from rollouthub.gateway.sessions.open_sessions_log import Journal, read_journal
+from rollouthub.gateway.sessions.service import HubService, Served, practice_seed
+from rollouthub.gateway.sessions.service_rules import GatewayPlace, ServiceRules
+from rollouthub.gateway.sessions.session_player import Player
+from rollouthub.gateway.sessions.task_picker import Dealer
 from rollouthub.models.credentials import Credentials
 from rollouthub.plugins.lock import FILE_NAME as LOCK
 from rollouthub.plugins.lock import write_lock

@@ -10,7 +10,7 @@ import aiohttp
 from pydantic import BaseModel, ValidationError
 
 from rollouthub.errors import CredentialError, HubError, TaskError
-from rollouthub.gateway.service.wire import (
+from rollouthub.gateway.sessions.sessions_wire import (
     EnvironmentCard,
     EnvironmentList,
     EpisodePage,

@@ -13,9 +13,9 @@ from rollouthub.engine.pool import LAST_RECORD_SECONDS
 from rollouthub.engine.run import RunSink
 from rollouthub.engine.sample import Item
 from rollouthub.errors import HubError, TaskError
-from rollouthub.gateway.service.journal import Journal, entry_of
-from rollouthub.gateway.service.visit import Visit
-from rollouthub.gateway.service.visitor import Visitor
+from rollouthub.gateway.sessions.external_agent import Visitor
+from rollouthub.gateway.sessions.open_sessions_log import Journal, entry_of
+from rollouthub.gateway.sessions.session import Visit
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter
 
