@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rollouthub.export.segment import Segment, segments
     from rollouthub.limits import Deadlines, Limits
     from rollouthub.messages import Media, Message, Text, ToolRequest
-    from rollouthub.notebook import aevaluate, evaluate, open_run
     from rollouthub.protocols import Agent, Episode, Model, ModelReply, ModelRequest, Sampling, Seat
     from rollouthub.rollout import Outcome, Rollout, Stop, ToolCall, Turn
     from rollouthub.sandbox import Build, Resources, Sandbox, SandboxProvider, SandboxSpec
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from rollouthub.task import BadRow, Public, Secret, Task
     from rollouthub.tools import tool
     from rollouthub.trainers.stream import RolloutGroup, Supply, collect
+    from rollouthub.views.notebook import aevaluate, evaluate, open_run
 
 _HOME = {
     "environment": ("Environment", "EnvironmentConfig", "SandboxedConfig"),

@@ -9,19 +9,6 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from rollouthub.drawing.curve import curve
-from rollouthub.drawing.endings import outcome_bar, outcome_legend, tally
-from rollouthub.drawing.environments import environment_table
-from rollouthub.drawing.figures import Figures, figure_table, headline
-from rollouthub.drawing.fitting import NARROWEST, cut, fact, flow
-from rollouthub.drawing.flight import flight_line
-from rollouthub.drawing.histogram import reward_histogram, reward_spark
-from rollouthub.drawing.machines import backend_table, sandbox_table, staff_table
-from rollouthub.drawing.outcomes import ENDINGS
-from rollouthub.drawing.progress import progress_line, share_bar, speed
-from rollouthub.drawing.stages import stage_line, stage_table
-from rollouthub.drawing.status import STANDINGS, status_text
-from rollouthub.drawing.timeline import timeline_chart
 from rollouthub.live.control.live_protocol import BackendView, SandboxesView, WorkerView
 from rollouthub.live.follow import Progress
 from rollouthub.live.follow.group_tables import Line
@@ -29,6 +16,19 @@ from rollouthub.live.follow.reward_histogram import RewardBins
 from rollouthub.live.follow.timeline import Point
 from rollouthub.statistics import GroupCounts
 from rollouthub.store import LiveState
+from rollouthub.views.terminal.curve import curve
+from rollouthub.views.terminal.ending_bar import outcome_bar, outcome_legend, tally
+from rollouthub.views.terminal.environment_lines import environment_table
+from rollouthub.views.terminal.machine_tables import backend_table, sandbox_table, staff_table
+from rollouthub.views.terminal.outcome_styles import ENDINGS
+from rollouthub.views.terminal.progress_line import progress_line, share_bar, speed
+from rollouthub.views.terminal.reward_bars import reward_histogram, reward_spark
+from rollouthub.views.terminal.run_figures import Figures, figure_table, headline
+from rollouthub.views.terminal.run_status import STANDINGS, status_text
+from rollouthub.views.terminal.stage_bar import flight_line
+from rollouthub.views.terminal.stage_table import stage_line, stage_table
+from rollouthub.views.terminal.text_fit import NARROWEST, cut, fact, flow
+from rollouthub.views.terminal.timeline_curve import timeline_chart
 
 WIDTHS = (NARROWEST, 41, 57, 80, 120, 200)
 RUDE = "\x1b[31mrude\u202e[bold]\n👩\u200d👩\u200d👧🇩🇪❤\ufe0f👍🏽" + "名前" * 40
@@ -202,5 +202,5 @@ def test_speed_is_worded_by_the_minute_and_hour_where_it_is_slow() -> None:
 
 
 def test_drawings_load_no_screen() -> None:
-    code = "import sys, rollouthub.drawing.timeline, rollouthub.drawing.machines; assert 'textual' not in sys.modules"
+    code = "import sys, rollouthub.views.terminal.timeline_curve, rollouthub.views.terminal.machine_tables; assert 'textual' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import rollouthub
 from rollouthub import Message, Outcome, Score, ToolRequest, Turn
-from rollouthub.notebook import html
-from rollouthub.notebook.shown import shown
 from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
+from rollouthub.views.notebook import notebook_html as html
+from rollouthub.views.notebook.record_page import shown
 from tests.store.records import conversation, record, write
 from tests.strategies import rollouts
 

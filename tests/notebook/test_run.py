@@ -10,10 +10,10 @@ import rollouthub
 from rollouthub import Outcome, Score, segments
 from rollouthub.errors import ConfigError, RunDirectoryError, UnknownNameError
 from rollouthub.live.follow import FilterError
-from rollouthub.notebook import Run
 from rollouthub.store import open_run as open_reader
 from rollouthub.store import open_writer
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
+from rollouthub.views.notebook import Run
 from tests.store.records import RESOLVED, names_in, record, write
 
 pyarrow: Any = pytest.importorskip("pyarrow")

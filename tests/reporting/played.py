@@ -7,12 +7,12 @@ from mcp_types import CallToolResult, ImageContent, TextContent
 
 from rollouthub import Message, Outcome, Rollout, Score, ToolCall, Turn
 from rollouthub.messages import Media, Text
-from rollouthub.reporting.facts import Report
-from rollouthub.reporting.gather import Wanted, gather
-from rollouthub.reporting.plainness import Plainness
 from rollouthub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef, Usage
 from rollouthub.score import Component, VerifierRef
 from rollouthub.store import open_writer
+from rollouthub.views.report.gather import Wanted, gather
+from rollouthub.views.report.redacted_text import Plainness
+from rollouthub.views.report.report_facts import Report
 from tests.store.records import record
 
 HOSTILE = (

@@ -9,7 +9,7 @@ import pytest
 from anyio import to_thread
 
 from rollouthub import Outcome
-from rollouthub.reporting.write import write_report
+from rollouthub.views.report.write import write_report
 from tests.reporting.played import broken, hostile, make_run, played, report_of
 
 pytestmark = pytest.mark.live

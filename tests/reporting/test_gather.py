@@ -13,9 +13,9 @@ import pytest
 from rollouthub import Message, Outcome, Turn
 from rollouthub.errors import HubError, RunDirectoryError
 from rollouthub.messages import Media
-from rollouthub.reporting.figures import MOST_GROUPS
 from rollouthub.rollout import Told
 from rollouthub.store import open_writer
+from rollouthub.views.report.report_figures import MOST_GROUPS
 from tests.reporting.played import RESOLVED, broken, hostile, make_run, played, report_of
 from tests.store.records import conversation
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouthub import Outcome
-from rollouthub.reporting.markdown import code, markdown_report
+from rollouthub.views.report.markdown import code, markdown_report
 from tests.reporting.played import broken, hostile, make_run, played, report_of
 
 

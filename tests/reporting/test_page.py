@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from rollouthub import Outcome
 from rollouthub.analysis.compare.compared_run import read_compared
 from rollouthub.analysis.compare.comparison import compare_runs
-from rollouthub.reporting.facts import Report
-from rollouthub.reporting.gather import Wanted, gather
-from rollouthub.reporting.markdown import markdown_report
-from rollouthub.reporting.page import html_report
-from rollouthub.reporting.plainness import Plainness
-from rollouthub.reporting.style import STYLE
+from rollouthub.views.report.gather import Wanted, gather
+from rollouthub.views.report.html_page import html_report
+from rollouthub.views.report.markdown import markdown_report
+from rollouthub.views.report.redacted_text import Plainness
+from rollouthub.views.report.report_facts import Report
+from rollouthub.views.report.style import STYLE
 from tests.reporting.played import HOSTILE, broken, hostile, make_run, played, report_of
 
 KEPT = {"status", "chosen", "kind", "outcomes", "stops", "kinds", "outcome", "stop", "mime_type", "base64", "stages"}

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouthub.reporting.plainness import Plainness, shortened
+from rollouthub.views.report.redacted_text import Plainness, shortened
 
 PLAINNESS = Plainness(lambda text: text.replace("opensesame", "[redacted]"))
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.reporting.facts import Report
-from rollouthub.reporting.schema import schema_text
-from rollouthub.reporting.write import format_of, is_report, render, write_report
+from rollouthub.views.report.report_facts import Report
+from rollouthub.views.report.report_schema import schema_text
+from rollouthub.views.report.write import format_of, is_report, render, write_report
 from tests.reporting.played import make_run, played, report_of
 from tests.store.records import names_in
 
@@ -16,7 +16,9 @@ SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "report.schema.json"
 
 
 def test_the_schema_that_is_kept_is_the_one_that_is_written() -> None:
-    assert SCHEMA.read_text() == schema_text(), "write it anew: python -m rollouthub.reporting.schema " + str(SCHEMA)
+    assert SCHEMA.read_text() == schema_text(), "write it anew: python -m rollouthub.views.report.report_schema " + str(
+        SCHEMA
+    )
 
 
 def test_the_ending_names_the_format_unless_one_is_given() -> None:

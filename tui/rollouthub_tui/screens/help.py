@@ -13,7 +13,7 @@ from textual.dom import DOMNode
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
-from rollouthub.drawing.outcomes import ENDINGS
+from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub_tui.navigation import app_of
 
 _MEANINGS = {

@@ -9,10 +9,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import ContentSwitcher, Footer, Static
 
-from rollouthub.drawing.figures import figures_in
-from rollouthub.drawing.fitting import apart, cut
 from rollouthub.errors import HubError, said
 from rollouthub.text import plain
+from rollouthub.views.terminal.run_figures import figures_in
+from rollouthub.views.terminal.text_fit import apart, cut
 from rollouthub_tui.steering import SteeringScreen, Target
 from rollouthub_tui.watched import WatchedRun
 from rollouthub_tui.widgets.machines import MachinesPane

@@ -4,10 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
-from rollouthub.drawing.figures import Figures, figures_of
-from rollouthub.drawing.histogram import edge
-from rollouthub.drawing.outcomes import ENDINGS
-from rollouthub.drawing.status import STANDINGS, standing
 from rollouthub.live.follow import Progress, SeenRun
 from rollouthub.live.follow.group_tables import Line as GroupLine
 from rollouthub.live.follow.reward_histogram import Bin
@@ -16,6 +12,10 @@ from rollouthub.statistics import amounts
 from rollouthub.store import RunInfo
 from rollouthub.store.run_facts import State
 from rollouthub.text import plain_name
+from rollouthub.views.terminal.outcome_styles import ENDINGS
+from rollouthub.views.terminal.reward_bars import edge
+from rollouthub.views.terminal.run_figures import Figures, figures_of
+from rollouthub.views.terminal.run_status import STANDINGS, standing
 from rollouthub_tui.text.speech import lasting, pace
 from rollouthub_tui.watched import WatchedRun
 from rollouthub_tui.widgets.run_list.line import age, line_of

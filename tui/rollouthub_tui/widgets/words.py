@@ -1,7 +1,7 @@
 """Words of others, made fit to stand on a screen: plain, and every character as wide as it is alone."""
 
-from rollouthub.drawing.fitting import apart
 from rollouthub.text import plain, plain_name
+from rollouthub.views.terminal.text_fit import apart
 
 
 def named(name: str) -> str:

@@ -98,8 +98,8 @@ def compare(
     from rollouthub.cli.compare.action import play_models, read_runs
     from rollouthub.cli.compare.compare_tables import print_comparison
     from rollouthub.cli.console import results, warn
-    from rollouthub.reporting.write import is_report
     from rollouthub.store.atomic_files import check_output
+    from rollouthub.views.report.write import is_report
 
     deadlines = deadlines_of(timeouts)
     code, file = 0, output if is_report(output) else None

@@ -12,8 +12,8 @@ from rollouthub.cli.runs.command import RUNS, RootOption, find_run
 
 if TYPE_CHECKING:
     from rollouthub.analysis.compare.comparison import Comparison
-    from rollouthub.reporting.gather import Wanted
-    from rollouthub.reporting.plainness import Plainness
+    from rollouthub.views.report.gather import Wanted
+    from rollouthub.views.report.redacted_text import Plainness
 
 
 def report(
@@ -36,9 +36,9 @@ def report(
 
     Secrets are masked, paths shortened and the machine's name left out; transcripts are in it unless --transcripts 0.
     """
-    from rollouthub.reporting.gather import gather
-    from rollouthub.reporting.write import format_of, render, write_report
     from rollouthub.store.atomic_files import check_output
+    from rollouthub.views.report.gather import gather
+    from rollouthub.views.report.write import format_of, render, write_report
 
     output = None if output == Path("-") else output
     chosen = format_of(output, form)
@@ -58,8 +58,8 @@ def write_comparison(comparison: "Comparison", output: Path, *, is_quiet: bool) 
     Raises:
         StoreError: the file could not be written.
     """
-    from rollouthub.reporting.gather import Wanted, gather
-    from rollouthub.reporting.write import format_of, write_report
+    from rollouthub.views.report.gather import Wanted, gather
+    from rollouthub.views.report.write import format_of, write_report
 
     runs = [Wanted(Path(standing.run), _shown(Path(standing.run))) for standing in comparison.standings]
     found = gather(runs, plainness_here(), transcripts=0, comparison=comparison)
@@ -74,7 +74,7 @@ def wanted(names: Sequence[str], root: Path) -> "list[Wanted]":
     Raises:
         UsageError: there is none of a name.
     """
-    from rollouthub.reporting.gather import Wanted
+    from rollouthub.views.report.gather import Wanted
 
     directories = dict.fromkeys(find_run(name, root) for name in names)
     return [Wanted(directory, _shown(directory)) for directory in directories]
@@ -83,7 +83,7 @@ def wanted(names: Sequence[str], root: Path) -> "list[Wanted]":
 def plainness_here() -> "Plainness":
     """Masks the secrets that this environment names, and whatever looks like a key."""
     from rollouthub.models.credentials import load_credentials
-    from rollouthub.reporting.plainness import Plainness
+    from rollouthub.views.report.redacted_text import Plainness
 
     return Plainness(load_credentials(os.environ, Path.cwd()).redact)
 

@@ -13,17 +13,17 @@ from rich.text import Text
 
 from rollouthub.cli.console import warn
 from rollouthub.cli.redrawn_lines import Foot
-from rollouthub.drawing.blocks import spark
-from rollouthub.drawing.endings import outcome_bar, outcome_legend
-from rollouthub.drawing.figures import headline
-from rollouthub.drawing.fitting import GAP, LABEL, cut
-from rollouthub.drawing.histogram import reward_spark
-from rollouthub.drawing.progress import progress_line, speed
-from rollouthub.drawing.stages import stage_line
 from rollouthub.engine.plan import Plan
 from rollouthub.live.follow.played_so_far import Played
 from rollouthub.rollout import Rollout
 from rollouthub.statistics import amounts
+from rollouthub.views.terminal.bar_blocks import spark
+from rollouthub.views.terminal.ending_bar import outcome_bar, outcome_legend
+from rollouthub.views.terminal.progress_line import progress_line, speed
+from rollouthub.views.terminal.reward_bars import reward_spark
+from rollouthub.views.terminal.run_figures import headline
+from rollouthub.views.terminal.stage_table import stage_line
+from rollouthub.views.terminal.text_fit import GAP, LABEL, cut
 
 FRAME_SECONDS, LINE_SECONDS = 0.2, 10.0
 MEDIAN_SECONDS = 1.0

@@ -8,9 +8,9 @@ from rich.text import Text
 
 from rollouthub.analysis.compare.comparison import Standing
 from rollouthub.analysis.compare.task_pairs import LEVEL, Side, TaskDifference
-from rollouthub.drawing.outcomes import ENDINGS
 from rollouthub.statistics import Estimate
 from rollouthub.statistics.amounts import NONE, count, number, share
+from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub_tui.widgets.compare.pairing import Pairing
 from rollouthub_tui.widgets.words import named, quoted
 

@@ -6,11 +6,11 @@ from typing import Any, cast
 
 from rich.text import Text
 
-from rollouthub.drawing.fitting import LABEL, cut
-from rollouthub.drawing.progress import progress_line
-from rollouthub.drawing.status import standing, status_text
 from rollouthub.live.follow import Progress
 from rollouthub.statistics.amounts import moment
+from rollouthub.views.terminal.progress_line import progress_line
+from rollouthub.views.terminal.run_status import standing, status_text
+from rollouthub.views.terminal.text_fit import LABEL, cut
 from rollouthub_tui.watched import WatchedRun
 from rollouthub_tui.widgets.overview.drawn import Drawn
 

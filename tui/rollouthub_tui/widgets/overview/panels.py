@@ -4,14 +4,14 @@ from typing import ClassVar
 
 from rich.text import Text
 
-from rollouthub.drawing.endings import outcome_bar, outcome_legend, tally
-from rollouthub.drawing.environments import environment_table
-from rollouthub.drawing.figures import Figures, figure_table, figures_of
-from rollouthub.drawing.fitting import stack
-from rollouthub.drawing.flight import flight_line
-from rollouthub.drawing.histogram import reward_histogram
-from rollouthub.drawing.stages import stage_table
-from rollouthub.drawing.timeline import timeline_chart
+from rollouthub.views.terminal.ending_bar import outcome_bar, outcome_legend, tally
+from rollouthub.views.terminal.environment_lines import environment_table
+from rollouthub.views.terminal.reward_bars import reward_histogram
+from rollouthub.views.terminal.run_figures import Figures, figure_table, figures_of
+from rollouthub.views.terminal.stage_bar import flight_line
+from rollouthub.views.terminal.stage_table import stage_table
+from rollouthub.views.terminal.text_fit import stack
+from rollouthub.views.terminal.timeline_curve import timeline_chart
 from rollouthub_tui.watched import WatchedRun
 from rollouthub_tui.widgets.overview.drawn import Drawn
 

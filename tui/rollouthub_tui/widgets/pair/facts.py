@@ -6,10 +6,10 @@ from pathlib import Path
 
 from rich.text import Text
 
-from rollouthub.drawing.outcomes import ENDINGS
 from rollouthub.rollout import OutcomeKind, Rollout
 from rollouthub.statistics.amounts import count, number, seconds, short
 from rollouthub.store import open_run
+from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub_tui.widgets.listing import fitted
 from rollouthub_tui.widgets.pair.difference import SAME, Difference, difference_of
 from rollouthub_tui.widgets.pair.transcript import transcript_of

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from rollouthub.drawing.fitting import apart
 from rollouthub.messages import Media, Message
 from rollouthub.rollout import Rollout, ToolCall, Turn
+from rollouthub.views.terminal.text_fit import apart
 from rollouthub_tui.widgets.rollout.drawn import drawn
 from rollouthub_tui.widgets.words import named
 

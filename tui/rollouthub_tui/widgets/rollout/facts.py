@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rollouthub.drawing.outcomes import ENDINGS
 from rollouthub.live.follow.attempt_columns import Columns
 from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import count, number, seconds
+from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub_tui.widgets.rollout.drawn import drawn_line
 
 _KINDS = {

@@ -2,12 +2,12 @@
 
 from rich.text import Text
 
-from rollouthub.drawing.outcomes import ENDINGS
 from rollouthub.limits import Limits
 from rollouthub.live.control.live_protocol import ShownRollout
 from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import clock, count, dollars, number, seconds, short
 from rollouthub.store import LiveState
+from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub_tui.widgets.rollout.drawn import drawn_line
 
 TABS = ("conversation", "score", "tokens", "timings", "record")

@@ -8,10 +8,10 @@ from mcp_types import AudioContent, EmbeddedResource, ImageContent, ResourceLink
 from pydantic import JsonValue
 from rich.text import Text
 
-from rollouthub.drawing.outcomes import ENDINGS
 from rollouthub.messages import Media, Message, ToolRequest
 from rollouthub.rollout import Rollout, ToolCall, Turn
 from rollouthub.statistics.amounts import count, dollars, number, seconds, short
+from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub_tui.widgets.rollout.document import Medium, Piece, Section, Syntax
 from rollouthub_tui.widgets.rollout.drawn import drawn_line
 

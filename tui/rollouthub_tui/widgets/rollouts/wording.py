@@ -6,13 +6,13 @@ from functools import lru_cache
 
 from rich.cells import cell_len, set_cell_size
 
-from rollouthub.drawing.outcomes import ENDINGS
 from rollouthub.live.follow.attempt_columns import Columns
 from rollouthub.live.follow.reward_components import Components
 from rollouthub.rollout import Outcome
 from rollouthub.statistics.amounts import NONE, clock, dollars, number, seconds, short
 from rollouthub.store import LiveState
 from rollouthub.text import plain_name
+from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub_tui.widgets.cells import EMPTY, Cell
 
 # Some terminals join what these stand between, others do not, and give what they join other widths.

@@ -1,0 +1,87 @@
+"""A record that a notebook shows as a page."""
+
+import json
+from collections.abc import Iterator
+
+from rollouthub.messages import Message
+from rollouthub.rollout import Rollout, ToolCall, Turn
+from rollouthub.views.notebook import notebook_html as html
+
+_TEXT_CHARACTERS = 20_000
+"""Of one message or result."""
+_PAGE_CHARACTERS = 1_000_000
+_OPEN_TURNS = 3
+_MOST_PARTS = 100
+
+
+class ShownRollout(Rollout):
+    """A record as it is in the store, which a notebook shows."""
+
+    def _repr_html_(self) -> str:
+        title = html.heading(f"{self.rollout_id}, attempt {self.attempt}")
+        return html.page(title, html.facts(_facts(self)), *_said(self), *_turns(self))
+
+
+def shown(rollout: Rollout) -> ShownRollout:
+    """The record, to be shown."""
+    return ShownRollout.model_construct(**{name: getattr(rollout, name) for name in type(rollout).model_fields})
+
+
+def _facts(rollout: Rollout) -> Iterator[tuple[str, object]]:
+    environment, score = rollout.environment, rollout.score
+    yield "environment", f"{environment.name} {environment.version} {environment.digest}"
+    yield "task", f"{rollout.task.id} ({rollout.task.split}), sample {rollout.sample}, seed {rollout.seed}"
+    yield "agent", f"{rollout.agent.name} {rollout.agent.version}, model {rollout.model or 'none'}"
+    yield "outcome", f"{rollout.outcome.value}, stopped: {rollout.stop.value}"
+    yield "reward", "–" if score is None else f"{score.reward:g}"
+    if score is not None:
+        if score.passed is not None:
+            yield "passed", "yes" if score.passed else "no"
+        for name, part in list(score.components.items())[:_MOST_PARTS]:
+            yield f"· {name}", f"{part.value:g} × {part.weight:g}"
+    for fault in rollout.faults[:_MOST_PARTS]:
+        yield "fault", f"{fault.boundary}, {fault.phase}: {fault.type}: {fault.message}"
+    stages = ((name, seconds) for name, seconds in rollout.timings.model_dump().items() if seconds)
+    yield "seconds", ", ".join(f"{name} {seconds:.3f}" for name, seconds in stages)
+
+
+def _said(rollout: Rollout) -> Iterator[str]:
+    feedback = None if rollout.score is None else rollout.score.feedback
+    for title, text in (("answer", rollout.answer), ("feedback", feedback)):
+        if text is not None:
+            yield html.heading(title) + html.block(text, _TEXT_CHARACTERS)
+
+
+def _turns(rollout: Rollout) -> Iterator[str]:
+    left = _PAGE_CHARACTERS
+    for number, turn in enumerate(rollout.turns):
+        if left <= 0:
+            yield html.heading(f"… and {len(rollout.turns) - number} more turns, which are in .turns")
+            return
+        content = _turn(turn)
+        left -= len(content)
+        names = ", ".join(call.name for call in turn.tool_calls[:_MOST_PARTS])
+        tokens = f"{turn.usage.prompt_tokens}+{turn.usage.output_tokens} tokens, {turn.seconds:.3f} s"
+        title = f"turn {turn.index} ({turn.agent}): {tokens}" + (f", calls {names}" if names else "")
+        yield html.folded(title, content, is_open=number < _OPEN_TURNS)
+
+
+def _turn(turn: Turn) -> str:
+    # Results come twice: as the next turn's messages, and with their calls, where they are shown.
+    said = [message for message in turn.messages if message.role != "tool"]
+    parts = [_message(message) for message in (*said[-_MOST_PARTS:], turn.response)]
+    return "".join([*parts, *(_call(call) for call in turn.tool_calls[:_MOST_PARTS])])
+
+
+def _message(message: Message) -> str:
+    thought = html.heading("thinks") + html.block(message.reasoning, _TEXT_CHARACTERS) if message.reasoning else ""
+    if not message.text and message.tool_requests:
+        return thought
+    return thought + html.heading(message.role) + html.block(message.text, _TEXT_CHARACTERS)
+
+
+def _call(call: ToolCall) -> str:
+    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    result = "\n".join(getattr(block, "text", f"[{block.type}]") for block in call.result.content[:_MOST_PARTS])
+    title = f"{call.name}: {'error' if call.is_error else 'result'} after {call.seconds:.3f} s"
+    return html.heading(title) + html.block(arguments, _TEXT_CHARACTERS) + html.block(result, _TEXT_CHARACTERS)

@@ -1,0 +1,76 @@
+"""Pictures that a report carries within itself: few, small, and only what they say to be."""
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rollouthub.store.media import media_name
+from rollouthub.store.sql_schema import MEDIA
+from rollouthub.views.report.rollout_text import Picture
+
+PICTURE_BYTES, PICTURES_BYTES = 300_000, 2_000_000
+"""Of one picture, and of all in a report."""
+PICTURE_SIDE = 8192
+_BEGINNINGS: dict[str, tuple[bytes, ...]] = {
+    "image/png": (b"\x89PNG\r\n\x1a\n",),
+    "image/jpeg": (b"\xff\xd8\xff",),
+    "image/gif": (b"GIF87a", b"GIF89a"),
+    "image/webp": (b"RIFF",),
+}
+
+
+@dataclass
+class Pictures:
+    """The room for pictures that is left in a report."""
+
+    directory: Path
+    left: int = field(default=PICTURES_BYTES)
+
+    def show(self, mime_type: str, digest: str) -> Picture | str:
+        """The picture, or why it is not shown."""
+        if mime_type not in _BEGINNINGS:
+            return "not a picture that a report shows"
+        try:
+            path = self.directory / MEDIA / media_name(digest)
+            size = path.stat().st_size
+            if size > PICTURE_BYTES or size > self.left:
+                return f"{mime_type} of {size:,} bytes, too large for a report"
+            content = path.read_bytes()
+        except (OSError, ValueError):
+            return f"{mime_type} that is not in the run's folder"
+        if not _is_picture(mime_type, content):
+            return f"said to be {mime_type}, but is not"
+        self.left -= size
+        return Picture.model_validate({"mime_type": mime_type, "base64": base64.b64encode(content).decode()})
+
+
+def _is_picture(mime_type: str, content: bytes) -> bool:
+    if not content.startswith(_BEGINNINGS[mime_type]):
+        return False
+    if mime_type == "image/webp":
+        return content[8:12] == b"WEBP"
+    if mime_type == "image/png":
+        sides = (int.from_bytes(content[16:20]), int.from_bytes(content[20:24]))
+    elif mime_type == "image/gif":
+        sides = (int.from_bytes(content[6:8], "little"), int.from_bytes(content[8:10], "little"))
+    else:
+        return True
+    return all(0 < side <= PICTURE_SIDE for side in sides)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What of some pictures is shown, and why the others are not."""
+
+    pictures: tuple[Picture, ...]
+    left_out: tuple[str, ...]
+
+    @classmethod
+    def of(cls, found: Iterable[Picture | str]) -> "Shown":
+        """The two apart."""
+        every = list(found)
+        return cls(
+            tuple(each for each in every if isinstance(each, Picture)),
+            tuple(each for each in every if isinstance(each, str)),
+        )

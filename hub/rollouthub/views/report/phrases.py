@@ -1,0 +1,63 @@
+"""What a report says, in words."""
+
+from rollouthub.statistics.amounts import NONE, count, number, share
+from rollouthub.views.report.report_facts import Figure, RunReport
+
+NOT_AGAIN = "`hub run` cannot play this again: it did not play it."
+KINDS = {
+    "scored": "scored",
+    "agent_failure": "agent failures",
+    "infrastructure_fault": "infrastructure faults",
+    "verifier_fault": "verifier faults",
+    "cancelled": "cancelled",
+    "missing": "not played",
+}
+
+
+def figure(found: Figure | None, *, is_share: bool = False) -> str:
+    """A mean and its interval."""
+    if found is None or found.value is None:
+        return NONE
+    words = share if is_share else number
+    return f"{words(found.value)} {interval(found, is_share=is_share)}".rstrip()
+
+
+def interval(found: Figure | None, *, is_share: bool = False) -> str:
+    """The interval alone, in brackets; nothing where there is none."""
+    if found is None or found.low is None or found.high is None:
+        return ""
+    words = share if is_share else number
+    # A dash before a minus sign would not be read as one.
+    between = "–" if found.low >= 0 and found.high >= 0 else " to "
+    return f"({words(found.low)}{between}{words(found.high)})"
+
+
+def heading(run: RunReport) -> str:
+    """Who played what."""
+    environments = list(dict.fromkeys(each.name for each in run.identity.environments))
+    who = run.identity.models or tuple(agent.name for agent in run.identity.agents)
+    what = ", ".join(environments[:4]) + (" …" if len(environments) > 4 else "")
+    return f"{', '.join(who[:3]) or 'nobody yet'} on {what or 'no environment yet'}"
+
+
+def sentence(run: RunReport) -> str:
+    """What made the numbers, in a sentence."""
+    identity = run.identity
+    names = [f"{each.name} {each.version}, split {each.split}" for each in identity.environments]
+    samples = "" if not identity.repeats else f", {count(identity.repeats, 'sample')} each"
+    agents = [f"{agent.name} {agent.version}" for agent in identity.agents]
+    models = f" with {', '.join(identity.models)}" if identity.models else ""
+    seed = "no seed" if identity.seed is None else f"seed {identity.seed}"
+    return (
+        f"{count(identity.tasks, 'task')} of {'; '.join(names) or 'no environment yet'}{samples}, "
+        f"played by {', '.join(agents) or 'nobody yet'}{models}, {seed}."
+    )
+
+
+def signed(found: Figure | None) -> str:
+    """A difference and its interval."""
+    if found is None or found.value is None:
+        return ""
+    if found.low is None or found.high is None:
+        return f"{found.value:+.3f}"
+    return f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f})"

@@ -1,0 +1,243 @@
+"""The numbers of a run, from rows that are read once each, in memory that does not grow with them."""
+
+import heapq
+import math
+import sqlite3
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rollouthub.rollout import Outcome
+from rollouthub.statistics import AtK as TasksAtK
+from rollouthub.statistics import Estimate, GroupCounts, GroupSummary, summarise_groups
+from rollouthub.statistics.intervals import TaskMeans
+from rollouthub.views.report.redacted_text import Plainness
+from rollouthub.views.report.report_facts import AtK, Bar, Figure, Figures, Group, Quantiles
+
+MOST_GROUPS = 60
+"""Tasks in the table of groups."""
+BARS = 20
+MOST_VALUES = 12
+"""Different rewards that get a bar each; more share bars."""
+_GROUPS = """
+SELECT environment, split, task_id, count(*), count(reward), sum(passed), total(reward), total(reward * reward),
+    count(passed), sum(outcome = 'agent_failed')
+FROM rollouts WHERE effective GROUP BY environment, split, task_id, group_id ORDER BY min(id)
+"""
+_OUTCOMES = """
+SELECT environment, outcome, stop, count(*) FROM rollouts WHERE effective GROUP BY environment, outcome, stop
+ORDER BY 4 DESC, 1, 2, 3
+"""
+QUANTILES = (0.5, 0.95, 0.99)
+
+
+@dataclass
+class Strict:
+    """Rewards with agent failures at 0, by task."""
+
+    means: TaskMeans = field(default_factory=TaskMeans)
+    tasks: int = 0
+    reward_sum: float = 0.0
+    samples: int = 0
+    is_binary: bool = True
+
+    def add(self, group: GroupCounts, failures: int) -> None:
+        """Count one task."""
+        count = group.scored + failures
+        self.tasks += 1
+        self.reward_sum += group.reward_sum
+        self.samples += count
+        self.is_binary = self.is_binary and group.is_binary
+        if count:
+            self.means.add(group.reward_sum / count, count)
+
+    def figure(self) -> Figure:
+        """The mean over rollouts, as everywhere, with the interval that tasks give it."""
+        found = self.means.estimate(all_tasks=self.tasks, is_share=self.is_binary)
+        return _figure(self.reward_sum / self.samples if self.samples else None, found)
+
+
+@dataclass
+class Tables:
+    """What one pass over the groups gives."""
+
+    overall: Figures
+    environments: tuple[Figures, ...]
+    at_k: tuple[AtK, ...]
+    groups: tuple[Group, ...]
+    groups_left_out: int
+    outcomes: dict[str, int]
+    stops: dict[str, int]
+
+
+def tabulate(connection: sqlite3.Connection, repeats: int, planned: int | None, plainness: Plainness) -> Tables:
+    """Means, intervals, pass@k and the tasks worth looking at."""
+    strict: dict[str, Strict] = {}
+    everything, kept = Strict(), _Kept()
+
+    def groups() -> Iterator[GroupCounts]:
+        for environment, split, task, samples, scored, passed, total, squares, judged, failed in connection.execute(
+            _GROUPS
+        ):
+            counts = GroupCounts(
+                environment, task, max(repeats, samples), scored, passed, total, squares, judged=judged
+            )
+            strict.setdefault(environment, Strict()).add(counts, failed)
+            everything.add(counts, failed)
+            kept.offer(counts, split, samples)
+            yield counts
+
+    summary = summarise_groups(groups())
+    outcomes, stops, endings = _endings(connection)
+    every = list(endings.values())
+    together = {
+        kind: sum(kinds.get(kind, 0) for kinds in every) for kind in {name for kinds in every for name in kinds}
+    }
+    name = plainness.name
+    return Tables(
+        overall=_figures("all", summary.overall, everything, together, planned),
+        environments=tuple(
+            _figures(name(which), found, strict[which], endings.get(which, {}), None)
+            for which, found in summary.environments.items()
+        ),
+        at_k=tuple(map(_at_k, summary.overall.at_k)) if summary.overall.scored else (),
+        groups=tuple(_group(*each, plainness) for each in kept.groups()),
+        groups_left_out=max(0, kept.seen - len(kept.groups())),
+        outcomes=outcomes,
+        stops=stops,
+    )
+
+
+class _Kept:
+    """The tasks of the lowest mean and those of the widest spread, as the groups go by."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self._hardest: list[tuple[float, int, tuple[GroupCounts, str, int]]] = []
+        self._widest: list[tuple[float, int, tuple[GroupCounts, str, int]]] = []
+
+    def offer(self, counts: GroupCounts, split: str, samples: int) -> None:
+        """Keep it while it is among them."""
+        self.seen += 1
+        entry = (counts, split, samples)
+        mean = counts.reward_sum / counts.scored if counts.scored else -math.inf
+        _push(self._hardest, (-mean, -self.seen, entry), MOST_GROUPS // 2)
+        _push(self._widest, (_spread(counts) or 0.0, -self.seen, entry), MOST_GROUPS // 2)
+
+    def groups(self) -> list[tuple[GroupCounts, str, int]]:
+        """Each once, the lowest mean first."""
+        found = {place: (value, entry) for value, place, entry in (*self._widest, *self._hardest)}
+        ordered = sorted(found.items(), key=lambda item: (_mean_key(item[1][1][0]), -item[0]))
+        return [entry for _, (_, entry) in ordered]
+
+
+def _mean_key(counts: GroupCounts) -> float:
+    return counts.reward_sum / counts.scored if counts.scored else -math.inf
+
+
+def _push(
+    heap: list[tuple[float, int, tuple[GroupCounts, str, int]]],
+    entry: tuple[float, int, tuple[GroupCounts, str, int]],
+    most: int,
+) -> None:
+    # The second part differs always, so that the third is never compared.
+    if len(heap) < most:
+        heapq.heappush(heap, entry)
+    else:
+        heapq.heappushpop(heap, entry)
+
+
+def _spread(counts: GroupCounts) -> float | None:
+    if counts.scored < 2:
+        return None
+    squares = counts.reward_sq_sum - counts.reward_sum**2 / counts.scored
+    return 0.0 if counts.is_constant else math.sqrt(max(0.0, squares) / (counts.scored - 1))
+
+
+def _group(counts: GroupCounts, split: str, samples: int, plainness: Plainness) -> Group:
+    return Group(
+        environment=plainness.name(counts.environment),
+        split=plainness.name(split),
+        task=plainness.name(counts.task_id),
+        samples=samples,
+        scored=counts.scored,
+        passed=counts.passed,
+        mean_reward=counts.reward_sum / counts.scored if counts.scored else None,
+        spread=_spread(counts),
+    )
+
+
+def _endings(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[str, int], dict[str, dict[str, int]]]:
+    """Outcomes, stops of what was scored, and kinds of outcome by environment."""
+    outcomes: dict[str, int] = {}
+    stops: dict[str, int] = {}
+    kinds: dict[str, dict[str, int]] = {}
+    for environment, outcome, stop, count in connection.execute(_OUTCOMES):
+        outcomes[outcome] = outcomes.get(outcome, 0) + count
+        stops[stop] = stops.get(stop, 0) + count
+        kind, mine = Outcome(outcome).kind, kinds.setdefault(environment, {})
+        mine[kind] = mine.get(kind, 0) + count
+    return outcomes, stops, kinds
+
+
+def _figures(name: str, found: GroupSummary, strict: Strict, kinds: dict[str, int], planned: int | None) -> Figures:
+    first = found.at_k[0] if found.at_k else None
+    count = planned if planned is not None else found.planned
+    return Figures(
+        name=name,
+        tasks=found.tasks,
+        planned=count,
+        played=sum(kinds.values()),
+        scored=found.scored,
+        coverage=found.scored / count if count else None,
+        mean_reward=_figure(found.mean_reward, first.avg_at_k if first else None),
+        mean_reward_strict=strict.figure(),
+        pass_rate=None if found.pass_rate is None else _figure(found.pass_rate, first.pass_at_k if first else None),
+        constant_groups=found.constant_groups,
+        kinds=kinds,
+    )
+
+
+def _at_k(at: TasksAtK) -> AtK:
+    passing = None if at.pass_at_k is None else _figure(at.pass_at_k.value, at.pass_at_k)
+    return AtK(k=at.k, pass_at_k=passing, avg_at_k=_figure(at.avg_at_k.value, at.avg_at_k))
+
+
+def _figure(value: float | None, found: Estimate | None) -> Figure:
+    if found is None:
+        return Figure(value=value)
+    return Figure(value=value, low=found.low, high=found.high, tasks=found.tasks)
+
+
+def distribution(connection: sqlite3.Connection) -> tuple[Bar, ...]:
+    """The rewards: a bar for each value where there are few, else bars of one width."""
+    where = "FROM rollouts WHERE effective AND reward IS NOT NULL"
+    low, high = connection.execute(f"SELECT min(reward), max(reward) {where}").fetchone()
+    if low is None:
+        return ()
+    values = connection.execute(f"SELECT DISTINCT reward {where} LIMIT {MOST_VALUES + 1}").fetchall()
+    if len(values) <= MOST_VALUES or not math.isfinite(high - low):
+        counted = connection.execute(f"SELECT reward, count(*) {where} GROUP BY reward ORDER BY reward LIMIT 1000")
+        return tuple(Bar(low=value, high=value, count=count) for value, count in counted)
+    width = (high - low) / BARS
+    counts = [0] * BARS
+    for place, count in connection.execute(
+        f"SELECT min(?, CAST((reward - ?) / ? AS INTEGER)), count(*) {where} GROUP BY 1", (BARS - 1, low, width)
+    ):
+        counts[place] = count
+    return tuple(Bar(low=low + i * width, high=low + (i + 1) * width, count=count) for i, count in enumerate(counts))
+
+
+def quantiles(connection: sqlite3.Connection, columns: Sequence[str]) -> dict[str, Quantiles]:
+    """Each column of the effective attempts at p50, p95 and p99 (nearest rank); empty without any."""
+    values = [array("d") for _ in columns]
+    for row in connection.execute(f"SELECT {', '.join(columns)} FROM rollouts WHERE effective"):
+        for column, value in zip(values, row, strict=True):
+            column.append(value)
+    return {name: _ranks(column) for name, column in zip(columns, values, strict=True) if column}
+
+
+def _ranks(values: Iterable[float]) -> Quantiles:
+    ranked = sorted(values)
+    p50, p95, p99 = (ranked[max(0, math.ceil(q * len(ranked)) - 1)] for q in QUANTILES)
+    return Quantiles(p50=p50, p95=p95, p99=p99)

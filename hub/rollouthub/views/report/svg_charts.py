@@ -1,0 +1,184 @@
+"""Charts as SVG: made here, styled by the page, with words beside them for those who do not see them."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rollouthub.views.report.markup import Markup, tag
+from rollouthub.views.report.report_facts import Bar
+
+WIDTH, HEIGHT = 440.0, 250.0
+LEFT, RIGHT, TOP, BOTTOM = 46.0, 14.0, 14.0, 34.0
+COLOURS = 8
+WIDEST_BAR = 96.0
+
+
+@dataclass(frozen=True)
+class Point:
+    """A value with its interval."""
+
+    k: int
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve and its name."""
+
+    name: str
+    points: tuple[Point, ...]
+
+
+def curves(title: str, lines: Sequence[Line]) -> Markup:
+    """Curves over k with their intervals; k grows by doubling, so each has the same room."""
+    ks = sorted({point.k for line in lines for point in line.points})
+    low, high = _range([edge for line in lines for point in line.points for edge in _edges(point)])
+    places = {k: _along(place, len(ks)) for place, k in enumerate(ks)}
+
+    def up(value: float) -> float:
+        return HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
+
+    drawn = [*_grid(low, high), *(_label(places[k], HEIGHT - BOTTOM + 19, f"k={k}", "middle") for k in ks)]
+    for place, line in enumerate(lines):
+        drawn += _line(line, places, up, place % COLOURS)
+    words = [
+        f"{line.name}: " + ", ".join(f"{point.value:.3f} at k={point.k}" for point in line.points) for line in lines
+    ]
+    return _picture(title, "; ".join(words), drawn)
+
+
+def _line(line: Line, places: dict[int, float], up: Callable[[float], float], colour: int) -> Iterator[Markup]:
+    # Curves stand beside each other, so that their whiskers do not cover one another.
+    aside = (colour - 0.5) * 7 if colour else -3.5
+    across = {point.k: places[point.k] + aside for point in line.points}
+    points = " ".join(f"{across[point.k]:.1f},{up(point.value):.1f}" for point in line.points)
+    yield tag("polyline", points=points, class_=f"line c{colour}")
+    for point in line.points:
+        x = across[point.k]
+        if point.low is not None and point.high is not None:
+            low, high = up(point.low), up(point.high)
+            path = f"M{x:.1f} {low:.1f}V{high:.1f}M{x - 4:.1f} {low:.1f}h8M{x - 4:.1f} {high:.1f}h8"
+            yield tag("path", d=path, class_=f"whisker c{colour}")
+        yield tag("circle", cx=x, cy=up(point.value), r="4.5", class_=f"dot c{colour}")
+
+
+def histogram(title: str, bars: Sequence[Bar]) -> Markup:
+    """How many rollouts got which reward."""
+    most = _ceiling(max(bar.count for bar in bars))
+    width = (WIDTH - LEFT - RIGHT) / len(bars)
+    drawn = list(_grid(0, most, whole=True))
+    every = max(1, len(bars) // 6)
+    for place, bar in enumerate(bars):
+        height = bar.count / most * (HEIGHT - TOP - BOTTOM)
+        wide = min(width * 0.8, WIDEST_BAR)
+        left = LEFT + (place + 0.5) * width - wide / 2
+        drawn.append(
+            tag(
+                "rect",
+                x=left,
+                y=HEIGHT - BOTTOM - height,
+                width=wide,
+                height=height,
+                rx="2",
+                class_="bar",
+            )
+        )
+        if place % every == 0:
+            drawn.append(_label(left + wide / 2, HEIGHT - BOTTOM + 19, f"{bar.low:.3g}", "middle"))
+    return _picture(title, ", ".join(f"{bar.count:,} at {_where(bar)}" for bar in bars), drawn)
+
+
+def _where(bar: Bar) -> str:
+    return f"{bar.low:.3g}" if bar.low == bar.high else f"{bar.low:.3g} to {bar.high:.3g}"
+
+
+def shares(title: str, parts: Sequence[tuple[str, int]]) -> Markup:
+    """One bar of several parts; the class of each is its name."""
+    total = sum(number for _, number in parts) or 1
+    left, drawn = 0.0, list[Markup]()
+    for name, number in parts:
+        width = number / total * 800
+        drawn.append(tag("rect", x=left, y="0", width=max(0.0, width - 1.5), height="20", class_=f"part {name}"))
+        left += width
+    words = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in parts)
+    return _picture(title, words, drawn, "0 0 800 20", "strip", "none")
+
+
+def differences(title: str, rows: Sequence[tuple[str, Point]]) -> Markup:
+    """Differences to the first run, each with its interval, around zero."""
+    edges = [abs(edge) for _, point in rows for edge in _edges(point)]
+    far = max([*edges, 1e-9]) * 1.1
+    height = 44.0 * len(rows) + 30
+
+    def along(value: float) -> float:
+        return WIDTH / 2 + value / far * (WIDTH / 2 - 12)
+
+    drawn = [tag("path", d=f"M{WIDTH / 2} 4V{height - 24:.1f}", class_="axis")]
+    for place, (name, point) in enumerate(rows):
+        y = 44.0 * place + 32
+        drawn.append(_label(4, y - 14, name[:52], "start"))
+        verdict = "better" if (point.low or 0) > 0 else "worse" if (point.high or 0) < 0 else "unclear"
+        if point.low is not None and point.high is not None:
+            path = f"M{along(point.low):.1f} {y}H{along(point.high):.1f}"
+            drawn.append(tag("path", d=path, class_=f"span {verdict}"))
+        drawn.append(tag("circle", cx=along(point.value), cy=y, r="5.5", class_=f"mark {verdict}"))
+    for value, anchor in ((-far, "start"), (0.0, "middle"), (far, "end")):
+        drawn.append(_label(along(value), height - 6, f"{value:+.3f}" if value else "0", anchor))
+    words = ", ".join(f"{name}: {point.value:+.3f}" for name, point in rows)
+    return _picture(title, words, drawn, f"0 0 {WIDTH:.0f} {height:.0f}")
+
+
+def _edges(point: Point) -> list[float]:
+    return [edge for edge in (point.value, point.low, point.high) if edge is not None]
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """From 0 to 1 where all values are there, else a little around them."""
+    low, high = min(values), max(values)
+    if low >= 0 and high <= 1:
+        return 0.0, 1.0
+    room = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
+    return low - room, high + room
+
+
+def _along(place: int, many: int) -> float:
+    inner = WIDTH - LEFT - RIGHT
+    return LEFT + inner / 2 if many == 1 else LEFT + inner * (0.08 + 0.84 * place / (many - 1))
+
+
+def _grid(low: float, high: float, *, whole: bool = False) -> Iterator[Markup]:
+    for part in range(5):
+        value = low + (high - low) * part / 4
+        y = HEIGHT - BOTTOM - part / 4 * (HEIGHT - TOP - BOTTOM)
+        yield tag("path", d=f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}", class_="axis" if part == 0 else "grid")
+        yield _label(LEFT - 7, y + 4, _compact(value) if whole else f"{value:.3g}", "end")
+
+
+def _ceiling(most: int) -> float:
+    """A little more than this, of which a quarter is a round number."""
+    quarter = max(1.0, most / 4)
+    size = 10 ** math.floor(math.log10(quarter))
+    return 4 * next(part * size for part in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if part * size >= quarter - 1e-9)
+
+
+def _compact(value: float) -> str:
+    return f"{value:.3g}" if value < 10_000 else f"{value / 1000:.3g}k"
+
+
+def _label(x: float, y: float, text: str, anchor: str) -> Markup:
+    return tag("text", text, x=x, y=y, text_anchor=anchor)
+
+
+def _picture(
+    title: str,
+    words: str,
+    drawn: Sequence[Markup],
+    box: str = f"0 0 {WIDTH:.0f} {HEIGHT:.0f}",
+    class_: str = "chart",
+    stretch: str | None = None,
+) -> Markup:
+    label = f"{title}. {words}"
+    named: dict[str, str | None] = {"class_": class_, "role": "img", "aria_label": label}
+    return tag("svg", tag("title", label), drawn, viewBox=box, preserveAspectRatio=stretch, **named)

@@ -1,0 +1,138 @@
+"""How mean reward, pass rate and speed went over time."""
+
+from collections.abc import Callable, Sequence
+
+from rich.text import Text
+
+from rollouthub.live.follow.timeline import Point
+from rollouthub.statistics import amounts
+from rollouthub.views.terminal.bar_blocks import spark
+from rollouthub.views.terminal.curve import curve
+from rollouthub.views.terminal.progress_line import speed
+from rollouthub.views.terminal.text_fit import LABEL, stack
+
+_LABEL = 7
+_LEAST_ROWS = 3
+_NARROWEST_RANGE = 0.4
+"""Of values between 0 and 1: where they differ by more, all of it is shown."""
+
+
+def timeline_chart(points: Sequence[Point], width: int, height: int) -> Text:
+    """Curves one above the other with what they share: an axis of time and, in one line, the speed."""
+    if not points or height < 1:
+        return Text("nothing has finished yet", LABEL)
+    columns = max(2, width - _LABEL)
+    if height < _LEAST_ROWS + 2:
+        return stack([_speeds(points, columns)])
+    slots = _slots(points, 2 * columns)
+    curves = _curves(points)
+    room = height - 2
+    if room < len(curves) * (_LEAST_ROWS + 1):
+        curves = curves[:1]
+    lines: list[Text] = []
+    for place, (title, style, sums) in enumerate(curves):
+        rows = room // len(curves) + (place < room % len(curves)) - 1
+        values = [_mean(slot, sums) for slot in slots]
+        lines += [Text.assemble(" " * _LABEL, (title, f"bold {style}")), *_plot(values, rows, style)]
+    lines += [_times(points, columns), _speeds(points, columns)]
+    return stack(lines)
+
+
+_Sums = Callable[[Point], tuple[float, int]]
+
+
+def _rewards(point: Point) -> tuple[float, int]:
+    return point.reward_sum, point.scored
+
+
+def _verdicts(point: Point) -> tuple[float, int]:
+    return point.passed, point.judged
+
+
+def _curves(points: Sequence[Point]) -> list[tuple[str, str, _Sums]]:
+    """What there is to draw. Where every reward is its verdict, the two are one."""
+    if not any(point.judged for point in points):
+        return [("mean reward", "cyan", _rewards)]
+    if all(point.scored == point.judged and point.reward_sum == point.passed for point in points):
+        return [("mean reward, which is the pass rate", "cyan", _rewards)]
+    return [("mean reward", "cyan", _rewards), ("pass rate", "green", _verdicts)]
+
+
+def _slots(points: Sequence[Point], count: int) -> list[list[Point]]:
+    """Points by the stretch of time that they are drawn in."""
+    first, seconds = points[0].at, _span(points)
+    slots: list[list[Point]] = [[] for _ in range(count)]
+    for point in points:
+        slots[min(count - 1, int((point.at - first) / seconds * count))].append(point)
+    return slots
+
+
+def _span(points: Sequence[Point]) -> float:
+    return points[-1].at + points[-1].seconds - points[0].at
+
+
+def _mean(points: Sequence[Point], sums: _Sums) -> float | None:
+    total, count = 0.0, 0
+    for point in points:
+        value, weight = sums(point)
+        total, count = total + value, count + weight
+    return total / count if count else None
+
+
+def _plot(values: Sequence[float | None], rows: int, style: str) -> list[Text]:
+    known = [value for value in values if value is not None]
+    if not known:
+        return [Text(" " * _LABEL + ("nothing is scored yet" if row == 0 else ""), LABEL) for row in range(rows)]
+    low, high = _range(known)
+    names = {0: high, rows - 1: low}
+    if rows >= 5 and rows % 2:
+        names[rows // 2] = (low + high) / 2
+    lines: list[Text] = []
+    for row, cells in enumerate(curve(values, rows, low, high)):
+        name = _name(names[row]) if row in names else ""
+        tick = "┤" if row in names else "│"
+        lines.append(Text.assemble((f"{name:>{_LABEL - 1}}{tick}", LABEL), (cells, style)))
+    return lines
+
+
+def _range(known: Sequence[float]) -> tuple[float, float]:
+    """What the axis shows: all of 0 to 1 where values go far within it, and otherwise little more than they need."""
+    low, high = min(known), max(known)
+    is_share = low >= 0 and high <= 1
+    if is_share and (high - low > _NARROWEST_RANGE or low == high):
+        return 0.0, 1.0
+    slack = (high - low) * 0.1 or max(1.0, abs(low)) * 0.1
+    low, high = low - slack, high + slack
+    return (max(0.0, low), min(1.0, high)) if is_share else (low, high)
+
+
+def _name(value: float) -> str:
+    if abs(value) >= 1e4:
+        return f"{value:.1g}"
+    return f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def _times(points: Sequence[Point], columns: int) -> Text:
+    seconds = _span(points)
+    line = "└" + "─" * (columns - 1)
+    marks = {0: amounts.clock(0), columns: amounts.clock(seconds)}
+    if columns >= 40:
+        marks[columns // 2] = f" speed: up to {speed(_peak(points))} "
+    for at, words in marks.items():
+        start = 1 if at == 0 else at - len(words) if at == columns else at - len(words) // 2
+        line = line[:start] + words + line[start + len(words) :]
+    return Text(" " * (_LABEL - 1) + line, LABEL)
+
+
+def _speeds(points: Sequence[Point], columns: int) -> Text:
+    first, seconds = points[0], _span(points) / columns
+    if seconds >= first.seconds:
+        finished = [sum(point.finished for point in slot) for slot in _slots(points, columns)]
+    else:  # a stretch spans several cells
+        counts = {round((point.at - first.at) / first.seconds): point.finished for point in points}
+        finished = [counts.get(int((cell + 0.5) * seconds / first.seconds), 0) for cell in range(columns)]
+    return Text.assemble((f"{'speed':>{_LABEL - 1}} ", LABEL), (spark(finished), "magenta"))
+
+
+def _peak(points: Sequence[Point]) -> float | None:
+    return max(point.finished / point.seconds for point in points) or None
