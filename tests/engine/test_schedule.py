@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from rollouthub import Outcome, Rollout
+from rollouthub.bench.schedule import BROKEN, SCORED, Simulation, simulated_items
 from rollouthub.engine.run_request import Retries
 from rollouthub.engine.schedule import MOST_LOSSES, MOST_UNDECIDED, Schedule, Work
-from rollouthub.observe.schedule import BROKEN, SCORED, Simulation, simulated_items
 from tests.store.records import record
 
 

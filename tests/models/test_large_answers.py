@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import rollouthub
+from rollouthub.bench.overhead_cell import Count
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run import collect
 from rollouthub.engine.run_request import RunRequest
@@ -18,7 +19,6 @@ from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ModelError
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.direct.completion import MOST_CALLS
-from rollouthub.observe.overhead_cell import Count
 from tests.loop_holds import SECONDS, SIZE, shortest_hold
 
 from .listening import Listener, streamed

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from rollouthub.observe.export_cell import FILES, TRAINERS, measure
-from rollouthub.observe.export_run import TURNS, synthetic_run
+from rollouthub.bench.export_cell import FILES, TRAINERS, measure
+from rollouthub.bench.export_run import TURNS, synthetic_run
 from rollouthub.store import open_run
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollouthub.observe.gateway import measure_gateway
+from rollouthub.bench.gateway import measure_gateway
 
 
 @pytest.mark.soak

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollouthub.observe.latency import FEWEST_ROUNDS, measure_latency
+from rollouthub.bench.latency import FEWEST_ROUNDS, measure_latency
 
 
 @pytest.mark.soak

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from rollouthub.bench.bottleneck import RunFacts, Verdict, judge
+from rollouthub.bench.layer import Alone, Reach, Setup
+from rollouthub.bench.layers import measure_layers
+from rollouthub.bench.layers_cell import alone
+from rollouthub.bench.layers_run import play
+from rollouthub.bench.overhead import mock_server
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError, HubError
 from rollouthub.models.credentials import Credentials
-from rollouthub.observe.bottleneck import RunFacts, Verdict, judge
-from rollouthub.observe.layer import Alone, Reach, Setup
-from rollouthub.observe.layers import measure_layers
-from rollouthub.observe.layers_cell import alone
-from rollouthub.observe.layers_run import play
-from rollouthub.observe.overhead import mock_server
 
 LEVER = """
 import time

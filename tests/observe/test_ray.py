@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollouthub.observe.ray import REPETITIONS, measure_ray
+from rollouthub.bench.ray import REPETITIONS, measure_ray
 
 
 @pytest.mark.soak

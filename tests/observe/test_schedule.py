@@ -1,6 +1,6 @@
 """The simulated schedule plays everything there is, whatever is lost on the way."""
 
-from rollouthub.observe.schedule import as_json, measure_schedule
+from rollouthub.bench.schedule import as_json, measure_schedule
 
 
 def test_every_sample_of_a_simulated_run_is_accounted_for() -> None:

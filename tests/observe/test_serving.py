@@ -1,6 +1,6 @@
 """The benchmark of an environment server measures real calls of a real server."""
 
-from rollouthub.observe.serving import measure_serving
+from rollouthub.bench.env_server import measure_serving
 
 
 async def test_every_kind_of_work_is_measured() -> None:

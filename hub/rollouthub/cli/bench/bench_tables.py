@@ -6,14 +6,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rollouthub.observe.export import ExportReport
-from rollouthub.observe.gateway import GatewayReport
-from rollouthub.observe.latency import LatencyReport
-from rollouthub.observe.layers import LayersReport
-from rollouthub.observe.overhead import OverheadReport
-from rollouthub.observe.ray import RayReport
-from rollouthub.observe.schedule import Row as ScheduleRow
-from rollouthub.observe.serving import ServingRow
+from rollouthub.bench.env_server import ServingRow
+from rollouthub.bench.export import ExportReport
+from rollouthub.bench.gateway import GatewayReport
+from rollouthub.bench.latency import LatencyReport
+from rollouthub.bench.layers import LayersReport
+from rollouthub.bench.overhead import OverheadReport
+from rollouthub.bench.ray import RayReport
+from rollouthub.bench.schedule import Row as ScheduleRow
 
 
 def print_overhead(console: Console, report: OverheadReport) -> None:

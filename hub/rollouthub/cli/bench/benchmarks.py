@@ -39,8 +39,8 @@ class Asked:
 
 
 def _overhead(asked: Asked) -> None:
+    from rollouthub.bench.overhead import measure_overhead
     from rollouthub.cli.bench.bench_tables import print_overhead
-    from rollouthub.observe.overhead import measure_overhead
 
     report = measure_overhead(
         asked.levels or [32, 256, 2000],
@@ -53,49 +53,49 @@ def _overhead(asked: Asked) -> None:
 
 
 def _serving(asked: Asked) -> None:
+    from rollouthub.bench.env_server import as_json, measure_serving
     from rollouthub.cli.bench.bench_tables import print_serving
-    from rollouthub.observe.serving import as_json, measure_serving
 
     rows = run_async(measure_serving, asked.rollouts or 3000, asked.levels or [1, 100], asked.say)
     asked.show(as_json(rows), lambda: print_serving(results(), rows))
 
 
 def _gateway(asked: Asked) -> None:
+    from rollouthub.bench.gateway import measure_gateway
     from rollouthub.cli.bench.bench_tables import print_gateway
-    from rollouthub.observe.gateway import measure_gateway
 
     report = run_async(measure_gateway, asked.rollouts or 3000, asked.levels or [1, 32, 500], asked.say)
     asked.show(report.as_json(), lambda: print_gateway(results(), report))
 
 
 def _latency(asked: Asked) -> None:
+    from rollouthub.bench.latency import measure_latency
     from rollouthub.cli.bench.bench_tables import print_latency
-    from rollouthub.observe.latency import measure_latency
 
     report = measure_latency((asked.levels or [2000])[0], asked.latency, asked.rollouts or 1, asked.say)
     asked.show(report.as_json(), lambda: print_latency(results(), report))
 
 
 def _ray(asked: Asked) -> None:
+    from rollouthub.bench.ray import measure_ray
     from rollouthub.cli.bench.bench_tables import print_ray
-    from rollouthub.observe.ray import measure_ray
 
     report = measure_ray(asked.rollouts or 20_000, (asked.levels or [256])[0], asked.workers, asked.say)
     asked.show(report.as_json(), lambda: print_ray(results(), report))
 
 
 def _schedule(asked: Asked) -> None:
+    from rollouthub.bench.schedule import SIZES, as_json, measure_schedule
     from rollouthub.cli.bench.bench_tables import print_schedule
-    from rollouthub.observe.schedule import SIZES, as_json, measure_schedule
 
     rows = measure_schedule([asked.rollouts] if asked.rollouts else SIZES, asked.say)
     asked.show(as_json(rows), lambda: print_schedule(results(), rows))
 
 
 def _layers(asked: Asked) -> None:
+    from rollouthub.bench.layers import measure_layers
     from rollouthub.cli.bench.bench_tables import print_layers
     from rollouthub.engine.run_request import build_request
-    from rollouthub.observe.layers import measure_layers
 
     settings = {"environments": ["arithmetic"], "concurrency": (asked.levels or [32])[0], **asked.request}
     report = measure_layers(
@@ -109,8 +109,8 @@ def _layers(asked: Asked) -> None:
 
 
 def _export(asked: Asked) -> None:
+    from rollouthub.bench.export import QUICK_ROLLOUTS, ROLLOUTS, measure_export
     from rollouthub.cli.bench.bench_tables import print_export
-    from rollouthub.observe.export import QUICK_ROLLOUTS, ROLLOUTS, measure_export
 
     report = measure_export(asked.rollouts or (QUICK_ROLLOUTS if asked.is_quick else ROLLOUTS), asked.say)
     asked.show(report.as_json(), lambda: print_export(results(), report))
@@ -118,8 +118,8 @@ def _export(asked: Asked) -> None:
 
 def _lanes(say: Callable[[str], None]) -> list[str]:
     """Every lane that can be measured here."""
+    from rollouthub.bench.overhead import LANES
     from rollouthub.models.litellm.package import find_litellm
-    from rollouthub.observe.overhead import LANES
 
     if find_litellm() is not None:
         return list(LANES)

@@ -309,7 +309,7 @@ def _figures(wall: float, cpu: float, rollouts: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """`python -m rollouthub.observe.overhead_cell LANE URL CONCURRENCY ROLLOUTS`."""
+    """`python -m rollouthub.bench.overhead_cell LANE URL CONCURRENCY ROLLOUTS`."""
     cells = {
         "direct": direct,
         "served": served,

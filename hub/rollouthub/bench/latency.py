@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rollouthub.bench.overhead import mock_server
 from rollouthub.errors import HubError
-from rollouthub.observe.overhead import mock_server
 from rollouthub.processes import PYTHON
 
 CALLS_PER_ROLLOUT = 2
@@ -74,7 +74,7 @@ def measure_latency(
     ideal = rounds * CALLS_PER_ROLLOUT * latency_seconds
     say(f"{count:,} rollouts, {concurrency:,} in flight, {latency_seconds:g} s a call: {ideal:.0f} s at best …")
     with mock_server(f"mock/solver?latency={latency_seconds:g}") as url:
-        command = [*PYTHON, "-m", "rollouthub.observe.latency_cell", url, str(concurrency), str(count)]
+        command = [*PYTHON, "-m", "rollouthub.bench.latency_cell", url, str(concurrency), str(count)]
         limit = START_SECONDS + 3 * ideal
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)

@@ -6,13 +6,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from rollouthub.bench.overhead_cell import WARM_UP, Count, run_once
 from rollouthub.cluster.open_cluster import open_cluster
 from rollouthub.cluster.ray_pool import RayPool
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.event_loop import run_async
-from rollouthub.observe.overhead_cell import WARM_UP, Count, run_once
 from rollouthub.rollout import Rollout
 from rollouthub.telemetry.memory import resident_bytes
 

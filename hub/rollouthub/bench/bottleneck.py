@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from rollouthub.observe.layer import Layer, Played, Way
+from rollouthub.bench.layer import Layer, Played, Way
 
 Part = Literal["model", "environment", "verifier", "transport", "store", "schedule", "engine"]
 """A layer, or the engine around them: the agent's loop, the record, coroutines."""

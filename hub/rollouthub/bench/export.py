@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from rollouthub.bench.export_cell import ABSENT, FILES, TRAINERS
+from rollouthub.bench.export_run import GROUP, TURNS, synthetic_run
 from rollouthub.errors import HubError
-from rollouthub.observe.export_cell import ABSENT, FILES, TRAINERS
-from rollouthub.observe.export_run import GROUP, TURNS, synthetic_run
 from rollouthub.processes import PYTHON
 from rollouthub.store import open_run
 
@@ -97,7 +97,7 @@ def measure_export(rollouts: int, say: Callable[[str], None], folder: Path | Non
 
 
 def _cell(run: Path, name: str) -> dict[str, Any]:
-    command = [*PYTHON, "-m", "rollouthub.observe.export_cell", str(run), name]
+    command = [*PYTHON, "-m", "rollouthub.bench.export_cell", str(run), name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_CELL_SECONDS, check=False)
     if done.returncode not in (0, ABSENT):
         raise HubError(f"the cell {name!r} failed:\n{done.stderr[-2000:]}")

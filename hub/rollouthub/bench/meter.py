@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from rollouthub.observe.layer import Layer, LayerName
+from rollouthub.bench.layer import Layer, LayerName
 from rollouthub.telemetry.cpu import queued_seconds
 
 Result = TypeVar("Result")

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rollouthub.bench.bottleneck import RunFacts, Verdict, judge
+from rollouthub.bench.layer import Alone, Layer, Played, Reach, Setup, Way
+from rollouthub.bench.overhead import CELL_SECONDS, mock_process
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError, HubError, UsageError
 from rollouthub.hosting.launch import is_address
-from rollouthub.observe.bottleneck import RunFacts, Verdict, judge
-from rollouthub.observe.layer import Alone, Layer, Played, Reach, Setup, Way
-from rollouthub.observe.overhead import CELL_SECONDS, mock_process
 from rollouthub.plugins.extras import pip_install
 from rollouthub.processes import PYTHON
 
@@ -238,7 +238,7 @@ class _Session:
 
     def _cell(self, what: str, request: RunRequest, backend: Backend, *, reach: Reach = "all") -> dict[str, Any]:
         setup = Setup(request=request, seconds=self._layer_seconds, reach=reach, model_pid=backend.pid)
-        command = [*PYTHON, "-m", "rollouthub.observe.layers_cell", what, setup.model_dump_json()]
+        command = [*PYTHON, "-m", "rollouthub.bench.layers_cell", what, setup.model_dump_json()]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=CELL_SECONDS, check=False)
         except subprocess.TimeoutExpired:

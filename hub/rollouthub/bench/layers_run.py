@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
+from rollouthub.bench.layer import Played, Setup
+from rollouthub.bench.overhead_cell import Count, run_plan
 from rollouthub.cluster.open_cluster import open_cluster
 from rollouthub.cluster.ray_pool import RayPool
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.models.credentials import Credentials
-from rollouthub.observe.layer import Played, Setup
-from rollouthub.observe.overhead_cell import Count, run_plan
 from rollouthub.rollout import Rollout
 from rollouthub.telemetry.cpu import children_cpu_seconds, process_cpu_seconds
 

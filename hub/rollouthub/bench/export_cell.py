@@ -163,7 +163,7 @@ def _peak_bytes() -> int:
 
 
 def main() -> None:
-    """`python -m rollouthub.observe.export_cell RUN NAME`."""
+    """`python -m rollouthub.bench.export_cell RUN NAME`."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     run, name = sys.argv[1:]
     try:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rollouthub.bench.overhead import CELL_SECONDS, mock_server
 from rollouthub.errors import ConfigError, HubError
-from rollouthub.observe.overhead import CELL_SECONDS, mock_server
 from rollouthub.plugins.extras import pip_install
 from rollouthub.processes import PYTHON
 
@@ -87,7 +87,7 @@ def measure_ray(rollouts: int, concurrency: int, workers: int, say: Callable[[st
 
 
 def _cell(pool: str, url: str, concurrency: int, rollouts: int, workers: int) -> dict[str, float]:
-    command = [*PYTHON, "-m", "rollouthub.observe.ray_cell", pool, url, *map(str, (concurrency, rollouts, workers))]
+    command = [*PYTHON, "-m", "rollouthub.bench.ray_cell", pool, url, *map(str, (concurrency, rollouts, workers))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=CELL_SECONDS, check=False)
     if done.returncode:
         if "the Ray pool needs Ray" in done.stderr:

@@ -16,6 +16,12 @@ from pathlib import Path
 
 import msgspec
 
+from rollouthub.bench.layer import Alone, Layer, Setup
+from rollouthub.bench.layers_run import play
+from rollouthub.bench.layers_world import Recorded, Step, World, for_a_while
+from rollouthub.bench.meter import Meter
+from rollouthub.bench.overhead_cell import spread
+from rollouthub.bench.schedule import Simulation
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import make_plan
@@ -25,12 +31,6 @@ from rollouthub.errors import HubError, UsageError, first_error
 from rollouthub.event_loop import run_async
 from rollouthub.hosting.local.toolbox import REPLY
 from rollouthub.models.credentials import Credentials, load_credentials
-from rollouthub.observe.layer import Alone, Layer, Setup
-from rollouthub.observe.layers_run import play
-from rollouthub.observe.layers_world import Recorded, Step, World, for_a_while
-from rollouthub.observe.meter import Meter
-from rollouthub.observe.overhead_cell import spread
-from rollouthub.observe.schedule import Simulation
 from rollouthub.protocols import Model, ModelReply, ModelRequest
 from rollouthub.rollout import Rollout
 from rollouthub.store import open_writer
@@ -192,7 +192,7 @@ def _schedule(seconds: float) -> Layer:
 
 
 def main() -> None:
-    """`python -m rollouthub.observe.layers_cell alone|run SETUP`; the setup is JSON, and so is what is printed."""
+    """`python -m rollouthub.bench.layers_cell alone|run SETUP`; the setup is JSON, and so is what is printed."""
     what, given = sys.argv[1:]
     setup = Setup.model_validate_json(given)
     try:

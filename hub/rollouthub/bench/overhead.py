@@ -137,7 +137,7 @@ def mock_process(model: str) -> Generator[tuple[str, int]]:
 
 
 def _cell(lane: str, url: str, concurrency: int, rollouts: int) -> dict[str, float]:
-    command = [*PYTHON, "-m", "rollouthub.observe.overhead_cell", lane, url, str(concurrency), str(rollouts)]
+    command = [*PYTHON, "-m", "rollouthub.bench.overhead_cell", lane, url, str(concurrency), str(rollouts)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=CELL_SECONDS, check=False)
     if done.returncode:
         raise HubError(f"the {lane} cell failed:\n{done.stderr[-2000:]}")

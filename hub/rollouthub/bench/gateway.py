@@ -17,10 +17,10 @@ import aiohttp
 import anyio
 import msgspec
 
+from rollouthub.bench.env_server import open_caller, spread
+from rollouthub.bench.gateway_cell import PROMPT
+from rollouthub.bench.overhead import mock_server
 from rollouthub.errors import HubError
-from rollouthub.observe.gateway_cell import PROMPT
-from rollouthub.observe.overhead import mock_server
-from rollouthub.observe.serving import open_caller, spread
 from rollouthub.processes import PYTHON
 from rollouthub.telemetry.cpu import process_cpu_seconds
 
@@ -28,7 +28,7 @@ REPETITIONS = 3
 WARM_UP = 300
 IDLE_EPISODES = 1000
 STREAM_MODEL_TRIES = 60
-_CELL = [*PYTHON, "-m", "rollouthub.observe.gateway_cell"]
+_CELL = [*PYTHON, "-m", "rollouthub.bench.gateway_cell"]
 
 
 @dataclass(frozen=True)

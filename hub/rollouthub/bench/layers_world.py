@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import anyio
 
+from rollouthub.bench.layer import Layer, LayerName
+from rollouthub.bench.meter import Meter
+from rollouthub.bench.overhead_cell import spread
 from rollouthub.engine.sample import Item
 from rollouthub.messages import Message
-from rollouthub.observe.layer import Layer, LayerName
-from rollouthub.observe.meter import Meter
-from rollouthub.observe.overhead_cell import spread
 from rollouthub.protocols import Episode, ModelRequest
 from rollouthub.rollout import Rollout, ToolCall
 from rollouthub.submission import Submission

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import anyio
 
+from rollouthub.bench.overhead_cell import Count, plan_for, resident_bytes
 from rollouthub.engine.pool import StopSignal
 from rollouthub.engine.run import collect
 from rollouthub.event_loop import run_async
 from rollouthub.models.credentials import Credentials
-from rollouthub.observe.overhead_cell import Count, plan_for, resident_bytes
 from rollouthub.rollout import Rollout
 from rollouthub.telemetry.cpu import cpu_seconds
 
@@ -94,7 +94,7 @@ def _lateness(name: str, lags: Sequence[float]) -> dict[str, float]:
 
 
 def main() -> None:
-    """`python -m rollouthub.observe.latency_cell URL CONCURRENCY ROLLOUTS`."""
+    """`python -m rollouthub.bench.latency_cell URL CONCURRENCY ROLLOUTS`."""
     url, concurrency, rollouts = sys.argv[1:]
     sys.stdout.write(json.dumps(run_async(play, url, int(concurrency), int(rollouts))) + "\n")
 
