@@ -13,17 +13,18 @@ from rollouthub.live.control.live_protocol import BackendView, SandboxesView, Wo
 from rollouthub.live.follow import Progress
 from rollouthub.live.follow.group_tables import Line
 from rollouthub.live.follow.reward_histogram import RewardBins
+from rollouthub.live.follow.run_figures import Figures
 from rollouthub.live.follow.timeline import Point
 from rollouthub.statistics import GroupCounts
 from rollouthub.store import LiveState
 from rollouthub.views.terminal.curve import curve
 from rollouthub.views.terminal.ending_bar import outcome_bar, outcome_legend, tally
 from rollouthub.views.terminal.environment_lines import environment_table
+from rollouthub.views.terminal.headline import figure_table, headline
 from rollouthub.views.terminal.machine_tables import backend_table, sandbox_table, staff_table
 from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub.views.terminal.progress_line import progress_line, share_bar, speed
 from rollouthub.views.terminal.reward_bars import reward_histogram, reward_spark
-from rollouthub.views.terminal.run_figures import Figures, figure_table, headline
 from rollouthub.views.terminal.run_status import STANDINGS, status_text
 from rollouthub.views.terminal.stage_bar import flight_line
 from rollouthub.views.terminal.stage_table import stage_line, stage_table
@@ -202,5 +203,6 @@ def test_speed_is_worded_by_the_minute_and_hour_where_it_is_slow() -> None:
 
 
 def test_drawings_load_no_screen() -> None:
-    code = "import sys, rollouthub.views.terminal.timeline_curve, rollouthub.views.terminal.machine_tables; assert 'textual' not in sys.modules"
+    drawings = "from rollouthub.views.terminal import machine_tables, timeline_curve"
+    code = f"import sys; {drawings}; assert 'textual' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

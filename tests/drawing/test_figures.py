@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rollouthub import Outcome
 from rollouthub.live.follow import RunFeed
-from rollouthub.views.terminal.run_figures import figures_in, figures_of
+from rollouthub.live.follow.run_figures import figures_in, figures_of
 from tests.store.records import record, write
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from rollouthub import Outcome, Rollout
 from rollouthub.errors import ConfigError, StoreError
-from rollouthub.store import export_jsonl, open_run
+from rollouthub.export.records import export_jsonl
+from rollouthub.store import open_run
 from tests.store.records import names_in, record, write
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import rollouthub
 from rollouthub import UsageError
-from rollouthub.trainers.stream import blocking_stream as blocking
+from rollouthub.trainers.stream import blocking
 
 from .conftest import settings
 

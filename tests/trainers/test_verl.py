@@ -13,9 +13,9 @@ from rollouthub.export import NotTrainable, Refusal, Refused, TaskReference, Tra
 from rollouthub.protocols import Sampling
 from rollouthub.rollout import Told
 from rollouthub.score import Component
-from rollouthub.trainers.verl import batch_columns as columns
 from rollouthub.trainers.verl import data_proto, learnable, loop_outputs, masked_output, prompt_rows
 from rollouthub.trainers.verl.agent_loop_entry import loop_entry
+from rollouthub.trainers.verl.batch_columns import columns
 from rollouthub.trainers.verl.manager import balanced
 from rollouthub.trainers.verl.row_workers import task_of
 from rollouthub.trainers.verl.verl_engine import VerlEngine, sampling_of

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from rollouthub.authoring.rewards import group_advantages
 from rollouthub.errors import UsageError
 from rollouthub.export.filters import Filter
-from rollouthub.export.formats import atif, dpo, kto, sft
-from rollouthub.export.formats import scored_groups as groups
+from rollouthub.export.formats import atif, dpo, kto, scored_groups, sft
 from rollouthub.export.formats.data_columns import Columns, Row
 from rollouthub.export.left_out import LeftOut
 from rollouthub.export.not_trainable import Refusal, why_refused
@@ -22,7 +21,7 @@ _FORMATS: dict[Format, tuple[Callable[[Recipe, bool], Columns], _Rows]] = {
     "sft": (sft.columns, sft.rows),
     "dpo": (dpo.columns, dpo.rows),
     "kto": (kto.columns, kto.rows),
-    "groups": (groups.columns, groups.rows),
+    "groups": (scored_groups.columns, scored_groups.rows),
     "atif": (atif.columns, atif.rows),
 }
 

@@ -81,8 +81,7 @@ async def open_served(
         ConfigError: the server refuses the environment or its configuration.
         TaskError: it does not come up.
     """
-    from rollouthub.hosting.client import serve_replicas
-    from rollouthub.hosting.client import served_process as serve  # aiohttp, and only where there is a server
+    from rollouthub.hosting.client import serve, serve_replicas  # aiohttp, and only where there is a server
     from rollouthub.hosting.client.program import OURS
 
     given, program = (name, settings, roles or {}), program or OURS
@@ -131,7 +130,7 @@ async def open_attached(address: str, token: str | None) -> AsyncGenerator[Envir
     Raises:
         UsageError: nothing is there, the credential is missing or refused, or it speaks another contract.
     """
-    from rollouthub.hosting.client import attached as attach  # as above
+    from rollouthub.hosting.client import attach  # as above
 
     async with attach(addresses(address), token) as host:
         yield host

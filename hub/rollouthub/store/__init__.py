@@ -1,6 +1,5 @@
 """The run store: one directory and one `run.db` a run, one writer, any number of readers, live or later."""
 
-from rollouthub.export.records import export_jsonl
 from rollouthub.store.reader import RunReader, open_run
 from rollouthub.store.run_facts import BrokenRun, LiveState, Resumption, RoleUsage, RunInfo, Summary, Totals
 from rollouthub.store.run_search import find_runs
@@ -16,7 +15,6 @@ __all__ = [
     "RunWriter",
     "Summary",
     "Totals",
-    "export_jsonl",
     "find_runs",
     "open_run",
     "open_writer",

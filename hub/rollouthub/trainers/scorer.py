@@ -210,7 +210,8 @@ async def open_scorer(
                     name = each.host.info.name
                     raise ConfigError(
                         f"environment {name!r} scores the world an episode leaves behind, which an answer alone does "
-                        f"not have; let a trainer's rollouts play in it (rollouthub.trainers.stream.rollout_worker) instead"
+                        f"not have; let a trainer's rollouts play in it "
+                        "(rollouthub.trainers.stream.rollout_worker) instead"
                     )
             yield Scorer(opened)
     except BaseExceptionGroup as group:

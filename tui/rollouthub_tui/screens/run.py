@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.widgets import ContentSwitcher, Footer, Static
 
 from rollouthub.errors import HubError, said
+from rollouthub.live.follow.run_figures import figures_in
 from rollouthub.text import plain
-from rollouthub.views.terminal.run_figures import figures_in
 from rollouthub.views.terminal.text_fit import apart, cut
 from rollouthub_tui.steering import SteeringScreen, Target
 from rollouthub_tui.watched import WatchedRun

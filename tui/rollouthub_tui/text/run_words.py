@@ -7,6 +7,7 @@ from typing import get_args
 from rollouthub.live.follow import Progress, SeenRun
 from rollouthub.live.follow.group_tables import Line as GroupLine
 from rollouthub.live.follow.reward_histogram import Bin
+from rollouthub.live.follow.run_figures import Figures, figures_of
 from rollouthub.rollout import OutcomeKind
 from rollouthub.statistics import amounts
 from rollouthub.store import RunInfo
@@ -14,7 +15,6 @@ from rollouthub.store.run_facts import State
 from rollouthub.text import plain_name
 from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub.views.terminal.reward_bars import edge
-from rollouthub.views.terminal.run_figures import Figures, figures_of
 from rollouthub.views.terminal.run_status import STANDINGS, standing
 from rollouthub_tui.text.speech import lasting, pace
 from rollouthub_tui.watched import WatchedRun

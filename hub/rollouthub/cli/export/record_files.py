@@ -9,7 +9,8 @@ import typer
 from rollouthub.errors import ConfigError
 from rollouthub.export.file_formats import FileFormat, file_format
 from rollouthub.export.record_columns import Table
-from rollouthub.store import RunReader, export_jsonl, open_run
+from rollouthub.export.records import export_jsonl
+from rollouthub.store import RunReader, open_run
 from rollouthub.store.atomic_files import check_output
 from rollouthub.text import plain, plain_json
 

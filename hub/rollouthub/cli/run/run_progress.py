@@ -19,9 +19,9 @@ from rollouthub.rollout import Rollout
 from rollouthub.statistics import amounts
 from rollouthub.views.terminal.bar_blocks import spark
 from rollouthub.views.terminal.ending_bar import outcome_bar, outcome_legend
+from rollouthub.views.terminal.headline import headline
 from rollouthub.views.terminal.progress_line import progress_line, speed
 from rollouthub.views.terminal.reward_bars import reward_spark
-from rollouthub.views.terminal.run_figures import headline
 from rollouthub.views.terminal.stage_table import stage_line
 from rollouthub.views.terminal.text_fit import GAP, LABEL, cut
 

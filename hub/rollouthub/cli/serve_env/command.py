@@ -36,8 +36,9 @@ def serve_env(
     The control plane's credential is $ROLLOUTHUB_CONTROL_TOKEN, or a new one in a file that only you can read.
     """
     # Here and not above: a server's libraries are loaded by who serves, not by `hub --help`.
+    from rollouthub.cli.serve_env.action import serve_for_people
     from rollouthub.errors import UsageError
-    from rollouthub.hosting.server.startup_messages import serve_for_people, serve_ordered
+    from rollouthub.hosting.server.ordered_server import serve_ordered
 
     if from_stdin:
         raise typer.Exit(serve_ordered())

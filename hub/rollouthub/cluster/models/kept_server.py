@@ -13,7 +13,7 @@ import aiohttp
 import anyio
 from anyio.abc import Process
 
-from rollouthub.cluster.models import process_guard as guard
+from rollouthub.cluster.models import process_guard
 from rollouthub.cluster.models.server_command import Command
 from rollouthub.cluster.models.vllm_counters import Counts, read_counts
 from rollouthub.processes import PYTHON
@@ -140,7 +140,7 @@ async def open_server(
     command: Command, base_url: str, log: Path, grace_seconds: float, mask: Callable[[str], str]
 ) -> AsyncGenerator[Server]:
     """Start a server; on the way out it is ended, with whatever it started."""
-    argv = [*PYTHON, "-I", guard.__file__, str(grace_seconds), *command.argv]
+    argv = [*PYTHON, "-I", process_guard.__file__, str(grace_seconds), *command.argv]
     process = await anyio.open_process(
         argv,
         stdin=subprocess.PIPE,

@@ -1,8 +1,8 @@
 """A Ray cluster of this machine alone, for models brought up where no cluster is named.
 
-A background process (`python -m rollouthub.cluster.models.local_head FOLDER`) that has the cluster as long as a model is kept
-in it, holds a lock while it lives, and has written down where the cluster is. Under a guard: nothing of it is left
-behind, however it ends.
+A background process (`python -m rollouthub.cluster.models.local_head FOLDER`) that has the cluster as long as a model
+is kept in it, holds a lock while it lives, and has written down where the cluster is. Under a guard: nothing of it is
+left behind, however it ends.
 """
 
 import json
@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 from filelock import FileLock, Timeout
 
-from rollouthub.cluster.models import process_guard as guard
+from rollouthub.cluster.models import process_guard
 from rollouthub.cluster.open_cluster import open_cluster
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.errors import HubError, UsageError
@@ -77,7 +77,7 @@ async def ensure_head(folder: Path, note: Callable[[str], None]) -> Head:
         _head_path(folder).unlink()
     log = folder / "logs" / "head.log"
     log.parent.mkdir(mode=0o700, exist_ok=True)
-    argv = [*PYTHON, "-I", guard.__file__, str(_GRACE_SECONDS)]
+    argv = [*PYTHON, "-I", process_guard.__file__, str(_GRACE_SECONDS)]
     argv += [*PYTHON, "-m", __name__, str(folder)]
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
         process = subprocess.Popen(  # noqa: ASYNC220 — it is to outlive this process, and nobody here waits for it

@@ -9,10 +9,10 @@ from statistics import median
 from rollouthub.live.follow.pace import Recent, overall_rate, present_rate
 from rollouthub.live.follow.reward_histogram import RewardBins
 from rollouthub.live.follow.run_feed import Progress
+from rollouthub.live.follow.run_figures import Figures
 from rollouthub.live.follow.timeline import Point
 from rollouthub.rollout import Outcome, Rollout, Timings
 from rollouthub.statistics import RunningMeans
-from rollouthub.views.terminal.run_figures import Figures
 
 MOST_POINTS = 60
 LATEST = 512

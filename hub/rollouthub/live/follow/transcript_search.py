@@ -16,7 +16,7 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from rollouthub.errors import StoreError, UsageError
-from rollouthub.live.follow import transcript_scan as scanning
+from rollouthub.live.follow import transcript_scan
 from rollouthub.live.follow.attempt_columns import Columns
 from rollouthub.processes import PYTHON
 from rollouthub.secret_variables import clean_environment
@@ -115,7 +115,7 @@ async def search_transcripts(
     slow = 0
     expression = {"pattern": pattern.pattern, "flags": pattern.flags & ~re.UNICODE}
     try:
-        command = [*PYTHON, "-I", scanning.__file__]
+        command = [*PYTHON, "-I", transcript_scan.__file__]
         async with await anyio.open_process(
             command, stderr=DEVNULL, start_new_session=True, env=clean_environment(os.environ)
         ) as process:

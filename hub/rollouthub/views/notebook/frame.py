@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any, cast
 
 from rollouthub.errors import ConfigError
-from rollouthub.views.notebook import notebook_html as html
+from rollouthub.views.notebook import notebook_html
 
 _ROWS_SHOWN, _COLUMNS_SHOWN = 20, 40
 
@@ -60,8 +60,8 @@ class Frame:
         rows = self.arrow.select(names).slice(0, _ROWS_SHOWN).to_pylist()
         cells = ([_cell(row[name]) for name in names] for row in rows)
         left = len(self) - len(rows)
-        more = html.heading(f"… and {left} more rows") if left > 0 else ""
-        return html.page(html.table(names, cells), more)
+        more = notebook_html.heading(f"… and {left} more rows") if left > 0 else ""
+        return notebook_html.page(notebook_html.table(names, cells), more)
 
 
 def _cell(value: object) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout, ToolCall, Turn
-from rollouthub.views.notebook import notebook_html as html
+from rollouthub.views.notebook import notebook_html
 
 _TEXT_CHARACTERS = 20_000
 """Of one message or result."""
@@ -18,8 +18,8 @@ class ShownRollout(Rollout):
     """A record as it is in the store, which a notebook shows."""
 
     def _repr_html_(self) -> str:
-        title = html.heading(f"{self.rollout_id}, attempt {self.attempt}")
-        return html.page(title, html.facts(_facts(self)), *_said(self), *_turns(self))
+        title = notebook_html.heading(f"{self.rollout_id}, attempt {self.attempt}")
+        return notebook_html.page(title, notebook_html.facts(_facts(self)), *_said(self), *_turns(self))
 
 
 def shown(rollout: Rollout) -> ShownRollout:
@@ -49,21 +49,21 @@ def _said(rollout: Rollout) -> Iterator[str]:
     feedback = None if rollout.score is None else rollout.score.feedback
     for title, text in (("answer", rollout.answer), ("feedback", feedback)):
         if text is not None:
-            yield html.heading(title) + html.block(text, _TEXT_CHARACTERS)
+            yield notebook_html.heading(title) + notebook_html.block(text, _TEXT_CHARACTERS)
 
 
 def _turns(rollout: Rollout) -> Iterator[str]:
     left = _PAGE_CHARACTERS
     for number, turn in enumerate(rollout.turns):
         if left <= 0:
-            yield html.heading(f"… and {len(rollout.turns) - number} more turns, which are in .turns")
+            yield notebook_html.heading(f"… and {len(rollout.turns) - number} more turns, which are in .turns")
             return
         content = _turn(turn)
         left -= len(content)
         names = ", ".join(call.name for call in turn.tool_calls[:_MOST_PARTS])
         tokens = f"{turn.usage.prompt_tokens}+{turn.usage.output_tokens} tokens, {turn.seconds:.3f} s"
         title = f"turn {turn.index} ({turn.agent}): {tokens}" + (f", calls {names}" if names else "")
-        yield html.folded(title, content, is_open=number < _OPEN_TURNS)
+        yield notebook_html.folded(title, content, is_open=number < _OPEN_TURNS)
 
 
 def _turn(turn: Turn) -> str:
@@ -74,14 +74,22 @@ def _turn(turn: Turn) -> str:
 
 
 def _message(message: Message) -> str:
-    thought = html.heading("thinks") + html.block(message.reasoning, _TEXT_CHARACTERS) if message.reasoning else ""
+    thought = (
+        notebook_html.heading("thinks") + notebook_html.block(message.reasoning, _TEXT_CHARACTERS)
+        if message.reasoning
+        else ""
+    )
     if not message.text and message.tool_requests:
         return thought
-    return thought + html.heading(message.role) + html.block(message.text, _TEXT_CHARACTERS)
+    return thought + notebook_html.heading(message.role) + notebook_html.block(message.text, _TEXT_CHARACTERS)
 
 
 def _call(call: ToolCall) -> str:
     arguments = json.dumps(call.arguments, ensure_ascii=False)
     result = "\n".join(getattr(block, "text", f"[{block.type}]") for block in call.result.content[:_MOST_PARTS])
     title = f"{call.name}: {'error' if call.is_error else 'result'} after {call.seconds:.3f} s"
-    return html.heading(title) + html.block(arguments, _TEXT_CHARACTERS) + html.block(result, _TEXT_CHARACTERS)
+    return (
+        notebook_html.heading(title)
+        + notebook_html.block(arguments, _TEXT_CHARACTERS)
+        + notebook_html.block(result, _TEXT_CHARACTERS)
+    )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rollouthub.statistics import amounts
 from rollouthub.statistics.amounts import moment, number, share
-from rollouthub.views.report import phrases as wording
+from rollouthub.views.report import phrases
 from rollouthub.views.report.charts import comparison_chart, distribution_chart, k_charts, outcome_strip
 from rollouthub.views.report.conversation_html import transcripts
 from rollouthub.views.report.markup import Markup, join, table, tag
@@ -37,7 +37,7 @@ def html_report(report: Report) -> str:
         tag("meta", name="referrer", content="no-referrer"),
         tag("meta", name="generator", content=f"rollouthub {report.hub_version}"),
         tag("link", rel="icon", href="data:,"),
-        tag("title", f"{wording.heading(only) if only else f'{title} of {len(report.runs)} runs'} · rollouthub"),
+        tag("title", f"{phrases.heading(only) if only else f'{title} of {len(report.runs)} runs'} · rollouthub"),
         tag("style", Markup(STYLE)),
     )
     body = _one(only) if only else _several(report)
@@ -55,9 +55,9 @@ def _one(run: RunReport) -> Markup:
     head = tag(
         "header",
         tag("div", "Report of a run", class_="eyebrow"),
-        tag("h1", wording.heading(run)),
+        tag("h1", phrases.heading(run)),
         _about(run),
-        tag("p", wording.sentence(run), class_="lead"),
+        tag("p", phrases.sentence(run), class_="lead"),
         _notices(run),
     )
     return join(head, _tiles(run), _details(run))
@@ -69,7 +69,7 @@ def _several(report: Report) -> Markup:
     head = tag("header", tag("div", "Comparison" if compared else "Report", class_="eyebrow"), tag("h1", title))
     parts = [head, *([_comparison(compared)] if compared else []), _side_by_side(runs)]
     for place, run in enumerate(runs):
-        inner = (tag("h2", run.name), tag("p", wording.heading(run)), _about(run), _notices(run), _tiles(run))
+        inner = (tag("h2", run.name), tag("p", phrases.heading(run)), _about(run), _notices(run), _tiles(run))
         parts.append(tag("section", *inner, _details(run), class_="run", id=f"run{place}"))
     return join(parts)
 
@@ -112,11 +112,11 @@ def _tiles(run: RunReport) -> Markup:
     # The largest k that tasks have samples for.
     last = next((at for at in run.at_k[:0:-1] if at.pass_at_k is not None and at.pass_at_k.tasks), None)
     tiles = [
-        ("mean reward", number(found.mean_reward.value), wording.interval(found.mean_reward) or "no interval"),
+        ("mean reward", number(found.mean_reward.value), phrases.interval(found.mean_reward) or "no interval"),
         (
             "mean reward, strict",
             number(found.mean_reward_strict.value),
-            wording.interval(found.mean_reward_strict) or "agent failures at 0",
+            phrases.interval(found.mean_reward_strict) or "agent failures at 0",
         ),
     ]
     if found.pass_rate is not None:
@@ -124,11 +124,11 @@ def _tiles(run: RunReport) -> Markup:
             (
                 "pass rate",
                 share(found.pass_rate.value),
-                wording.interval(found.pass_rate, is_share=True) or "no interval",
+                phrases.interval(found.pass_rate, is_share=True) or "no interval",
             )
         )
     if last is not None and last.pass_at_k is not None:
-        interval = wording.interval(last.pass_at_k, is_share=True)
+        interval = phrases.interval(last.pass_at_k, is_share=True)
         tiles.append((f"pass@{last.k}", share(last.pass_at_k.value), interval or "no interval"))
     tiles.append(("coverage", share(found.coverage), f"{found.scored:,} of {found.planned:,} scored"))
     return tag(
@@ -187,7 +187,7 @@ def _comparison(found: ComparisonReport) -> Markup:
             f"{each.scored:,}/{each.rollouts:,}",
             figure(each.mean_reward),
             share(each.pass_rate),
-            wording.signed(each.difference),
+            phrases.signed(each.difference),
         ]
         for each in found.standings
     ]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import amounts
 from rollouthub.statistics.amounts import number, share
-from rollouthub.views.report import phrases as wording
+from rollouthub.views.report import phrases
 from rollouthub.views.report.phrases import figure
 from rollouthub.views.report.provenance import facts
 from rollouthub.views.report.report_facts import ComparisonReport, Figures, Report, RunReport
@@ -54,9 +54,9 @@ def _table(titles: Iterable[str], rows: Iterable[Iterable[str]], *, words: int =
 
 
 def _run(run: RunReport) -> Iterator[str]:
-    yield f"## {code(wording.heading(run))}"
+    yield f"## {code(phrases.heading(run))}"
     yield ""
-    yield f"Run {code(run.name)}, {run.status}. {code(wording.sentence(run))}"
+    yield f"Run {code(run.name)}, {run.status}. {code(phrases.sentence(run))}"
     yield ""
     for notice in run.notices:
         yield f"> {code(notice)}"
@@ -72,7 +72,7 @@ def _run(run: RunReport) -> Iterator[str]:
         yield from _tasks(run)
     yield "### Play it again"
     yield ""
-    yield from [code(line) for line in run.commands] or [wording.NOT_AGAIN]
+    yield from [code(line) for line in run.commands] or [phrases.NOT_AGAIN]
     yield ""
 
 
@@ -103,9 +103,9 @@ def _figures(found: Figures) -> list[str]:
 def _endings(run: RunReport) -> Iterator[str]:
     yield "### How rollouts ended"
     yield ""
-    rows = [[code(name), wording.KINDS[Outcome(name).kind], f"{count:,}"] for name, count in run.outcomes.items()]
+    rows = [[code(name), phrases.KINDS[Outcome(name).kind], f"{count:,}"] for name, count in run.outcomes.items()]
     if missing := max(0, run.figures.planned - run.figures.played):
-        rows.append([amounts.NONE, wording.KINDS["missing"], f"{missing:,}"])
+        rows.append([amounts.NONE, phrases.KINDS["missing"], f"{missing:,}"])
     yield from _table(("outcome", "kind", "rollouts"), rows, words=2)
     if run.faults:
         faults = [[code(each.name), f"{each.attempts:,}", code(each.example)] for each in run.faults[:MOST_FAULTS]]
@@ -156,7 +156,7 @@ def _comparison(found: ComparisonReport) -> Iterator[str]:
             f"{each.scored:,}/{each.rollouts:,}",
             figure(each.mean_reward),
             share(each.pass_rate),
-            wording.signed(each.difference) or amounts.NONE,
+            phrases.signed(each.difference) or amounts.NONE,
             amounts.dollars(each.cost),
             amounts.seconds(each.seconds_p50),
         ]

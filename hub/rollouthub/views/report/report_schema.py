@@ -1,4 +1,7 @@
-"""The JSON Schema of `--format json`: python -m rollouthub.views.report.report_schema docs/schemas/report.schema.json"""
+"""The JSON Schema of `--format json`.
+
+Write it anew: `python -m rollouthub.views.report.report_schema docs/schemas/report.schema.json`.
+"""
 
 import json
 import sys

@@ -3,7 +3,7 @@
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import amounts
 from rollouthub.statistics.amounts import count, dollars, moment, number, seconds, share, size
-from rollouthub.views.report import phrases as wording
+from rollouthub.views.report import phrases
 from rollouthub.views.report.charts import outcome_strip
 from rollouthub.views.report.markup import Markup, join, table, tag
 from rollouthub.views.report.report_facts import RunReport
@@ -16,12 +16,12 @@ def outcomes(run: RunReport) -> Markup:
     """How rollouts ended, and why agents stopped: four kinds that are never mixed."""
     played = run.figures.played or 1
     ended = [
-        [name, wording.KINDS[Outcome(name).kind], f"{number:,}", share(number / played)]
+        [name, phrases.KINDS[Outcome(name).kind], f"{number:,}", share(number / played)]
         for name, number in run.outcomes.items()
     ]
     missing = max(0, run.figures.planned - run.figures.played)
     if missing:
-        ended.append(["–", wording.KINDS["missing"], f"{missing:,}", ""])
+        ended.append(["–", phrases.KINDS["missing"], f"{missing:,}", ""])
     stopped = [[name, f"{number:,}", share(number / played)] for name, number in run.stops.items()]
     two = tag(
         "div",
@@ -128,7 +128,7 @@ _FAULTS = ("boundary and type", "attempts", "the latest said")
 
 def reproducing(run: RunReport) -> Markup:
     """How to play it again, and when it was taken up."""
-    parts = [tag("pre", "\n".join(run.commands)) if run.commands else tag("p", wording.NOT_AGAIN)]
+    parts = [tag("pre", "\n".join(run.commands)) if run.commands else tag("p", phrases.NOT_AGAIN)]
     if not run.is_locked:
         words = "No lock lies beside this run: compare the digests above with those of what you play."
         parts.append(tag("p", words, class_="soft small"))

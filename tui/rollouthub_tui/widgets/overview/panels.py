@@ -4,10 +4,11 @@ from typing import ClassVar
 
 from rich.text import Text
 
+from rollouthub.live.follow.run_figures import Figures, figures_of
 from rollouthub.views.terminal.ending_bar import outcome_bar, outcome_legend, tally
 from rollouthub.views.terminal.environment_lines import environment_table
+from rollouthub.views.terminal.headline import figure_table
 from rollouthub.views.terminal.reward_bars import reward_histogram
-from rollouthub.views.terminal.run_figures import Figures, figure_table, figures_of
 from rollouthub.views.terminal.stage_bar import flight_line
 from rollouthub.views.terminal.stage_table import stage_table
 from rollouthub.views.terminal.text_fit import stack
