@@ -6,6 +6,8 @@ The names below are the public API. They load on first use, so that `import roll
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from rollouthub import moved as _moved
+
 if TYPE_CHECKING:
     from rollouthub.environment import Environment, EnvironmentConfig, SandboxedConfig
     from rollouthub.errors import (
@@ -115,6 +117,8 @@ __all__ = [
     "segments",
     "tool",
 ]
+
+_moved.install()
 
 
 def __getattr__(name: str) -> object:

@@ -26,6 +26,7 @@ from rollouthub.models.credentials import Credentials
 from rollouthub.models.preflight import BudgetedModel, preflight
 from rollouthub.models.prices import find_price
 from rollouthub.models.resolve import open_model
+from rollouthub.plugins.components import component
 from rollouthub.plugins.installed import Installation
 from rollouthub.plugins.lock import Lock
 from rollouthub.protocols import Agent, EnvironmentHost, ExposedAgent, HeldAgent, Model, Sampling, TaskCard
@@ -271,11 +272,7 @@ async def open_plan(plan: Plan, credentials: Credentials, model: Model | None = 
     async with AsyncExitStack() as stack:
         tracer: Tracer | None = None
         if plan.request.traces is not None:
-            from rollouthub.telemetry.traces.tracer import (
-                open_tracer,  # OpenTelemetry's protocol, and only where it is spoken
-            )
-
-            tracer = await stack.enter_async_context(open_tracer(plan.request.traces, credentials))
+            tracer = await stack.enter_async_context(component("tracer")(plan.request.traces, credentials))
         check_run_cost(plan, credentials)
         is_given = model is not None
         if plan.model is not None:
@@ -300,17 +297,8 @@ async def open_plan(plan: Plan, credentials: Credentials, model: Model | None = 
         agent = plan.agent
         if isinstance(agent, HeldAgent):
             agent = await stack.enter_async_context(agent.held())
-        gateway = await stack.enter_async_context(_gateway()) if isinstance(agent, ExposedAgent) else None
+        gateway = await stack.enter_async_context(component("gateway")()) if isinstance(agent, ExposedAgent) else None
         yield OpenPlan(plan, opened, model, roles, agent, gateway, tracer, is_priced)
-
-
-@asynccontextmanager
-async def _gateway() -> AsyncGenerator[Exposing]:
-    """A gateway of the run's own, for an agent outside."""
-    from rollouthub.gateway.gateway import open_gateway  # HTTP and the MCP SDK, and only where an agent needs them
-
-    async with open_gateway() as gateway:
-        yield gateway
 
 
 @asynccontextmanager

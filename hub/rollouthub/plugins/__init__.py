@@ -2,3 +2,7 @@
 
 Imports the flat modules alone. Begin with `entry_points.py`.
 """
+
+from rollouthub.moved import names_of
+
+__getattr__ = names_of("rollouthub.plugins", "rollouthub.plugins.entry_points")

@@ -8,14 +8,13 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from rollouthub.engine.open_plan import OpenPlan, open_plan
-from rollouthub.engine.plan import Plan, check_roles, make_plan
-from rollouthub.engine.resumption import accept_changes
-from rollouthub.engine.run import RunSink, run_parts
-from rollouthub.engine.run_control import LiveRun, RunFacts
+from rollouthub.engine.open_plan import OpenPlan
+from rollouthub.engine.plan import Plan, make_plan
+from rollouthub.engine.run import RunSink
+from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.errors import ConfigError, first_error
+from rollouthub.engine.session import open_session
+from rollouthub.errors import ConfigError
 from rollouthub.gateway.gateway import Gateway, open_gateway
 from rollouthub.gateway.sessions.external_agent import VISITOR, Absent
 from rollouthub.gateway.sessions.open_sessions_log import Journal, read_journal
@@ -24,10 +23,8 @@ from rollouthub.gateway.sessions.service_rules import GatewayPlace, ServiceRules
 from rollouthub.gateway.sessions.session_player import Player
 from rollouthub.gateway.sessions.task_picker import Dealer
 from rollouthub.models.credentials import Credentials
-from rollouthub.plugins.lock import FILE_NAME as LOCK
-from rollouthub.plugins.lock import write_lock
 from rollouthub.rollout import Rollout
-from rollouthub.store import RunWriter, open_writer
+from rollouthub.store import RunWriter
 
 STOP_SECONDS = 6.0
 """Closing every open episode may take this long; then they are recorded as they are, and left."""
@@ -75,42 +72,31 @@ async def open_service(
     """
     if place.host in WILDCARDS and place.public_url is None:
         raise ConfigError(f"agents cannot reach {place.host}: say how they do, with --public-url http://HOST:PORT")
-    check_roles(plan)
-    live = live or LiveRun(StopSignal())
-    try:
-        async with AsyncExitStack() as stack:
-            gateway = await stack.enter_async_context(
-                open_gateway(place.host, place.port, place.public_url, rules.requests_per_second)
-            )
-            opened = await stack.enter_async_context(open_plan(plan, credentials))
-            resolved = opened.resolved
-            writer = await stack.enter_async_context(
-                open_writer(directory, resolved=resolved, given=given, resume=resume, on_commit=on_commit)
-            )
-            if writer.resumed:
-                accept_changes(directory, writer, opened)
-            served = _served(opened, writer, gateway, rules)
-            write_lock(opened.lock, directory / LOCK)
-            writer.set_plan(None)
-            journal = await stack.enter_async_context(Journal.open(directory))
-            tasks = await stack.enter_async_context(anyio.create_task_group())
-            sink = RunSink(writer, live)
-            player = Player(tasks, writer, sink, journal, plan.request.retries.infrastructure)
-            service = HubService(opened, served, gateway, directory, rules, player, writer)
-            await _recover(service, writer, directory)
-            live.parts = run_parts(opened, writer, None)
-            live.begin(_facts(plan, opened, directory, writer.run_id), None)
-            tasks.start_soon(service.reaper.run)
-            try:
-                yield service
-            finally:
-                with anyio.CancelScope(shield=True):
-                    if not await service.stop(STOP_SECONDS):
-                        give_up()
-                tasks.cancel_scope.cancel()
-        live.end("finished")
-    except BaseExceptionGroup as group:
-        raise first_error(group) from group
+    async with AsyncExitStack() as stack:
+        gateway = await stack.enter_async_context(
+            open_gateway(place.host, place.port, place.public_url, rules.requests_per_second)
+        )
+        session = await stack.enter_async_context(
+            open_session(plan, directory, given=given, resume=resume, credentials=credentials, live=live)
+        )
+        if on_commit is not None:
+            session.on_commit.append(on_commit)
+        opened, writer = session.opened, session.writer
+        served = _served(opened, writer, gateway, rules)
+        journal = await stack.enter_async_context(Journal.open(directory))
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        player = Player(tasks, writer, RunSink(writer, session.live), journal, plan.request.retries.infrastructure)
+        service = HubService(opened, served, gateway, directory, rules, player, writer)
+        await _recover(service, writer, directory)
+        session.begin(None)
+        tasks.start_soon(service.reaper.run)
+        try:
+            yield service
+        finally:
+            with anyio.CancelScope(shield=True):
+                if not await service.stop(STOP_SECONDS):
+                    give_up()
+            tasks.cancel_scope.cancel()
 
 
 def _served(opened: OpenPlan, writer: RunWriter, gateway: Gateway, rules: ServiceRules) -> dict[str, Served]:
@@ -141,14 +127,3 @@ async def _recover(service: HubService, writer: RunWriter, directory: Path) -> N
         if entry.attempt >= writer.attempts(entry.rollout_id):
             await writer.add(entry.lost(writer.run_id))
     await writer.flush()
-
-
-def _facts(plan: Plan, opened: OpenPlan, directory: Path, run_id: str) -> RunFacts:
-    return RunFacts(
-        run_id=run_id,
-        directory=directory.absolute(),
-        environments=tuple(planned.name for planned in plan.environments),
-        agent=plan.agent_name,
-        model=None if opened.model is None else opened.model.name,
-        planned=None,
-    )

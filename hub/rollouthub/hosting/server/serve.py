@@ -26,6 +26,7 @@ from rollouthub.http.loopback import LOOPBACK
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.models.resolve import open_model
+from rollouthub.plugins.components import component
 from rollouthub.plugins.entry_points import find_environment
 from rollouthub.protocols import EnvironmentHost, Model
 
@@ -138,15 +139,11 @@ async def _traced(
     """The host whose episodes make spans, and what makes a control plane say which trace they belong to."""
     if service.traces is None:
         return host, lambda application: application
-    from rollouthub.telemetry.traces.server_spans import (  # OpenTelemetry's protocol, only where it is spoken
-        AdoptingTraces,
-        TracedHost,
-    )
-    from rollouthub.telemetry.traces.tracer import open_tracer
-
     credentials = Credentials(os.environ)
-    tracer = await stack.enter_async_context(open_tracer(service.traces, credentials, f"rollouthub-{host.info.name}"))
-    return TracedHost(host, tracer), AdoptingTraces
+    tracer = await stack.enter_async_context(
+        component("tracer")(service.traces, credentials, f"rollouthub-{host.info.name}")
+    )
+    return component("traced_host")(host, tracer), component("adopting_traces")
 
 
 async def _host(service: Service, stack: AsyncExitStack) -> EnvironmentHost:

@@ -10,20 +10,13 @@ from typing import Any, Literal, overload
 
 import anyio
 
-from rollouthub.engine.open_plan import OpenPlan, open_plan
-from rollouthub.engine.plan import Plan, check_roles, make_plan
-from rollouthub.engine.pool import Pool
-from rollouthub.engine.resumption import accept_changes, used_so_far
-from rollouthub.engine.run import facts_of, pool_of, run_bounds, run_parts
-from rollouthub.engine.run_control import LiveRun
+from rollouthub.engine.open_plan import OpenPlan
+from rollouthub.engine.plan import Plan, make_plan
 from rollouthub.engine.run_request import RunRequest, as_toml, build_request
-from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.errors import ConfigError, RunDirectoryError, UnknownNameError, first_error
+from rollouthub.engine.session import open_session
+from rollouthub.errors import ConfigError, RunDirectoryError, UnknownNameError
 from rollouthub.models.credentials import Credentials, load_credentials
-from rollouthub.plugins.lock import FILE_NAME as LOCK
-from rollouthub.plugins.lock import write_lock
 from rollouthub.rollout import Rollout
-from rollouthub.store import open_writer
 from rollouthub.trainers.stream.generation_control import GenerationControl
 from rollouthub.trainers.stream.group_filters import GroupFilter
 from rollouthub.trainers.stream.group_tracker import Desk
@@ -155,64 +148,39 @@ async def _opened(
     resume: bool,
     credentials: Credentials,
 ) -> AsyncGenerator[Supply[Any]]:
-    check_roles(plan)
     problem: Exception | None = None
-    try:
-        async with open_plan(plan, credentials) as opened:
-            await opened.count()
-            stop = StopSignal()
-            live = LiveRun(stop)
-            limits = run_bounds(plan, stop, live)
-            desks = list[Desk]()
-
-            def committed(rollouts: Sequence[Rollout]) -> None:
-                if limits is not None:
-                    limits.committed(rollouts)
-                for desk in desks:
-                    desk.committed(rollouts)
-
-            given = as_toml(plan.request)
-            async with (
-                open_writer(
-                    directory, resolved=opened.resolved, given=given, resume=resume, on_commit=committed
-                ) as writer,
-                Ledger.open(directory, resume=writer.resumed) as ledger,
-            ):
-                if writer.resumed:
-                    accept_changes(directory, writer, opened)
-                    if limits is not None:
-                        limits.used = used_so_far(directory)
-                policy = Policy(await _version(ledger, directory, rules, policy_version))
-                write_lock(opened.lock, directory / LOCK)
-                writer.set_plan(None)
-                desk = Desk(rules, bounds, policy, ledger.note, filters)
-                desks.append(desk)
-                gate, model = Gate(policy), opened.model
-                gated = opened if model is None else replace(opened, model=GatedModel(model, gate))
-                source = Source(desk, stop)
-                breaker = Breaker(live, source)
-                desk.break_off = breaker.break_off
-                feeder = Feeder(source, desk, gated, writer, ledger, directory)
-                pool = _pool(opened, bounds, writer.run_id, credentials, stop)
-                live.parts = run_parts(opened, writer, pool)
-                live.begin(facts_of(opened, directory, writer.run_id, None), pool)
-                sink = StampingSink(writer, live, limits, desk, gate)
-                player = Player(desk, source, feeder, pool, sink, writer, stop, limits)
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(player.run)
-                    try:
-                        yield Supply(desk, feeder, gate, ledger, directory, control, breaker.discard)
-                        desk.acknowledge()
-                    except Exception as error:
-                        problem = error  # raised below: the run is only interrupted by it, and it arrives as it is
-                    finally:
-                        writer.set_status("finished" if desk.is_finished else "interrupted")
-                        tasks.cancel_scope.cancel()
-                live.end("finished" if desk.is_finished else "interrupted")
-                if player.bug is not None:
-                    raise player.bug
-    except BaseExceptionGroup as group:
-        raise first_error(group) from group
+    async with open_session(
+        plan, directory, given=as_toml(plan.request), resume=resume, credentials=credentials, tasks="checked"
+    ) as session:
+        writer = session.writer
+        async with Ledger.open(directory, resume=writer.resumed) as ledger:
+            policy = Policy(await _version(ledger, directory, rules, policy_version))
+            desk = Desk(rules, bounds, policy, ledger.note, filters)
+            session.on_commit.append(desk.committed)
+            opened = session.opened
+            gate, model = Gate(policy), opened.model
+            gated = opened if model is None else replace(opened, model=GatedModel(model, gate))
+            source = Source(desk, session.stop)
+            breaker = Breaker(session.live, source)
+            desk.break_off = breaker.break_off
+            feeder = Feeder(source, desk, gated, writer, ledger, directory)
+            pool = session.pool(_no_more_players_than(bounds, opened))
+            session.begin(pool)
+            sink = StampingSink(writer, session.live, session.bounds, desk, gate)
+            player = Player(desk, source, feeder, pool, sink, session)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(player.run)
+                try:
+                    yield Supply(desk, feeder, gate, ledger, directory, control, breaker.discard)
+                    desk.acknowledge()
+                except Exception as error:
+                    problem = error  # raised below: the run is only interrupted by it, and it arrives as it is
+                finally:
+                    session.ending = "finished" if desk.is_finished else "interrupted"
+                    writer.set_status(session.ending)
+                    tasks.cancel_scope.cancel()
+            if player.bug is not None:
+                raise player.bug
     if problem is not None:
         raise problem
 
@@ -235,9 +203,9 @@ async def _version(ledger: Ledger, directory: Path, rules: SupplyRules, given: i
     return version
 
 
-def _pool(opened: OpenPlan, bounds: Bounds, run_id: str, credentials: Credentials, stop: StopSignal) -> Pool:
-    # More players than there may be samples would only wake each other.
+def _no_more_players_than(bounds: Bounds, opened: OpenPlan) -> OpenPlan:
+    """The plan with room for as many players as there may be samples: more would only wake each other."""
     request = opened.plan.request
     concurrency = min(request.concurrency, bounds.outstanding * bounds.samples)
     plan = replace(opened.plan, request=request.model_copy(update={"concurrency": concurrency}))
-    return pool_of(replace(opened, plan=plan), run_id, credentials, stop)
+    return replace(opened, plan=plan)

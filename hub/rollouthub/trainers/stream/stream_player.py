@@ -1,7 +1,6 @@
 """Playing what a supply has begun: records stamped on their way to the store, the end of the run told to the desk."""
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 
 import anyio
 
@@ -10,7 +9,7 @@ from rollouthub.engine.pool import Pool
 from rollouthub.engine.run import RunSink
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_limits import RunBounds
-from rollouthub.engine.stop_signal import StopSignal
+from rollouthub.engine.session import Session
 from rollouthub.errors import SupplyError, first_error
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter
@@ -82,13 +81,10 @@ class Player:
         feeder: Feeder,
         pool: Pool,
         sink: RunSink,
-        writer: RunWriter,
-        stop: StopSignal,
-        limits: RunBounds | None,
+        session: Session,
     ) -> None:
-        self._limits = limits
         self._desk, self._source, self._feeder, self._pool = desk, source, feeder, pool
-        self._sink, self._writer, self._stop = sink, writer, stop
+        self._sink, self._session = sink, session
         self.bug: Exception | None = None
         """What ended it, and is nothing that a run ends with."""
 
@@ -98,10 +94,10 @@ class Player:
             try:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._feeder.run)
-                    async with self._limits.kept() if self._limits is not None else nullcontext():
+                    async with self._session.bounded():
                         await self._pool.collect(self._source, self._sink)
                     tasks.cancel_scope.cancel()
-                await self._writer.flush()
+                await self._session.writer.flush()
             except BaseExceptionGroup as group:
                 raise first_error(group) from group
         except SupplyError as error:
@@ -110,6 +106,6 @@ class Player:
             self.bug = error
             self._desk.fail(error)
         else:
-            if self._stop.reason is not None:
-                self._desk.fail(SupplyError(f"the run has ended: {self._stop.reason}"))
+            if (reason := self._session.stop.reason) is not None:
+                self._desk.fail(SupplyError(f"the run has ended: {reason}"))
         self._desk.abandon()
