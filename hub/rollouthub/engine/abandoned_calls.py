@@ -3,49 +3,71 @@
 from collections.abc import Awaitable, Callable
 
 import anyio
+import anyio.lowlevel
 
-from rollouthub.protocols import Model, ModelReply, ModelRequest
+from rollouthub.protocols import ModelReply
+from rollouthub.streaming import ReplyStream
 
 LEFT_SECONDS = 1.0
 """How long an answer that nobody reads any more may take to its end. Who read it to its last word and hung up then gets
 the server's own count of tokens on record; whose answer takes longer, an estimate."""
 
 
-async def asked_from_outside(
-    model: Model,
-    request: ModelRequest,
-    answer: Callable[[], Awaitable[ModelReply]],
-    left: Callable[[ModelReply | None], None],
-) -> ModelReply:
-    """Ask for an agent that may hang up; `left` is then told what the model has said, or None where it has not ended.
+class Patience:
+    """For how long an agent outside waits for what is done in a scope, and the one who watches it may `cancel` that."""
 
-    The cancellation goes on its way afterwards.
-    """
-    over = anyio.Event()
-    replies: list[ModelReply] = []
-    failures: list[Exception] = []
-    work = anyio.CancelScope(shield=True)
+    def __init__(self, scope: anyio.CancelScope) -> None:
+        self._scope = scope
+        self._work: anyio.CancelScope | None = None
+        self._stream: ReplyStream | None = None
+        self.left: Callable[[ModelReply], None] | None = None
+        """Gets what the model says after all, where the agent left before there was any of it."""
 
-    async def work_on() -> None:
-        with work:
-            try:
-                replies.append(await answer())
-            except Exception as error:
-                failures.append(error)
-        over.set()
+    @property
+    def is_over(self) -> bool:
+        """Whether the agent has left, or the seat is closed."""
+        return self._scope.cancel_called
 
-    async with anyio.create_task_group() as calls:
-        calls.start_soon(work_on)
+    def cancel(self) -> None:
+        """Leave; a model's answer on its way has a moment to come to its end."""
+        self._scope.cancel()
+        if self._work is not None:
+            self._hurry(self._work)
+
+    def _hurry(self, work: anyio.CancelScope) -> None:
+        if self._stream is not None:
+            self._stream.is_left = True
+        work.deadline = anyio.current_time() + LEFT_SECONDS
+
+    async def answer(
+        self,
+        ask: Callable[[], Awaitable[ModelReply]],
+        stream: ReplyStream | None,
+        left: Callable[[ModelReply | None], None],
+    ) -> ModelReply:
+        """Ask a model; where the agent leaves, `left` is told what it has said, or None where it has not ended.
+
+        The cancellation goes on its way afterwards. The answer comes in the agent's own task: a task for each would
+        cost more than all else that is done for a call.
+        """
+        reply: ModelReply | None = None
+        work = anyio.CancelScope(shield=True)
+        self._work, self._stream = work, stream
+        if self.is_over:
+            self._hurry(work)
         try:
-            await over.wait()
-        except anyio.get_cancelled_exc_class():
-            if request.stream is not None:
-                request.stream.is_left = True
-            work.deadline = anyio.current_time() + LEFT_SECONDS
-            with anyio.CancelScope(shield=True):
-                await over.wait()
-            left(replies[0] if replies else None)
+            with work:
+                reply = await ask()
+        except Exception:
+            if not self.is_over:
+                raise
+        except BaseException:
+            left(None)
             raise
-    if failures:
-        raise failures[0]
-    return replies[0]
+        finally:
+            self._work = None
+        if self.is_over:
+            left(reply)
+            await anyio.lowlevel.checkpoint_if_cancelled()
+        assert reply is not None  # only who has left is kept from an answer
+        return reply

@@ -9,7 +9,7 @@ import anyio
 from mcp_types import AudioContent, CallToolResult, ContentBlock, ImageContent, TextContent, Tool
 
 from rollouthub.crowding import LARGE_BYTES
-from rollouthub.engine.abandoned_calls import asked_from_outside
+from rollouthub.engine.abandoned_calls import Patience
 from rollouthub.engine.external_sampling import is_of_the_agents_making, pinned
 from rollouthub.engine.interventions import Interjections
 from rollouthub.engine.recorder import OpenTurn, Recorder, sampling_fields
@@ -144,13 +144,13 @@ class EpisodeSeat:
         *,
         asked_for: Sampling | None = None,
         stream: ReplyStream | None = None,
-        left: Callable[[ModelReply], None] | None = None,
+        patience: Patience | None = None,
     ) -> ModelReply:
         """The same, with all that the model gave.
 
         `asked_for` comes from an agent outside, which is trusted less. Of it the run takes what its own sampling leaves
-        open and lets an agent say: a lower bound on the answer's tokens, where to stop, and `extra`. Where it hangs up
-        before there is any of the answer, `left` gets what the model says after all.
+        open and lets an agent say: a lower bound on the answer's tokens, where to stop, and `extra`. Its
+        `patience` says when it has left.
 
         Raises:
             EpisodeStop: a limit is reached, or the episode is sealed.
@@ -162,14 +162,14 @@ class EpisodeSeat:
         if asked_for is not None and not (limits.max_tokens is None and limits.max_cost is None):
             # What calls side by side will have used, nobody knows before they are over.
             async with self.recorder.one_by_one:
-                return await self._ask(self._model, messages, tools, asked_for, stream, left)
+                return await self._ask(self._model, messages, tools, asked_for, stream, patience)
         while True:
             said, waiting = messages, ()
             if self._said is not None:
                 said, waiting = self._said.within(messages), self._said.waiting
             try:
                 asked = [*said, *waiting] if waiting else said
-                reply = await self._ask(self._model, asked, tools, asked_for, stream, left)
+                reply = await self._ask(self._model, asked, tools, asked_for, stream, patience)
             except _CutShort:
                 continue
             if self._said is not None and waiting:
@@ -183,7 +183,7 @@ class EpisodeSeat:
         tools: Sequence[Tool],
         asked_for: Sampling | None,
         stream: ReplyStream | None,
-        left: Callable[[ModelReply], None] | None,
+        patience: Patience | None,
     ) -> ModelReply:
         try:
             sampling = self._admit()
@@ -211,16 +211,17 @@ class EpisodeSeat:
 
         def broken_off(reply: ModelReply | None) -> None:
             """Record what has cost something, and charge for it, although nobody got it to its end."""
-            if reply is not None and left is not None and not (stream is not None and stream.has_begun):
-                left(reply)
+            has_begun = stream is not None and stream.has_begun
+            if reply is not None and patience is not None and patience.left is not None and not has_begun:
+                patience.left(reply)
             reply = reply or estimated(model, request)
             self._add_turn(request, reply, started).is_broken_off = True
 
         try:
-            if asked_for is None:
+            if patience is None:
                 reply = await self._answer(model, request)
             else:
-                reply = await asked_from_outside(model, request, lambda: self._answer(model, request), broken_off)
+                reply = await patience.answer(lambda: self._answer(model, request), stream, broken_off)
         except BaseException as error:
             if stream is not None and stream.has_begun:
                 if asked_for is None or isinstance(error, _CutShort):

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 from mcp_types import CallToolResult
 
+from rollouthub.engine.abandoned_calls import Patience
 from rollouthub.engine.external_calls import OutsideCalls
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.errors import EpisodeError, EpisodeStop
@@ -17,7 +18,7 @@ from rollouthub.hosting.local.hosted_episode import BROKEN, CLOSED
 from rollouthub.hosting.server.agent_plane import new_user
 from rollouthub.hosting.server.served_episode import ServedEpisode, ServedSeat
 from rollouthub.hosting.server.server_metrics import Metrics
-from rollouthub.http.asgi import Scope, until_gone
+from rollouthub.http.asgi import Scope, connection_of
 from rollouthub.messages import Message
 from rollouthub.protocols import EnvironmentInfo
 from rollouthub.tools import text_result
@@ -71,7 +72,7 @@ class Exposure:
         self.bucket: TokenBucket | None = None
         """How often its token may ask; None where only calls in flight are counted."""
         self.is_over = False
-        self._work: set[anyio.CancelScope] = set()
+        self._work: set[Patience] = set()
         self._idle: anyio.Event | None = None
         plane = RecordedPlane(seat, self.calls)
         served = ServedEpisode(
@@ -89,15 +90,21 @@ class Exposure:
         return 0.0 if self.bucket is None else self.bucket.take()
 
     @contextmanager
-    def while_open(self, scope: Scope) -> Generator[None]:
+    def while_open(self, scope: Scope) -> Generator[Patience]:
         """Work for a client of this seat for as long as both are there; left behind quietly when one is not."""
-        with until_gone(scope) as patience:
+        connection = connection_of(scope)
+        with anyio.CancelScope() as work:
+            patience = Patience(work)
             self._work.add(patience)
+            if connection is not None:
+                connection.watch(patience)
             if self.is_over:
                 patience.cancel()
             try:
-                yield
+                yield patience
             finally:
+                if connection is not None:
+                    connection.forget(patience)
                 self._work.discard(patience)
                 if self._idle is not None and not self._work:
                     self._idle.set()

@@ -29,6 +29,14 @@ class TooCrowded(TooLarge):
     """A request body that holds more values than are read."""
 
 
+class Cancellable(Protocol):
+    """What is done for a client: a cancel scope, or more."""
+
+    def cancel(self) -> None:
+        """The client has left."""
+        ...
+
+
 class Connection(Protocol):
     """A client's connection, as far as those care who work for it."""
 
@@ -36,11 +44,11 @@ class Connection(Protocol):
         """A request by it showed this token, or its digest."""
         ...
 
-    def watch(self, scope: anyio.CancelScope) -> None:
-        """Cancel the scope when the client leaves."""
+    def watch(self, work: Cancellable) -> None:
+        """Cancel the work when the client leaves."""
         ...
 
-    def forget(self, scope: anyio.CancelScope) -> None:
+    def forget(self, work: Cancellable) -> None:
         """Stop watching for it."""
         ...
 

@@ -14,7 +14,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rollouthub.errors import ConfigError
-from rollouthub.http.asgi import CONNECTION, Application
+from rollouthub.http.asgi import CONNECTION, Application, Cancellable
 from rollouthub.http.connections import connections_of
 
 MAX_SOCKET_PATH = 107
@@ -44,7 +44,7 @@ class _Protocol(HttpToolsProtocol):
         self.timeout_keep_alive = STRANGER_SECONDS
         self._all = connections_of(self.loop)
         self.app_state = {**self.app_state, CONNECTION: self}
-        self._watching: set[anyio.CancelScope] = set()
+        self._watching: set[Cancellable] = set()
         self._unparsed: int | None = 0
         """Bytes of headers read so far; None in a body."""
         self._patience: asyncio.TimerHandle | None = None
@@ -92,22 +92,22 @@ class _Protocol(HttpToolsProtocol):
             self._patience.cancel()
             self._patience = None
 
-    def watch(self, scope: anyio.CancelScope) -> None:
-        """Cancel the scope when the client leaves."""
-        self._watching.add(scope)
+    def watch(self, work: Cancellable) -> None:
+        """Cancel the work when the client leaves."""
+        self._watching.add(work)
         if self.transport.is_closing():
-            scope.cancel()
+            work.cancel()
         # Reading pauses over large bodies, and who does not read is not told.
         self.flow.resume_reading()
 
-    def forget(self, scope: anyio.CancelScope) -> None:
+    def forget(self, work: Cancellable) -> None:
         """Stop watching for it."""
-        self._watching.discard(scope)
+        self._watching.discard(work)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""
-        for scope in self._watching:
-            scope.cancel()
+        for work in self._watching:
+            work.cancel()
         self._lose_patience()
         self._all.remove(self)
         super().connection_lost(exc)

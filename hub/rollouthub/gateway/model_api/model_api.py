@@ -10,6 +10,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from rollouthub.engine.abandoned_calls import Patience
 from rollouthub.errors import AgentError, BudgetError, EpisodeError, EpisodeStop
 from rollouthub.gateway.exposed_seat import Exposure
 from rollouthub.gateway.model_api.dialect import Asked, Dialect, Problem, Refused, model_list
@@ -144,8 +145,9 @@ class _Call:
             return
         async with deliveries.on_the_way(self._key) as delivery:
             # Whoever hangs up wants no answer any more, and it may cost money.
-            with self._exposure.while_open(self._scope):
-                await self._generate(delivery)
+            with self._exposure.while_open(self._scope) as patience:
+                patience.left = partial(setattr, delivery, "reply")
+                await self._generate(delivery, patience)
                 return
         if self._exposure.is_over and not self._is_answering:
             if self._out is None or not self._out.has_begun:
@@ -156,7 +158,7 @@ class _Call:
             deliveries.keep(self._key, delivery.reply, is_delivered=False)
         logger.debug("an agent left before its model had answered")
 
-    async def _generate(self, delivery: Delivery) -> None:
+    async def _generate(self, delivery: Delivery, patience: Patience) -> None:
         exposure, asked = self._exposure, self._asked
         if exposure.is_over:
             raise Refused(CLOSED)
@@ -168,7 +170,7 @@ class _Call:
                 asked.tools,
                 asked_for=_asked_for(asked),
                 stream=None if out is None else out.stream,
-                left=partial(setattr, delivery, "reply"),
+                patience=patience,
             )
         except (EpisodeStop, EpisodeError) as error:
             problem = _problem(error)
