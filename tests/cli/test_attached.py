@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 
 from rollouthub.store import open_run
-from tests.hosting.remote.stub import TOKEN, stub_server
+from tests.hosting.client.stub import TOKEN, stub_server
 
 from .conftest import HUB, environment
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.processes import HUB, ROOT
+from tests.hosting.server.processes import HUB, ROOT
 
 KEYS = {"OPENAI_API_KEY": "canary-5e1f-openai", "AWS_SECRET_ACCESS_KEY": "canary-5e1f-aws"}
 NOBODY = 65534

@@ -13,7 +13,7 @@ from rollouthub.cli.export.command import TRAINING
 from rollouthub.cli.export.record_files import FORMATS as RECORD_FORMATS
 from rollouthub.cli.main import app
 from rollouthub.export.recipe import FORMATS
-from tests.training.kept import damage, group, keep
+from tests.export.kept import damage, group, keep
 
 from .conftest import Hub, started
 

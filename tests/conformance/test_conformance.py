@@ -19,8 +19,8 @@ from tests.conformance import baseline, world
 from tests.conformance.installed import node_tools
 from tests.conformance.world import SuiteWorld
 from tests.gateway.outside import desk as gateway_desk
-from tests.hosting.worlds import host_of
-from tests.serving.desk import Desk, served
+from tests.hosting.local.worlds import host_of
+from tests.hosting.server.desk import Desk, served
 
 pytestmark = pytest.mark.live
 

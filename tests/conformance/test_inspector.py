@@ -13,7 +13,7 @@ from rollouthub_servers.arithmetic import Arithmetic
 from rollouthub_servers.customer_service import CustomerService
 from tests.conformance.installed import node_tools
 from tests.conformance.world import SuiteWorld
-from tests.serving.desk import Desk, served
+from tests.hosting.server.desk import Desk, served
 
 pytestmark = pytest.mark.live
 

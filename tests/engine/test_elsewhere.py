@@ -15,7 +15,7 @@ from rollouthub.errors import ConfigError
 from rollouthub.models.credentials import Credentials
 from rollouthub.store import open_run
 from tests.engine.resuming import Watching, stored, summed_up
-from tests.serving.desk import TOKEN, served
+from tests.hosting.server.desk import TOKEN, served
 
 
 class Doubtful(Environment[EnvironmentConfig]):

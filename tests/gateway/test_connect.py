@@ -29,8 +29,8 @@ from rollouthub.hosting.server.stdio_pipe import read_lines, write_line
 from rollouthub.models.credentials import load_credentials
 from rollouthub.store import find_runs, open_run
 from rollouthub.store.run_facts import RunInfo
-from tests.serving.desk import LEGACY, META, said
-from tests.serving.processes import Started, started
+from tests.hosting.server.desk import LEGACY, META, said
+from tests.hosting.server.processes import Started, started
 
 WORLD = '''
 import asyncio

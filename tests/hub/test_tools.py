@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from rollouthub import ToolError, tool
 from rollouthub.tools import ToolSpec, as_result, tool_specs
-from tests.hosting.postponed import Point, Postponed, Size
+from tests.hosting.local.postponed import Point, Postponed, Size
 from tests.strategies import json_values
 
 SPECS = {spec.definition.name: spec for spec in tool_specs(Postponed)}

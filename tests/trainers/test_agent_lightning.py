@@ -17,8 +17,8 @@ from rollouthub.models.retry import Backoff
 from rollouthub.trainers import agent_lightning as ours
 from rollouthub.trainers.engines.gateway_calls import GatewayError, open_calls
 from rollouthub.trainers.workers.one_shot import Unscored
+from tests.export.made import forked, rollout, turn
 from tests.trainers.upstream import Upstream, everything_below, playing, served, serving, sum_task
-from tests.training.made import forked, rollout, turn
 
 KEY = "a-key-of-the-server"
 NOW = Backoff(base_seconds=0.001, cap_seconds=0.001)

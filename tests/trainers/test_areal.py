@@ -21,10 +21,10 @@ from rollouthub.trainers.areal.proxy import OVERFLOW
 from rollouthub.trainers.engines.gateway_calls import GatewayError, open_calls
 from rollouthub.trainers.engines.proxied_model import ProxiedModel
 from rollouthub.trainers.workers.one_shot import Unscored
+from tests.export.made import forked, rollout, turn
 from tests.models.tokens.chatml import ChatMl
 from tests.trainers.speaker import Speaker
 from tests.trainers.upstream import Upstream, everything_below, playing, served, serving, sum_task
-from tests.training.made import forked, rollout, turn
 
 ADMIN = "the-admin-key"
 

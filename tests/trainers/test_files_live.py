@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from rollouthub import Message, ToolRequest
+from tests.export.kept import DIGEST, PICTURE, keep, shown
+from tests.export.made import forked, rollout, turn
 from tests.trainers.tiny import tiny_model
-from tests.training.kept import DIGEST, PICTURE, keep, shown
-from tests.training.made import forked, rollout, turn
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore")]
 ROOT = Path(__file__).parents[2]

@@ -15,9 +15,9 @@ from rollouthub.export import Credit, NotTrainable
 from rollouthub.trainers import marti as ours
 from rollouthub.trainers import marti_workflow
 from rollouthub.trainers.workers.in_thread import RESIDENTS
+from tests.export.made import forked, rollout, turn
 from tests.models.tokens.chatml import ChatMl, odd_ids
 from tests.trainers.absent import Absent, absent
-from tests.training.made import forked, rollout, turn
 
 LABEL = json.dumps({"environment": "handover", "split": "test", "task_id": "only"})
 CALLS: dict[str, dict[str, Any]] = {

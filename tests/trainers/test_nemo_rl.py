@@ -18,7 +18,7 @@ from rollouthub.trainers.nemo_rl import gym_result, gym_rows, write_gym_data, wr
 from rollouthub.trainers.nemo_rl.row_player import Rows
 from rollouthub.trainers.nemo_rl.verdict_environment import judge
 from rollouthub.trainers.stream import Wanted
-from tests.training.made import forked, rollout, turn
+from tests.export.made import forked, rollout, turn
 
 FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
 TASK = TaskReference("arithmetic", "train", "train/g1")

@@ -23,8 +23,8 @@ from rollouthub.trainers.blocking_scorer import blocking_scorer
 from rollouthub.trainers.nemo_rl import gym_result, gym_rows, write_gym_results
 from rollouthub.trainers.nemo_rl.gym import gym_class
 from rollouthub.trainers.nemo_rl.verdict_environment import environment_class
+from tests.export.made import rollout, turn
 from tests.trainers.absent import Absent
-from tests.training.made import rollout, turn
 
 pytestmark = pytest.mark.live
 

@@ -22,10 +22,10 @@ from rollouthub.trainers.blocking_scorer import scorer_for
 from rollouthub.trainers.engines.vllm_calls import params_of
 from rollouthub.trainers.scorer import Verdict
 from rollouthub.trainers.workers.in_thread import RESIDENTS
+from tests.export.made import forked, rollout
 from tests.models.tokens.chatml import ChatMl
 from tests.trainers.absent import Absent
 from tests.trainers.speaker import Speaker
-from tests.training.made import forked, rollout
 
 LABEL = str(TaskReference("arithmetic", "train", "train/0"))
 

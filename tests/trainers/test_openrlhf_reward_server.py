@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.rewarding.served import ECHO, TOKEN, reward_server, task
+from tests.trainers.reward_server.served import ECHO, TOKEN, reward_server, task
 
 
 @pytest.mark.live

@@ -20,8 +20,8 @@ from rollouthub.trainers.roll.gym import HubGem
 from rollouthub.trainers.roll.play import stage
 from rollouthub.trainers.roll.runner import played, result_of
 from rollouthub.trainers.workers.in_thread import RESIDENTS
+from tests.export.made import rollout, turn
 from tests.trainers.absent import Absent
-from tests.training.made import rollout, turn
 
 
 @contextmanager

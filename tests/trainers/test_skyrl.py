@@ -21,9 +21,9 @@ from rollouthub.rollout import Stop, Told
 from rollouthub.trainers import skyrl as ours
 from rollouthub.trainers.skyrl.generator import Generation, wanted
 from rollouthub.trainers.skyrl.skyrl_engine import sampling_of
+from tests.export.made import forked, rollout, turn
 from tests.models.tokens.chatml import ChatMl
 from tests.trainers.speaker import Speaker
-from tests.training.made import forked, rollout, turn
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ from rollouthub.rollout import Fault
 from rollouthub.trainers import slime as ours
 from rollouthub.trainers.slime.rollout import level
 from rollouthub.trainers.workers.in_thread import RESIDENTS
+from tests.export.made import forked, rollout, turn
 from tests.models.tokens.chatml import CHATML, END, trained
 from tests.trainers.absent import Absent
 from tests.trainers.speaker import Speaker
-from tests.training.made import forked, rollout, turn
 
 
 class Status(Enum):

@@ -16,7 +16,7 @@ from rollouthub.trainers.trl import hub_reward, task_of
 from rollouthub.trainers.trl.prompts import task_row
 from rollouthub.trainers.trl.rollouts import columns, groups_of, rollout_func
 from rollouthub.trainers.trl.tool_methods import method_name, methods_of, type_of
-from tests.training.made import forked, rollout, turn
+from tests.export.made import forked, rollout, turn
 
 REFERENCE = TaskReference("arithmetic", "train", "train/7")
 

@@ -20,7 +20,7 @@ from rollouthub.store import open_run
 from rollouthub.trainers.stream import RolloutGroup, blocking_worker, rollout_worker
 from rollouthub.trainers.trl import HubRolloutWorker, HubSpec, hub_reward, prompts_of, rollout_func
 from rollouthub.trainers.trl.asynchronous import samples_of
-from tests.training.made import forked, rollout, turn
+from tests.export.made import forked, rollout, turn
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore")]
 System = Callable[[str], ModuleType]

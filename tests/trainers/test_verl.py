@@ -19,7 +19,7 @@ from rollouthub.trainers.verl.batch_columns import columns
 from rollouthub.trainers.verl.manager import balanced
 from rollouthub.trainers.verl.row_workers import task_of
 from rollouthub.trainers.verl.verl_engine import VerlEngine, sampling_of
-from tests.training.made import forked, rollout, turn
+from tests.export.made import forked, rollout, turn
 
 
 def rows_of(*rollouts: Rollout) -> list[TrainingRow]:

@@ -11,7 +11,7 @@ from rollouthub.authoring.rewards import GroupMethod, group_advantages
 from rollouthub.errors import ConfigError
 from rollouthub.export import training_rows
 from rollouthub.trainers.verl import compute_advantage, data_proto
-from tests.training.made import forked, rollout, turn
+from tests.export.made import forked, rollout, turn
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore")]
 

@@ -13,9 +13,9 @@ from rollouthub.export import NotTrainable, TaskReference
 from rollouthub.packed import Int32s
 from rollouthub.trainers.verl_agent import HubEnvironmentManager, observation, project, step_rows
 from rollouthub.trainers.workers.worker_settings import settings_of
-from tests.training.made import rollout, turn
+from tests.export.made import rollout, turn
 
-WORLD = str(Path(__file__).parents[1] / "supply" / "world.py")
+WORLD = str(Path(__file__).parent / "stream" / "world.py")
 
 
 def opened(folder: Path, environment: str = "arithmetic", world: dict[str, Any] | None = None, **more: Any) -> Any:

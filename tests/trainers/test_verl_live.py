@@ -19,6 +19,7 @@ from rollouthub.models.mock.mock_server import serve_mock
 from rollouthub.store import open_run
 from rollouthub.trainers import verl as ours
 from rollouthub.trainers.verl.agent_loop_entry import served_urls
+from tests.export.made import rollout, turn
 from tests.trainers.verl_engine import Client
 from tests.trainers.verl_set_up import (
     PROMPT,
@@ -30,7 +31,6 @@ from tests.trainers.verl_set_up import (
     tiny_model,
     verl_config,
 )
-from tests.training.made import rollout, turn
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
 

@@ -13,7 +13,7 @@ from rollouthub.export import TaskReference
 from rollouthub.messages import Media, Text
 from rollouthub.trainers.vlm_r1 import answer_of, hub_reward, jsonl_rows, write_jsonl
 
-ECHO = str(Path(__file__).parents[1] / "scoring" / "lines.py") + ":Echo"
+ECHO = str(Path(__file__).parents[1] / "analysis" / "scoring" / "lines.py") + ":Echo"
 DIGEST = "sha256:" + "0" * 64
 
 

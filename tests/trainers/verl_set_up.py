@@ -11,7 +11,7 @@ from tests.models.tokens.chatml import CHATML, END, trained
 
 System = Callable[[str], ModuleType]
 PROMPT, RESPONSE = 1024, 512
-WORLD = Path(__file__).parents[1] / "supply" / "world.py"
+WORLD = Path(__file__).parent / "stream" / "world.py"
 
 
 def tiny_model(system: System, folder: Path) -> Path:

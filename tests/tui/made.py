@@ -9,9 +9,9 @@ from typing import Any
 
 from rollouthub import Outcome, Rollout
 from rollouthub.store import LiveState, RunWriter, open_writer
-from tests.reporting.played import HOSTILE
-from tests.reporting.played import hostile as hostile_rollout
 from tests.tui.episodes import BEGAN, ENVIRONMENTS, PICTURE, digest_of, episode
+from tests.views.report.played import HOSTILE
+from tests.views.report.played import hostile as hostile_rollout
 
 TASKS, SAMPLES = 8, 4
 NOW = BEGAN + 600.0

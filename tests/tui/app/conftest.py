@@ -8,7 +8,7 @@ from textual.widgets import Footer, Static
 
 from rollouthub_tui.steering import SteeringScreen, Target
 from rollouthub_tui.watched import WatchedRun
-from tests.live_control.conftest import runtime, watch
+from tests.live.control.conftest import runtime, watch
 
 __all__ = ["Plain", "runtime", "told", "watch"]
 

@@ -8,7 +8,7 @@ import pytest
 from rollouthub.errors import RunDirectoryError, UnknownNameError, UsageError
 from rollouthub_tui.finding import find_watched, known_names, usual_roots
 from tests.cli.conftest import Hub, hub
-from tests.live_control.conftest import Guest, Watch, until
+from tests.live.control.conftest import Guest, Watch, until
 from tests.store.records import record, write
 from tests.tui.made import settle
 

@@ -10,7 +10,7 @@ from rollouthub import Outcome
 from rollouthub_tui.screens.asking import AskScreen, TextScreen
 from rollouthub_tui.steering import Target
 from rollouthub_tui.watched import WatchedRun
-from tests.live_control.conftest import Guest, Watch, Watched, until
+from tests.live.control.conftest import Guest, Watch, Watched, until
 from tests.store.records import record, write
 from tests.tui.stage import Stage, standing
 from tests.tui.walking import settled

@@ -19,7 +19,7 @@ import anyio
 import pytest
 
 from rollouthub.live.control.socket_folder import find_sockets
-from tests.live_control.conftest import runtime
+from tests.live.control.conftest import runtime
 from tests.store.records import record, write
 
 __all__ = ["runtime"]

@@ -18,8 +18,8 @@ from rollouthub_tui.watched import WatchedRun
 from rollouthub_tui.widgets.rollout.document_view import DocumentView
 from rollouthub_tui.widgets.rollout.picture_screen import PictureScreen
 from rollouthub_tui.widgets.rollout.reading import place_of
-from tests.live_control.conftest import Guest, Watch
-from tests.live_control.conftest import until as until_it_plays
+from tests.live.control.conftest import Guest, Watch
+from tests.live.control.conftest import until as until_it_plays
 from tests.store.records import record, write
 from tests.tui.stage import Stage, stage, watched
 from tests.tui.test_hostile import check

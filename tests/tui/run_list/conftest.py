@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live_control.conftest import runtime, watch
+from tests.live.control.conftest import runtime, watch
 
 __all__ = ["alone", "runtime", "watch"]
 

@@ -87,8 +87,8 @@ async def open_service(
         tasks = await stack.enter_async_context(anyio.create_task_group())
         player = Player(tasks, writer, RunSink(writer, session.live), journal, plan.request.retries.infrastructure)
         service = HubService(opened, served, gateway, directory, rules, player, writer)
-        await _recover(service, writer, directory)
         session.begin(None)
+        await _recover(service, writer, directory)
         tasks.start_soon(service.reaper.run)
         try:
             yield service
