@@ -46,9 +46,9 @@ command -v shellcheck >/dev/null && command -v docker-compose >/dev/null ||
   { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq shellcheck docker-compose >/dev/null; }
 
 # The MCP project's own judges need a newer Node.js than many machines have, and npm, run by an older one, quietly takes
-# older versions of them. Which versions: registry/rollouthub_registry/check/thorough/node.py.
+# older versions of them. Which versions: registry/rollouthub_registry/check/thorough/node_programs.py.
 tools=foreign/mcp-tools
-pinned() { sed -n "s/^$1 = \"\(.*\)\"$/\1/p" ../registry/rollouthub_registry/check/thorough/node.py | grep .; }
+pinned() { sed -n "s/^$1 = \"\(.*\)\"$/\1/p" ../registry/rollouthub_registry/check/thorough/node_programs.py | grep .; }
 conformance=$(pinned CONFORMANCE) inspector=$(pinned INSPECTOR)
 if [ ! -x "$tools/node" ]; then
   mkdir -p "$tools"

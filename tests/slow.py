@@ -6,7 +6,7 @@ One place names it, beside the tests that are marked where they stand, so that t
 import pytest
 
 SLOW = (
-    "tests/registry/acquire/test_two_homes.py::test_one_publishes_and_another_installs_runs_and_reproduces",
+    "tests/registry/install_flow/test_two_homes.py::test_one_publishes_and_another_installs_runs_and_reproduces",
     "tests/sandboxes/docker/test_hub_killed.py::test_the_start_of_a_hub_removes_what_a_killed_one_could_not",
     "tests/mcp_servers/terminal/test_forgeries.py::test_tests_that_hang_on_what_was_left_alone_score_nothing",
     "tests/mcp_servers/test_biased_agent.py::test_who_breaks_the_container_of_a_task_it_does_not_know_gains_nothing",

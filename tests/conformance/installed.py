@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub_registry.check.thorough.node import TOOLS_VARIABLE, NodeTools, NoNodeTools, find_node_tools
+from rollouthub_registry.check.thorough.node_programs import TOOLS_VARIABLE, NodeTools, NoNodeTools, find_node_tools
 
 FOLDER = Path(__file__).parents[2] / ".ci" / "foreign" / "mcp-tools"
 

@@ -13,7 +13,7 @@ from rollouthub import Outcome
 from rollouthub.hosting.open_host import open_served
 from rollouthub.protocols import EnvironmentHost, SeatAddress
 from rollouthub_registry.check.thorough.conformance import LEGACY, MODERN, PACKAGE, SCENARIOS, at, conformance_outcomes
-from rollouthub_registry.check.thorough.node import CONFORMANCE, NodeTools
+from rollouthub_registry.check.thorough.node_programs import CONFORMANCE, NodeTools
 from rollouthub_servers.arithmetic import Arithmetic
 from tests.conformance import baseline, world
 from tests.conformance.installed import node_tools

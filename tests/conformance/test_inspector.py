@@ -8,7 +8,7 @@ import pytest
 from rollouthub.hosting.control_wire import OpenedEpisode
 from rollouthub.messages import Message
 from rollouthub_registry.check.thorough.inspector import ERAS, TOOL_ERROR, Era, Inspector, inspector_outcomes
-from rollouthub_registry.check.thorough.node import Ended
+from rollouthub_registry.check.thorough.node_programs import Ended
 from rollouthub_servers.arithmetic import Arithmetic
 from rollouthub_servers.customer_service import CustomerService
 from tests.conformance.installed import node_tools

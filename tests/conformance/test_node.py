@@ -6,8 +6,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rollouthub_registry.check.thorough import node
-from rollouthub_registry.check.thorough.node import CONFORMANCE, NodeTools, NoNodeTools, Unfinished, find_node_tools
+from rollouthub_registry.check.thorough import node_programs
+from rollouthub_registry.check.thorough.node_programs import (
+    CONFORMANCE,
+    NodeTools,
+    NoNodeTools,
+    Unfinished,
+    find_node_tools,
+)
 
 PACKAGE = "@modelcontextprotocol/conformance"
 
@@ -51,7 +57,7 @@ async def test_an_old_node_is_not_taken(tmp_path: Path, monkeypatch: pytest.Monk
     def no_wheel(name: str) -> None:
         return None
 
-    monkeypatch.setattr(node, "find_spec", no_wheel)
+    monkeypatch.setattr(node_programs, "find_spec", no_wheel)
     with pytest.raises(NoNodeTools, match=r"no Node.js is new enough \(.*/node is 20.20\)"):
         await find_node_tools(_install(tmp_path, node_version="v20.20.2"), {"PATH": ""})
 
@@ -97,7 +103,7 @@ async def test_nothing_of_a_program_is_left_running(tmp_path: Path, how: str) ->
 async def test_a_program_that_says_too_much_is_not_kept_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node, "MOST_OUTPUT", 1000)
+    monkeypatch.setattr(node_programs, "MOST_OUTPUT", 1000)
     tools, program = await _tools(tmp_path, "head -c 500000 /dev/zero")
     with pytest.raises(Unfinished, match="said more than"):
         await tools.run(program, [], timeout_seconds=60, folder=tmp_path)

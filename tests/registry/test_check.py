@@ -12,12 +12,12 @@ import pytest
 from rollouthub import EnvironmentConfig, Score, Submission
 from rollouthub.environment import AnyEnvironment
 from rollouthub.hosting import InProcessHost
+from rollouthub_registry.check.argument_samples import ill_formed, well_formed
+from rollouthub_registry.check.check_finding import Broken, Finding
+from rollouthub_registry.check.check_run import run_checks
+from rollouthub_registry.check.checked_environment import Subject
 from rollouthub_registry.check.checks import CHECKS
-from rollouthub_registry.check.finding import Broken, Finding
-from rollouthub_registry.check.patience import Spent, in_time
-from rollouthub_registry.check.running import run_checks
-from rollouthub_registry.check.samples import ill_formed, well_formed
-from rollouthub_registry.check.subject import Subject
+from rollouthub_registry.check.deadline import Spent, in_time
 from tests.cli.conftest import (
     Hub,
     hub,  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a fixture
@@ -195,7 +195,7 @@ def test_time_in_the_queue_for_a_processor_is_not_the_environments() -> None:
 
 
 async def test_a_check_that_only_waits_is_ended_and_told_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rollouthub_registry.check.patience.CHECK_SECONDS", 0.2)
+    monkeypatch.setattr("rollouthub_registry.check.deadline.CHECK_SECONDS", 0.2)
     with pytest.raises(Spent) as spent:
         await in_time(anyio.sleep_forever)
     assert "wait without a bound" in spent.value.fix

@@ -12,11 +12,11 @@ from rollouthub.errors import UsageError
 from rollouthub.plugins.installed import Installation
 from rollouthub.plugins.lock import LockedEnvironment
 from rollouthub_registry.bundle.bundle import build_bundle
-from rollouthub_registry.check.asked import Asked
-from rollouthub_registry.check.installed import CheckRefused, check_installed
-from rollouthub_registry.check.running import check_environment
-from rollouthub_registry.install.home import InstallHome
-from rollouthub_registry.install.installing import Origin, install
+from rollouthub_registry.check.check_request import Asked
+from rollouthub_registry.check.check_run import check_environment
+from rollouthub_registry.check.installed_check import CheckRefused, check_installed
+from rollouthub_registry.install.install_home import InstallHome
+from rollouthub_registry.install.installation import Origin, install
 from tests.registry.interpreters import install_class
 from tests.registry.publish.environments import write_environment
 

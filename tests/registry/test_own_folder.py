@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError
-from rollouthub_registry.publish.publishing import Order, publish
-from rollouthub_registry.publish.showing import Silent
+from rollouthub_registry.publish.console import Silent
+from rollouthub_registry.publish.publication import Order, publish
 from rollouthub_registry.publish.steps import Steps
 from rollouthub_registry.scaffold.package import make_package
 from tests.cli.conftest import Hub, hub  # pyright: ignore[reportUnusedImport]  # noqa: F401

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from rollouthub_registry.bundle.collect import Source, Tally
+from rollouthub_registry.bundle.bundle_error import BundleRefused
 from rollouthub_registry.bundle.encoding import BLOCK, END, StoredGunzip, StoredGzip, header, padding
+from rollouthub_registry.bundle.file_selection import Source, Tally
 from rollouthub_registry.bundle.limits import ARCHIVE_BYTES, CHUNK_BYTES
-from rollouthub_registry.bundle.refusal import BundleRefused
 from rollouthub_registry.bundle.secrets import SecretScan
 from rollouthub_registry.bundle.wheel import check_wheel, is_wheel_path
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from rollouthub.plugins.manifest import FILE_NAME, Manifest
 from rollouthub_registry.bundle.archive import read_archive, write_archive
-from rollouthub_registry.bundle.building import build_wheel, needs_wheel
-from rollouthub_registry.bundle.collect import Source, Tally, collect
+from rollouthub_registry.bundle.bundle_error import BundleRefused
+from rollouthub_registry.bundle.file_selection import Source, Tally, collect
 from rollouthub_registry.bundle.limits import MANIFEST_BYTES
 from rollouthub_registry.bundle.manifest import check_named, parse_manifest
-from rollouthub_registry.bundle.refusal import BundleRefused
 from rollouthub_registry.bundle.wheel import canonical_wheel, distribution, is_wheel_path, normal
+from rollouthub_registry.bundle.wheel_build import build_wheel, needs_wheel
 from rollouthub_registry.install.hub_wheel import DISTRIBUTION, hub_wheel
-from rollouthub_registry.install.refusal import InstallRefused
+from rollouthub_registry.install.install_error import InstallRefused
 from rollouthub_registry.names import Release
 
 

@@ -10,7 +10,7 @@ import zlib
 from tarfile import REGTYPE, USTAR_FORMAT, TarInfo
 from typing import BinaryIO
 
-from rollouthub_registry.bundle.refusal import BundleRefused
+from rollouthub_registry.bundle.bundle_error import BundleRefused
 
 GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 """RFC 1952: deflate, no flags, no time, no extra flags, unknown system."""

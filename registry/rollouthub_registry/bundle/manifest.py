@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rollouthub.errors import ConfigError
 from rollouthub.plugins.manifest import FILE_NAME, Manifest
 from rollouthub.plugins.manifest import parse_manifest as parse
-from rollouthub_registry.bundle.refusal import BundleRefused
+from rollouthub_registry.bundle.bundle_error import BundleRefused
 from rollouthub_registry.names import NameRefused, Release
 
 

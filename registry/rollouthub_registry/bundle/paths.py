@@ -2,8 +2,8 @@
 
 import unicodedata
 
+from rollouthub_registry.bundle.bundle_error import BundleRefused
 from rollouthub_registry.bundle.limits import PATH_BYTES, PATH_PARTS
-from rollouthub_registry.bundle.refusal import BundleRefused
 from rollouthub_registry.names import RESERVED
 
 _NOT_ON_WINDOWS = frozenset('<>:"|?*\\')

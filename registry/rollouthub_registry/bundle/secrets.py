@@ -3,7 +3,7 @@
 import re
 from fnmatch import fnmatchcase
 
-from rollouthub_registry.bundle.refusal import BundleRefused
+from rollouthub_registry.bundle.bundle_error import BundleRefused
 
 _NAMES = (
     ".dockerconfigjson",

@@ -10,9 +10,9 @@ import struct
 import zipfile
 import zlib
 
+from rollouthub_registry.bundle.bundle_error import BundleRefused
 from rollouthub_registry.bundle.limits import FILE_BYTES, FILES
 from rollouthub_registry.bundle.paths import PathSet
-from rollouthub_registry.bundle.refusal import BundleRefused
 from rollouthub_registry.bundle.secrets import check_name
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9_.]+-[A-Za-z0-9_.!+]+(?:-\d\w*)?-[\w.]+-[\w.]+-[\w.]+\.whl", re.ASCII)

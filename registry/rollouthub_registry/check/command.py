@@ -61,18 +61,18 @@ def check(
     Exit codes: 0 every check passed and every attack held, 1 some did not, 2 usage, 130 interrupted.
     """
     if from_stdin:
-        from rollouthub_registry.check.order import check_ordered
+        from rollouthub_registry.check.check_protocol import check_ordered
 
         raise typer.Exit(check_ordered(environment))
     from rollouthub.cli.options import assignments
-    from rollouthub_registry.check.asked import Asked
-    from rollouthub_registry.check.running import check_command
+    from rollouthub_registry.check.check_request import Asked
+    from rollouthub_registry.check.check_run import check_command
 
     given_roles = assignments(roles or [], "--role")
     given = assignments(settings or [], "--set")
     if is_thorough:
-        from rollouthub_registry.check.thorough.running import Asked, thorough_command
-        from rollouthub_registry.check.thorough.siege import Tools
+        from rollouthub_registry.check.thorough.attack_context import Tools
+        from rollouthub_registry.check.thorough.thorough_check import Asked, thorough_command
 
         raise typer.Exit(
             thorough_command(

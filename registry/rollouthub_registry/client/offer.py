@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from rollouthub.frozen import Frozen
-from rollouthub_registry.bundle.facts import Baseline, Digest, Envelope
+from rollouthub_registry.bundle.attestation import Baseline, Digest, Envelope
 from rollouthub_registry.names import Release
 
 Progress = Callable[[int, int | None], None]

@@ -7,14 +7,14 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from rollouthub.errors import ConfigError
-from rollouthub_registry.bundle.facts import Envelope
+from rollouthub_registry.bundle.attestation import Envelope
 from rollouthub_registry.client.address import check_carries_token, folder_of, registry_url
-from rollouthub_registry.client.exchange import PATIENCE, Patience, exchanging
-from rollouthub_registry.client.files import Files, Folder, FolderReader
+from rollouthub_registry.client.client_error import Missing
+from rollouthub_registry.client.http_client import PATIENCE, Patience, exchanging
+from rollouthub_registry.client.marker import SIGN, SIGN_BYTES, has_api
 from rollouthub_registry.client.offer import Fetched, Hit, Offer, Progress
-from rollouthub_registry.client.refusal import Missing
-from rollouthub_registry.client.served import Served
-from rollouthub_registry.client.sign import SIGN, SIGN_BYTES, has_api
+from rollouthub_registry.client.served_registry import Served
+from rollouthub_registry.client.static_registry import Files, Folder, FolderReader
 from rollouthub_registry.names import PackageName, Release
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-from rollouthub_registry.install.refusal import InstallRefused
+from rollouthub_registry.install.install_error import InstallRefused
 
 DISTRIBUTION = "rollouthub"
 PACKAGES = (

@@ -9,7 +9,7 @@ from mcp_types import Tool
 from rollouthub.errors import ConfigError
 from rollouthub.plugins.extras import pip_install
 from rollouthub.plugins.installed import Installation
-from rollouthub_registry.install.home import InstallHome
+from rollouthub_registry.install.install_home import InstallHome
 
 
 class Installed:
@@ -47,9 +47,9 @@ class Installed:
             ConfigError: its record is damaged, or the extra that can tell is not installed.
         """
         try:
-            from rollouthub_registry.install.verifying import verify_installed, verify_trusted
+            from rollouthub_registry.install.integrity import verify_installed, verify_trusted
             from rollouthub_registry.trust.keys import config_folder
-            from rollouthub_registry.trust.store import TrustStore
+            from rollouthub_registry.trust.pin_store import TrustStore
         except ImportError as error:
             raise _unable(installation, error) from error
         verify_trusted(installation, TrustStore(self._settings or config_folder(os.environ)))
@@ -66,7 +66,7 @@ class Installed:
         if record.tools_digest is None:
             return
         try:
-            from rollouthub_registry.trust.tools import check_tools
+            from rollouthub_registry.trust.tool_pins import check_tools
         except ImportError as error:
             raise _unable(installation, error) from error
         check_tools(tools, record.tools_digest, record.release)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from rollouthub.plugins.lock import LockedDependency
-from rollouthub_registry.install.refusal import InstallRefused
-from rollouthub_registry.install.wanted import Wanted
+from rollouthub_registry.install.install_error import InstallRefused
+from rollouthub_registry.install.venv_contents import Wanted
 
 
 class Installer(Protocol):
@@ -51,11 +51,11 @@ def choose_installer(environ: Mapping[str, str]) -> Installer:
         InstallRefused: there is neither.
     """
     if (uv := _uv(environ)) is not None:
-        from rollouthub_registry.install.with_uv import Uv
+        from rollouthub_registry.install.uv_installer import Uv
 
         return Uv(uv, environ)
     if (pip := importlib.util.find_spec("pip")) is not None and pip.origin is not None:
-        from rollouthub_registry.install.with_pip import Pip
+        from rollouthub_registry.install.pip_installer import Pip
 
         return Pip(Path(pip.origin).parent, environ)
     raise InstallRefused("nothing here can install: there is neither uv nor pip; get uv, or `pip install uv`")

@@ -13,9 +13,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from rollouthub.plugins.lock import LockedDependency
-from rollouthub_registry.install.home import interpreter
-from rollouthub_registry.install.refusal import InstallationDamaged, InstallRefused
-from rollouthub_registry.install.wanted import Wanted
+from rollouthub_registry.install.install_error import InstallationDamaged, InstallRefused
+from rollouthub_registry.install.install_home import interpreter
+from rollouthub_registry.install.venv_contents import Wanted
 
 _CACHES = "__pycache__"
 _OF_UV = ("_virtualenv.pth", "_virtualenv.py")

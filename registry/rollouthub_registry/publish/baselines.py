@@ -7,10 +7,10 @@ from typing import Any, cast
 from rollouthub.plugins.manifest import FILE_NAME, load_manifest
 from rollouthub.rollout import Outcome
 from rollouthub.store import RunInfo, RunReader, open_run
-from rollouthub_registry.bundle.facts import Baseline
+from rollouthub_registry.bundle.attestation import Baseline
 from rollouthub_registry.names import Release
-from rollouthub_registry.publish.refusal import PublishRefused
-from rollouthub_registry.publish.report import without_paths
+from rollouthub_registry.publish.publish_error import PublishRefused
+from rollouthub_registry.publish.published_checks import without_paths
 from rollouthub_registry.shipped import shipped_folder
 
 MOST = 100

@@ -45,10 +45,10 @@ def publish(
     """
     from rollouthub.cli.options import assignments
     from rollouthub.errors import ConfigError
-    from rollouthub_registry.check.asked import Asked
+    from rollouthub_registry.check.check_request import Asked
+    from rollouthub_registry.publish.console import publish_command
     from rollouthub_registry.publish.folder import folder_of
-    from rollouthub_registry.publish.publishing import Order
-    from rollouthub_registry.publish.showing import publish_command
+    from rollouthub_registry.publish.publication import Order
 
     if to is not None and out is not None:
         raise ConfigError("--to publishes and --out only writes files; give one of the two")

@@ -7,17 +7,17 @@ from rollouthub.errors import ConfigError
 from rollouthub.plugins.manifest import FILE_NAME
 from rollouthub_registry.bundle.bundle import Bundle
 from rollouthub_registry.client.address import folder_of, registry_url
-from rollouthub_registry.client.files import Files, Folder
-from rollouthub_registry.client.refusal import NotPublished, RegistryRefused, TokenRefused
+from rollouthub_registry.client.client_error import NotPublished, RegistryRefused, TokenRefused
+from rollouthub_registry.client.marker import SIGN
 from rollouthub_registry.client.registries import Registries
-from rollouthub_registry.client.served import Served
-from rollouthub_registry.client.sign import SIGN
+from rollouthub_registry.client.served_registry import Served
 from rollouthub_registry.client.source import Source, open_source
-from rollouthub_registry.client.tokens import token_for
+from rollouthub_registry.client.static_registry import Files, Folder
+from rollouthub_registry.client.token_store import token_for
 from rollouthub_registry.names import Release
-from rollouthub_registry.publish.refusal import PublishRefused
-from rollouthub_registry.server.layout import Layout
-from rollouthub_registry.server.storage import check_can_become_registry
+from rollouthub_registry.publish.publish_error import PublishRefused
+from rollouthub_registry.server.atomic_write import check_can_become_registry
+from rollouthub_registry.server.directory_layout import Layout
 from rollouthub_registry.trust.keys import config_folder
 
 ANY = "*"

@@ -14,16 +14,16 @@ from rollouthub.hosting.open_host import open_served
 from rollouthub.hosting.role_endpoints import serve_roles
 from rollouthub.plugins.installed import Installation
 from rollouthub_registry.bundle.bundle import Bundle
-from rollouthub_registry.check.asked import Asked
-from rollouthub_registry.check.finding import Finding
-from rollouthub_registry.check.installed import CHECK_INSTALLED_SECONDS, check_installed, redactor
-from rollouthub_registry.check.running import open_roles
+from rollouthub_registry.check.check_finding import Finding
+from rollouthub_registry.check.check_request import Asked
+from rollouthub_registry.check.check_run import open_roles
+from rollouthub_registry.check.installed_check import CHECK_INSTALLED_SECONDS, check_installed, redactor
 from rollouthub_registry.client.shown import shown
-from rollouthub_registry.install.home import InstallHome
-from rollouthub_registry.install.installing import Origin, install
-from rollouthub_registry.publish.refusal import PublishRefused
+from rollouthub_registry.install.install_home import InstallHome
+from rollouthub_registry.install.installation import Origin, install
+from rollouthub_registry.publish.publish_error import PublishRefused
 from rollouthub_registry.publish.steps import Steps
-from rollouthub_registry.trust.tools import tool_list_digest
+from rollouthub_registry.trust.tool_pins import tool_list_digest
 
 SERVE_SECONDS = 180.0
 """To come up, say what its tools are, and go."""

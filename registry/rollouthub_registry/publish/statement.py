@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 
+from rollouthub_registry.bundle.attestation import Baseline, CheckSummary, Predicate, Statement
 from rollouthub_registry.bundle.bundle import Bundle
-from rollouthub_registry.bundle.facts import Baseline, CheckSummary, Predicate, Statement
-from rollouthub_registry.check.asked import Asked
+from rollouthub_registry.check.check_request import Asked
 from rollouthub_registry.publish.gate import Passed
-from rollouthub_registry.publish.report import public_report
+from rollouthub_registry.publish.published_checks import public_report
 from rollouthub_registry.trust.keys import Key
 from rollouthub_registry.trust.pins import Pins
-from rollouthub_registry.trust.signing import sign, verify
+from rollouthub_registry.trust.signatures import sign, verify
 
 
 def signed_statement(bundle: Bundle, passed: Passed, asked: Asked, baselines: Sequence[Baseline], key: Key) -> bytes:

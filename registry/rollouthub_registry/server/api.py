@@ -13,13 +13,13 @@ from starlette.routing import Route
 
 from rollouthub.frozen import Frozen
 from rollouthub_registry.names import PackageName, Release
-from rollouthub_registry.server.answers import HEADERS, json_answer
-from rollouthub_registry.server.doorman import Doorman
+from rollouthub_registry.server.access_control import Doorman
+from rollouthub_registry.server.directory_layout import FORMAT
 from rollouthub_registry.server.index import Page
-from rollouthub_registry.server.layout import FORMAT
-from rollouthub_registry.server.refusal import Refused
 from rollouthub_registry.server.registry import LONGEST_REASON, Registry
+from rollouthub_registry.server.responses import HEADERS, json_answer
 from rollouthub_registry.server.search import ORDERS, Query
+from rollouthub_registry.server.server_error import Refused
 from rollouthub_registry.server.upload import receive, upload_folder
 
 PAGE_SIZE, LARGEST_PAGE = 30, 100

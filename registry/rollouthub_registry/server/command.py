@@ -9,7 +9,7 @@ import typer
 from rollouthub_registry.client.commands import registries
 
 if TYPE_CHECKING:
-    from rollouthub_registry.server.tokens import Scope, Token
+    from rollouthub_registry.server.token_hashes import Scope, Token
 
 registry = typer.Typer(
     help="Name the registries to install from; serve and keep one: a directory of published environments.",
@@ -43,8 +43,8 @@ def serve(
     from functools import partial
 
     from rollouthub.hosting.server.server_lifetime import serve_to_the_end
-    from rollouthub_registry.server.doorman import Rates
-    from rollouthub_registry.server.serve import RegistryService, serve_registry
+    from rollouthub_registry.server.access_control import Rates
+    from rollouthub_registry.server.http_server import RegistryService, serve_registry
 
     service = RegistryService(directory, host, port, public_url, Rates(reads=reads, writes=writes))
 
@@ -136,8 +136,8 @@ def assign_namespace(
 
     from rollouthub.errors import ConfigError
     from rollouthub_registry.names import parse_namespace
+    from rollouthub_registry.server.atomic_write import locked, open_layout
     from rollouthub_registry.server.owners import KEY_ID, assign
-    from rollouthub_registry.server.storage import locked, open_layout
 
     parse_namespace(name)
     if wrong := next((key for key in keys if not re.fullmatch(KEY_ID, key)), None):
@@ -151,8 +151,8 @@ def assign_namespace(
 @namespace.command("list")
 def list_namespaces(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
     """List namespaces and the ids of their owners' keys."""
+    from rollouthub_registry.server.atomic_write import open_layout
     from rollouthub_registry.server.owners import all_owners
-    from rollouthub_registry.server.storage import open_layout
 
     known = all_owners(open_layout(directory))
     if as_json:
@@ -163,15 +163,15 @@ def list_namespaces(directory: DirectoryArgument, as_json: JsonOption = False) -
 
 
 def _tokens(directory: Path) -> Any:
-    from rollouthub_registry.server.storage import open_layout
-    from rollouthub_registry.server.tokens import Tokens
+    from rollouthub_registry.server.atomic_write import open_layout
+    from rollouthub_registry.server.token_hashes import Tokens
 
     return Tokens(open_layout(directory).tokens)
 
 
 def _scopes(text: str) -> "tuple[Scope, ...]":
     from rollouthub.errors import UnknownNameError
-    from rollouthub_registry.server.tokens import SCOPES
+    from rollouthub_registry.server.token_hashes import SCOPES
 
     words = [word.strip() for word in text.split(",") if word.strip()]
     if unknown := next((word for word in words if word not in SCOPES), None):

@@ -6,7 +6,7 @@ from typing import BinaryIO
 from rollouthub.plugins.manifest import FILE_NAME
 from rollouthub_registry.bundle.encoding import BLOCK, GZIP_HEADER, STORED, padding, stored_header
 from rollouthub_registry.bundle.limits import MANIFEST_BYTES
-from rollouthub_registry.server.refusal import Refused
+from rollouthub_registry.server.server_error import Refused
 
 _NAME, _SIZE, _PREFIX = FILE_NAME.encode() + b"\0", slice(124, 135), 345
 """Of a tar header: how this one's begins, where the size stands, and where a folder would."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from rollouthub.errors import StoreError
 from rollouthub_registry.names import PackageName, Release
-from rollouthub_registry.server.layout import sort_key
-from rollouthub_registry.server.listing import Listing, load_facts, release_of
+from rollouthub_registry.server.directory_layout import sort_key
+from rollouthub_registry.server.version_listing import Listing, load_facts, release_of
 
 SCHEMA_VERSION = 2
 _SCHEMA = """

@@ -7,9 +7,9 @@ from pydantic import Field, ValidationError
 from rollouthub.errors import StoreError
 from rollouthub.frozen import Frozen
 from rollouthub_registry.names import PackageName, skeleton
-from rollouthub_registry.server.layout import Layout
-from rollouthub_registry.server.refusal import Refused
-from rollouthub_registry.server.storage import write_whole
+from rollouthub_registry.server.atomic_write import write_whole
+from rollouthub_registry.server.directory_layout import Layout
+from rollouthub_registry.server.server_error import Refused
 
 KEY_ID = r"^[0-9a-f]{64}$"
 

@@ -9,14 +9,14 @@ from starlette.routing import Route
 
 from rollouthub.errors import UsageError
 from rollouthub_registry.names import PackageName, Release
-from rollouthub_registry.server.answers import HEADERS
 from rollouthub_registry.server.api import query_of
 from rollouthub_registry.server.html import Html, join, tag
-from rollouthub_registry.server.listing import Listing, moment
-from rollouthub_registry.server.refusal import Refused
 from rollouthub_registry.server.registry import Registry
+from rollouthub_registry.server.responses import HEADERS
 from rollouthub_registry.server.search import ORDERS, Found, Query
+from rollouthub_registry.server.server_error import Refused
 from rollouthub_registry.server.style import STYLE
+from rollouthub_registry.server.version_listing import Listing, moment
 
 POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'self'; frame-ancestors 'none'"
 

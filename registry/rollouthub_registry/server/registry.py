@@ -12,20 +12,20 @@ from pydantic import Field
 from rollouthub.errors import StoreError, UsageError
 from rollouthub.frozen import Frozen
 from rollouthub_registry.names import PackageName, Release
-from rollouthub_registry.server.examining import Examined, examine, read_statement
+from rollouthub_registry.server.atomic_write import locked, open_layout, place, receiving, secure, sweep, write_whole
+from rollouthub_registry.server.directory_layout import BUNDLE, STATEMENT, YANKED, Layout
 from rollouthub_registry.server.index import Index
-from rollouthub_registry.server.journal import Journal
-from rollouthub_registry.server.layout import BUNDLE, STATEMENT, YANKED, Layout
-from rollouthub_registry.server.listing import Listing
 from rollouthub_registry.server.owners import (
     assign,
     refuse_lookalike_namespace,
     refuse_lookalike_package,
     refuse_stranger,
 )
-from rollouthub_registry.server.refusal import Refused
+from rollouthub_registry.server.publication_log import Journal
 from rollouthub_registry.server.search import Found, Query, search
-from rollouthub_registry.server.storage import locked, open_layout, place, receiving, secure, sweep, write_whole
+from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.upload_check import Examined, examine, read_statement
+from rollouthub_registry.server.version_listing import Listing
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from rollouthub_registry.server.index import COLUMNS, FROM, Index, listing_of
-from rollouthub_registry.server.listing import Listing
+from rollouthub_registry.server.version_listing import Listing
 
 Order = Literal["relevance", "downloads", "updated", "name", "hardest", "easiest"]
 ORDERS: tuple[Order, ...] = get_args(Order)

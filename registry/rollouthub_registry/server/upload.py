@@ -10,10 +10,10 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from rollouthub_registry.bundle.limits import ARCHIVE_BYTES
-from rollouthub_registry.server.examining import STATEMENT_BYTES
-from rollouthub_registry.server.layout import BUNDLE, STATEMENT, Layout
-from rollouthub_registry.server.refusal import Refused
-from rollouthub_registry.server.storage import receiving
+from rollouthub_registry.server.atomic_write import receiving
+from rollouthub_registry.server.directory_layout import BUNDLE, STATEMENT, Layout
+from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.upload_check import STATEMENT_BYTES
 
 _PARTS = {b"bundle": (BUNDLE, ARCHIVE_BYTES), b"statement": (STATEMENT, STATEMENT_BYTES)}
 """A part's name → the file it becomes, and how long it may be."""

@@ -3,9 +3,9 @@
 from pydantic import Field
 
 from rollouthub.frozen import Frozen
-from rollouthub_registry.bundle.facts import Digest
+from rollouthub_registry.bundle.attestation import Digest
 from rollouthub_registry.names import Release, Version
-from rollouthub_registry.trust.refusal import KeyChanged, Replayed
+from rollouthub_registry.trust.trust_error import KeyChanged, Replayed
 
 
 class Pins(Frozen):

@@ -17,7 +17,7 @@ from rollouthub.plugins.entry_points import find_environment
 from rollouthub.plugins.importers import Identity, find_importer
 from rollouthub.plugins.manifest import load_manifest
 from rollouthub_registry.bundle.bundle import build_bundle, extract
-from rollouthub_registry.bundle.collect import collect
+from rollouthub_registry.bundle.file_selection import collect
 from rollouthub_registry.manifest import check_publishable
 from tests.mcp_servers.containers import TASKS
 

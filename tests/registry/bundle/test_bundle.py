@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rollouthub_registry.bundle.bundle import build_bundle, extract, open_bundle
-from rollouthub_registry.bundle.refusal import BundleRefused
+from rollouthub_registry.bundle.bundle_error import BundleRefused
 from tests.registry.bundle.packages import FILES, MANIFEST, wheel_bytes, write_package
 
 

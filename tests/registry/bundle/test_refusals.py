@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollouthub_registry.bundle import collect as collecting
+from rollouthub_registry.bundle import file_selection as collecting
 from rollouthub_registry.bundle import wheel as wheels
 from rollouthub_registry.bundle.bundle import Bundle, build_bundle, extract, open_bundle
-from rollouthub_registry.bundle.refusal import BundleRefused
+from rollouthub_registry.bundle.bundle_error import BundleRefused
 from tests.registry.bundle.packages import (
     FILES,
     MANIFEST,

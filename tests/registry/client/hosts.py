@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from rollouthub_registry.client.exchange import PATIENCE, Patience
+from rollouthub_registry.client.http_client import PATIENCE, Patience
 from rollouthub_registry.client.source import Source, open_source
 from rollouthub_registry.names import PackageName, Release
 

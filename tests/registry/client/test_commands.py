@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError, CredentialError, UnknownNameError
-from rollouthub_registry.client.refusal import NotPublished, RegistryFault, TokenRefused
+from rollouthub_registry.client.client_error import NotPublished, RegistryFault, TokenRefused
 from rollouthub_registry.names import Release
+from rollouthub_registry.server.atomic_write import open_layout
 from rollouthub_registry.server.registry import open_registry
-from rollouthub_registry.server.storage import open_layout
-from rollouthub_registry.server.tokens import Tokens
-from rollouthub_registry.trust.store import TrustStore
+from rollouthub_registry.server.token_hashes import Tokens
+from rollouthub_registry.trust.pin_store import TrustStore
 from tests.registry.client.commanding import hub, hub_beside
 from tests.registry.server.publishers import Publisher
 from tests.registry.server.serving import served

@@ -10,13 +10,13 @@ import pytest
 from aiohttp import web
 
 from rollouthub_registry.bundle.bundle import open_bundle
-from rollouthub_registry.client.refusal import RegistryFault
+from rollouthub_registry.client.client_error import RegistryFault
 from rollouthub_registry.client.source import open_source
 from rollouthub_registry.names import Release
 from rollouthub_registry.server.registry import open_registry
 from rollouthub_registry.trust.pins import Pins
-from rollouthub_registry.trust.refusal import SignatureRefused
-from rollouthub_registry.trust.signing import verify
+from rollouthub_registry.trust.signatures import verify
+from rollouthub_registry.trust.trust_error import SignatureRefused
 from tests.registry.client.commanding import hub_beside
 from tests.registry.client.hosts import (
     DICE,

@@ -9,12 +9,12 @@ import pytest
 
 from rollouthub.errors import ConfigError
 from rollouthub_registry.bundle.bundle import open_bundle
+from rollouthub_registry.client.client_error import NotPublished, RegistryFault, RegistryRefused, TokenRefused
 from rollouthub_registry.client.offer import Hit, Progress
-from rollouthub_registry.client.refusal import NotPublished, RegistryFault, RegistryRefused, TokenRefused
 from rollouthub_registry.client.source import Source, open_source
 from rollouthub_registry.names import PackageName, Release
 from rollouthub_registry.trust.pins import Pins
-from rollouthub_registry.trust.signing import verify
+from rollouthub_registry.trust.signatures import verify
 from tests.registry.client.hosts import files_of, host
 from tests.registry.server.publishers import Publisher
 from tests.registry.server.serving import served

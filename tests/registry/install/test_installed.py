@@ -10,18 +10,18 @@ from mcp_types import Tool
 
 from rollouthub.errors import ConfigError, HubError
 from rollouthub.plugins.installed import Installation, installations
+from rollouthub_registry.bundle.attestation import CheckSummary
 from rollouthub_registry.bundle.bundle import Bundle
-from rollouthub_registry.bundle.facts import CheckSummary
-from rollouthub_registry.client.about import declared_agent
-from rollouthub_registry.install.home import RECORD, STATEMENT, InstallHome
+from rollouthub_registry.client.package_info import declared_agent
+from rollouthub_registry.install.install_error import InstallationDamaged
+from rollouthub_registry.install.install_home import RECORD, STATEMENT, InstallHome
+from rollouthub_registry.install.installation import Origin
 from rollouthub_registry.install.installed import Installed
-from rollouthub_registry.install.installing import Origin
-from rollouthub_registry.install.refusal import InstallationDamaged
 from rollouthub_registry.install.virtual_environment import site_packages
-from rollouthub_registry.trust.refusal import KeyChanged, Replayed
-from rollouthub_registry.trust.signing import sign
-from rollouthub_registry.trust.store import TrustStore
-from rollouthub_registry.trust.tools import ToolsChanged, tool_list_digest
+from rollouthub_registry.trust.pin_store import TrustStore
+from rollouthub_registry.trust.signatures import sign
+from rollouthub_registry.trust.tool_pins import ToolsChanged, tool_list_digest
+from rollouthub_registry.trust.trust_error import KeyChanged, Replayed
 from tests.registry.install.wheels import World, server_bundle, write_wheel
 from tests.registry.trust.statements import KEY, STRANGER, statement
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rollouthub_registry.install.installing import install
+from rollouthub_registry.install.installation import install
 from tests.registry.install.wheels import ORIGIN, World, server_bundle, write_wheel
 
 # A shell that starts the tests in its background has them, and what they start, ignore the signal of Ctrl-C.
@@ -20,8 +20,8 @@ import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
 from rollouthub_registry.bundle.bundle import open_bundle
-from rollouthub_registry.install.home import InstallHome
-from rollouthub_registry.install.installing import Origin, install
+from rollouthub_registry.install.install_home import InstallHome
+from rollouthub_registry.install.installation import Origin, install
 
 def work():
     install(open_bundle(Path(sys.argv[1])), Origin("file:///registry"), InstallHome(Path(sys.argv[2])))

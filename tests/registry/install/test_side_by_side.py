@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rollouthub_registry.bundle.bundle import build_bundle
-from rollouthub_registry.install.home import InstallHome
+from rollouthub_registry.install.install_home import InstallHome
+from rollouthub_registry.install.installation import Origin, install
 from rollouthub_registry.install.installed import Installed
-from rollouthub_registry.install.installing import Origin, install
 from tests.registry.install.wheels import write_wheel
 
 MANIFEST = """\

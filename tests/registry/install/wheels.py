@@ -10,11 +10,11 @@ from packaging.requirements import Requirement
 from rollouthub.plugins.installed import Installation
 from rollouthub.plugins.lock import LockedEnvironment
 from rollouthub_registry.bundle.bundle import Bundle, build_bundle
-from rollouthub_registry.install.home import InstallHome
+from rollouthub_registry.install.install_home import InstallHome
+from rollouthub_registry.install.installation import Origin, install
 from rollouthub_registry.install.installer import Installer
-from rollouthub_registry.install.installing import Origin, install
-from rollouthub_registry.install.with_pip import Pip
-from rollouthub_registry.install.with_uv import Uv
+from rollouthub_registry.install.pip_installer import Pip
+from rollouthub_registry.install.uv_installer import Uv
 
 SERVER = """\
 name = "acme/words"

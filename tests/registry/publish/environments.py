@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from rollouthub_registry.check.asked import Asked
+from rollouthub_registry.check.check_request import Asked
 
 QUICK = Asked(limit=1, only=("tasks", "null"))
 """Two checks of thirteen: what they find is their own tests' matter."""

@@ -12,7 +12,7 @@ from rollouthub.rollout import EnvironmentRef
 from rollouthub.store import open_writer
 from rollouthub_registry.names import Release
 from rollouthub_registry.publish.baselines import read_baselines
-from rollouthub_registry.publish.refusal import PublishRefused
+from rollouthub_registry.publish.publish_error import PublishRefused
 from tests.store.records import record
 
 RELEASE = Release.parse("lab/words@1.0.0")

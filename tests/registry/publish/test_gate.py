@@ -8,11 +8,11 @@ import pytest
 
 from rollouthub.errors import UsageError
 from rollouthub_registry.bundle.bundle import build_bundle
-from rollouthub_registry.check.installed import CheckRefused
+from rollouthub_registry.check.installed_check import CheckRefused
+from rollouthub_registry.publish.console import Silent
 from rollouthub_registry.publish.gate import Passed, pass_gate
-from rollouthub_registry.publish.publishing import Order, publish
-from rollouthub_registry.publish.refusal import PublishRefused
-from rollouthub_registry.publish.showing import Silent
+from rollouthub_registry.publish.publication import Order, publish
+from rollouthub_registry.publish.publish_error import PublishRefused
 from rollouthub_registry.publish.steps import Steps
 from tests.cli.conftest import (
     Hub,

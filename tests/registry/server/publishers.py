@@ -13,8 +13,8 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from rollouthub_registry.bundle.attestation import PAYLOAD_TYPE, Baseline, CheckSummary, Predicate, Statement
 from rollouthub_registry.bundle.bundle import Bundle, build_bundle
-from rollouthub_registry.bundle.facts import PAYLOAD_TYPE, Baseline, CheckSummary, Predicate, Statement
 from rollouthub_registry.names import Release
 
 MANIFEST = """\

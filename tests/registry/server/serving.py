@@ -9,10 +9,10 @@ from typing import Any
 import aiohttp
 import anyio
 
-from rollouthub_registry.server.doorman import Rates
-from rollouthub_registry.server.serve import RegistryService, serve_registry
-from rollouthub_registry.server.storage import open_layout
-from rollouthub_registry.server.tokens import Scope, Tokens
+from rollouthub_registry.server.access_control import Rates
+from rollouthub_registry.server.atomic_write import open_layout
+from rollouthub_registry.server.http_server import RegistryService, serve_registry
+from rollouthub_registry.server.token_hashes import Scope, Tokens
 from tests.ports import free_port
 from tests.registry.server.publishers import Offer
 

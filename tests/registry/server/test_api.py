@@ -10,8 +10,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from rollouthub_registry.server.doorman import Rates
-from rollouthub_registry.server.tokens import Tokens
+from rollouthub_registry.server.access_control import Rates
+from rollouthub_registry.server.token_hashes import Tokens
 from tests.registry.server.publishers import Publisher
 from tests.registry.server.serving import Served, bearer, served
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub_registry.bundle.facts import PAYLOAD_TYPE
-from rollouthub_registry.server.refusal import Refused
+from rollouthub_registry.bundle.attestation import PAYLOAD_TYPE
+from rollouthub_registry.server.atomic_write import open_layout
 from rollouthub_registry.server.registry import open_registry
-from rollouthub_registry.server.storage import open_layout
-from rollouthub_registry.server.tokens import Tokens
+from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.token_hashes import Tokens
 from tests.registry.server.publishers import Offer, Publisher, statement_of
 from tests.registry.server.serving import bearer, served
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from rollouthub.errors import HubError, UsageError
 from rollouthub_registry.server.command import registry
-from rollouthub_registry.server.tokens import Tokens
+from rollouthub_registry.server.token_hashes import Tokens
 
 Run = Callable[..., "Done"]
 

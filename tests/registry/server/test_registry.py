@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from rollouthub_registry.names import PackageName, Release
-from rollouthub_registry.server.layout import sort_key
+from rollouthub_registry.server.atomic_write import locked, open_layout
+from rollouthub_registry.server.directory_layout import sort_key
 from rollouthub_registry.server.owners import all_owners, assign
-from rollouthub_registry.server.refusal import Refused
 from rollouthub_registry.server.registry import Registry, open_registry, rebuild
 from rollouthub_registry.server.search import Query
-from rollouthub_registry.server.storage import locked, open_layout
+from rollouthub_registry.server.server_error import Refused
 from tests.registry.server.publishers import Offer, Publisher, statement_of
 
 
@@ -260,7 +260,7 @@ def test_a_publisher_killed_anywhere_leaves_a_whole_version_or_none(
 
 
 def test_an_upload_in_progress_is_not_swept_away(tmp_path: Path) -> None:
-    from rollouthub_registry.server.storage import receiving, sweep
+    from rollouthub_registry.server.atomic_write import receiving, sweep
 
     layout = open_layout(tmp_path / "hub")
     with receiving(layout) as folder:

@@ -6,11 +6,11 @@ import pytest
 
 from rollouthub.environment import AnyEnvironment
 from rollouthub.hosting import InProcessHost
-from rollouthub_registry.check.thorough.attacks import shell
+from rollouthub_registry.check.thorough.attack_report import Report
+from rollouthub_registry.check.thorough.attacks import shell_tools
 from rollouthub_registry.check.thorough.campaign import make_attack
-from rollouthub_registry.check.thorough.report import Report
 from tests.registry.thorough import leaky
-from tests.registry.thorough.siege import BY_NAME, MakeHost, besieged, made, said
+from tests.registry.thorough.attack_contexts import BY_NAME, MakeHost, besieged, made, said
 from tests.registry.thorough.wrapped import Retail
 from tests.registry.worlds import Whole
 
@@ -48,7 +48,7 @@ async def test_each_leak_is_found_by_its_attack(
 
 @pytest.mark.skipif(shutil.which("setsid") is None, reason="this system has no setsid")
 async def test_a_process_that_outlives_its_episode_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shell, "GONE_SECONDS", 0.3)
+    monkeypatch.setattr(shell_tools, "GONE_SECONDS", 0.3)
     verdict = await made("survivors", leaky.Haunted, is_planted=False)
     assert "still run" in said(verdict)
 

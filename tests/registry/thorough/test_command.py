@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import UsageError
-from rollouthub_registry.check.thorough.running import Asked, thorough_command
+from rollouthub_registry.check.thorough.thorough_check import Asked, thorough_command
 from tests.cli.conftest import (
     Hub,
     hub,  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a fixture

@@ -6,13 +6,13 @@ from contextlib import AsyncExitStack
 import pytest
 
 from rollouthub_registry.check.thorough.attack import Verdict
-from rollouthub_registry.check.thorough.attacks import endings
+from rollouthub_registry.check.thorough.attack_context import Tools
+from rollouthub_registry.check.thorough.attack_setup import besiege
+from rollouthub_registry.check.thorough.attacks import abandoned_episodes
 from rollouthub_registry.check.thorough.campaign import make_attack
-from rollouthub_registry.check.thorough.opening import besiege
-from rollouthub_registry.check.thorough.siege import Tools
 from rollouthub_registry.check.thorough.target import reach
+from tests.registry.thorough.attack_contexts import BY_NAME, said
 from tests.registry.thorough.homemade import TOKEN, home_made
-from tests.registry.thorough.siege import BY_NAME, said
 
 HOLES = {
     "submit": "a right answer is told from a wrong one",
@@ -46,8 +46,8 @@ HOLES = {
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """It breaks on purpose, and never closes what nobody ends."""
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
-    monkeypatch.setattr(endings, "TTL_SECONDS", 0.1)
-    monkeypatch.setattr(endings, "SLACK_SECONDS", 0.1)
+    monkeypatch.setattr(abandoned_episodes, "TTL_SECONDS", 0.1)
+    monkeypatch.setattr(abandoned_episodes, "SLACK_SECONDS", 0.1)
 
 
 async def attacked(name: str) -> Verdict:

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from rollouthub_registry.bundle.facts import CheckSummary, Envelope, Predicate, Statement
+from rollouthub_registry.bundle.attestation import CheckSummary, Envelope, Predicate, Statement
 from rollouthub_registry.names import Release
 from rollouthub_registry.trust.keys import Key
-from rollouthub_registry.trust.signing import sign
+from rollouthub_registry.trust.signatures import sign
 
 WORDS = Release.parse("acme/words@1.2.0")
 DIGEST = "sha256:" + "a" * 64

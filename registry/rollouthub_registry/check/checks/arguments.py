@@ -1,9 +1,9 @@
 """Arguments: what a model gets wrong is told to it, and breaks nothing."""
 
-from rollouthub_registry.check.finding import Broken
-from rollouthub_registry.check.playing import SUBMIT, words_of
-from rollouthub_registry.check.samples import ill_formed, well_formed
-from rollouthub_registry.check.subject import Subject
+from rollouthub_registry.check.argument_samples import ill_formed, well_formed
+from rollouthub_registry.check.check_finding import Broken
+from rollouthub_registry.check.checked_environment import Subject
+from rollouthub_registry.check.scripted_episode import SUBMIT, words_of
 
 
 async def odd_arguments_are_refused(subject: Subject) -> str:

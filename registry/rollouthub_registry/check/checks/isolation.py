@@ -9,10 +9,10 @@ from pydantic_core import to_json
 
 from rollouthub import Environment, Message, Submission, VerifierError
 from rollouthub.protocols import Episode
-from rollouthub_registry.check.finding import Broken, NotApplicable
-from rollouthub_registry.check.playing import SUBMIT, play
-from rollouthub_registry.check.samples import well_formed
-from rollouthub_registry.check.subject import AnyTask, Subject
+from rollouthub_registry.check.argument_samples import well_formed
+from rollouthub_registry.check.check_finding import Broken, NotApplicable
+from rollouthub_registry.check.checked_environment import AnyTask, Subject
+from rollouthub_registry.check.scripted_episode import SUBMIT, play
 
 MOST_EPISODES = 4
 

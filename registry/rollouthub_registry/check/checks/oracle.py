@@ -1,7 +1,7 @@
 """The reference solution, played through the real tools, must win: else nobody can."""
 
-from rollouthub_registry.check.finding import Broken, NotApplicable
-from rollouthub_registry.check.subject import Subject
+from rollouthub_registry.check.check_finding import Broken, NotApplicable
+from rollouthub_registry.check.checked_environment import Subject
 
 
 async def reference_wins(subject: Subject) -> str:

@@ -7,11 +7,11 @@ from rollouthub import Message
 from rollouthub.errors import HubError
 from rollouthub.messages import assistant
 from rollouthub.protocols import AgentPlane, Episode
-from rollouthub_registry.check.finding import Broken, NotApplicable
-from rollouthub_registry.check.planting import planted as twins_of
-from rollouthub_registry.check.playing import SUBMIT, call
-from rollouthub_registry.check.samples import ill_formed, well_formed
-from rollouthub_registry.check.subject import AnyTask, Subject
+from rollouthub_registry.check.argument_samples import ill_formed, well_formed
+from rollouthub_registry.check.canaries import planted as twins_of
+from rollouthub_registry.check.check_finding import Broken, NotApplicable
+from rollouthub_registry.check.checked_environment import AnyTask, Subject
+from rollouthub_registry.check.scripted_episode import SUBMIT, call
 
 MEANINGFUL = 6
 """Characters from which an answer in a text is no coincidence."""

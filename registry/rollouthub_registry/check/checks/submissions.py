@@ -1,9 +1,9 @@
 """Submissions of every sort: models say anything, and a verifier that trips over it scores nothing."""
 
 from rollouthub import VerifierError
-from rollouthub_registry.check.finding import Broken
-from rollouthub_registry.check.playing import insist
-from rollouthub_registry.check.subject import Subject
+from rollouthub_registry.check.check_finding import Broken
+from rollouthub_registry.check.checked_environment import Subject
+from rollouthub_registry.check.scripted_episode import insist
 
 ODD = (
     "", " \n", "x", "-", "1e999", "NaN", "٣", "0" * 5000, "no " * 20_000, "{" * 2000, "\\boxed{", "\\frac{1}{0}",

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from rollouthub_registry.check.thorough.exchange import Exchange
+from rollouthub_registry.check.thorough.raw_exchange import Exchange
 
 if TYPE_CHECKING:
-    from rollouthub_registry.check.thorough.siege import Siege
+    from rollouthub_registry.check.thorough.attack_context import Siege
 
 State = Literal["held", "broke", "not_tried"]
 Leak = Literal[

@@ -9,7 +9,7 @@ import anyio
 
 from rollouthub.errors import describe
 from rollouthub_registry.check.thorough.attack import Attack, NotTried, Problem, State, Verdict
-from rollouthub_registry.check.thorough.siege import Siege
+from rollouthub_registry.check.thorough.attack_context import Siege
 
 _MOST_PROBLEMS = 12
 

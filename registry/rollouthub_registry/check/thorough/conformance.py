@@ -11,7 +11,14 @@ from typing import Any
 
 import anyio
 
-from rollouthub_registry.check.thorough.node import CONFORMANCE, Ended, NodeTools, NoNodeTools, Outcome, Unfinished
+from rollouthub_registry.check.thorough.node_programs import (
+    CONFORMANCE,
+    Ended,
+    NodeTools,
+    NoNodeTools,
+    Outcome,
+    Unfinished,
+)
 
 PACKAGE = "@modelcontextprotocol/conformance"
 SCENARIO_SECONDS = 60.0

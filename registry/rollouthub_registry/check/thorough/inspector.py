@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from rollouthub_registry.check.thorough.node import INSPECTOR, Ended, NodeTools, Outcome, State, Unfinished
+from rollouthub_registry.check.thorough.node_programs import INSPECTOR, Ended, NodeTools, Outcome, State, Unfinished
 
 PACKAGE = "@modelcontextprotocol/inspector"
 REQUEST_SECONDS = 60.0

@@ -19,7 +19,7 @@ from rollouthub.hosting.launch import RoleEndpoint, ServeOrder, ServerReady
 from rollouthub.hosting.local.toolbox import Toolbox
 from rollouthub.hosting.open_host import open_attached
 from rollouthub.protocols import EnvironmentHost, TaskCard
-from rollouthub_registry.check.thorough.watch import SHORTEST, Watched
+from rollouthub_registry.check.thorough.leak_scan import SHORTEST, Watched
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from rollouthub.plugins.installed import Installation
-    from rollouthub_registry.client.about import Offered
+    from rollouthub_registry.client.package_info import Offered
     from rollouthub_registry.trust.pins import Pins
 
 _SHOWN_VERSIONS = 10
@@ -32,14 +32,14 @@ def info(
     from rollouthub.errors import HubError, UsageError
     from rollouthub.event_loop import run_async
     from rollouthub.plugins.installed import installations
-    from rollouthub_registry.client.about import as_json as all_of_it
-    from rollouthub_registry.client.about import look_up
     from rollouthub_registry.client.address import registry_url
-    from rollouthub_registry.client.ranges import Wanted
+    from rollouthub_registry.client.package_info import as_json as all_of_it
+    from rollouthub_registry.client.package_info import look_up
     from rollouthub_registry.client.registries import Registries
     from rollouthub_registry.client.shown import shown
+    from rollouthub_registry.client.version_ranges import Wanted
     from rollouthub_registry.trust.keys import config_folder
-    from rollouthub_registry.trust.store import TrustStore
+    from rollouthub_registry.trust.pin_store import TrustStore
 
     wanted, folder = Wanted.parse(package), config_folder(os.environ)
     url = registry_url(source) if source is not None else None
@@ -67,7 +67,7 @@ def info(
 def _lines(name: str, installed: "Sequence[Installation]", offered: "Offered | None", pins: "Pins") -> "Iterator[Text]":
     from rich.text import Text
 
-    from rollouthub_registry.client.about import declared_agent, differing
+    from rollouthub_registry.client.package_info import declared_agent, differing
 
     yield Text(name, "bold")
     for each in installed:
@@ -90,7 +90,7 @@ def _lines(name: str, installed: "Sequence[Installation]", offered: "Offered | N
 
 
 def _offered_lines(offered: "Offered", pins: "Pins") -> "Iterator[Text]":
-    from rollouthub_registry.client.about import standing
+    from rollouthub_registry.client.package_info import standing
 
     yield _line("registry", offered.source)
     chosen, said = offered.chosen, offered.said

@@ -25,9 +25,9 @@ def login(
     from rollouthub.errors import ConfigError
     from rollouthub.event_loop import run_async
     from rollouthub_registry.client.address import folder_of, registry_url
-    from rollouthub_registry.client.login import facts_of_token
     from rollouthub_registry.client.shown import shown
-    from rollouthub_registry.client.tokens import check_form, forget_token, keep_token
+    from rollouthub_registry.client.token_check import facts_of_token
+    from rollouthub_registry.client.token_store import check_form, forget_token, keep_token
     from rollouthub_registry.trust.keys import config_folder
 
     url, folder = registry_url(url), config_folder(os.environ)

@@ -31,7 +31,7 @@ def add(
     from rollouthub.cli.console import remarks
     from rollouthub.event_loop import run_async
     from rollouthub_registry.client.address import registry_url
-    from rollouthub_registry.client.probing import is_registry_at
+    from rollouthub_registry.client.probe import is_registry_at
     from rollouthub_registry.client.registries import Registries, add_registry
     from rollouthub_registry.trust.keys import config_folder
 

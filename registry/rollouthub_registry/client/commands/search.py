@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from rollouthub_registry.client.finding import Findings
+    from rollouthub_registry.client.combined_search import Findings
     from rollouthub_registry.client.offer import Offer
     from rollouthub_registry.client.registries import Registries
 
@@ -34,7 +34,7 @@ def search(
     from rollouthub.errors import UsageError
     from rollouthub.event_loop import run_async
     from rollouthub_registry.client.address import registry_url
-    from rollouthub_registry.client.finding import Asked, check_order, find
+    from rollouthub_registry.client.combined_search import Asked, check_order, find
     from rollouthub_registry.client.registries import Registries
     from rollouthub_registry.client.shown import shown
     from rollouthub_registry.trust.keys import config_folder
@@ -61,7 +61,7 @@ def _table(found: "Findings", registries: "Registries", *, several: bool) -> Any
     from rich.table import Table
     from rich.text import Text
 
-    from rollouthub_registry.client.finding import is_chosen
+    from rollouthub_registry.client.combined_search import is_chosen
     from rollouthub_registry.client.shown import shown
 
     table = Table(box=None, pad_edge=False)
@@ -86,7 +86,7 @@ def _table(found: "Findings", registries: "Registries", *, several: bool) -> Any
 
 
 def _as_json(found: "Findings", registries: "Registries") -> dict[str, Any]:
-    from rollouthub_registry.client.finding import is_chosen
+    from rollouthub_registry.client.combined_search import is_chosen
 
     hits = [
         {**offer_json(hit.offer), "from": hit.source, "is_namespace_source": is_chosen(hit, registries)}

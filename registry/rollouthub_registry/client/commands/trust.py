@@ -26,7 +26,7 @@ def trust(
     from rollouthub.cli.console import remarks, results
     from rollouthub.errors import ConfigError, UnknownNameError
     from rollouthub_registry.trust.keys import config_folder
-    from rollouthub_registry.trust.store import TrustStore
+    from rollouthub_registry.trust.pin_store import TrustStore
 
     store = TrustStore(config_folder(os.environ))
     if forget and (namespace is None or key_ids):

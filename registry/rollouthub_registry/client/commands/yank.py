@@ -29,7 +29,7 @@ def yank(
     from rollouthub_registry.client.address import registry_url
     from rollouthub_registry.client.registries import Registries
     from rollouthub_registry.client.source import open_source
-    from rollouthub_registry.client.tokens import token_for
+    from rollouthub_registry.client.token_store import token_for
     from rollouthub_registry.names import Release
     from rollouthub_registry.server.registry import LONGEST_REASON
     from rollouthub_registry.trust.keys import config_folder

@@ -4,13 +4,13 @@ import json
 from typing import Any
 
 from rollouthub.errors import EpisodeError
-from rollouthub_registry.check.playing import SUBMIT
-from rollouthub_registry.check.samples import well_formed
-from rollouthub_registry.check.thorough import speech
+from rollouthub_registry.check.argument_samples import well_formed
+from rollouthub_registry.check.scripted_episode import SUBMIT
+from rollouthub_registry.check.thorough import raw_mcp
+from rollouthub_registry.check.thorough.access_points import Opened
 from rollouthub_registry.check.thorough.attack import Attack, NotTried
-from rollouthub_registry.check.thorough.attacks.samples import answer_of, play, try_everything
-from rollouthub_registry.check.thorough.doors import Opened
-from rollouthub_registry.check.thorough.siege import Siege
+from rollouthub_registry.check.thorough.attack_context import Siege
+from rollouthub_registry.check.thorough.attacks.payloads import answer_of, play, try_everything
 
 _ASKED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("server/discover", {}),
@@ -37,8 +37,8 @@ async def discover(siege: Siege) -> str:
     async for opened in siege.worlds():
         for method, params in _ASKED:
             await siege.ask(opened, method, params)
-        for version in speech.LEGACY:
-            session = speech.Session(siege.wire, f"at the {opened.door}", opened.place.url, version)
+        for version in raw_mcp.LEGACY:
+            session = raw_mcp.Session(siege.wire, f"at the {opened.door}", opened.place.url, version)
             await session.begin()
             for method, params in _ASKED[1:8]:
                 await session.ask(method, params)
@@ -51,7 +51,7 @@ async def discover(siege: Siege) -> str:
 async def _compare_tools(siege: Siege, opened: Opened) -> None:
     for seat, place in opened.places.items():
         where = f"tools/list at the {opened.door}"
-        answer = await speech.modern(siege.wire, where, place.url, "tools/list")
+        answer = await raw_mcp.modern(siege.wire, where, place.url, "tools/list")
         listed: list[dict[str, Any]] = (answer.result or {}).get("tools") or []
         names, known = [tool.get("name") for tool in listed], [tool.name for tool in place.tools]
         if names != known:
@@ -137,7 +137,7 @@ async def _ask_models(siege: Siege, opened: Opened) -> None:
     await siege.wire.send("models at the seam", "GET", f"{base}/models")
     for path in SEAM:
         for body in _seam_bodies():
-            answer = await siege.wire.send(f"{path} at the seam", "POST", f"{base}/{path}", body, speech.ACCEPT)
+            answer = await siege.wire.send(f"{path} at the seam", "POST", f"{base}/{path}", body, raw_mcp.ACCEPT)
             if answer.status is not None and answer.status >= 500:
                 siege.note(f"the seam breaks over a request of {path}: HTTP {answer.status}", answer)
 

@@ -1,0 +1,66 @@
+"""What of a folder stays out of its bundle: `.hubignore`, written like a `.gitignore`, after defaults of ours."""
+
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+
+from rollouthub_registry.bundle.bundle_error import BundleRefused
+
+IGNORE_FILE = ".hubignore"
+OLD_IGNORE_FILE = ".envhubignore"
+"""Its name before the hub was called rollouthub. Read where there is no other."""
+DEFAULTS = (
+    ".git",
+    ".hg/",
+    ".svn/",
+    ".venv/",
+    "venv/",
+    "__pycache__/",
+    "*.py[co]",
+    ".mypy_cache/",
+    ".pytest_cache/",
+    ".pyright/",
+    ".ruff_cache/",
+    ".hypothesis/",
+    ".tox/",
+    ".nox/",
+    "node_modules/",
+    "*.egg-info/",
+    ".DS_Store",
+    "Thumbs.db",
+    ".idea/",
+    ".vscode/",
+    "*.swp",
+    "*~",
+    "*.envhub",
+    "/build/",
+    "/dist/",
+    "/runs/",
+)
+
+
+class Ignored:
+    """Tells which paths of one folder stay out."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the folder's `.hubignore`, if there is one.
+
+        Raises:
+            BundleRefused: it cannot be read.
+        """
+        file = folder / IGNORE_FILE
+        if not file.is_file():
+            file = folder / OLD_IGNORE_FILE
+        try:
+            own = file.read_text("utf-8").splitlines() if file.is_file() and not file.is_symlink() else []
+            self._spec = GitIgnoreSpec.from_lines([*DEFAULTS, *own])
+        except (OSError, ValueError) as error:
+            raise BundleRefused(f"{file} cannot be read as patterns like a .gitignore's: {error}") from error
+
+    def matches_file(self, path: str) -> bool:
+        """Whether a file stays out."""
+        return self._spec.match_file(path)
+
+    def matches_folder(self, path: str, folder: Path) -> bool:
+        """Whether a folder stays out with all it holds; a virtual environment does, whatever its name."""
+        return self._spec.match_file(path + "/") or (folder / "pyvenv.cfg").is_file()

@@ -1,0 +1,81 @@
+"""Building the wheel of a Python environment, apart from the folder it is written in."""
+
+import os
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+from rollouthub.processes import PYTHON
+from rollouthub_registry.bundle.bundle_error import BundleRefused
+from rollouthub_registry.bundle.file_selection import Source
+
+SECONDS = 600
+"""How long a build may take; it may have to download its build backend."""
+_PASSED_ON = ("PATH", "HOME", "LANG", "SYSTEMROOT", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
+_PASSED_PREFIXES = ("PIP_", "SSL_CERT_")
+
+
+def needs_wheel(folder: Path) -> bool:
+    """Whether the folder is a Python package to be built.
+
+    Raises:
+        BundleRefused: its pyproject.toml cannot be read.
+    """
+    file = folder / "pyproject.toml"
+    if not file.is_file():
+        return False
+    try:
+        with file.open("rb") as source:
+            return "project" in tomllib.load(source)
+    except (OSError, ValueError) as error:
+        raise BundleRefused(f"{file} cannot be read: {error}") from error
+
+
+def build_wheel(sources: Iterable[Source], scratch: Path) -> Path:
+    """Build the wheel from copies of the files that are bundled, so that nothing else can get into it.
+
+    The build backend comes in an environment of its own; it sees neither the hub's packages nor its variables.
+
+    Raises:
+        BundleRefused: the build fails; with the end of what it said.
+    """
+    tree, out = scratch / "source", scratch / "wheels"
+    for source in sources:
+        target = tree / source.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source.file, target)
+        target.chmod(0o755 if source.is_executable else 0o644)
+    try:
+        done = subprocess.run(
+            [*PYTHON, "-m", "build", "--wheel", "--outdir", str(out), str(tree)],
+            cwd=scratch,
+            env=_variables(scratch),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BundleRefused(f"building the wheel took longer than {SECONDS} s") from error
+    wheels = sorted(out.glob("*.whl")) if out.is_dir() else []
+    if done.returncode or len(wheels) != 1:
+        said = "\n".join(done.stdout.decode(errors="replace").strip().splitlines()[-15:])
+        raise BundleRefused(
+            f"the wheel could not be built (`python -m build --wheel` ended with {done.returncode}); mend this, or"
+            f" put one into wheel/ yourself:\n{said}"
+        )
+    return wheels[0]
+
+
+def _variables(scratch: Path) -> dict[str, str]:
+    """The build's own: what it leaves when it is killed lies in our scratch folder, and goes with it."""
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if key.upper() in _PASSED_ON or key.upper().startswith(_PASSED_PREFIXES)
+    }
+    temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(scratch))
+    return {**kept, **temporary, "SOURCE_DATE_EPOCH": "315532800", "PYTHONHASHSEED": "0"}

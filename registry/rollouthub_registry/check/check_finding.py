@@ -1,0 +1,54 @@
+"""What a check found, and how a check says it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from rollouthub_registry.check.checked_environment import Subject
+
+State = Literal["passed", "failed", "not_applicable"]
+
+
+class Broken(Exception):
+    """The environment does not pass: what was seen, and how to mend it."""
+
+    def __init__(self, says: str, fix: str, details: Sequence[str] = ()) -> None:
+        self.fix, self.details = fix, tuple(details)
+        super().__init__(says)
+
+
+class NotApplicable(Exception):
+    """The check has nothing to look at here, and why."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One property an environment must have."""
+
+    name: str
+    title: str
+    run: "Callable[[Subject], Awaitable[str]]"
+    """What was seen, in a few words, where it passes.
+
+    Raises:
+        Broken: it does not pass.
+        NotApplicable: there is nothing to look at.
+    """
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How a check ended."""
+
+    check: str
+    title: str
+    state: State
+    says: str
+    details: tuple[str, ...] = ()
+    fix: str | None = None
+    seconds: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """The object `hub check --json` prints."""
+        return {**vars(self), "details": list(self.details), "seconds": round(self.seconds, 4)}

@@ -1,0 +1,41 @@
+"""The verifier: the same submission gets the same score, however often it is judged."""
+
+from collections.abc import Sequence
+
+from rollouthub import Message
+from rollouthub.messages import assistant
+from rollouthub_registry.check.check_finding import Broken
+from rollouthub_registry.check.checked_environment import Subject, Verdict
+
+TIMES = 3
+
+
+async def same_submission_same_score(subject: Subject) -> str:
+    """Reference, a wrong answer and silence are each scored alike in every fresh episode of one seed."""
+    problems: list[str] = []
+    tasks = subject.tasks()
+    for task in tasks:
+        scripts: dict[str, Sequence[Message]] = {
+            "the reference": await subject.reference(task),
+            "'x'": (assistant("x"),),
+            "silence": (),
+        }
+        for name, script in scripts.items():
+            rewards = [_shown(await subject.verdict(task, script)) for _ in range(TIMES)]
+            if len(set(rewards)) > 1:
+                problems.append(f"{task.id}: {name} gets {', '.join(rewards)}")
+    if problems:
+        raise Broken(
+            "the same submission gets different scores",
+            "let `verify` depend on the task, the submission and the episode's own state alone; seed what is random",
+            problems,
+        )
+    return f"{len(tasks)} tasks score alike, {TIMES} times each"
+
+
+def _shown(verdict: Verdict) -> str:
+    score = verdict.score
+    if score is None:
+        return f"no score ({verdict.error})"
+    parts = "".join(f", {name} {part.value:g}" for name, part in score.components.items())
+    return f"{score.reward:.9g}{'' if score.passed is None else ' passed' if score.passed else ' not passed'}{parts}"

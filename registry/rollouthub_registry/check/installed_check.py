@@ -1,0 +1,198 @@
+"""Checking an installed environment: with its own interpreter, and in bounded time."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+from anyio.abc import ByteReceiveStream, Process
+from pydantic import ValidationError
+
+from rollouthub import Model
+from rollouthub.errors import ConfigError, UsageError
+from rollouthub.hosting.client.program import Program
+from rollouthub.hosting.role_endpoints import serve_roles
+from rollouthub.models.credentials import Credentials
+from rollouthub.plugins.installed import Installation
+from rollouthub_registry.check.check_finding import Finding
+from rollouthub_registry.check.check_protocol import CheckAnswer, CheckOrder
+from rollouthub_registry.check.check_request import Asked
+from rollouthub_registry.check.check_run import chosen_checks, find_and_check, open_roles
+
+CHECK_INSTALLED_SECONDS = 900.0
+"""Of all checks together."""
+_MOST_ANSWER = 8 * 2**20
+_MOST_SAID = 4000
+_LAST_WORDS_SECONDS = 2.0
+_KILL_SECONDS = 5.0
+_LOOK_SECONDS = 0.5
+
+
+class CheckRefused(UsageError):
+    """What is installed cannot be checked: it does not start, does not end, or does not answer."""
+
+
+async def check_installed(
+    installation: Installation, asked: Asked, seconds: float = CHECK_INSTALLED_SECONDS
+) -> list[Finding]:
+    """What the checks find of an installed environment.
+
+    A class is checked by a process of its own interpreter; of a declared server, which is another process anyway, the
+    checks are made from here. What they find holds none of the secrets that the environment was given.
+
+    Raises:
+        UsageError: it cannot be hosted as asked, or is not done in time.
+    """
+    redact = redactor(installation)
+    try:
+        async with AsyncExitStack() as stack:
+            models = await open_roles(stack, asked.roles)
+            with anyio.fail_after(seconds):
+                if installation.is_class:
+                    findings = await _in_its_own(installation, asked, models, redact)
+                else:
+                    file, python = str(installation.file), str(installation.python)
+                    findings = await find_and_check(file, asked, models, chosen_checks(asked.only), python)
+    except TimeoutError:
+        raise CheckRefused(
+            f"{installation.target} was not checked within {seconds:g} s, and was ended; an environment must answer in "
+            "seconds: look for a wait without a bound"
+        ) from None
+    return [_without_secrets(finding, redact) for finding in findings]
+
+
+def redactor(installation: Installation) -> Callable[[str], str]:
+    """Masks the secrets that an environment is given, whatever they are named, and what looks like a key."""
+    given = {f"{number}_SECRET": os.environ.get(name, "") for number, name in enumerate(installation.secrets)}
+    return Credentials(given).redact
+
+
+def _without_secrets(finding: Finding, redact: Callable[[str], str]) -> Finding:
+    return replace(finding, says=redact(finding.says), details=tuple(redact(detail) for detail in finding.details))
+
+
+async def _in_its_own(
+    installation: Installation, asked: Asked, models: Mapping[str, Model], redact: Callable[[str], str]
+) -> list[Finding]:
+    """Let the interpreter that a class is installed for check it."""
+    chosen_checks(asked.only)
+    async with serve_roles(models) as roles:
+        order = CheckOrder(
+            split=asked.split,
+            limit=asked.limit,
+            seed=asked.seed,
+            settings=dict(asked.settings),
+            roles=roles,
+            only=asked.only,
+        )
+        answer = await _answered(installation, order, redact)
+    if answer.error is not None:
+        raise CheckRefused(f"{installation.target} cannot be hosted from where it is installed: {redact(answer.error)}")
+    return [told.finding for told in answer.findings]
+
+
+async def _answered(installation: Installation, order: CheckOrder, redact: Callable[[str], str]) -> CheckAnswer:
+    """Start the process, give it its order, and wait for its answer; it ends here with all it started."""
+    answer, said = _Tail(_MOST_ANSWER), _Tail(_MOST_SAID)
+    with tempfile.TemporaryDirectory(prefix="rollouthub-check-", ignore_cleanup_errors=True) as folder:
+        process = await _start(installation, Path(folder))
+        try:
+            async with anyio.create_task_group() as tasks:
+                assert process.stdin is not None
+                assert process.stdout is not None
+                assert process.stderr is not None
+                tasks.start_soon(said.take, process.stderr)
+                tasks.start_soon(answer.take, process.stdout)
+                with contextlib.suppress(anyio.BrokenResourceError, ConnectionError):
+                    await process.stdin.send(order.model_dump_json().encode() + b"\n")
+                    await process.stdin.aclose()
+                tasks.start_soon(_give_up_after, process, answer)
+                await answer.line.wait()
+                # What it started may hold its pipes open; nothing more is wanted of it.
+                with anyio.move_on_after(_LAST_WORDS_SECONDS):
+                    await said.ended.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            await _end(process)
+    try:
+        return CheckAnswer.model_validate_json(answer.first_line)
+    except ValidationError:
+        words = redact(said.text.strip()) or "it said nothing"
+        raise CheckRefused(
+            f"the check of {installation.target} ended without an answer (exit code {process.returncode}): {words}"
+        ) from None
+
+
+async def _start(installation: Installation, folder: Path) -> Process:
+    try:
+        return await anyio.open_process(
+            (*installation.hub, "check", str(installation.file), "--from-stdin"),
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env=Program.of(installation).environment(os.environ),
+        )
+    except OSError as error:
+        raise ConfigError(f"the interpreter of {installation.target} cannot be started: {error}") from error
+
+
+async def _give_up_after(process: Process, answer: "_Tail") -> None:
+    """Wait no longer for the answer of a process that has ended, whoever still holds its pipes."""
+    while process.returncode is None:
+        with anyio.move_on_after(_LOOK_SECONDS):
+            await process.wait()  # asyncio's waits for the pipes, too
+    with anyio.move_on_after(_LAST_WORDS_SECONDS):
+        await answer.ended.wait()
+    answer.line.set()
+
+
+async def _end(process: Process) -> None:
+    """Kill it with its whole group, and wait for it."""
+    with anyio.CancelScope(shield=True):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with anyio.move_on_after(_KILL_SECONDS):
+            await process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            assert stream is not None
+            with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
+                await stream.aclose()
+
+
+class _Tail:
+    """The end of what a process writes, so that a flood fills nothing."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._kept = most, b""
+        self.line, self.ended = anyio.Event(), anyio.Event()
+
+    async def take(self, stream: ByteReceiveStream) -> None:
+        """Read to the end."""
+        try:
+            async for chunk in stream:
+                self._kept = (self._kept + chunk)[-self._most :]
+                if b"\n" in chunk:
+                    self.line.set()
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+        finally:
+            self.line.set()
+            self.ended.set()
+
+    @property
+    def first_line(self) -> bytes:
+        """Up to the first line break."""
+        return self._kept.partition(b"\n")[0]
+
+    @property
+    def text(self) -> str:
+        """All that was kept."""
+        return self._kept.decode(errors="replace")

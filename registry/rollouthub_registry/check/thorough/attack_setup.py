@@ -1,0 +1,176 @@
+"""Bringing up what attacks need: the environment's server, a planted twin's, a gateway and a model behind it."""
+
+import secrets
+import tempfile
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import anyio
+
+from rollouthub import BadRow, Model
+from rollouthub.errors import ConfigError, EpisodeError, HubError, describe, first_error
+from rollouthub.gateway.gateway import open_gateway
+from rollouthub.hosting.launch import is_address
+from rollouthub.hosting.open_host import configured
+from rollouthub.hosting.role_endpoints import serve_roles
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.mock.mock_model import MockModel
+from rollouthub.models.resolve import open_model
+from rollouthub.plugins.entry_points import FoundEnvironment, find_environment
+from rollouthub.plugins.installed import find_installation
+from rollouthub_registry.check.thorough.attack_context import Siege, Tools
+from rollouthub_registry.check.thorough.canary_twin import fields_of, write_twin
+from rollouthub_registry.check.thorough.leak_scan import Watch, Watched
+from rollouthub_registry.check.thorough.target import Target, answers_of, in_own_process, local_tasks, reach, secrets_of
+
+CARDS = 2
+MODEL = "mock/say?text=I+do+not+know."
+_TWIN_TASKS = 1
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to attack, and with what."""
+
+    target: str
+    """A name, a file, an `env.toml`, or a server's address."""
+    split: str | None = None
+    seed: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    roles: Mapping[str, str] = field(default_factory=dict[str, str])
+    tools: Tools = field(default_factory=Tools)
+    control_token: str | None = field(default=None, repr=False)
+    """Of a server at an address."""
+    credentials: Credentials = field(default_factory=lambda: Credentials({}), repr=False)
+
+
+@asynccontextmanager
+async def open_siege(order: Order) -> AsyncGenerator[Siege]:
+    """Everything up, and down again with the context.
+
+    Raises:
+        UsageError: the environment cannot be had as asked.
+        TaskError: its server does not come up.
+    """
+    try:
+        async with AsyncExitStack() as stack:
+            open_it = _attached if is_address(order.target) else _served
+            yield await open_it(order, stack)
+    except BaseExceptionGroup as group:
+        raise first_error(group) from None
+
+
+async def _attached(order: Order, stack: AsyncExitStack) -> Siege:
+    if order.control_token is None:
+        raise ConfigError(f"the server at {order.target} wants its control credential; set ROLLOUTHUB_CONTROL_TOKEN")
+    target = await stack.enter_async_context(reach(order.target, order.control_token, order.split, order.seed, CARDS))
+    why = "its source is not here, so no canary could be planted and its answers are not known"
+    siege = await besiege(stack, target, [], why, order.tools)
+    host = urlsplit(order.target).hostname
+    siege.is_local, siege.is_own = host in _LOOPBACK or order.target.startswith("unix:"), False
+    return siege
+
+
+async def _served(order: Order, stack: AsyncExitStack) -> Siege:
+    if find_installation(order.target) is not None:
+        raise ConfigError(
+            f"{order.target} is installed, and its class is not here to be looked into; serve it with `hub serve-env "
+            f"{order.target}`, and attack its address: `hub check --thorough http://HOST:PORT`"
+        )
+    found = find_environment(order.target)
+    config = configured(found, order.settings)
+    wanted = found.environment.roles(config)
+    models: dict[str, Model] = {}
+    for role, name in order.roles.items():
+        if role in wanted:
+            opened = open_model(ModelConfig(name=name), order.credentials)
+            models[role] = await stack.enter_async_context(opened)
+    endpoints = await stack.enter_async_context(serve_roles(models))
+    settings = {**found.defaults, **order.settings}
+    target = await _start(order, order.target, settings, endpoints, stack, order.seed)
+    watched, twins, why = list[Watched](), list[Target](), None
+    try:
+        await found.environment.prepare(config)
+        tasks = local_tasks(found.environment, config, target.split, order.seed, CARDS)
+        watched = secrets_of(tasks, found.environment, config)
+        target.answers = answers_of(tasks)
+        twins, why = await _twins(order, found, target, settings, endpoints, stack)
+    except HubError:
+        raise
+    except Exception as error:
+        why = f"its tasks cannot be made here, so no canary could be planted: {describe(error)}"
+    target.watched += watched
+    siege = await besiege(stack, target, twins, why, order.tools)
+    siege.methods = tuple(name for name in dir(found.environment) if not name.startswith("__"))
+    return siege
+
+
+async def _start(
+    order: Order, name: str, settings: Mapping[str, Any], roles: Any, stack: AsyncExitStack, seed: int
+) -> Target:
+    token = secrets.token_urlsafe(32)
+    ready = await stack.enter_async_context(in_own_process(name, settings, roles, token))
+    return await stack.enter_async_context(reach(ready.control_url, token, order.split, seed, CARDS, ready.pid))
+
+
+async def _twins(
+    order: Order,
+    found: FoundEnvironment,
+    target: Target,
+    settings: Mapping[str, Any],
+    roles: Any,
+    stack: AsyncExitStack,
+) -> tuple[list[Target], str | None]:
+    """A server of the planted twin; or why there is none."""
+    key = secrets.token_hex(16)
+    config = configured(found, order.settings)
+    tasks = local_tasks(found.environment, config, target.split, order.seed, _TWIN_TASKS)
+    fields = fields_of(tasks[0], key) if tasks else []
+    if not fields:
+        return [], "the secret half of its tasks is empty, so there is nowhere to plant a canary"
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rollouthub-check-")))
+    name = str(await anyio.Path(order.target).absolute()) if await anyio.Path(order.target).exists() else order.target
+    try:
+        first = await _start(order, write_twin(folder, name, key, order.seed), settings, roles, stack, order.seed)
+        return await twins_at(first, [(field, canary) for field, canary, _ in fields]), None
+    except (EpisodeError, ConfigError) as error:
+        return [], f"no twin with canaries can be served: {error}"
+
+
+async def twins_at(first: Target, fields: Sequence[tuple[str, str]]) -> list[Target]:
+    """A planted server, seen once for each field that is planted, with its canary."""
+    return [await _seen(first, number, *planted) for number, planted in enumerate(fields)]
+
+
+async def _seen(first: Target, number: int, name: str, canary: str) -> Target:
+    """A planted server's tasks of one field."""
+    target = first if number == 0 else replace(first, seed=first.seed + number, watched=[], cards=[])
+    if number:
+        async for card in target.host.tasks(target.split, target.seed):
+            if not isinstance(card, BadRow):
+                target.cards.append(card)
+                break
+    target.field_planted = name
+    target.watched = [*target.watched, Watched(f"the canary in the secret's {name!r}", canary, is_planted=True)]
+    return target
+
+
+async def besiege(stack: AsyncExitStack, target: Target, twins: list[Target], why: str | None, tools: Tools) -> Siege:
+    """A gateway with a model before a target."""
+    gateway = await stack.enter_async_context(open_gateway())
+    http = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar(), skip_auto_headers=["User-Agent"]
+    )
+    await stack.enter_async_context(http)
+    watch = Watch(item for each in [target, *twins] for item in each.watched)
+    model = MockModel(ModelConfig(name=MODEL))
+    siege = Siege(target, twins, why, gateway, gateway.base_url, model, http, watch, tools=tools)
+    siege.tokens.update(twin.control_token for twin in twins)
+    return siege

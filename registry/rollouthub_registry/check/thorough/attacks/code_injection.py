@@ -1,0 +1,105 @@
+"""Strings that would do something if the server's process ran them (L12)."""
+
+import base64
+import pickle
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from rollouthub.errors import EpisodeError
+from rollouthub_registry.check.argument_samples import well_formed
+from rollouthub_registry.check.scripted_episode import SUBMIT
+from rollouthub_registry.check.thorough.attack import Attack, NotTried
+from rollouthub_registry.check.thorough.attack_context import Siege
+from rollouthub_registry.check.thorough.attacks.shell_tools import find_shell
+
+
+class _Touch:
+    """What, unpickled, makes a file."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open, (self._file, "w")
+
+
+def _payloads(file: str) -> Iterator[str]:
+    """Python, shell, templates, YAML and pickles that leave a file behind, each a line for who runs it."""
+    python = f"__import__('pathlib').Path({file!r}).write_text(str(__import__('os').getpid()))"
+    yield python
+    yield f"exec({python!r})"
+    yield f"[c for c in ().__class__.__base__.__subclasses__()] and {python}"
+    yield f"1 + int({python})"
+    yield f"0) or {python} or (0"
+    yield f"'; {python}; '"
+    yield f"{{{{ {python} }}}}"
+    yield f"${{{python}}}"
+    yield f"f'{{{python}}}'"
+    yield f"\\boxed{{{python}}}"
+    yield f"```python\n{python}\n```"
+    yield f"$(echo $PPID > {file})"
+    yield f"`echo $PPID > {file}`"
+    yield f"; echo $PPID > {file} ;"
+    yield f"| echo $PPID > {file}"
+    yield f"!!python/object/apply:os.system ['echo $PPID > {file}']"
+    yield f"@{file}"
+    yield base64.b64encode(pickle.dumps(_Touch(file))).decode()
+    yield "{self.task.secret.answer} {0.__class__.__init__.__globals__} %(secret)s"
+
+
+async def run_strings(siege: Siege) -> str:
+    """No argument of a tool and no answer is run by the server: none of what they would write is there afterwards."""
+    if not siege.is_local:
+        raise NotTried("the server runs on another machine, whose files cannot be looked at")
+    folder = Path(tempfile.mkdtemp(prefix="rollouthub-check-"))
+    try:
+        count = await _try(siege, folder / "ran")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return f"{count} strings are taken as text"
+
+
+async def _try(siege: Siege, file: Path) -> int:
+    count = 0
+    payloads = list(_payloads(str(file)))
+    async with siege.episode() as opened:
+        shell = await find_shell(siege, opened)
+        for tool in opened.place.tools:
+            fields = cast(dict[str, dict[str, Any]], tool.input_schema.get("properties", {}))
+            texts = [name for name, field in fields.items() if "string" in str(field) and tool.name != SUBMIT]
+            is_shell = shell is not None and tool.name == shell.tool.name
+            for payload in payloads if texts else ():
+                count += 1
+                arguments = next(well_formed(tool, payload))
+                exchange = await siege.call(opened, tool.name, arguments)
+                if _has_run(siege, file, is_shell):
+                    siege.note(f"an argument of {tool.name} is run by the server: {payload[:80]!r}", exchange)
+        submits = opened.submits
+    for payload in payloads if submits else ():
+        count += 1
+        try:
+            async with siege.episode() as opened:
+                exchange = await siege.call(opened, SUBMIT, {"answer": payload})
+                await opened.end()
+        except EpisodeError as error:
+            siege.note(f"an answer ends the server: {payload[:80]!r}: {error}")
+            continue
+        if _has_run(siege, file, is_meant=True):
+            siege.note(f"an answer is run by the server: {payload[:80]!r}", exchange)
+    return count
+
+
+def _has_run(siege: Siege, file: Path, is_meant: bool) -> bool:
+    """Whether something was run. Where programs are meant to be run it must not have been by the server itself."""
+    try:
+        who = file.read_text().strip()
+        file.unlink()
+    except OSError:
+        return False
+    return not is_meant or (siege.target.pid is not None and who == str(siege.target.pid))
+
+
+ATTACKS = (Attack("run-strings", "L12", "what an agent says is never run in the server's process", run_strings),)

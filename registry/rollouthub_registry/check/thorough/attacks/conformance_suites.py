@@ -1,0 +1,69 @@
+"""The MCP project's own programs: its conformance suite, as far as any server must pass it, and the Inspector."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+from rollouthub_registry.check.thorough.access_points import Door
+from rollouthub_registry.check.thorough.attack import Attack, NotTried
+from rollouthub_registry.check.thorough.attack_context import Siege
+from rollouthub_registry.check.thorough.conformance import conformance_outcomes
+from rollouthub_registry.check.thorough.inspector import inspector_outcomes
+from rollouthub_registry.check.thorough.node_programs import NodeTools, NoNodeTools, Outcome, find_node_tools
+
+SUITE_SECONDS = 600.0
+
+
+async def conformance(siege: Siege) -> str:
+    """Every scenario of the suite that needs no tools of its own, under both revisions, at both doors."""
+    tools = await _tools(siege)
+    held = 0
+    for door in siege.doors:
+
+        @asynccontextmanager
+        async def seat(door: Door = door) -> AsyncGenerator[str]:
+            async with siege.episode(door) as opened:
+                yield opened.place.url
+
+        try:
+            held += _take(siege, door, await conformance_outcomes(tools, seat))
+        except NoNodeTools as problem:
+            raise NotTried(str(problem)) from None
+    return f"{held} scenarios of the conformance suite pass"
+
+
+async def inspector(siege: Siege) -> str:
+    """The Inspector lists the tools strictly, for schemas that every client can read, and calls one, in both eras."""
+    tools = await _tools(siege)
+    held = 0
+    for door in siege.doors:
+        async with siege.episode(door) as opened:
+            try:
+                held += _take(siege, door, await inspector_outcomes(tools, opened.place.url))
+            except NoNodeTools as problem:
+                raise NotTried(str(problem)) from None
+    return f"{held} requests of the Inspector are answered as they must be"
+
+
+async def _tools(siege: Siege) -> NodeTools:
+    try:
+        return await find_node_tools(siege.tools.node_tools, siege.tools.variables)
+    except NoNodeTools as problem:
+        raise NotTried(str(problem)) from None
+
+
+def _take(siege: Siege, door: Door, outcomes: Sequence[Outcome]) -> int:
+    """Note what broke, and say how many held."""
+    siege.wire.requests += len(outcomes)
+    for outcome in outcomes:
+        name = f"{outcome.name}{f' ({outcome.version})' if outcome.version else ''} at the {door}"
+        if outcome.state == "broke":
+            siege.note(f"{name}: {outcome.says}: {'; '.join(outcome.details)}"[:1000])
+        elif outcome.state == "not_tried":
+            siege.leave_out(f"{name}: {outcome.says}")
+    return sum(outcome.state == "held" for outcome in outcomes)
+
+
+ATTACKS = (
+    Attack("inspector", "protocol", "the MCP Inspector reads and calls its tools, strictly", inspector, SUITE_SECONDS),
+    Attack("conformance", "protocol", "the MCP conformance suite's scenarios pass", conformance, SUITE_SECONDS),
+)

@@ -1,0 +1,132 @@
+"""Looking for the control plane from the agents' side, and for a way into it with what agents have (L3)."""
+
+import base64
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from rollouthub_registry.check.thorough import raw_mcp
+from rollouthub_registry.check.thorough.access_points import Opened
+from rollouthub_registry.check.thorough.attack import Attack, NotTried
+from rollouthub_registry.check.thorough.attack_context import Siege
+from rollouthub_registry.check.thorough.raw_exchange import Exchange
+
+_OPEN_TO_ALL = ("/health",)
+_VERBS = ("PUT", "PATCH", "OPTIONS", "HEAD", "TRACE", "PROPFIND", "GET", "EVIL")
+_CONTROL = (
+    ("GET", "/v1/environment"), ("GET", "/v1/tasks"), ("GET", "/v1/tasks/{task}"),
+    ("GET", "/v1/tasks/{task}/reference"),
+    ("POST", "/v1/episodes"), ("GET", "/v1/episodes/{id}"), ("GET", "/v1/episodes/{id}/reference"),
+    ("GET", "/v1/episodes/{id}/state"), ("GET", "/v1/episodes/{id}/events"), ("POST", "/v1/episodes/{id}/seal"),
+    ("POST", "/v1/episodes/{id}/verify"), ("POST", "/v1/episodes/{id}/reply"), ("DELETE", "/v1/episodes/{id}"),
+    ("POST", "/v1/verify"), ("POST", "/v1/score_group"), ("GET", "/metrics"),
+)  # fmt: skip
+_GUESSED = (
+    "/", "/control", "/admin", "/debug", "/docs", "/openapi.json", "/.env", "/.git/config", "/state", "/reset", "/step",
+    "/verify", "/evaluate", "/ws", "/sse", "/messages", "/api/v1/environment", "/e/", "/e/{token}", "/e/{token}/",
+    "/e/{token}/verify", "/e/{token}/seal", "/e/{token}/state", "/e/{token}/control/v1/environment",
+    "/e/{token}/v1/environment", "/e/{token}/mcp/../../../v1/environment", "/e/{token}/mcp/v1/environment",
+    "/e/{token}/mcp/..%2f..%2f..%2fv1%2fenvironment", "//v1/environment", "/./v1/environment", "/v1//environment",
+    "/%76%31/environment", "/v1/environment/", "/v1/environment%00", "/e/{token}/mcp;/v1/environment",
+    "/llm/{token}/v1/../../../v1/environment", "/llm/{token}", "/llm/{token}/admin", "/episodes", "/live", "/metrics/",
+)  # fmt: skip
+_SEAM_PATHS = (
+    "episodes", "verify", "environment", "tasks", "files", "fine_tuning/jobs", "embeddings", "assistants", "admin",
+    "keys",
+    "models/secret", "chat/completions/../../../v1/environment", "responses/resp_1", "batches", "../v1/episodes",
+)  # fmt: skip
+
+
+def _filled(path: str, opened: Opened) -> str:
+    token, task = opened.place.token, quote(opened.card.public.id, safe="")
+    return path.replace("{token}", token).replace("{id}", quote(opened.id, safe="")).replace("{task}", task)
+
+
+async def control_routes(siege: Siege) -> str:
+    """Every control route, and guessed ones, on the agents' listeners: with no token, the seat's, the hub's own."""
+    async for opened in siege.at_doors():
+        place = opened.place
+        keys = {
+            "no token": {},
+            "the seat's token": {"Authorization": f"Bearer {place.token}", "X-Api-Key": place.token},
+            "the control token": {"Authorization": f"Bearer {opened.target.control_token}"},
+        }
+        routes = [*_CONTROL, *(("GET", path) for path in _GUESSED), *(("POST", path) for path in _GUESSED)]
+        for holds, headers in keys.items():
+            for method, path in routes:
+                body = b"{}" if method == "POST" else None
+                where = f"{method} {path} with {holds} at the {opened.door}"
+                answer = await siege.wire.send(where, method, place.base + _filled(path, opened), body, headers)
+                if _answers(answer) and path not in _OPEN_TO_ALL:
+                    siege.note(f"{method} {path} answers {holds} with {answer.status} at the {opened.door}", answer)
+        if await siege.state_of(opened) != "open":
+            siege.note(f"after that, the episode at the {opened.door} is no longer open")
+    return f"{siege.wire.requests} requests for control routes get nothing"
+
+
+async def seam_routes(siege: Siege) -> str:
+    """Below the model seam there are models and answers, and nothing else."""
+    async with siege.episode("gateway") as opened:
+        base = opened.place.llm_url
+        if base is None:
+            raise NotTried("the gateway gives this seat no model seam")
+        for path in _SEAM_PATHS:
+            for method in ("GET", "POST", "DELETE"):
+                where = f"{method} {path} at the seam"
+                answer = await siege.wire.send(where, method, f"{base}/{path}", b"{}" if method == "POST" else None)
+                if _answers(answer):
+                    siege.note(f"the seam answers {method} {path} with {answer.status}", answer)
+        if await siege.state_of(opened) != "open":
+            siege.note("after that, the episode is no longer open")
+    return f"{siege.wire.requests} requests beside the dialects get nothing"
+
+
+async def verbs(siege: Siege) -> str:
+    """An MCP endpoint takes POST, and DELETE for sessions; every other method is refused."""
+    async for opened in siege.at_doors():
+        for method in _VERBS:
+            where = f"{method} at the {opened.door}"
+            answer = await siege.wire.send(where, method, opened.place.url, None, raw_mcp.ACCEPT)
+            if _answers(answer):
+                siege.note(f"{method} of the MCP endpoint is answered with {answer.status}", answer)
+    return f"{len(_VERBS)} methods are refused"
+
+
+async def control_with_agent_token(siege: Siege) -> str:
+    """No token of a seat, in any place of a request, opens the control plane; nor does none at all."""
+    async for opened in siege.at_doors():
+        token = opened.place.token
+        for headers, query in _adopted(token, opened.target.control_token):
+            for method, path in _CONTROL:
+                address = opened.target.control_address(_filled(path, opened)) + query
+                where = f"control plane {method} {path} with {', '.join(headers) or query or 'nothing'}"
+                body = b"{}" if method == "POST" else None
+                answer = await siege.wire.send(where, method, address, body, headers, http=opened.target.control)
+                if _answers(answer):
+                    siege.note(f"the control plane answers {method} {path} to what an agent holds", answer)
+        if await siege.state_of(opened) != "open":
+            siege.note("after that, the episode is no longer open")
+    return f"{siege.wire.requests} requests with agents' tokens are refused"
+
+
+def _adopted(token: str, control: str) -> Iterator[tuple[dict[str, str], str]]:
+    basic = base64.b64encode(f"agent:{token}".encode()).decode()
+    yield {}, ""
+    yield {"Authorization": f"Bearer {token}"}, ""
+    yield {"Authorization": f"Basic {basic}"}, ""
+    yield {"Authorization": "Bearer "}, ""
+    yield {"Authorization": f"Bearer {control[:-1]}"}, ""
+    yield {"Authorization": f"bearer{control}"}, ""
+    yield {"X-Api-Key": token, "Cookie": f"token={token}"}, ""
+    yield {}, f"?token={token}&access_token={token}"
+
+
+def _answers(answer: Exchange) -> bool:
+    return answer.status is not None and answer.status < 300
+
+
+ATTACKS = (
+    Attack("control-routes", "L3", "the agents' listeners have no control route, whoever asks", control_routes),
+    Attack("seam-routes", "L3", "the model seam answers for models and nothing else", seam_routes),
+    Attack("verbs", "L3", "an MCP endpoint takes POST and DELETE alone", verbs),
+    Attack("agent-token", "L3", "what an agent holds opens nothing of the control plane", control_with_agent_token),
+)

@@ -1,0 +1,94 @@
+"""Calls that no tool may accept, and calls that no tool may break over."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from mcp_types import Tool
+
+from rollouthub.hosting.local.hosted_episode import BROKEN
+from rollouthub_registry.check.argument_samples import ill_formed, well_formed
+from rollouthub_registry.check.scripted_episode import SUBMIT
+from rollouthub_registry.check.thorough.attack import Attack
+from rollouthub_registry.check.thorough.attack_context import Siege
+
+_COERCIBLE: dict[str, tuple[Any, ...]] = {
+    "integer": ("5", 5.5, True, [5], "", "0x5"),
+    "number": ("5", "5.0", True, [5], ""),
+    "boolean": ("true", 1, "yes", ""),
+    "string": (5, True, ["x"], {"x": 1}),
+    "array": ("[]", {"0": 1}, "a,b"),
+    "object": ("{}", [["a", 1]]),
+}
+_DEEP = 400
+
+
+def _strict(tool: Tool) -> Iterator[tuple[str, Any]]:
+    """Calls that must be refused, each with what is wrong."""
+    yield from ill_formed(tool)
+    fitting = next(well_formed(tool))
+    fields = cast(dict[str, dict[str, Any]], tool.input_schema.get("properties", {}))
+    for name, field in fields.items():
+        for value in _COERCIBLE.get(str(field.get("type")), ()):
+            yield f"{name} = {value!r}", {**fitting, name: value}
+        yield f"{name} in capitals", {**{key: item for key, item in fitting.items() if key != name}, name.upper(): 1}
+    yield "__proto__", {**fitting, "__proto__": {"x": 1}}
+    yield "self", {**fitting, "self": "x"}
+
+
+async def strict(siege: Siege) -> str:
+    """Unknown, missing, ill-typed and coercible arguments ("5" for 5) are refused, at both doors."""
+    count = 0
+    async for opened in siege.at_doors():
+        for seat, place in opened.places.items():
+            for tool in place.tools:
+                for wrong, arguments in _strict(tool):
+                    count += 1
+                    answer = await siege.call(opened, tool.name, arguments, seat)
+                    if answer.is_granted:
+                        siege.note(f"{tool.name} takes {wrong} without a word, at the {opened.door}", answer)
+        state = await siege.state_of(opened)
+        if state != "open":
+            siege.note(f"after calls that were refused the episode at the {opened.door} is {state}")
+    return f"{count} ill-formed calls are refused"
+
+
+def _nested(depth: int) -> Any:
+    value: Any = "x"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+async def heavy(siege: Siege) -> str:
+    """Huge, deeply nested and odd but well-typed arguments break nothing: the same tool answers afterwards."""
+    async for opened in siege.at_doors():
+        for tool in opened.place.tools:
+            if tool.name == SUBMIT:
+                continue
+            fitting = next(well_formed(tool))
+            heavy_ones: list[tuple[str, Any]] = [
+                ("arguments nested deeply", {**fitting, "deep": _nested(_DEEP)}),
+                ("ten thousand arguments", {f"a{number}": number for number in range(10_000)}),
+                ("a list for arguments", []),
+                ("a text for arguments", "x"),
+            ]
+            heavy_ones += [
+                (f"a text of {size:,} characters", next(well_formed(tool, text * size)))
+                for text, size in (("a", 1_000_000), ("(", 3000), ("9**", 1000), ("\u202e\u0000", 100))
+            ]
+            for what, arguments in heavy_ones:
+                answer = await siege.call(opened, tool.name, arguments)
+                if answer.status is None or answer.status >= 500:
+                    told = answer.problem or f"HTTP {answer.status}"
+                    siege.note(f"{tool.name} breaks over {what} at the {opened.door}: {told}", answer)
+                elif answer.words == BROKEN:
+                    siege.note(f"{what} is a fault of the environment in {tool.name}, not the caller's", answer)
+        if not (answer := await siege.call(opened, "get_task", {})).is_granted:
+            siege.note(f"after all that the seat no longer answers at the {opened.door}", answer)
+    return f"{siege.wire.requests} heavy calls are answered"
+
+
+ATTACKS = (
+    Attack("strict-arguments", "calls", "arguments that do not fit the schema are refused, none is coerced", strict),
+    Attack("heavy-arguments", "calls", "no argument breaks a tool or its server", heavy),
+)

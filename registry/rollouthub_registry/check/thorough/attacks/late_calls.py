@@ -1,0 +1,134 @@
+"""After the end: a second answer, late calls, and races for both (L5)."""
+
+from typing import Any
+
+import anyio
+
+from rollouthub_registry.check.argument_samples import well_formed
+from rollouthub_registry.check.scripted_episode import SUBMIT
+from rollouthub_registry.check.thorough import raw_mcp
+from rollouthub_registry.check.thorough.access_points import Opened
+from rollouthub_registry.check.thorough.attack import Attack, NotTried
+from rollouthub_registry.check.thorough.attack_context import Siege
+from rollouthub_registry.check.thorough.raw_exchange import Exchange
+
+RACERS = 16
+
+
+async def resubmit(siege: Siege) -> str:
+    """The first answer counts: a second one is refused, in either era, and changes neither record nor score."""
+    for door in siege.doors:
+        async with siege.episode(door) as opened:
+            _need_submit(opened)
+            session = raw_mcp.Session(siege.wire, f"at the {door}", opened.place.url)
+            await session.begin()
+            first = await siege.call(opened, SUBMIT, {"answer": "the first answer"})
+            if not first.is_granted:
+                siege.note(f"the first answer is refused at the {door}", first)
+            again = [
+                await siege.call(opened, SUBMIT, {"answer": "the second answer"}),
+                await session.call(SUBMIT, {"answer": "the third answer"}),
+                await raw_mcp.call(siege.wire, f"submit at the {door}", opened.place.url, SUBMIT, {"answer": ""}),
+            ]
+            for answer in again:
+                if answer.is_granted:
+                    siege.note(f"another answer after the first is taken at the {door}", answer)
+            ended = await opened.end()
+            if ended.answer != "the first answer":
+                siege.note(f"at the {door} the record has {ended.answer!r} instead of the first answer")
+    return "a second answer is refused"
+
+
+def _need_submit(opened: Opened) -> None:
+    if not opened.submits:
+        raise NotTried("its tasks ask for no answer to hand in")
+
+
+async def late_calls(siege: Siege) -> str:
+    """Once an episode is sealed, by an answer or by the hub, no tool does anything, in either era."""
+    for door in siege.doors:
+        async with siege.episode(door) as opened:
+            session = raw_mcp.Session(siege.wire, f"after the seal at the {door}", opened.place.url)
+            await session.begin()
+            if opened.submits:
+                await siege.call(opened, SUBMIT, {"answer": "x"})
+            else:
+                await opened.episode.seal()
+            await _call_late(siege, opened, session)
+    async with siege.episode() as opened:
+        session = raw_mcp.Session(siege.wire, "after the hub's seal", opened.place.url)
+        await session.begin()
+        await siege.control("POST", f"/v1/episodes/{opened.id}/seal")
+        await _call_late(siege, opened, session)
+    return f"{siege.wire.requests} requests; every tool is closed after the end"
+
+
+async def _call_late(siege: Siege, opened: Opened, session: raw_mcp.Session) -> None:
+    said = set[str]()
+    for tool in opened.place.tools:
+        arguments = next(well_formed(tool))
+        for answer in (await siege.call(opened, tool.name, arguments), await session.call(tool.name, arguments)):
+            said.add(answer.words)
+            if answer.is_granted:
+                siege.note(f"{tool.name} still answers after the end, at the {opened.door}", answer)
+    if len({words for words in said if words}) > 2:
+        siege.leave_out(f"late calls get {len(said)} different refusals at the {opened.door}; one text tells least")
+
+
+async def race(siege: Siege) -> str:
+    """Of many answers at once exactly one is taken, and it is the one that is recorded and scored."""
+    for door in siege.doors:
+        async with siege.episode(door) as opened:
+            _need_submit(opened)
+            taken = await _race(siege, opened)
+            if len(taken) != 1:
+                told = next(iter(taken.values()), None)
+                siege.note(f"{len(taken)} of {RACERS} answers at once were taken at the {door}", told)
+            ended = await opened.end()
+            if taken and ended.answer not in taken:
+                siege.note(f"at the {door} the record has {ended.answer!r}, which was not the answer taken")
+    return f"of {RACERS} answers at once one is taken"
+
+
+async def _race(siege: Siege, opened: Opened) -> dict[str, Exchange]:
+    taken = dict[str, Exchange]()
+
+    async def hand_in(answer: str) -> None:
+        exchange = await siege.call(opened, SUBMIT, {"answer": answer})
+        if exchange.is_granted:
+            taken[answer] = exchange
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(RACERS):
+            tasks.start_soon(hand_in, f"answer {number}")
+    return taken
+
+
+async def one_verdict(siege: Siege) -> str:
+    """However often, at once or later, and with whatever else, an episode is verified: there is one score."""
+    async with siege.episode() as opened:
+        if opened.submits:
+            await siege.call(opened, SUBMIT, {"answer": "the first answer"})
+        verdicts: list[Any] = []
+
+        async def verify(answer: str) -> None:
+            body = {"submission": {"answer": answer}}
+            exchange = await siege.control("POST", f"/v1/episodes/{opened.id}/verify", body)
+            message = exchange.message
+            verdicts.append(message.get("score") if exchange.status == 200 else message.get("error"))
+
+        await verify("the first answer")
+        async with anyio.create_task_group() as tasks:
+            for number in range(8):
+                tasks.start_soon(verify, f"another answer {number}")
+        if any(verdict != verdicts[0] for verdict in verdicts):
+            siege.note(f"verifying again gives another verdict: first {verdicts[0]}, then {verdicts[1:]}")
+    return "nine verdicts on one episode are one"
+
+
+ATTACKS = (
+    Attack("second-answer", "L5", "the first answer counts", resubmit),
+    Attack("late-calls", "L5", "after the end no tool does anything", late_calls),
+    Attack("answers-at-once", "L5", "of answers handed in at once one counts", race),
+    Attack("verdicts-at-once", "L5", "an episode has one verdict", one_verdict),
+)

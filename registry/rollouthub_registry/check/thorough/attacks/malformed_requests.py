@@ -1,0 +1,211 @@
+"""Requests that are none: malformed, oversize, half-sent, from elsewhere; the server refuses them and stays up."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+
+from rollouthub_registry.check.thorough import raw_mcp
+from rollouthub_registry.check.thorough.access_points import Opened
+from rollouthub_registry.check.thorough.attack import Attack, NotTried
+from rollouthub_registry.check.thorough.attack_context import Siege
+from rollouthub_registry.check.thorough.raw_exchange import Exchange
+
+OVERSIZE = 5 * 2**20
+SEAM_OVERSIZE = 40 * 2**20
+_HANGING = 40
+_STILL_SECONDS = 5.0
+
+
+def _malformed() -> Iterator[tuple[str, bytes]]:
+    good = json.loads(raw_mcp.modern_request("tools/list")[0])
+    yield "nothing", b""
+    yield "half an object", b'{"jsonrpc": "2.0", "id": 1'
+    yield "a list", b"[]"
+    yield "a batch", json.dumps([good, good]).encode()
+    yield "null", b"null"
+    yield "a number", b"1"
+    yield "a text", b'"tools/list"'
+    yield "no JSON", b"tools/list"
+    yield "bytes that are no UTF-8", b'{"jsonrpc": "2.0", "id": 1, "method": "\xff\xfe"}'
+    yield "NaN", b'{"jsonrpc": "2.0", "id": NaN, "method": "tools/list"}'
+    yield "deep nesting", b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": ' + b"[" * 100_000
+    yield "deep objects", b'{"a":' * 50_000 + b"1" + b"}" * 50_000
+    yield "half a surrogate", b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "\\ud800"}}'
+    yield "zero bytes", b"\0" * 1000
+    changes: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("no version", {"jsonrpc": None}),
+        ("another version", {"jsonrpc": "1.0"}),
+        ("a number for a method", {"method": 7}),
+        ("no method", {"method": None}),
+        ("a list for params", {"params": []}),
+        ("an object for an id", {"id": {"x": 1}}),
+        ("a list for an id", {"id": [1]}),
+    )
+    for what, change in changes:
+        changed = {key: value for key, value in {**good, **change}.items() if value is not None}
+        yield what, json.dumps(changed).encode()
+
+
+async def malformed(siege: Siege) -> str:
+    """What is no JSON-RPC, in body or headers, is refused in words of its own, in both eras."""
+    async for opened in siege.at_doors():
+        _, modern = raw_mcp.modern_request("tools/list")
+        session = raw_mcp.Session(siege.wire, f"at the {opened.door}", opened.place.url)
+        await session.begin()
+        for what, body in _malformed():
+            for headers in (modern, {**raw_mcp.ACCEPT, **session.headers}, raw_mcp.ACCEPT):
+                where = f"{what} at the {opened.door}"
+                answer = await siege.wire.send(where, "POST", opened.place.url, body, headers)
+                _must_refuse(siege, what, answer, opened)
+        for what, headers in _odd_headers(modern).items():
+            body = raw_mcp.modern_request("tools/list")[0]
+            if what == "a compressed body":
+                body = gzip.compress(body)
+            answer = await siege.wire.send(f"{what} at the {opened.door}", "POST", opened.place.url, body, headers)
+            if answer.status is not None and answer.status >= 500:
+                siege.note(f"{what}: HTTP {answer.status} at the {opened.door}", answer)
+        await _still_there(siege, opened)
+    return f"{siege.wire.requests} malformed requests are refused"
+
+
+def _odd_headers(modern: dict[str, str]) -> dict[str, dict[str, str]]:
+    return {
+        "another method in the headers": {**modern, "Mcp-Method": "tools/call"},
+        "a protocol version of no year": {**modern, "MCP-Protocol-Version": "1999-01-01"},
+        "no protocol version": {key: value for key, value in modern.items() if key != "MCP-Protocol-Version"},
+        "no content type": {**modern, "Content-Type": "text/plain"},
+        "an Accept of nothing": {**modern, "Accept": "image/png"},
+        "a compressed body": {**modern, "Content-Encoding": "gzip"},
+        "a thousand headers": modern | {f"X-{number}": "x" for number in range(90)},
+        "a long header": {**modern, "X-Long": "x" * 6000},
+    }
+
+
+def _must_refuse(siege: Siege, what: str, answer: Exchange, opened: Opened) -> None:
+    if answer.status is None:
+        if "no answer" in (answer.problem or ""):
+            siege.note(f"{what} is not answered at all at the {opened.door}", answer)
+    elif answer.status >= 500:
+        siege.note(f"{what} breaks the server: HTTP {answer.status} at the {opened.door}", answer)
+    elif answer.result is not None and answer.is_granted:
+        siege.note(f"{what} is taken for a request at the {opened.door}", answer)
+
+
+async def _still_there(siege: Siege, opened: Opened) -> None:
+    answer = await siege.ask(opened, "tools/list")
+    if not answer.is_granted:
+        siege.note(f"after all that the {opened.door} no longer answers", answer)
+
+
+async def oversize(siege: Siege) -> str:
+    """Bodies and headers beyond any use are cut off, whether or not they say how large they are."""
+    async for opened in siege.at_doors():
+        body, headers = raw_mcp.modern_request("tools/call", {"name": "get_task", "arguments": {"x": "y" * OVERSIZE}})
+        await _send_large(siege, opened, "a body of 5 MiB", opened.place.url, body, headers)
+        if opened.place.llm_url is not None:
+            talk = {"model": "any", "messages": [{"role": "user", "content": "y" * SEAM_OVERSIZE}]}
+            url = f"{opened.place.llm_url}/chat/completions"
+            await _send_large(siege, opened, "a talk of 40 MiB", url, json.dumps(talk).encode(), raw_mcp.ACCEPT)
+        endless = _head(opened, "POST") + b"".join(b"X-%d: %s\r\n" % (number, b"y" * 1000) for number in range(400))
+        answer = await siege.wire.raw(f"400 KB of headers at the {opened.door}", opened.place.base, endless)
+        if answer.status is not None and answer.status < 400:
+            siege.note(f"headers without an end are taken at the {opened.door}", answer)
+        await _still_there(siege, opened)
+    return "what is too large is refused"
+
+
+async def _send_large(siege: Siege, opened: Opened, what: str, url: str, body: bytes, headers: dict[str, str]) -> None:
+    answer = await siege.wire.send(f"{what} at the {opened.door}", "POST", url, body, headers)
+    if answer.status is not None and (answer.status < 400 or answer.status >= 500):
+        siege.note(f"{what} is answered with {answer.status} at the {opened.door}", answer)
+
+
+def _head(opened: Opened, method: str, more: bytes = b"") -> bytes:
+    parts = urlsplit(opened.place.url)
+    accept = b"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+    return f"{method} {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n".encode() + accept + more
+
+
+async def smuggled(siege: Siege) -> str:
+    """Two lengths, a length and chunks, headers that are none: refused, and no second request is hidden in one."""
+    async for opened in siege.at_doors():
+        body = raw_mcp.modern_request("tools/list")[0]
+        hidden = _head(opened, "POST") + b"\r\n"
+        cases = {
+            "two lengths": b"Content-Length: 5\r\nContent-Length: %d\r\n\r\n" % len(body) + body,
+            "a length and chunks": b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
+            "a length below zero": b"Content-Length: -5\r\n\r\n" + body,
+            "a length that is no number": b"Content-Length: 0x10\r\n\r\n" + body,
+            "chunks that are none": b"Transfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n",
+            "a header without a name": b": x\r\n\r\n",
+            "a bare line feed": b"X: y\nContent-Length: 0\n\n",
+            "a zero byte in a header": b"X: a\0b\r\nContent-Length: 0\r\n\r\n",
+            "no HTTP": b"\r\n\r\n\x16\x03\x01\x02\x00",
+        }
+        for what, rest in cases.items():
+            payload = _head(opened, "POST") + rest if what != "no HTTP" else rest
+            answer = await siege.wire.raw(f"{what} at the {opened.door}", opened.place.base, payload, seconds=1.0)
+            if answer.status is not None and (answer.status < 300 or answer.status >= 500) and what != "two lengths":
+                siege.note(f"{what}: HTTP {answer.status} at the {opened.door}", answer)
+        await _still_there(siege, opened)
+    return "requests that could be read in two ways are refused"
+
+
+async def slow(siege: Siege) -> str:
+    """Clients that begin a request and never end it keep nobody else from being answered."""
+    async for opened in siege.at_doors():
+        parts = urlsplit(opened.place.url)
+        async with AsyncExitStack() as stack:
+            for number in range(_HANGING):
+                stream = await stack.enter_async_context(
+                    await anyio.connect_tcp(parts.hostname or "", parts.port or 80)
+                )
+                begun = _head(opened, "POST", b"Content-Length: 1000\r\n")
+                await stream.send(begun[: 20 + number] if number % 2 else begun + b'\r\n{"json')
+            with anyio.move_on_after(_STILL_SECONDS) as patience:
+                await _still_there(siege, opened)
+            if patience.cancelled_caught:
+                siege.note(f"{_HANGING} clients that do not go on hold up every other one at the {opened.door}")
+        await _still_there(siege, opened)
+    return f"beside {_HANGING} clients that do not go on, others are answered"
+
+
+async def foreign_origin(siege: Siege) -> str:
+    """A browser that a name was rebound for, or a page from elsewhere, is refused."""
+    if not siege.is_local:
+        raise NotTried("the server is not on this machine, so which names are its own is not known")
+    async for opened in siege.at_doors():
+        for headers in (
+            {"Host": "evil.example"},
+            {"Host": "evil.example:80", "Origin": "http://evil.example"},
+            {"Origin": "http://evil.example"},
+            {"Origin": "null"},
+            {"Origin": "http://127.0.0.1.evil.example"},
+            {"Origin": "file://"},
+        ):
+            where = f"{headers} at the {opened.door}"
+            answer = await raw_mcp.modern(siege.wire, where, opened.place.url, "tools/list", headers=headers)
+            if answer.is_granted:
+                siege.note(f"a request with {headers} is served at the {opened.door}", answer)
+            if "access-control-allow-origin" in answer.headers:
+                siege.note(f"pages from elsewhere may read what the {opened.door} answers", answer)
+            if opened.place.llm_url is not None:
+                url = f"{opened.place.llm_url}/models"
+                answer = await siege.wire.send(f"models with {headers}", "GET", url, None, headers)
+                if answer.is_granted:
+                    siege.note(f"a request with {headers} is served at the seam", answer)
+    return "foreign names and origins are refused"
+
+
+ATTACKS = (
+    Attack("malformed", "protocol", "what is no request is refused, and breaks nothing", malformed),
+    Attack("oversize", "protocol", "what is too large is refused, and not kept", oversize),
+    Attack("smuggled", "protocol", "what could be read in two ways is refused", smuggled),
+    Attack("slow-clients", "protocol", "who does not go on holds up nobody else", slow),
+    Attack("foreign-origin", "protocol", "pages and names from elsewhere are refused", foreign_origin),
+)

@@ -1,0 +1,58 @@
+"""What agents say and answer, to attack with."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from rollouthub import Message
+from rollouthub_registry.check.argument_samples import ill_formed, well_formed
+from rollouthub_registry.check.scripted_episode import SUBMIT
+from rollouthub_registry.check.thorough.access_points import Opened
+from rollouthub_registry.check.thorough.attack_context import Siege
+
+ODD_ANSWERS = (
+    "", "x", "-1", "NaN", "1e999", "{", "\\boxed{", "\\frac{1}{0}", "\x00\x1b[31m", "0" * 5000, "no " * 20_000,
+    "{" * 2000,
+    "💥" * 500, "```python\nraise SystemExit\n```", '{"answer": null}', "__import__('os')._exit(1)", "' OR 1=1 --",
+)  # fmt: skip
+
+
+async def try_everything(siege: Siege, opened: Opened) -> None:
+    """Call each tool of each seat in every well-formed and ill-formed way, but for handing in."""
+    for seat, place in opened.places.items():
+        for tool in place.tools:
+            calls = [arguments for _, arguments in ill_formed(tool)]
+            if tool.name != SUBMIT:
+                calls += list(well_formed(tool))
+            for arguments in calls:
+                await siege.call(opened, tool.name, arguments, seat)
+        await siege.call(opened, "no_such_tool", {}, seat)
+
+
+def answer_of(reference: Sequence[Message]) -> str | None:
+    """What a solution hands in, or says last; None where it does neither."""
+    for message in reversed(reference):
+        for request in message.tool_requests:
+            if request.name == SUBMIT:
+                return str(arguments_of(request.arguments).get("answer"))
+        if message.role == "assistant" and message.text:
+            return message.text
+    return None
+
+
+async def play(siege: Siege, opened: Opened, reference: Iterable[Message]) -> None:
+    """Make the tool calls of a solution, but for handing in; the answer may then be met."""
+    siege.wire.is_solved = True
+    for message in reference:
+        for request in message.tool_requests:
+            if request.name != SUBMIT:
+                await siege.call(opened, request.name, arguments_of(request.arguments))
+
+
+def arguments_of(text: str) -> dict[str, Any]:
+    """A request's arguments; empty where they are no object."""
+    try:
+        found: Any = json.loads(text)
+    except ValueError:
+        return {}
+    return cast(dict[str, Any], found) if isinstance(found, dict) else {}

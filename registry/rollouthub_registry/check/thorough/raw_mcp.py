@@ -1,0 +1,89 @@
+"""MCP as raw requests, in both eras: sessionless (2026-07-28), and by handshake (up to 2025-11-25)."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rollouthub_registry.check.thorough.raw_exchange import Exchange
+from rollouthub_registry.check.thorough.raw_http import Wire
+
+MODERN = "2026-07-28"
+LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+ACCEPT = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+META: dict[str, Any] = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientInfo": {"name": "hub-check", "version": "1"},
+}
+
+
+def modern_request(method: str, params: Mapping[str, Any] | None = None) -> tuple[bytes, dict[str, str]]:
+    """Body and headers of a sessionless request."""
+    given = dict(params or {})
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**given, "_meta": META}}
+    headers = {**ACCEPT, "MCP-Protocol-Version": MODERN, "Mcp-Method": method}
+    name = given.get("name", given.get("uri"))
+    if isinstance(name, str) and name.isascii() and name.isprintable() and len(name) < 200:
+        headers["Mcp-Name"] = name
+    return json.dumps(body).encode(), headers
+
+
+async def modern(
+    wire: Wire,
+    where: str,
+    url: str,
+    method: str,
+    params: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Exchange:
+    """One request of the sessionless era."""
+    body, own = modern_request(method, params)
+    return await wire.send(where, "POST", url, body, {**own, **(headers or {})})
+
+
+async def call(wire: Wire, where: str, url: str, name: str, arguments: Any) -> Exchange:
+    """A tool call of the sessionless era."""
+    return await modern(wire, where, url, "tools/call", {"name": name, "arguments": arguments})
+
+
+class Session:
+    """A session of the era of handshakes."""
+
+    def __init__(self, wire: Wire, where: str, url: str, version: str = LEGACY[0]) -> None:
+        self.wire, self.where, self.url, self.version = wire, where, url, version
+        self.headers: dict[str, str] = {}
+
+    async def begin(self, headers: Mapping[str, str] | None = None) -> Exchange:
+        """Shake hands."""
+        greeting = {
+            "protocolVersion": self.version,
+            "capabilities": {},
+            "clientInfo": {"name": "hub-check", "version": "1"},
+        }
+        self.headers |= headers or {}
+        answer = await self.ask("initialize", greeting)
+        session = answer.headers.get("mcp-session-id")
+        if session is not None:
+            self.headers |= {"Mcp-Session-Id": session, "MCP-Protocol-Version": self.version}
+        await self.tell("notifications/initialized")
+        return answer
+
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> Exchange:
+        """A request."""
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": dict(params or {})}
+        where = f"{method} {self.where}"
+        return await self.wire.send(where, "POST", self.url, json.dumps(body).encode(), {**ACCEPT, **self.headers})
+
+    async def tell(self, method: str, params: Mapping[str, Any] | None = None) -> Exchange:
+        """A notification."""
+        body = {"jsonrpc": "2.0", "method": method, "params": dict(params or {})}
+        where = f"{method} {self.where}"
+        return await self.wire.send(where, "POST", self.url, json.dumps(body).encode(), {**ACCEPT, **self.headers})
+
+    async def call(self, name: str, arguments: Any) -> Exchange:
+        """A tool call."""
+        return await self.ask("tools/call", {"name": name, "arguments": arguments})
+
+    async def end(self) -> Exchange:
+        """Take leave."""
+        return await self.wire.send(f"DELETE {self.where}", "DELETE", self.url, None, {**ACCEPT, **self.headers})

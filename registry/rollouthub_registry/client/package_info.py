@@ -1,0 +1,166 @@
+"""What there is to know of a package: what is installed of it, what is offered, and whether its key is trusted."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from rollouthub.plugins.installed import Installation
+from rollouthub.plugins.manifest import Manifest, load_manifest
+from rollouthub_registry.bundle.attestation import Predicate
+from rollouthub_registry.client.client_error import NotPublished
+from rollouthub_registry.client.name_suggestion import offers_or_nearest
+from rollouthub_registry.client.offer import Offer
+from rollouthub_registry.client.source import open_source
+from rollouthub_registry.client.version_ranges import Wanted
+from rollouthub_registry.trust.pins import Pins
+from rollouthub_registry.trust.signatures import open_envelope
+from rollouthub_registry.trust.trust_error import SignatureRefused
+
+KeyStanding = Literal["pinned", "not pinned yet", "not the pinned one"]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the publisher of an offer said and signed."""
+
+    predicate: Predicate
+    secrets: tuple[str, ...]
+    """Environment variables that it needs."""
+
+
+@dataclass(frozen=True)
+class Offered:
+    """A package in one registry."""
+
+    source: str
+    versions: list[Offer]
+    chosen: Offer | None
+    """What would be installed; None where no version will do."""
+    said: Said | None
+
+
+async def look_up(url: str, wanted: Wanted) -> Offered:
+    """Ask a registry about a package.
+
+    Raises:
+        NotPublished: it has none of it.
+        SignatureRefused: what it says of the version is not what was signed.
+        RegistryFault: it cannot be asked.
+    """
+    async with open_source(url) as source:
+        offers = await offers_or_nearest(source, wanted.package)
+        chosen = choose(offers, wanted)
+        if chosen is None and wanted.versions.is_exact:
+            raise NotPublished(
+                f"{wanted} is not published at {source.url}; there is {_some([o for o in offers if o.yanked is None])}"
+            )
+        if chosen is None:
+            return Offered(source.url, offers, None, None)
+        envelope, _ = await source.statement(chosen.release)
+    signed = open_envelope(envelope)
+    statement = signed.statement
+    told = (chosen.release, chosen.digest, chosen.key_id)
+    if (statement.release, statement.digest, signed.key.id) != told:
+        raise SignatureRefused(
+            f"the registry {url} says of {chosen.release} what was not signed: it tells of {chosen.digest} by the key "
+            f"{chosen.key_id}; signed is {statement.release}, {statement.digest}, by {signed.key.id}"
+        )
+    return Offered(url, offers, chosen, Said(statement.predicate, _secrets(statement.predicate)))
+
+
+def choose(offers: Sequence[Offer], wanted: Wanted) -> Offer | None:
+    """The offer that a range means: of those that are not yanked, or the one that is named."""
+    by_version = {offer.release.version: offer for offer in offers}
+    if wanted.versions.exact is not None:
+        return by_version.get(wanted.versions.exact)
+    best = wanted.versions.best(version for version, offer in by_version.items() if offer.yanked is None)
+    return None if best is None else by_version[best]
+
+
+def standing(key_id: str, namespace: str, pins: Pins) -> KeyStanding:
+    """How a key stands with what is pinned for a namespace."""
+    pinned = pins.namespaces.get(namespace)
+    if pinned is None:
+        return "not pinned yet"
+    return "pinned" if key_id in pinned else "not the pinned one"
+
+
+def differing(installed: Sequence[Installation], offered: Offered) -> list[str]:
+    """The versions that the registry offers with other bytes than are installed; a version never changes."""
+    digests = {str(offer.release.version): offer.digest for offer in offered.versions}
+    return [
+        each.locked.version
+        for each in installed
+        if each.locked.bundle is not None and digests.get(each.locked.version, each.locked.bundle) != each.locked.bundle
+    ]
+
+
+def as_json(
+    wanted: Wanted, installed: Sequence[Installation], offered: Offered | None, problem: str | None, pins: Pins
+) -> dict[str, Any]:
+    """All of it, for programs."""
+    return {
+        "name": str(wanted.package),
+        "pinned_keys": list(pins.namespaces.get(wanted.package.namespace, ())),
+        "installed": [_installed_json(each) for each in installed],
+        "offered": None if offered is None else _offered_json(offered, pins),
+        "differing": [] if offered is None else differing(installed, offered),
+        "problem": problem,
+    }
+
+
+def declared_agent(installation: Installation) -> str | None:
+    """Who plays it unless another is named; None of a class, which only the process that serves it can ask."""
+    return None if installation.is_class else load_manifest(installation.file).default_agent
+
+
+def _installed_json(installation: Installation) -> dict[str, Any]:
+    locked = installation.locked
+    return {
+        "version": locked.version,
+        "digest": locked.bundle,
+        "source": locked.source,
+        "key_id": locked.key_id,
+        "python": locked.python,
+        "secrets": list(installation.secrets),
+        "default_agent": declared_agent(installation),
+        "folder": str(Path(installation.file).parent),
+        "dependencies": [{"name": each.name, "version": each.version} for each in locked.dependencies],
+    }
+
+
+def _offered_json(offered: Offered, pins: Pins) -> dict[str, Any]:
+    chosen, said = offered.chosen, offered.said
+    whole: dict[str, Any] | None = None
+    if chosen is not None and said is not None:
+        whole = chosen.model_dump(mode="json", exclude={"release"})
+        whole |= {
+            "version": str(chosen.release.version),
+            "key": standing(chosen.key_id, chosen.release.package.namespace, pins),
+            "secrets": list(said.secrets),
+            "tools_digest": said.predicate.tools_digest,
+            "signed_at": said.predicate.created_at.isoformat(),
+            "hub_version": said.predicate.hub_version,
+        }
+    versions = [
+        {"version": str(each.release.version), "digest": each.digest, "yanked": each.yanked}
+        for each in offered.versions
+    ]
+    return {"from": offered.source, "chosen": whole, "versions": versions}
+
+
+def _secrets(predicate: Predicate) -> tuple[str, ...]:
+    """What its manifest says it needs; who signed it need not have had this hub's idea of a manifest."""
+    try:
+        return Manifest.model_validate_json(json.dumps(predicate.manifest), strict=True).needed_variables
+    except ValidationError:
+        return ()
+
+
+def _some(offers: Sequence[Offer]) -> str:
+    versions = ", ".join(str(offer.release.version) for offer in offers[:8])
+    return (versions or "none that is not yanked") + (f" and {len(offers) - 8} more" if len(offers) > 8 else "")

@@ -1,0 +1,75 @@
+"""`Reader`: where a registry's documents are read, and a release is had from two of them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from rollouthub_registry.bundle.attestation import Envelope
+from rollouthub_registry.bundle.limits import ARCHIVE_BYTES
+from rollouthub_registry.client.client_error import Missing, NotPublished
+from rollouthub_registry.client.offer import Fetched, Progress
+from rollouthub_registry.names import Release
+from rollouthub_registry.trust.signatures import parse_envelope
+
+STATEMENT_BYTES = 8 * 2**20
+
+
+class Reader(Protocol):
+    """Where documents are read."""
+
+    async def read(self, path: str, most_bytes: int) -> bytes:
+        """All of a document.
+
+        Raises:
+            Missing: there is none.
+            RegistryFault: it cannot be read.
+        """
+        ...
+
+    async def copy(self, path: str, target: Path, most_bytes: int, progress: Progress | None = None) -> None:
+        """Copy a document to a new file.
+
+        Raises:
+            Missing: there is none.
+            RegistryFault: it cannot be read.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Published:
+    """One release at one registry, and where its two documents are."""
+
+    release: Release
+    url: str
+    """The registry's."""
+    bundle: str
+    statement: str
+
+    async def read_statement(self, reader: Reader) -> tuple[Envelope, bytes]:
+        """The statement, and the bytes it came as; not verified.
+
+        Raises:
+            NotPublished: there is none.
+            SignatureRefused: it is none of ours.
+        """
+        try:
+            raw = await reader.read(self.statement, STATEMENT_BYTES)
+        except Missing:
+            raise NotPublished(f"{self.release} is not published at {self.url}") from None
+        return parse_envelope(raw), raw
+
+    async def fetch(self, reader: Reader, folder: Path, progress: Progress | None = None) -> Fetched:
+        """Both, the bundle into a folder; not verified.
+
+        Raises:
+            NotPublished: one is not there.
+            SignatureRefused: the statement is none of ours.
+        """
+        envelope, raw = await self.read_statement(reader)
+        bundle = folder / self.release.file_name
+        try:
+            await reader.copy(self.bundle, bundle, ARCHIVE_BYTES, progress)
+        except Missing:
+            raise NotPublished(f"the bundle of {self.release} is not at {self.url}") from None
+        return Fetched(bundle, envelope, raw)

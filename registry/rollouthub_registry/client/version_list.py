@@ -1,0 +1,143 @@
+"""Reading what registries say of versions: JSON of strangers, believed in nothing but its form."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rollouthub_registry.bundle.attestation import Baseline
+from rollouthub_registry.client.offer import Offer
+from rollouthub_registry.names import NameRefused, PackageName, Release, Version
+
+LONGEST_LINE = 2**20
+MOST_VERSIONS = 100_000
+_Short = Annotated[str, Field(max_length=200)]
+
+
+class _Open(BaseModel):
+    """A part of an answer; newer registries may say more."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class _Quality(_Open):
+    checks_passed: bool
+    difficulty: float | None = Field(default=None, allow_inf_nan=False)
+    baselines: tuple[Baseline, ...] = ()
+    downloads: int = 0
+
+
+class _Listed(_Open):
+    name: _Short
+    version: _Short
+    digest: str
+    size: int
+    key_id: str
+    contract: int
+    published_at: str
+    yanked: str | None
+    quality: _Quality
+    description: str = ""
+    license: str | None = None
+    tags: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
+
+
+def offer_of(value: Any) -> Offer:
+    """One version as a registry tells it.
+
+    Raises:
+        ValueError: it does not hold; the text repeats nothing of it.
+    """
+    try:
+        said = _Listed.model_validate(value)
+        return Offer(
+            release=Release(PackageName.parse(said.name), Version.parse(said.version)),
+            digest=said.digest,
+            size=said.size,
+            key_id=said.key_id,
+            yanked=said.yanked,
+            checks_passed=said.quality.checks_passed,
+            description=said.description,
+            published_at=said.published_at,
+            contract=said.contract,
+            licence=said.license,
+            tags=said.tags,
+            splits=said.splits,
+            baselines=said.quality.baselines,
+            difficulty=said.quality.difficulty,
+            downloads=said.quality.downloads,
+        )
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        raise ValueError(f"{'.'.join(map(str, problem['loc'])) or 'a version'}: {problem['msg']}") from None
+    except NameRefused as error:
+        raise ValueError(str(error)) from None
+
+
+def offers_of(package: PackageName, values: Iterable[Any]) -> list[Offer]:
+    """All versions of one package, the highest first.
+
+    Raises:
+        ValueError: one does not hold, is there twice, or is of another package.
+    """
+    found = dict[Version, Offer]()
+    for value in values:
+        offer = offer_of(value)
+        if offer.release.package != package:
+            raise ValueError(f"{package} was asked for, and it speaks of {offer.release.package}")
+        if offer.release.version in found:
+            raise ValueError(f"it tells of {offer.release} twice")
+        found[offer.release.version] = offer
+    return sorted(found.values(), key=lambda offer: offer.release.version, reverse=True)
+
+
+def last_lines(content: bytes) -> list[Mapping[str, Any]]:
+    """What an event file says of each version last; a line that was torn off at the end is passed over.
+
+    Raises:
+        ValueError: a line before it does not hold.
+    """
+    *lines, _ = content.split(b"\n")
+    found = dict[tuple[str, str], Mapping[str, Any]]()
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"line {number} has {len(line):,} bytes; {LONGEST_LINE:,} are the most")
+        said = _object(line)
+        if said is None or not (isinstance(said.get("name"), str) and isinstance(said.get("version"), str)):
+            raise ValueError(f"line {number} tells of no version")
+        found[(said["name"], said["version"])] = said
+        if len(found) > MOST_VERSIONS:
+            raise ValueError(f"it tells of more than {MOST_VERSIONS:,} versions")
+    return list(found.values())
+
+
+def latest_of(lines: Iterable[Mapping[str, Any]]) -> list[Offer]:
+    """Of each package the highest version that is not yanked; the others are not looked at any closer.
+
+    Raises:
+        ValueError: one does not hold.
+    """
+    found = dict[str, tuple[Version, Mapping[str, Any]]]()
+    for said in lines:
+        if said.get("yanked") is not None:
+            continue
+        try:
+            version = Version.parse(said["version"])
+        except NameRefused as error:
+            raise ValueError(str(error)) from None
+        other = found.get(said["name"])
+        if other is None or other[0] < version:
+            found[said["name"]] = version, said
+    return [offer_of(said) for _, said in found.values()]
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        said: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return cast(dict[str, Any], said) if isinstance(said, dict) else None

@@ -1,0 +1,70 @@
+"""Installing with uv."""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from rollouthub.plugins.lock import LockedDependency
+from rollouthub_registry.install.install_error import InstallRefused
+from rollouthub_registry.install.install_home import interpreter
+from rollouthub_registry.install.installer_process import run_installer
+from rollouthub_registry.install.pinned_requirements import asked, checked, pinned
+from rollouthub_registry.install.venv_contents import Wanted
+
+_WHEELS = ("--only-binary", ":all:")
+_HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64})(?=\s|$)")
+
+
+class Uv:
+    """Runs the program `uv`; the user's settings and UV_ variables say where packages come from, and no folder's."""
+
+    name: Literal["uv"] = "uv"
+
+    def __init__(self, program: Path, environ: Mapping[str, str]) -> None:
+        self._program, self._environ = program, environ
+
+    def create(self, venv: Path) -> None:
+        """See `Installer`."""
+        # From the root, so that no folder above has a say.
+        words = ("venv", "--no-project", "--python", sys.executable, venv.absolute())
+        self._run("making a virtual environment", Path("/"), *words)
+
+    def resolve(self, wanted: Wanted, venv: Path, scratch: Path) -> tuple[LockedDependency, ...]:
+        """See `Installer`."""
+        (scratch / "asked.txt").write_text(asked(wanted), encoding="utf-8")
+        _settle_settings(scratch)
+        hashed = ("--generate-hashes", *_WHEELS, "--python", interpreter(venv), "--no-header", "--no-annotate")
+        text = self._run("choosing its dependencies", scratch, "pip", "compile", *hashed, "asked.txt")
+        return checked(wanted, _parsed(text, {wheel.name for wheel in wanted.wheels}))
+
+    def install(self, wanted: Wanted, dependencies: Sequence[LockedDependency], venv: Path, scratch: Path) -> None:
+        """See `Installer`."""
+        (scratch / "pinned.txt").write_text(pinned(wanted, dependencies), encoding="utf-8")
+        _settle_settings(scratch)
+        strict = ("--no-deps", "--require-hashes", *_WHEELS, "--python", interpreter(venv))
+        self._run("installing its dependencies", scratch, "pip", "install", *strict, "-r", "pinned.txt")
+
+    def _run(self, what: str, folder: Path, *words: str | Path) -> str:
+        return run_installer([self._program, "--quiet", *words], folder, self._environ, f"{what} (by uv)")
+
+
+def _settle_settings(scratch: Path) -> None:
+    """Let uv look for a project's settings no further: above lies a folder that everybody may write, like /tmp."""
+    (scratch / "uv.toml").touch()
+
+
+def _parsed(text: str, here: set[str]) -> Iterator[LockedDependency]:
+    """What `uv pip compile` writes; without the wheels that are here, which it names with their addresses."""
+    for line in text.replace("\\\n", " ").splitlines():
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        requirement, _, hashes = line.partition(" ")
+        name, _, version = requirement.partition("==")
+        name = name.partition("[")[0]
+        if not version and name in here:
+            continue
+        if not version:
+            raise InstallRefused(f"it needs {line.strip()[:200]!r}, which is no published wheel")
+        yield LockedDependency(name=name, version=version, hashes=tuple(_HASH.findall(hashes)))

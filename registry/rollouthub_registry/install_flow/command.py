@@ -1,0 +1,187 @@
+"""`hub install`, `upgrade`, `remove` and `lock`; they import what they need as they run: `--help` is instant."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rollouthub.cli.options import QuietOption
+
+if TYPE_CHECKING:
+    from rollouthub_registry.install_flow.install_result import Done
+    from rollouthub_registry.install_flow.user_folders import Place
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+RehearsalOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
+FailingOption = Annotated[
+    bool, typer.Option("--allow-failing-checks", help="Also what was published although it failed its checks.")
+]
+NoLockOption = Annotated[bool, typer.Option("--no-lock", help="Leave the project's hub.lock as it is.")]
+
+
+def install(
+    environments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="ENV…",
+            help="namespace/name or namespace/name@RANGE; a folder (./dice); an archive; git+https://…@COMMIT",
+            show_default=False,
+        ),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--from", metavar="URL", help="The registry, instead of its namespace's own.")
+    ] = None,
+    locked: Annotated[bool, typer.Option("--locked", help="Just what the nearest hub.lock names.")] = False,
+    lock: Annotated[Path | None, typer.Option(metavar="FILE", help="The same with this lock.")] = None,
+    build: Annotated[
+        bool, typer.Option("--build", help="Build the wheel of a folder or a repository, which runs code of its own.")
+    ] = False,
+    unsigned: Annotated[bool, typer.Option("--unsigned", help="Also an archive that nobody signed.")] = False,
+    allow_failing_checks: FailingOption = False,
+    reinstall: Annotated[bool, typer.Option("--reinstall", help="Install anew what is there.")] = False,
+    no_lock: NoLockOption = False,
+    dry_run: RehearsalOption = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Install environments, each with an interpreter of its own; nothing of them runs meanwhile.
+
+    Exit codes: 0 installed, or there already; 1 a registry could not be reached; 2 refused, with nothing changed.
+    """
+    from functools import partial
+
+    from rollouthub.cli.lock_options import lock_file
+    from rollouthub.errors import ConfigError
+    from rollouthub.event_loop import run_async
+    from rollouthub_registry.install_flow.console import telling
+    from rollouthub_registry.install_flow.locked_install import Restoration, restore
+    from rollouthub_registry.install_flow.project_lock import lock_done
+    from rollouthub_registry.install_flow.retrieval import Consent
+    from rollouthub_registry.install_flow.transaction import Order, acquire
+
+    place, names, file = _place(), tuple(environments or ()), lock_file(locked, lock)
+    told = telling(as_json or quiet)
+    if file is not None:
+        restoration = Restoration(file, names, source, build, reinstall, dry_run)
+        done = run_async(restore, restoration, place, told)
+        _show(place, done, None, as_json, quiet)
+        return
+    if not names:
+        raise ConfigError("name what to install, for example `hub install namespace/name`, or add --locked")
+    consent = Consent(to_failing_checks=allow_failing_checks, to_unsigned=unsigned, to_build=build)
+    done = run_async(partial(acquire, Order(names, source, consent, reinstall, dry_run), place, told))
+    kept = None if no_lock or dry_run else lock_done(done, place)
+    _show(place, done, kept, as_json, quiet)
+
+
+def upgrade(
+    environments: Annotated[
+        list[str] | None, typer.Argument(metavar="ENV…", help="Installed ones; all without.", show_default=False)
+    ] = None,
+    allow_failing_checks: FailingOption = False,
+    no_lock: NoLockOption = False,
+    dry_run: RehearsalOption = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Install the highest versions, each from where the installed one came; the old ones stay until `hub remove`."""
+    from functools import partial
+
+    from rollouthub.errors import UsageError
+    from rollouthub.event_loop import run_async
+    from rollouthub_registry.install_flow.console import telling
+    from rollouthub_registry.install_flow.project_lock import lock_done
+    from rollouthub_registry.install_flow.retrieval import Consent
+    from rollouthub_registry.install_flow.upgrade import upgrade as upgrade_all
+
+    place, told = _place(), telling(as_json or quiet)
+    consent = Consent(to_failing_checks=allow_failing_checks)
+    upgraded = run_async(partial(upgrade_all, tuple(environments or ()), consent, place, told, is_rehearsal=dry_run))
+    kept = None if no_lock or dry_run else lock_done(upgraded.done, place, only_known=True)
+    _show(place, upgraded.done, kept, as_json, quiet)
+    if not upgraded.done and not upgraded.failed:
+        told.note("nothing is installed; `hub install namespace/name` installs an environment")
+    for error in upgraded.failed:
+        told.warn(str(error))
+    if upgraded.failed:
+        raise typer.Exit(2 if all(isinstance(error, UsageError) for error in upgraded.failed) else 1)
+
+
+def remove(
+    environments: Annotated[list[str], typer.Argument(metavar="ENV[@VERSION]…", help="As `hub list` names them.")],
+    all_versions: Annotated[bool, typer.Option("--all-versions", help="Every version of each.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove installed environments; what is trusted, and locks, stay as they are."""
+    import json
+
+    from rollouthub_registry.install_flow.console import write
+    from rollouthub_registry.install_flow.removal import remove as remove_all
+
+    removed = [str(release) for release in remove_all(environments, _place(), all_versions=all_versions)]
+    if as_json:
+        write(json.dumps({"removed": removed}))
+        return
+    for target in removed:
+        write(f"removed {target}")
+
+
+def lock(
+    environments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="ENV…",
+            help="Environments, or those that the lock names; where there is none, all that are installed.",
+            show_default=False,
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--lock", metavar="FILE", help="The lock; hub.lock in this folder by default.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; exit code 1 where it is not so.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write into hub.lock which bytes of environments this project works with."""
+    import json
+    from dataclasses import asdict
+
+    from rollouthub.plugins.lock import read_lock, remark_on_hub
+    from rollouthub_registry.install_flow.console import telling, write
+    from rollouthub_registry.install_flow.project_lock import differences, lock_here, lock_named
+
+    place, names = _place(), tuple(environments or ())
+    target = file or lock_here(place)
+    if check:
+        found = differences(names, target, place)
+        told = telling(as_json)
+        if (remark := remark_on_hub(read_lock(target), target)) is not None:
+            told.warn(remark)
+        if not found:
+            told.note(f"{target} names what is here")
+        if as_json:
+            write(json.dumps({"lock": str(target), "differences": [asdict(each) for each in found]}))
+        else:
+            for each in found:
+                write(str(each))
+        raise typer.Exit(1 if found else 0)
+    written = lock_named(names, target, place)
+    if as_json:
+        write(json.dumps({"lock": str(target), "environments": [each.name for each in written.environments]}))
+        return
+    write(f"{target}: {', '.join(f'{each.name} {each.version}' for each in written.environments)}")
+
+
+def _place() -> "Place":
+    from rollouthub_registry.install_flow.user_folders import Place
+
+    return Place.of(os.environ, Path.cwd())
+
+
+def _show(place: "Place", done: "list[Done]", kept: Path | None, as_json: bool, quiet: bool) -> None:
+    from rollouthub_registry.install_flow.console import done_json, show_done, write
+
+    if as_json:
+        write(done_json(done, kept, place.environ))
+    elif not quiet:
+        show_done(done, kept, place)

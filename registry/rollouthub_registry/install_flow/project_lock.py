@@ -1,0 +1,169 @@
+"""The `hub.lock` of a project: written from what is installed or comes with the hub, and compared with it."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.plugins.lock import (
+    FILE_NAME,
+    OLD_FILE_NAME,
+    Lock,
+    LockedEnvironment,
+    check_contract,
+    lock_in,
+    nearest_lock,
+    read_lock,
+    write_lock,
+)
+from rollouthub.plugins.manifest import CONTRACT
+from rollouthub_registry.install_flow.install_result import Done
+from rollouthub_registry.install_flow.user_folders import Place
+
+_COMPARED = ("version", "bundle", "source", "key_id", "python", "dependencies_digest", "images", "code", "tools")
+_NOT_YET = ("code", "tools")
+"""What is known of an installed environment only when it ran; where one side lacks it, it differs in nothing."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where a lock and this machine are not the same."""
+
+    name: str
+    what: str
+    locked: str | None
+    here: str | None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.what} is {self.here or 'not there'}, the lock names {self.locked or 'none'}"
+
+
+def lock_done(done: Iterable[Done], place: Place, *, only_known: bool = False) -> Path | None:
+    """Write what was installed into the project's lock; None where the project has none.
+
+    `only_known` leaves what the lock does not name out of it.
+
+    Raises:
+        ConfigError: the lock cannot be read or written.
+    """
+    file = nearest_lock(place.here)
+    if file is None:
+        return None
+    lock = read_lock(file)
+    check_contract(lock, file)
+    more = [each.locked for each in done if not only_known or lock.find(each.locked.name) is not None]
+    _write(lock.with_environments(more), lock, file)
+    return file
+
+
+def lock_named(names: Sequence[str], file: Path, place: Place) -> Lock:
+    """Write environments into a lock, made where there is none; without names those that it has, or all installed.
+
+    Raises:
+        UsageError: one of them is not here, or the lock cannot be read or written.
+    """
+    lock, here = _found(file), {"hub_version": version("rollouthub"), "contract": CONTRACT}
+    if lock is not None and names:
+        check_contract(lock, file)  # what is not named would be passed off as of this one
+    before = Lock.model_validate(here) if lock is None else lock.model_copy(update=here)
+    changed = before.with_environments(as_here(_asked(names, lock, place), place))
+    _write(changed, lock, file)
+    return changed
+
+
+def differences(names: Sequence[str], file: Path, place: Place) -> list[Difference]:
+    """Where a lock says something else than what is here.
+
+    Raises:
+        UsageError: there is no lock, it cannot be read, or it does not name what was asked for.
+    """
+    lock, found = read_lock(file), list[Difference]()
+    if lock.contract != CONTRACT:
+        found.append(Difference("hub", "contract", str(lock.contract), str(CONTRACT)))
+    for name in names or [each.name for each in lock.environments]:
+        locked = lock.find(name.partition("@")[0])
+        if locked is None:
+            raise UnknownNameError(f"environment in {file}", name, [each.name for each in lock.environments])
+        target = name if "@" in name or locked.bundle is None else f"{name}@{locked.version}"
+        try:
+            (here,) = as_here([target], place)
+        except UnknownNameError:
+            found.append(Difference(locked.name, "version", locked.version, None))
+            continue
+        for key in _COMPARED:
+            before, now = getattr(locked, key), getattr(here, key)
+            if before != now and not (key in _NOT_YET and None in (before, now)):
+                found.append(Difference(locked.name, key.replace("_", " "), _text(before), _text(now)))
+    return found
+
+
+def as_here(names: Iterable[str], place: Place) -> list[LockedEnvironment]:
+    """What environments are on this machine: installed ones, those that come with the hub, and files of one's own.
+
+    Raises:
+        UnknownNameError: one is not here.
+    """
+    return [_installed(name, place) or _hosted(name, place) for name in names]
+
+
+def _installed(name: str, place: Place) -> LockedEnvironment | None:
+    installation = place.home.find(name)
+    return None if installation is None else installation.locked
+
+
+def _hosted(name: str, place: Place) -> LockedEnvironment:
+    """One whose code is the hub's, or the user's own: only that can be loaded here."""
+    from rollouthub.hosting.local.host import source_digest
+    from rollouthub.plugins.entry_points import ENVIRONMENTS, find_environment, plugins
+
+    known = plugins(ENVIRONMENTS)
+    plugin = known.get(name)
+    is_file = name.partition(":")[0].endswith((".py", ".toml")) or (plugin is None and Path(name).is_dir())
+    if (plugin is None or not plugin.is_shipped) and not is_file:
+        here = [each.name for each in place.home.all()]
+        shipped = [each.name for each in known.values() if each.is_shipped]
+        raise UnknownNameError("environment here", name, [*shipped, *here], f"`hub install {name}` installs one.")
+    found = find_environment(name)
+    return LockedEnvironment(
+        name=found.name,
+        version=found.environment.version,
+        code=source_digest(found.environment),
+        python=f"{sys.version_info.major}.{sys.version_info.minor}",
+    )
+
+
+def _asked(names: Sequence[str], lock: Lock | None, place: Place) -> list[str]:
+    if names:
+        return list(names)
+    if lock is not None:
+        return [each.name for each in lock.environments]
+    installed = list(dict.fromkeys(each.name for each in place.home.all()))
+    if not installed:
+        raise ConfigError("nothing is installed; name what to lock, for example `hub lock arithmetic`")
+    return installed
+
+
+def _found(file: Path) -> Lock | None:
+    if not file.exists() and file.name == FILE_NAME:
+        file = lock_in(file.parent) or file
+    return read_lock(file) if file.exists() else None
+
+
+def _write(lock: Lock, before: Lock | None, file: Path) -> None:
+    """Write a lock that says something new; whoever only looks again leaves its time as it was."""
+    if before is None or lock != before:
+        file = file.with_name(FILE_NAME) if file.name == OLD_FILE_NAME else file
+        write_lock(lock.model_copy(update={"hub_version": version("rollouthub")}), file)
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or None  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return None if value is None else str(value)
+
+
+def lock_here(place: Place) -> Path:
+    """The lock in the folder that a command was given in."""
+    return lock_in(place.here) or place.here / FILE_NAME

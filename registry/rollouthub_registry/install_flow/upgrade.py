@@ -1,0 +1,96 @@
+"""`hub upgrade`: the highest version there is, from where the installed one came; the old one stays."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rollouthub.errors import ConfigError, HubError
+from rollouthub.plugins.installed import Installation
+from rollouthub_registry.client.offer import Offer
+from rollouthub_registry.client.source import open_source
+from rollouthub_registry.client.version_ranges import Wanted
+from rollouthub_registry.install_flow.argument import parse_source
+from rollouthub_registry.install_flow.install_result import Done, present
+from rollouthub_registry.install_flow.pinned_install import settle
+from rollouthub_registry.install_flow.progress import Telling
+from rollouthub_registry.install_flow.retrieval import Bringing, Consent
+from rollouthub_registry.install_flow.scratch import scratch_folder
+from rollouthub_registry.install_flow.user_folders import Place, version_of
+
+
+@dataclass(frozen=True)
+class Upgraded:
+    """What became of the environments."""
+
+    done: list[Done]
+    failed: list[HubError]
+    """Of those that stayed as they are: damaged, their registry silent, or what it offers not to be taken."""
+
+
+async def upgrade(
+    names: Sequence[str], consent: Consent, place: Place, telling: Telling, *, is_rehearsal: bool = False
+) -> Upgraded:
+    """Install the highest version of each environment, `namespace/name` or `namespace/name@RANGE`; of all by default.
+
+    Raises:
+        UsageError: one is not installed.
+    """
+    chosen, damaged = _chosen(names, place)
+    upgraded = Upgraded([], [*damaged])
+    with scratch_folder() as scratch:
+        bringing = Bringing(place, scratch, consent, telling)
+        for wanted, installation in chosen:
+            started = time.perf_counter()
+            try:
+                done = await _upgraded(wanted, installation, bringing, is_rehearsal)
+            except HubError as error:
+                if len(names) == 1:
+                    raise
+                upgraded.failed.append(error)
+                continue
+            upgraded.done.append(done.after(time.perf_counter() - started))
+    return upgraded
+
+
+async def _upgraded(wanted: Wanted, installation: Installation, bringing: Bringing, is_rehearsal: bool) -> Done:
+    source = installation.locked.source
+    if source is None or parse_source(source) is not None:
+        bringing.telling.warn(
+            f"{installation.target} came from {source or 'nowhere'}, which has no versions; install it from there again"
+        )
+        return present(installation)
+    async with open_source(source) as registry:
+        offer = await bringing.wanted(wanted, registry)
+        if offer.release.version <= version_of(installation):
+            _refuse_going_back(wanted, offer, installation)
+            return present(installation)
+        brought = await bringing.offered(offer, registry)
+    done = await settle(brought, bringing.place, bringing.telling, is_rehearsal=is_rehearsal)
+    return replace(done, replaced=installation.locked.version)
+
+
+def _refuse_going_back(wanted: Wanted, offer: Offer, installation: Installation) -> None:
+    if wanted.versions.bounds and not wanted.versions.holds(version_of(installation)):
+        raise ConfigError(
+            f"{installation.target} is installed, and the highest that {str(wanted.versions)!r} allows is "
+            f"{offer.release.version}; an upgrade goes up: `hub install {offer.release}` installs that one beside it"
+        )
+
+
+def _chosen(names: Sequence[str], place: Place) -> tuple[list[tuple[Wanted, Installation]], list[ConfigError]]:
+    if not names:
+        readable, damaged = place.home.readable()
+        return [_named(name, place) for name in sorted({each.name for each in readable})], damaged
+    return [_named(name, place) for name in dict.fromkeys(names)], []
+
+
+def _named(name: str, place: Place) -> tuple[Wanted, Installation]:
+    """What was asked for, and the installation it is measured by: the highest that will do, else the highest."""
+    package, wanted = place.named(name, "upgrade"), Wanted.parse(name)
+    there = place.installed(package)
+    if not there:
+        raise ConfigError(
+            f"what is installed of {package} is damaged; put it back with `hub install {package} --reinstall`"
+        )
+    fitting = [each for each in there if wanted.versions.holds(version_of(each))]
+    return wanted, (fitting or there)[-1]

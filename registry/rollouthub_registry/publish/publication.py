@@ -1,0 +1,175 @@
+"""Publishing: every step from a folder to a registry; what is refused or interrupted on the way leaves nothing."""
+
+import secrets
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rollouthub.errors import ConfigError
+from rollouthub.event_loop import run_async
+from rollouthub.plugins.manifest import FILE_NAME, load_manifest
+from rollouthub_registry.bundle.attestation import Baseline
+from rollouthub_registry.bundle.bundle import Bundle, build_bundle
+from rollouthub_registry.check.check_request import Asked
+from rollouthub_registry.manifest import check_publishable
+from rollouthub_registry.names import Release
+from rollouthub_registry.publish.baselines import read_baselines
+from rollouthub_registry.publish.destination import Destination
+from rollouthub_registry.publish.gate import Passed, pass_gate
+from rollouthub_registry.publish.publish_error import ChecksFailed, PublishRefused
+from rollouthub_registry.publish.statement import signed_statement
+from rollouthub_registry.publish.steps import Steps
+from rollouthub_registry.scaffold.names import LOCAL, PLACEHOLDERS
+from rollouthub_registry.trust.keys import config_folder, load_key
+
+STATEMENT_SUFFIX = ".statement.json"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to publish, and how."""
+
+    folder: Path
+    to: str | None = None
+    """The registry's URL; None is the one of its namespace."""
+    asked: Asked = field(default_factory=Asked)
+    baselines: tuple[Path, ...] = ()
+    """The directories of runs."""
+    allows_failing_checks: bool = False
+    out: Path | None = None
+    """Where bundle and statement are written instead of to a registry."""
+    is_rehearsal: bool = False
+    """Everything is done but for the last step."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether no registry is asked."""
+        return self.out is not None or (self.is_rehearsal and self.to is None)
+
+
+@dataclass(frozen=True)
+class Published:
+    """What came of it."""
+
+    release: Release
+    digest: str
+    size: int
+    key_id: str
+    passed: Passed | None
+    """None of what was published before, as it is."""
+    baselines: tuple[Baseline, ...]
+    registry: str | None
+    """The registry's URL; None where it was written to a folder, or nowhere."""
+    seen_at: str | None
+    """Where it can be seen."""
+    bundle: Path | None = None
+    """Where the bundle was written."""
+    statement: Path | None = None
+
+    @property
+    def was_there(self) -> bool:
+        """Whether just this was published before."""
+        return self.passed is None
+
+    @property
+    def install(self) -> tuple[str, ...] | None:
+        """The command that installs it; None of what is nowhere."""
+        if self.registry is not None:
+            return ("hub", "install", str(self.release), "--from", self.registry)
+        return ("hub", "install", str(self.bundle)) if self.bundle is not None else None
+
+
+def publish(order: Order, environ: Mapping[str, str], steps: Steps) -> Published:
+    """Check an environment, sign it and hand it to a registry. Blocks, for as long as that takes.
+
+    Raises:
+        UsageError: it is not to be published, or the registry does not take it.
+        HubError: the registry cannot be reached.
+    """
+    with tempfile.TemporaryDirectory(prefix="rollouthub-publish-", ignore_cleanup_errors=True) as scratch:
+        folder = Path(scratch)
+        with steps.step("reading env.toml") as step:
+            release, forgotten = _publishable(order.folder)
+            to = None if order.is_local else Destination.of(order.to, release, environ)
+            baselines = read_baselines(order.baselines, release)
+            key = load_key(config_folder(environ) / "keys")
+            step.said = f"{release}{forgotten}"
+        with steps.step("building the bundle") as step:
+            bundle = build_bundle(order.folder, folder / "bundle")
+            step.said = f"{len(bundle.files)} files, {bundle.size:,} bytes"
+        if to is not None:
+            with steps.step(f"asking {to.url}") as step:
+                if run_async(to.has, bundle, key.id):
+                    step.said = "just this is published already"
+                    return Published(release, bundle.digest, bundle.size, key.id, None, (), to.url, to.url)
+                step.said = f"{release} is not there yet"
+        passed = pass_gate(bundle, order.asked, folder, steps)
+        if not passed.is_good and not order.allows_failing_checks:
+            raise ChecksFailed(str(release), passed.findings)
+        with steps.step("signing") as step:
+            envelope = signed_statement(bundle, passed, order.asked, baselines, key)
+            step.said = f"key {key.id}"
+        made = Published(release, bundle.digest, bundle.size, key.id, passed, baselines, None, None)
+        return _hand_over(made, order, to, bundle, envelope, steps)
+
+
+def _hand_over(
+    made: Published, order: Order, to: Destination | None, bundle: Bundle, envelope: bytes, steps: Steps
+) -> Published:
+    """The last step, and the only one that anybody else sees."""
+    if to is not None and not order.is_rehearsal:
+        with steps.step(f"publishing to {to.url}") as step:
+            step.said = "a new registry, made there now" if to.is_new else ""
+            seen_at = run_async(to.send, bundle, envelope)
+        return replace(made, registry=to.url, seen_at=seen_at)
+    if order.out is not None and not order.is_rehearsal:
+        with steps.step(f"writing to {order.out}"):
+            path, statement = _write(order.out, bundle, envelope)
+        return replace(made, bundle=path, statement=statement)
+    return made
+
+
+def _publishable(folder: Path) -> tuple[Release, str]:
+    """What it is to be published as, and what its author may have forgotten."""
+    file = folder / FILE_NAME
+    manifest = load_manifest(file)
+    problems = check_publishable(manifest, file)
+    if problems:
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        raise PublishRefused(f"{manifest.name} cannot be published; mend this first:\n{lines}")
+    release = Release.parse(f"{manifest.name}@{manifest.version}")
+    if release.package.namespace == LOCAL:
+        raise PublishRefused(
+            f"{manifest.name} cannot be published: `{LOCAL}/` is for what was given no namespace; write "
+            f'name = "YOUR-NAMESPACE/{release.package.name}" in {file}'
+        )
+    kept = {key for key, value in PLACEHOLDERS if value in (manifest.description, *manifest.authors)}
+    forgotten = f"; still as `hub new` wrote it in {FILE_NAME}: {', '.join(sorted(kept, reverse=True))}" if kept else ""
+    return release, forgotten
+
+
+def _write(folder: Path, bundle: Bundle, envelope: bytes) -> tuple[Path, Path]:
+    """Put bundle and statement into a folder; the bundle appears last, when its statement is there."""
+    path = folder / bundle.path.name
+    statement = path.with_name(path.name + STATEMENT_SUFFIX)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _put(envelope, statement)
+        try:
+            _put(bundle.path.read_bytes(), path)
+        except BaseException:
+            statement.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ConfigError(f"nothing can be written to {folder}: {error.strerror or error}") from error
+    return path, statement
+
+
+def _put(content: bytes, target: Path) -> None:
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
+    try:
+        beside.write_bytes(content)
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,22 @@
+"""Why an environment is not published."""
+
+from collections.abc import Sequence
+
+from rollouthub.errors import UsageError
+from rollouthub_registry.check.check_finding import Finding
+
+
+class PublishRefused(UsageError):
+    """An environment that is not published; nothing was written or sent."""
+
+
+class ChecksFailed(PublishRefused):
+    """It does not pass its checks."""
+
+    def __init__(self, name: str, findings: Sequence[Finding]) -> None:
+        self.findings = tuple(findings)
+        failed = [finding.check for finding in findings if finding.state == "failed"]
+        super().__init__(
+            f"{name} is not published: it fails {len(failed)} of {len(findings)} checks ({', '.join(failed)}); mend "
+            "them and publish again, or publish it marked as failing with --allow-failing-checks"
+        )

@@ -1,0 +1,74 @@
+"""Who may come in, how often, and with which token."""
+
+from dataclasses import dataclass
+
+from anyio import to_thread
+from starlette.requests import Request
+
+from rollouthub.http.asgi import note_holder
+from rollouthub_registry.server.rate_limit import Allowance
+from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.token_hashes import Scope, Token, Tokens
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How often one caller may ask, in a minute; as many may come at once."""
+
+    reads: int = 1200
+    """Requests of any kind, of one address."""
+    writes: int = 120
+    """Publications and yanks, of one token."""
+    failures: int = 20
+    """Wrong tokens, of one address."""
+
+
+class Doorman:
+    """Lets requests in."""
+
+    def __init__(self, tokens: Tokens, rates: Rates) -> None:
+        self._tokens = tokens
+        self._reads = Allowance(rates.reads, "requests of this address")
+        self._writes = Allowance(rates.writes, "publications with this token")
+        self._failures = Allowance(rates.failures, "wrong tokens of this address")
+
+    def count(self, address: str) -> None:
+        """Count a request of an address.
+
+        Raises:
+            Refused: there were too many.
+        """
+        self._reads.take(address)
+
+    async def known(self, request: Request, *, is_read: bool = False) -> Token:
+        """The token of a request, which counts as one that publishes or yanks unless it only reads.
+
+        Raises:
+            Refused: there is none, it is not valid, or it was used too often.
+        """
+        kind, _, text = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not text:
+            raise Refused(401, "this needs a token: Authorization: Bearer …, as `hub registry token create` makes them")
+        token = await to_thread.run_sync(self._tokens.find, text.strip())
+        if token is None:
+            self._failures.take(address_of(request))
+            raise Refused(401, "this token is not valid: unknown, expired or revoked")
+        note_holder(request.scope, token.token_id.encode())
+        if not is_read:
+            self._writes.take(token.token_id)
+        return token
+
+    def permit(self, token: Token, scope: Scope, namespace: str) -> None:
+        """See that a token is for this.
+
+        Raises:
+            Refused: it is not.
+        """
+        if not token.allows(scope, namespace):
+            allowed = f"{' and '.join(token.scopes)} in {token.namespace!r}"
+            raise Refused(403, f"this token is for {allowed}, not to {scope} in {namespace!r}")
+
+
+def address_of(request: Request) -> str:
+    """Whom a request comes from; behind a proxy, the proxy."""
+    return request.client.host if request.client is not None else ""

@@ -1,0 +1,60 @@
+"""How the server says things: JSON, and problems as JSON (RFC 9457, with the MCP registry's `error` beside them)."""
+
+import json
+import logging
+import math
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rollouthub.errors import UsageError
+from rollouthub_registry.server.server_error import Refused
+
+logger = logging.getLogger(__name__)
+
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def json_answer(value: Any, status: int = 200) -> Response:
+    """Answer with JSON."""
+    body = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return Response(body, status, HEADERS, "application/json")
+
+
+def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Say what is wrong, to programs."""
+    title = HTTPStatus(status).phrase
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, "error": detail}
+    return Response(json.dumps(body), status, {**HEADERS, **(headers or {})}, "application/problem+json")
+
+
+async def refused(_: Request, error: Exception) -> Response:
+    """Say why something was refused."""
+    if isinstance(error, Refused):
+        after = error.retry_after_seconds
+        headers = {} if after is None else {"Retry-After": str(math.ceil(after))}
+        if error.status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        return problem(error.status, str(error), headers)
+    assert isinstance(error, UsageError)
+    return problem(400, str(error))
+
+
+async def unserved(_: Request, error: Exception) -> Response:
+    """Say that there is no such address or method."""
+    assert isinstance(error, HTTPException)
+    return problem(error.status_code, error.detail, error.headers)
+
+
+async def broken(_: Request, error: Exception) -> Response:
+    """Say that it is the server's fault, and the rest to its log alone."""
+    logger.error("a request failed", exc_info=error)
+    return problem(500, "the registry could not do this; its log says why")

@@ -1,0 +1,190 @@
+"""One published version, as the index keeps it and everyone is told of it."""
+
+import json
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+from pydantic import JsonValue
+
+from rollouthub_registry.bundle.attestation import Envelope, Statement
+from rollouthub_registry.names import PackageName, Release, Version
+
+_OFFICIAL = "io.modelcontextprotocol.registry/official"
+_OURS = "envhub/registry"
+BUNDLE_HERE = "bundle"
+"""For the URL of a bundle, in a `server.json` as it is kept: a directory does not know who serves it, and where."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a version's statement says, as far as it is shown and searched."""
+
+    description: str
+    licence: str
+    authors: tuple[str, ...]
+    homepage: str
+    repository: str
+    tags: tuple[str, ...]
+    splits: tuple[str, ...]
+    digest: str
+    size: int
+    """Of the bundle, in bytes."""
+    key_id: str
+    public_key: str
+    tools_digest: str | None
+    contract: int
+    hub_version: str
+    created_at: str
+    checks_passed: bool
+    baselines: tuple[tuple[str, float, int], ...]
+    """Model, mean reward and samples; the strongest first."""
+    server: dict[str, Any]
+    """Its MCP `server.json`, with BUNDLE_HERE for the URL of the bundle."""
+
+    @cached_property
+    def text(self) -> str:
+        """As a row of the index holds it."""
+        return json.dumps({name: getattr(self, name) for name in _FIELDS}, ensure_ascii=False, separators=(",", ":"))
+
+    @property
+    def difficulty(self) -> float | None:
+        """One less the pass rate of the strongest baseline; None without one."""
+        return 1 - min(1.0, max(0.0, self.baselines[0][1])) if self.baselines else None
+
+    @property
+    def quality(self) -> float:
+        """What lets one of two equally fitting environments be named first."""
+        return (0.5 if self.checks_passed else 0.0) + (0.25 if self.baselines else 0.0)
+
+
+_FIELDS = tuple(field.name for field in fields(Facts))
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One version, and how it stands in the registry."""
+
+    release: Release
+    facts: Facts
+    published_at: float
+    updated_at: float
+    yanked: str | None
+    """Why; None where it is not."""
+    is_latest: bool = False
+    downloads: int = 0
+    """Of all versions of the package."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As our own API tells it."""
+        facts = self.facts
+        return {
+            "name": str(self.release.package),
+            "version": str(self.release.version),
+            "description": facts.description,
+            "license": facts.licence or None,
+            "authors": list(facts.authors),
+            "homepage": facts.homepage or None,
+            "repository": facts.repository or None,
+            "tags": list(facts.tags),
+            "splits": list(facts.splits),
+            "digest": facts.digest,
+            "size": facts.size,
+            "key_id": facts.key_id,
+            "tools_digest": facts.tools_digest,
+            "contract": facts.contract,
+            "published_at": moment(self.published_at),
+            "updated_at": moment(self.updated_at),
+            "is_latest": self.is_latest,
+            "yanked": self.yanked,
+            "quality": {
+                "checks_passed": facts.checks_passed,
+                "difficulty": facts.difficulty,
+                "baselines": [
+                    {"model": model, "mean_reward": mean, "samples": samples}
+                    for model, mean, samples in facts.baselines
+                ],
+                "downloads": self.downloads,
+            },
+        }
+
+    def as_server(self, url: str) -> dict[str, Any]:
+        """As the MCP registry's API tells it: a `ServerResponse`; `url` is how clients reach the registry."""
+        official: dict[str, Any] = {
+            "status": "active" if self.yanked is None else "deleted",
+            "statusChangedAt": moment(self.published_at if self.yanked is None else self.updated_at),
+            "publishedAt": moment(self.published_at),
+            "updatedAt": moment(self.updated_at),
+            "isLatest": self.is_latest,
+        }
+        if self.yanked:
+            official["statusMessage"] = self.yanked[:500]
+        ours = {"key_id": self.facts.key_id, "checks_passed": self.facts.checks_passed}
+        return {"server": self._server(url), "_meta": {_OFFICIAL: official, _OURS: ours}}
+
+    def _server(self, url: str) -> dict[str, Any]:
+        """The `server.json`, with the bundle where this registry has it."""
+        server = self.facts.server
+        release = self.release
+        here = f"{url}/envhub/v1/packages/{release.package}/{release.version}/bundle"
+        packages: list[dict[str, Any]] = server.get("packages", [])
+        if not packages:
+            return server
+        moved = [each | {"identifier": here} if each["identifier"] == BUNDLE_HERE else each for each in packages]
+        return server | {"packages": moved}
+
+
+def facts_of(envelope: Envelope, statement: Statement, size: int, server: dict[str, Any]) -> Facts:
+    """What is shown and searched of a version; `server` is its `server.json`."""
+    said, manifest = statement.predicate, statement.predicate.manifest
+    baselines = sorted(said.baselines, key=lambda baseline: (-baseline.mean_reward, baseline.model))
+    tasks = manifest.get("tasks")
+    signature = envelope.signatures[0]
+    return Facts(
+        description=_text(manifest.get("description")),
+        licence=_text(manifest.get("license")),
+        authors=_words(manifest.get("authors")),
+        homepage=_text(manifest.get("homepage")),
+        repository=_text(manifest.get("repository")),
+        tags=_words(manifest.get("tags")),
+        splits=tuple(tasks) if isinstance(tasks, dict) else (),
+        digest=statement.digest,
+        size=size,
+        key_id=signature.keyid,
+        public_key=signature.public_key,
+        tools_digest=said.tools_digest,
+        contract=said.contract,
+        hub_version=said.hub_version,
+        created_at=said.created_at.astimezone(UTC).isoformat(timespec="seconds"),
+        checks_passed=said.check.passed,
+        baselines=tuple((each.model, each.mean_reward, each.samples) for each in baselines),
+        server=server,
+    )
+
+
+def load_facts(text: str) -> Facts:
+    """Facts of a row."""
+    held: dict[str, Any] = json.loads(text)
+    for key in ("tags", "splits", "authors", "baselines"):
+        held[key] = tuple(held[key])
+    return Facts(**held)
+
+
+def release_of(name: str, version: str) -> Release:
+    """A row's release; what is in the index was checked on its way in."""
+    namespace, _, package = name.partition("/")
+    return Release(PackageName(namespace, package), Version.parse(version))
+
+
+def moment(seconds: float) -> str:
+    """A time as the API writes it: RFC 3339, in UTC, to the microsecond."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _words(value: JsonValue) -> tuple[str, ...]:
+    return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list) else ()

@@ -1,0 +1,107 @@
+"""`trust.json`: the pins of a user on this machine, changed by one process at a time."""
+
+import os
+import re
+import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from rollouthub.errors import UsageError
+from rollouthub_registry.bundle.attestation import Envelope, Statement
+from rollouthub_registry.names import NameRefused, PackageName, Release, Version, parse_namespace
+from rollouthub_registry.trust.pins import Pins
+from rollouthub_registry.trust.signatures import open_envelope, verify
+
+FILE_NAME = "trust.json"
+LOCK_SECONDS = 30
+"""How long another process may hold the store; each holds it for milliseconds."""
+
+_KEY_ID = re.compile(r"[0-9a-f]{64}")
+
+
+class TrustStoreError(UsageError):
+    """The trust store cannot be read or written; without it nothing is trusted."""
+
+
+class TrustStore:
+    """The pins in a folder; a missing file is an empty store, a damaged one trusts nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the store in the hub's folder of settings (`config_folder`); nothing is read yet."""
+        self.file = folder / FILE_NAME
+
+    def pins(self) -> Pins:
+        """What is trusted now.
+
+        Raises:
+            TrustStoreError: the file is damaged or cannot be read.
+        """
+        try:
+            pins = Pins.model_validate_json(self.file.read_bytes())
+            for package, versions in pins.seen.items():
+                PackageName.parse(package)
+                for version in versions:
+                    Version.parse(version)
+        except FileNotFoundError:
+            return Pins()
+        except OSError as error:
+            raise TrustStoreError(f"{self.file} cannot be read: {error.strerror or error}") from error
+        except (ValidationError, NameRefused) as error:
+            raise TrustStoreError(
+                f"{self.file} is damaged or written by a newer hub; restore it, or move it away to pin every key anew"
+            ) from error
+        return pins
+
+    def admit(self, envelope: Envelope, digest: str, release: Release, *, is_exact: bool = False) -> Statement:
+        """Verify an envelope (see `verify`) and remember what was seen; pins the key of a namespace that has none.
+
+        Raises:
+            TrustRefused: it does not verify; nothing was written.
+            TrustStoreError: the store cannot be read or written.
+        """
+        with self._changing() as pins:
+            statement = verify(envelope, digest, release, pins, is_exact=is_exact)
+            changed = pins.with_release(release, digest, open_envelope(envelope).key.id)
+            if changed != pins:
+                self._write(changed)
+            return statement
+
+    def trust(self, namespace: str, key_ids: tuple[str, ...]) -> tuple[str, ...]:
+        """Pin a namespace to just these keys; gives those it was pinned to before.
+
+        Raises:
+            UsageError: the namespace or a key's id is none, or the store cannot be changed.
+        """
+        parse_namespace(namespace)
+        for key_id in key_ids:
+            if not _KEY_ID.fullmatch(key_id):
+                raise UsageError(f"{key_id!r} is no id of a key; it is 64 of 0-9 and a-f, as the refusal showed it")
+        with self._changing() as pins:
+            self._write(pins.with_keys(namespace, key_ids))
+            return pins.namespaces.get(namespace, ())
+
+    @contextmanager
+    def _changing(self) -> Generator[Pins]:
+        try:
+            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with FileLock(self.file.with_suffix(".lock"), timeout=LOCK_SECONDS):
+                yield self.pins()
+        except Timeout as error:
+            raise TrustStoreError(f"{self.file} is held by another process for more than {LOCK_SECONDS} s") from error
+        except OSError as error:
+            raise TrustStoreError(f"{self.file} cannot be changed: {error.strerror or error}") from error
+
+    def _write(self, pins: Pins) -> None:
+        beside = self.file.with_name(f".{FILE_NAME}.{secrets.token_hex(8)}")
+        try:
+            with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as sink:
+                sink.write(pins.model_dump_json(indent=2).encode())
+                sink.flush()
+                os.fsync(sink.fileno())
+            beside.replace(self.file)
+        finally:
+            beside.unlink(missing_ok=True)

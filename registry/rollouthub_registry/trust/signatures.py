@@ -1,0 +1,132 @@
+"""Signing a statement and verifying an envelope: DSSE with Ed25519.
+
+`cryptography` signs; of DSSE there is but the encoding of what is signed, one line below. A test has securesystemslib,
+the reference implementation, verify our envelopes, and us its.
+"""
+
+import base64
+import binascii
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from rollouthub_registry.bundle.attestation import PAYLOAD_TYPE, Envelope, Signature, Statement
+from rollouthub_registry.names import NameRefused, Release
+from rollouthub_registry.trust.keys import Key, PublicKey
+from rollouthub_registry.trust.pins import Pins
+from rollouthub_registry.trust.trust_error import SignatureRefused
+
+
+@dataclass(frozen=True)
+class Signed:
+    """A statement and the key that signed it; whether that key is to be trusted is not yet said."""
+
+    statement: Statement
+    key: PublicKey
+
+
+def sign(statement: Statement, key: Key) -> Envelope:
+    """Put a statement in an envelope with the key's signature."""
+    payload = statement.model_dump_json().encode()
+    signature = {
+        "keyid": key.id,
+        "sig": base64.b64encode(key.sign(pre_authentication(PAYLOAD_TYPE, payload))).decode(),
+        "publicKey": key.public.text,
+    }
+    return Envelope.model_validate(
+        {
+            "payload": base64.b64encode(payload).decode(),
+            "payloadType": PAYLOAD_TYPE,
+            "signatures": (Signature.model_validate(signature),),
+        }
+    )
+
+
+def parse_envelope(content: bytes) -> Envelope:
+    """Read an envelope's JSON.
+
+    Raises:
+        SignatureRefused: it is none of ours.
+    """
+    try:
+        return Envelope.model_validate_json(content)
+    except ValidationError as error:
+        raise SignatureRefused(f"it is no envelope of a bundle's statement: {_first(error)}") from error
+
+
+def open_envelope(envelope: Envelope) -> Signed:
+    """See that the key an envelope carries is the one it names and signed it, and read the statement.
+
+    Raises:
+        SignatureRefused: it is not, or what is signed is no statement of a release.
+    """
+    signature = envelope.signatures[0]
+    try:
+        key = PublicKey(_decoded(signature.public_key))
+        payload, signed = _decoded(envelope.payload), _decoded(signature.sig)
+    except (binascii.Error, ValueError) as error:
+        raise SignatureRefused(f"the envelope is damaged: {error}") from error
+    if key.id != signature.keyid:
+        raise SignatureRefused(f"the envelope names the key {signature.keyid}, but carries {key.id}")
+    if not key.verifies(signed, pre_authentication(envelope.payload_type, payload)):
+        raise SignatureRefused(f"the signature is not of the key {key.id}: statement or signature was changed")
+    try:
+        statement = Statement.model_validate_json(payload)
+        Release.parse(statement.subject[0].name)
+    except ValidationError as error:
+        raise SignatureRefused(f"what is signed is no statement of ours: {_first(error)}") from error
+    except NameRefused as error:
+        raise SignatureRefused(f"what is signed speaks of no release: {error}") from error
+    _check_manifest(statement)
+    return Signed(statement, key)
+
+
+def verify(envelope: Envelope, digest: str, release: Release, pins: Pins, *, is_exact: bool = False) -> Statement:
+    """See that an envelope speaks of this bundle as this release, by a key that may speak for its namespace.
+
+    A namespace without pins is believed: whoever installs pins it then (`TrustStore.admit` does both). `is_exact` says
+    that this very version was asked for, by name or by a lock; an older one than was seen is refused otherwise.
+
+    Raises:
+        SignatureRefused: it is not signed, or speaks of another bundle or release.
+        KeyChanged: another key than the pinned ones signed it.
+        Replayed: it is older than what was seen before, or differs from it.
+    """
+    signed = open_envelope(envelope)
+    statement = signed.statement
+    if statement.release != release:
+        raise SignatureRefused(f"{release} was asked for, but the statement speaks of {statement.release}")
+    if statement.digest != digest:
+        raise SignatureRefused(
+            f"the bundle of {release} is not the one that was signed: it is {digest}, signed is {statement.digest}; "
+            "it was changed on the way, or the registry mixed them up"
+        )
+    pins.check_key(release.package.namespace, signed.key.id)
+    pins.check_version(release, digest, is_exact=is_exact)
+    return statement
+
+
+def pre_authentication(payload_type: str, payload: bytes) -> bytes:
+    """What is signed, by DSSE's PAE (github.com/secure-systems-lab/dsse, protocol.md)."""
+    kind = payload_type.encode()
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+
+
+def _check_manifest(statement: Statement) -> None:
+    manifest, subject = statement.predicate.manifest, statement.subject[0].name
+    declared = f"{manifest.get('name')}@{manifest.get('version')}"
+    if declared != subject:
+        raise SignatureRefused(f"the statement speaks of {subject}, but its manifest of {declared}")
+
+
+def _decoded(text: str) -> bytes:
+    """Standard base64 in its one form, so that no bit of an envelope is free."""
+    raw = base64.b64decode(text, validate=True)
+    if base64.b64encode(raw).decode() != text:
+        raise ValueError("base64 that is not canonical")
+    return raw
+
+
+def _first(error: ValidationError) -> str:
+    problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return f"{'.'.join(str(step) for step in problem['loc']) or 'it'}: {problem['msg']}"
