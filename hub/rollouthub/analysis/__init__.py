@@ -1,4 +1,4 @@
-"""What finished runs and machines are asked: comparison, new scores, symptoms, estimates.
+"""Questions about finished runs and about machines: comparisons, new scores, symptoms, estimates.
 
-Imports the engine and below, and `live.follow`. Begin with `compare/`.
+Imports `live.follow`, the engine and below. Begin with `compare/comparison.py`.
 """

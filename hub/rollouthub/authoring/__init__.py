@@ -1,4 +1,4 @@
 """What authors of environments import: rewards, judges, simulated users, rows of data sets.
 
-Imports the flat modules alone. Begin with `rewards/`.
+Imports `plugins` and the flat modules. Begin with `rewards/composite.py`.
 """

@@ -1,1 +1,4 @@
-"""Looking at the hub itself: benchmarks and the state of the machine."""
+"""The hub's own benchmarks: what each layer costs, measured in processes of their own.
+
+Imported by `hub bench` alone. Begin with `overhead.py`.
+"""

@@ -1,1 +1,4 @@
-"""The command line, one file a command group."""
+"""The command line: a folder a command, with its options in `command.py` and what it does in `action.py`.
+
+Nothing imports it. Begin with `main.py`.
+"""

@@ -1,1 +1,4 @@
-"""Episodes on a Ray cluster: the pool, its workers, and the servers of models. Nothing else imports Ray."""
+"""Runs on a Ray cluster: the pool, its workers, and model servers. No other package imports Ray.
+
+Imports the engine and below. Begin with `ray_pool.py`.
+"""

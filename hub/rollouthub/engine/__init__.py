@@ -1,1 +1,4 @@
-"""From a request to committed rollouts: the plan, the pool, one attempt, and the seat that an agent plays from."""
+"""A run from its request to committed rollouts: plan, session, schedule, attempt, seat.
+
+Imports `hosting`, `models`, `store` and below. Begin with `session.py` and `attempt.py`.
+"""

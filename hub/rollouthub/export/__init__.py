@@ -1,4 +1,7 @@
-"""Between records and trainers: which rollouts may be learnt from, the rows they make, and what each row is worth."""
+"""Rollouts as data sets: which may be learnt from, their training rows, and a file for each format.
+
+Imports `store` and below. Begin with `training_row.py` and `formats/`.
+"""
 
 from rollouthub.export.batch import BatchRows, batch_rows
 from rollouthub.export.credit import Credit, turn_returns

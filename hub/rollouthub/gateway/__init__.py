@@ -1,1 +1,4 @@
-"""Many environments behind one address: agents of any make play over MCP, and ask the run's model."""
+"""One address for agents outside: tools over MCP, the model as an API, and sessions opened on demand.
+
+Imports the engine and below. Begin with `gateway.py`.
+"""

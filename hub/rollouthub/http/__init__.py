@@ -1,4 +1,4 @@
 """Listeners, their bounds and guards: the HTTP that every server of the hub shares.
 
-Imports the flat modules alone. Begin with `listener.py`.
+Imports the flat modules. Begin with `listener.py`.
 """

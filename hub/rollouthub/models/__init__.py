@@ -1,1 +1,4 @@
-"""Who generates: model names, credentials, the direct lane, mock models and their server."""
+"""Who generates: names, credentials, the direct and the litellm lane, the router, mock models.
+
+Imports `http`, `plugins` and below. Begin with `resolve.py`.
+"""

@@ -1,6 +1,6 @@
-"""What is installed and by which name: entry points, presets, `env.toml`, locks, importers.
+"""What is installed, and under which name: entry points, presets, `env.toml`, locks, importers.
 
-Imports the flat modules alone. Begin with `entry_points.py`.
+Imports the flat modules. Begin with `entry_points.py`.
 """
 
 from rollouthub.moved import names_of

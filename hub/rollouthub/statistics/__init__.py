@@ -1,4 +1,7 @@
-"""Honest figures of a run: means over what was scored, pass@k and avg@k, and how sure they are."""
+"""Figures of a run: means over what was scored, pass@k and avg@k, and how sure they are.
+
+Imports the flat modules. Begin with `means.py`.
+"""
 
 from rollouthub.statistics.intervals import Estimate, wilson_interval
 from rollouthub.statistics.means import RunningMeans

@@ -1,4 +1,7 @@
-"""The run store: one directory and one `run.db` a run, one writer, any number of readers, live or later."""
+"""The run store: a directory and a `run.db` for each run, one writer, any number of readers.
+
+Imports `plugins` and below. Begin with `writer.py` and `reader.py`.
+"""
 
 from rollouthub.store.reader import RunReader, open_run
 from rollouthub.store.run_facts import BrokenRun, LiveState, Resumption, RoleUsage, RunInfo, Summary, Totals

@@ -1,1 +1,4 @@
-"""Adapters, a file a training system. Each imports its system only where a class of it is needed."""
+"""Rollouts into training systems: a stream, a reward server, and an adapter for each system.
+
+Imports `export`, the engine and below; a training system only inside its adapter. Begin with `stream/supply.py`.
+"""
