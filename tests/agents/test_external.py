@@ -122,9 +122,7 @@ async def test_a_program_that_fails_is_the_agents_failure_with_its_last_words() 
     text = 'import sys; sys.stderr.write("\\x1b[2Jno way, " + os.environ["ROLLOUTHUB_API_KEY"]); sys.exit(3)'
     rollout = await play(script(text))
     assert (rollout.outcome, rollout.score) == (Outcome.AGENT_FAILED, None)
-    assert [fault.message for fault in rollout.faults] == [
-        "the program ended with exit status 3: \N{REPLACEMENT CHARACTER}[2Jno way, [token]"
-    ]
+    assert [fault.message for fault in rollout.faults] == ["the program ended with exit status 3: no way, [token]"]
 
 
 async def test_a_program_that_is_killed_says_by_which_signal() -> None:

@@ -13,6 +13,7 @@ from rollouthub.errors import SandboxError, SandboxOverrun
 from rollouthub.hosting.local.shell_access import HousedSeat
 from rollouthub.protocols import SeatAddress
 from rollouthub.sandbox import CommandNotStarted, Finished, SandboxFileError
+from rollouthub.text import printable
 from rollouthub_agents.external.config import ExternalConfig
 from rollouthub_agents.external.place import Place, Places
 from rollouthub_agents.external.ready import open_places
@@ -175,5 +176,4 @@ def _problem(done: Finished) -> str | None:
 
 def _shown(text: str, address: SeatAddress) -> str:
     """A program's words as they may stand in a record: without what steers a terminal, and without the token."""
-    plain = "".join(sign if sign in "\n\t" or sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
-    return plain.replace(address.api_key, "[token]")
+    return printable(text).replace(address.api_key, "[token]")

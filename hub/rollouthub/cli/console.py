@@ -26,7 +26,7 @@ class PlainConsole(Console):
             if segment.control or segment.text.isprintable() or segment.text == "\n":
                 yield segment
             else:
-                yield Segment(plain(segment.text, len(segment.text)), segment.style)
+                yield Segment(plain(segment.text), segment.style)
 
 
 def results() -> PlainConsole:

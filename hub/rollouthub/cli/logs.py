@@ -31,7 +31,7 @@ class _TerminalFormatter(RedactingFormatter):
     def format(self, record: logging.LogRecord) -> str:
         """Without what drives a terminal: records quote agents, tasks and servers."""
         text = super().format(record)
-        return plain(text, len(text))
+        return plain(text)
 
 
 def _is_for_everyone(record: logging.LogRecord) -> bool:

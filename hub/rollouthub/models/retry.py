@@ -8,6 +8,7 @@ from email.utils import parsedate_to_datetime
 
 from rollouthub.errors import ContextLimitError, ModelError
 from rollouthub.streaming import ReplyStream
+from rollouthub.text import one_line
 
 _MAX_MESSAGE = 500
 
@@ -98,5 +99,4 @@ def parse_retry_after(value: str | None, now: Callable[[], float] = time.time) -
 
 def trimmed(text: str) -> str:
     """A server's words, cut to what fits an error message."""
-    text = " ".join(text.split())
-    return text if len(text) <= _MAX_MESSAGE else text[: _MAX_MESSAGE - 1] + "…"
+    return one_line(text, _MAX_MESSAGE)

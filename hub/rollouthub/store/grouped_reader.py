@@ -9,6 +9,7 @@ from typing import Any
 from rollouthub.rollout import Rollout
 from rollouthub.store.record_rows import SELECT_TURNS, rollout_from
 from rollouthub.store.sql_schema import TURN_BITS
+from rollouthub.text import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def _read(connection: sqlite3.Connection, row_id: int) -> Rollout | BrokenRecord
         turns = connection.execute(SELECT_TURNS, (row_id << TURN_BITS, row_id + 1 << TURN_BITS)).fetchall()
         return _checked(row_id, columns, turns)
     except (ValueError, IndexError, TypeError, sqlite3.DatabaseError) as error:
-        return BrokenRecord(name, " ".join(str(error).split())[:300] or type(error).__name__)
+        return BrokenRecord(name, one_line(str(error), 300) or type(error).__name__)
 
 
 def _checked(row_id: int, columns: Sequence[Any], turns: Sequence[Sequence[Any]]) -> Rollout:

@@ -25,6 +25,7 @@ from rollouthub.models.credentials import load_credentials
 from rollouthub.models.resolve import open_model
 from rollouthub.plugins.entry_points import find_environment
 from rollouthub.plugins.installed import find_installation, installations
+from rollouthub.text import one_line
 from rollouthub_registry.check.check_finding import Broken, Check, Finding, NotApplicable, State
 from rollouthub_registry.check.check_request import Asked
 from rollouthub_registry.check.checked_environment import Subject
@@ -222,9 +223,3 @@ def print_findings(console: Console, findings: Sequence[Finding]) -> None:
             console.print(Text(f"{margin}… and {len(finding.details) - _SHOWN} more", style="dim"))
         if finding.fix is not None:
             console.print(Text(f"{margin}→ {finding.fix}", style="yellow"))
-
-
-def one_line(text: str) -> str:
-    """What an environment says, in a line that drives no terminal."""
-    shown = "".join(character if character.isprintable() else " " for character in text)
-    return shown if len(shown) <= 400 else shown[:399] + "…"

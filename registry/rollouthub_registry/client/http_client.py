@@ -17,10 +17,10 @@ import aiohttp
 import anyio
 from yarl import URL
 
+from rollouthub.text import one_line
 from rollouthub_registry.client.address import is_loopback
 from rollouthub_registry.client.client_error import Missing, RegistryFault, RegistryRefused, TokenRefused
 from rollouthub_registry.client.offer import Progress
-from rollouthub_registry.client.shown import shown
 from rollouthub_registry.client.upload_form import Form
 
 _CHUNK = 2**16
@@ -184,11 +184,11 @@ class Exchange:
                 where = _on_the_same_host(address, named) if method == "GET" else None
                 if where is None:
                     raise RegistryFault(
-                        f"the registry {self._url} sends elsewhere, to {shown(named)}; it is not followed there: if it "
-                        "has moved, name the new URL"
+                        f"the registry {self._url} sends elsewhere, to {one_line(named)}; it is not followed there: "
+                        "if it has moved, name the new URL"
                     )
                 address = where
-        raise RegistryFault(f"the registry {self._url} sends in circles: {shown(address)}")
+        raise RegistryFault(f"the registry {self._url} sends in circles: {one_line(address)}")
 
     async def _check(self, answer: aiohttp.ClientResponse) -> None:
         """See that an answer is a good one."""
@@ -221,7 +221,7 @@ class Exchange:
             yield
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError, ssl.SSLError) as error:
             raise RegistryFault(
-                f"the registry {self._url} is not trusted: its TLS certificate does not hold ({shown(str(error))}); "
+                f"the registry {self._url} is not trusted: its TLS certificate does not hold ({one_line(str(error))}); "
                 "where it is your own, name its authority in SSL_CERT_FILE"
             ) from error
         except aiohttp.ClientConnectorError as error:
@@ -236,7 +236,7 @@ class Exchange:
                 "right, and whether a proxy is needed"
             ) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            told = shown(str(error)) or type(error).__name__
+            told = one_line(str(error)) or type(error).__name__
             raise RegistryFault(f"the registry {self._url} broke off: {told}; try again") from error
 
     def _parsed(self, body: bytes) -> Any:
@@ -266,7 +266,7 @@ def _reason(error: OSError) -> str:
     """Why a connection was not made, in the system's words."""
     if error.errno is not None and error.errno > 0 and error.errno in errno.errorcode:
         return os.strerror(error.errno)
-    return shown(error.strerror or str(error))
+    return one_line(error.strerror or str(error))
 
 
 def _on_the_same_host(address: str, location: str) -> str | None:
@@ -297,7 +297,7 @@ def _detail(body: bytes) -> str:
         detail: Any = said["detail"]
     except (ValueError, RecursionError, KeyError, TypeError):
         return ""
-    return shown(detail) if isinstance(detail, str) else ""
+    return one_line(detail) if isinstance(detail, str) else ""
 
 
 def _seconds(text: str) -> int | None:

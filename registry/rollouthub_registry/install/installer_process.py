@@ -10,6 +10,7 @@ from pathlib import Path
 
 from anyio import from_thread
 
+from rollouthub.text import one_line
 from rollouthub_registry.install.install_error import InstallRefused
 
 SECONDS = 3600
@@ -89,4 +90,4 @@ def _wait(process: subprocess.Popen[bytes], what: str) -> tuple[bytes, bytes]:
 def _end(said: bytes) -> str:
     """The last lines, of printable characters alone: names in them come from an index."""
     lines = said.decode(errors="replace").strip().splitlines()[-_LINES:]
-    return "\n".join("".join(each if each.isprintable() else " " for each in line)[:500].rstrip() for line in lines)
+    return "\n".join(one_line(line, 500) for line in lines)

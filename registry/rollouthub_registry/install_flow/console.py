@@ -12,8 +12,8 @@ from rich.text import Text
 
 from rollouthub.cli.console import remarks, results
 from rollouthub.cli.console import warn as say_warning
+from rollouthub.text import one_line
 from rollouthub_registry.client.offer import Progress
-from rollouthub_registry.client.shown import shown
 from rollouthub_registry.install_flow.install_result import Done
 from rollouthub_registry.install_flow.progress import Telling
 from rollouthub_registry.install_flow.user_folders import Place
@@ -30,17 +30,17 @@ def telling(is_quiet: bool) -> Telling:
 
     def note(line: str) -> None:
         if not is_quiet:
-            remarks().print(Text(shown(line), style="dim"))
+            remarks().print(Text(one_line(line), style="dim"))
 
     def warn(line: str) -> None:
-        say_warning(shown(line, 1000))
+        say_warning(one_line(line, 1000))
 
     @contextmanager
     def bar(label: str) -> Generator[Progress | None]:
         if is_quiet or not sys.stderr.isatty():
             yield None
             return
-        with _bar(shown(label)) as progress:
+        with _bar(one_line(label)) as progress:
             yield progress
 
     return Telling(note, warn, bar)
@@ -73,7 +73,7 @@ def show_done(done: Sequence[Done], lock: Path | None, place: Place) -> None:
         meant = place.home.find(each.locked.name)
         run_as = each.target if meant is not None and meant.target != each.target else each.locked.name
         for key, value in _lines(each, run_as, place.environ):
-            console.print(Text.assemble((f"  {key:<10}", "dim"), shown(value)))
+            console.print(Text.assemble((f"  {key:<10}", "dim"), one_line(value)))
     if lock is not None:
         console.print(Text(f"locked in {lock}", style="dim"))
 

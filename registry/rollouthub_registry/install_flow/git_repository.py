@@ -12,9 +12,9 @@ from anyio.abc import Process
 
 from rollouthub.errors import HubError
 from rollouthub.processes import PYTHON
+from rollouthub.text import one_line
 from rollouthub_registry.bundle.bundle_error import BundleRefused
 from rollouthub_registry.bundle.limits import FILES, TOTAL_BYTES
-from rollouthub_registry.client.shown import shown
 from rollouthub_registry.install_flow.argument import GitArgument
 
 SECONDS = 300.0
@@ -135,7 +135,7 @@ async def _git(folder: Path, *words: str) -> bytes:
             _kill(process)
             raise
     if code:
-        problem = shown(" ".join(said[-_SAID_BYTES:].decode(errors="replace").split()), 600)
+        problem = one_line(" ".join(said[-_SAID_BYTES:].decode(errors="replace").split()), 600)
         raise RepositoryFault(f"`git {words[0]}` ended with {code}: {problem or 'it said nothing'}")
     return said
 

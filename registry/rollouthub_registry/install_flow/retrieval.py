@@ -8,13 +8,13 @@ from pathlib import Path
 from anyio import to_thread
 
 from rollouthub.errors import ConfigError, HubError
+from rollouthub.text import one_line
 from rollouthub_registry.bundle.bundle import build_bundle, open_bundle
 from rollouthub_registry.bundle.bundle_error import BundleRefused
 from rollouthub_registry.bundle.wheel_build import needs_wheel
 from rollouthub_registry.client.client_error import NotPublished
 from rollouthub_registry.client.name_suggestion import offers_or_nearest
 from rollouthub_registry.client.offer import Offer
-from rollouthub_registry.client.shown import shown
 from rollouthub_registry.client.source import Source, open_source
 from rollouthub_registry.client.version_ranges import Wanted
 from rollouthub_registry.install_flow.argument import ArchiveArgument, FolderArgument, GitArgument
@@ -91,7 +91,7 @@ class Bringing:
                 raise NotPublished(f"{url} does not have {release} any more, which the lock names")
             if offer.yanked is not None:
                 self.telling.warn(
-                    f"{release} was yanked ({shown(offer.yanked)}); it is installed because the lock names it"
+                    f"{release} was yanked ({one_line(offer.yanked)}); it is installed because the lock names it"
                 )
             return await self._fetched(release, source)
 

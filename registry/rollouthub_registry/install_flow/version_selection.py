@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from rollouthub.errors import UsageError
 from rollouthub.plugins.manifest import CONTRACT
+from rollouthub.text import one_line
 from rollouthub_registry.client.client_error import NotPublished
 from rollouthub_registry.client.offer import Offer
-from rollouthub_registry.client.shown import shown
 from rollouthub_registry.client.version_ranges import Wanted
 from rollouthub_registry.names import Version
 from rollouthub_registry.trust.pins import Pins
@@ -98,7 +98,7 @@ def _nothing_fits(within: Sequence[Offer], offers: Sequence[Offer]) -> str:
 
 def _against(offer: Offer) -> str:
     if offer.yanked is not None:
-        return f"it was yanked: {shown(offer.yanked) or 'no reason was given'}"
+        return f"it was yanked: {one_line(offer.yanked) or 'no reason was given'}"
     if offer.contract != CONTRACT:
         return f"it speaks contract {offer.contract}, and this hub {CONTRACT}; take a hub that fits"
     return "it failed its checks"

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from rollouthub.cli.console import remarks, results
 from rollouthub.errors import HubError
+from rollouthub.text import one_line
 from rollouthub_registry.check.check_run import print_findings
-from rollouthub_registry.client.shown import shown
 from rollouthub_registry.publish.publication import Order, Published, publish
 from rollouthub_registry.publish.publish_error import ChecksFailed
 from rollouthub_registry.publish.steps import Steps
@@ -46,17 +46,17 @@ class Terminal:
     def begun(self, what: str) -> None:
         """A step is under way."""
         if self._console.is_terminal:
-            self._status = self._console.status(Text(shown(what)))
+            self._status = self._console.status(Text(one_line(what)))
             self._status.start()
 
     def noted(self, what: str) -> None:
         """Something happened on the way."""
         if self._status is not None:
-            self._status.update(Text(shown(what)))
+            self._status.update(Text(one_line(what)))
 
     def done(self, what: str, said: str, seconds: float) -> None:
         """A step is done."""
-        self._line(("✓", "green"), what, f"{shown(said)} · {seconds:.1f} s" if said else f"{seconds:.1f} s")
+        self._line(("✓", "green"), what, f"{one_line(said)} · {seconds:.1f} s" if said else f"{seconds:.1f} s")
 
     def failed(self, what: str) -> None:
         """A step was not done."""
@@ -66,7 +66,7 @@ class Terminal:
         if self._status is not None:
             self._status.stop()
             self._status = None
-        self._console.print(Text.assemble(mark, "  ", (f"{shown(what):<{_WIDTH}}  ", "bold"), (said, "dim")))
+        self._console.print(Text.assemble(mark, "  ", (f"{one_line(what):<{_WIDTH}}  ", "bold"), (said, "dim")))
 
 
 def publish_command(order: Order, *, as_json: bool, quiet: bool) -> int:
@@ -146,7 +146,7 @@ def _show(made: Published, order: Order) -> None:
         rows.append(("install", shlex.join(made.install)))
     console.print(Text(_headline(made, order), style="bold"))
     for name, said in rows:
-        console.print(Text.assemble(f"  {name:<10}", shown(said, 2000)), soft_wrap=True)
+        console.print(Text.assemble(f"  {name:<10}", one_line(said, 2000)), soft_wrap=True)
 
 
 def _headline(made: Published, order: Order) -> str:
@@ -156,4 +156,4 @@ def _headline(made: Published, order: Order) -> str:
         return f"{made.release} could be published; --dry-run published nothing"
     if made.bundle is not None:
         return f"{made.release} is written, and published nowhere"
-    return f"{made.release} is published at {shown(made.seen_at or '')}"
+    return f"{made.release} is published at {one_line(made.seen_at or '')}"

@@ -13,12 +13,12 @@ from rollouthub.hosting.client.program import Program
 from rollouthub.hosting.open_host import open_served
 from rollouthub.hosting.role_endpoints import serve_roles
 from rollouthub.plugins.installed import Installation
+from rollouthub.text import one_line
 from rollouthub_registry.bundle.bundle import Bundle
 from rollouthub_registry.check.check_finding import Finding
 from rollouthub_registry.check.check_request import Asked
 from rollouthub_registry.check.check_run import open_roles
 from rollouthub_registry.check.installed_check import CHECK_INSTALLED_SECONDS, check_installed, redactor
-from rollouthub_registry.client.shown import shown
 from rollouthub_registry.install.install_home import InstallHome
 from rollouthub_registry.install.installation import Origin, install
 from rollouthub_registry.publish.publish_error import PublishRefused
@@ -62,7 +62,7 @@ def pass_gate(
         step.said = _kind(installation)
     with steps.step("starting its server") as step:
         digest, tools = run_async(_tools_of, installation, asked)
-        step.said = shown(f"{len(tools)} tools: {', '.join(tools)}", _LONGEST_LIST) if tools else "no tools"
+        step.said = one_line(f"{len(tools)} tools: {', '.join(tools)}", _LONGEST_LIST) if tools else "no tools"
     with steps.step("checking it") as step:
         findings = run_async(check_installed, installation, asked, seconds)
         failed = sum(finding.state == "failed" for finding in findings)

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
+from rollouthub.text import one_line
 from rollouthub_registry.check.check_finding import Finding
 from rollouthub_registry.check.check_request import Asked
 from rollouthub_registry.check.checks import CHECKS
-from rollouthub_registry.client.shown import shown
 
 LONGEST = 200
 """Characters of what a check says."""
@@ -42,7 +42,7 @@ def without_paths(text: str) -> str:
 
 
 def _named(values: Mapping[str, object]) -> list[JsonValue]:
-    return [*(shown(name, LONGEST) for name in sorted(values)[:MOST])]
+    return [*(one_line(name, LONGEST) for name in sorted(values)[:MOST])]
 
 
 def _public(finding: Finding) -> dict[str, JsonValue]:
@@ -54,4 +54,4 @@ def _public(finding: Finding) -> dict[str, JsonValue]:
     }
     if finding.state == "failed":
         return {**said, "problems": max(1, len(finding.details))}
-    return {**said, "says": shown(without_paths(finding.says), LONGEST)}
+    return {**said, "says": one_line(without_paths(finding.says), LONGEST)}

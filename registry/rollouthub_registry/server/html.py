@@ -3,18 +3,13 @@
 from collections.abc import Iterable
 from html import escape
 
+from rollouthub.text import printable
+
 
 class Html(str):
     """Markup; every other `str` is text."""
 
     __slots__ = ()
-
-
-def plain(text: str) -> str:
-    """Text without what turns around, hides or colours what stands beside it."""
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else " " if letter.isspace() else "\ufffd" for letter in text)
 
 
 def tag(name: str, /, *children: "str | Iterable[str] | None", **attributes: str | bool | None) -> Html:
@@ -24,7 +19,7 @@ def tag(name: str, /, *children: "str | Iterable[str] | None", **attributes: str
         if value is True:
             words.append(key.rstrip("_"))
         elif value is not None and value is not False:
-            words.append(f'{key.rstrip("_").replace("_", "-")}="{escape(plain(value))}"')
+            words.append(f'{key.rstrip("_").replace("_", "-")}="{escape(printable(value))}"')
     opening = f"<{' '.join(words)}>"
     if name in ("base", "br", "input", "link", "meta"):
         return Html(opening)
@@ -38,7 +33,7 @@ def join(*children: "str | Iterable[str] | None") -> Html:
         if isinstance(child, Html):
             parts.append(child)
         elif isinstance(child, str):
-            parts.append(escape(plain(child)))
+            parts.append(escape(printable(child)))
         elif child is not None:
             parts.extend(join(each) for each in child)
     return Html("".join(parts))

@@ -189,7 +189,7 @@ async def test_a_token_goes_with_what_changes_something_and_with_nothing_else(fo
 @pytest.mark.parametrize(
     ("status", "error", "said"),
     [
-        (400, RegistryRefused, "refuses it: because  [31m of this!"),
+        (400, RegistryRefused, "refuses it: because of this!"),
         (401, TokenRefused, "run `hub login http://127.0.0.1"),
         (403, RegistryRefused, "because"),
         (404, NotPublished, "lab/dice@1.2.0 is not published at"),

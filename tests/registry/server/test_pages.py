@@ -106,9 +106,7 @@ async def test_a_yanked_version_is_not_recommended(tmp_path: Path) -> None:
 
 
 def test_text_turns_and_hides_nothing() -> None:
-    assert tag("p", "a\u202eb\x1b[31mc\u200bd\ne\u2066 עברית 🧮") == (
-        "<p>a\ufffdb\ufffd[31mc\ufffdd e\ufffd עברית 🧮</p>"
-    )
+    assert tag("p", "a\u202eb\x1b[31mc\u200bd\ne\u2066 עברית 🧮") == ("<p>abcd\ne עברית 🧮</p>")
 
 
 def test_markup_is_escaped_everywhere() -> None:

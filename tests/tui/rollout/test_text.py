@@ -24,8 +24,8 @@ RUDE = (
 
 def test_nothing_that_drives_a_terminal_or_hides_is_drawn() -> None:
     text = drawn(RUDE)
-    assert [line.replace(" ", "") for line in text.split("\n")] == ["abcdz\u0301\u0302", "fg漢"]
-    assert drawn_line("a\n  b\x1b[2J" + "c" * 500, 6) == "a bccc"
+    assert [line.replace(" ", "") for line in text.split("\n")] == ["abcdz\u0301\u0302\u0303", "fg漢"]
+    assert drawn_line("a\n  b\x1b[2J" + "c" * 500, 6) == "a bcc…"
     assert drawn("\tx") == "    x"
 
 

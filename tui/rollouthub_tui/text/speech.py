@@ -24,10 +24,7 @@ _WORDS = {" · ": ", ", "−": "minus", "×": "times"}
 
 def spoken(text: str) -> str:
     """Anybody's text, harmless and of printable characters and newlines alone."""
-    cleaned = drawn(text).translate(_DRAWINGS)
-    if cleaned.replace("\n", "").isprintable():
-        return cleaned
-    return "".join(letter if letter == "\n" or letter.isprintable() else "\ufffd" for letter in cleaned)
+    return drawn(text).translate(_DRAWINGS)
 
 
 def sentence(drawing: str) -> str:

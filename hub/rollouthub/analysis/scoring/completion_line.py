@@ -15,6 +15,7 @@ from rollouthub.messages import Message, assistant
 from rollouthub.models.foreign_chat import ChatMessage, read_chat, submitted
 from rollouthub.rollout import Outcome, Rollout
 from rollouthub.submission import Submission
+from rollouthub.text import one_line
 from rollouthub.transcript import submission_of
 
 BAD_ROW = "bad_row"
@@ -185,4 +186,4 @@ def _quoted(text: bytes) -> bytes:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())[:500]
+    return one_line(text, 500)

@@ -130,7 +130,7 @@ def _settings(chosen: Chosen) -> dict[str, object]:
 
 def _say(text: str) -> None:
     """To the app's log: stdout is MCP's."""
-    typer.echo(f"hub connect: {plain(text, len(text))}", err=True)
+    typer.echo(f"hub connect: {plain(text)}", err=True)
 
 
 def print_app_config(chosen: Chosen, app: App) -> None:

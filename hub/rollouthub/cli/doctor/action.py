@@ -18,6 +18,7 @@ from rollouthub.cli.console import results
 from rollouthub.cli.options import run_settings
 from rollouthub.errors import ConfigError
 from rollouthub.event_loop import run_async
+from rollouthub.text import one_line
 
 _MARKS = {
     "ok": ("ok     ", "green"),
@@ -137,7 +138,7 @@ def print_examination(console: Console, examination: Examination) -> None:
 
 
 def _told(symptom: Symptom) -> Text:
-    text = Text.assemble((symptom.name, "bold"), f": {_plain(symptom.says)}")
+    text = Text.assemble((symptom.name, "bold"), f": {one_line(symptom.says)}")
     if symptom.cause:
         text.append(f"\ncause: {symptom.cause}")
     if symptom.mend:
@@ -145,11 +146,6 @@ def _told(symptom: Symptom) -> Text:
     if symptom.examples:
         text.append(f"\nrollouts: {' '.join(symptom.examples)}", style="dim")
     return text
-
-
-def _plain(words: str) -> str:
-    """Words that others may have chosen, in a line that drives no terminal."""
-    return " ".join("".join(character if character.isprintable() else " " for character in words).split())
 
 
 def _outliers(examination: Examination, width: int) -> Table:

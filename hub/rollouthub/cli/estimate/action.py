@@ -17,7 +17,6 @@ from rollouthub.cli.console import remarks, results, warn
 from rollouthub.cli.estimate.estimate_view import print_estimate
 from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.run.action import INTERRUPTED, TerminalRun, request_of
-from rollouthub.cli.run.final_tables import one_line
 from rollouthub.cli.run.run_progress import LiveView
 from rollouthub.cli.runs.command import RUNS, find_run
 from rollouthub.engine.plan import Plan, make_plan
@@ -31,7 +30,7 @@ from rollouthub.models.resolve import addressed
 from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
 from rollouthub.store import RunReader, open_run
 from rollouthub.store.sql_schema import MEDIA
-from rollouthub.text import plain_name
+from rollouthub.text import one_line, plain_name
 
 ROW_BYTES, PAGE_FILL = 700, 1.2
 """What a database of many rollouts takes beside its records: columns and indexes of each, and room left in pages."""

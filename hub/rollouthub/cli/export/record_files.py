@@ -12,7 +12,7 @@ from rollouthub.export.record_columns import Table
 from rollouthub.export.records import export_jsonl
 from rollouthub.store import RunReader, open_run
 from rollouthub.store.atomic_files import check_output
-from rollouthub.text import plain, plain_json
+from rollouthub.text import escaped, plain
 
 FORMATS: tuple[FileFormat, ...] = ("jsonl", "parquet", "csv")
 
@@ -73,5 +73,5 @@ class _Shown(io.StringIO):
 
     def write(self, text: str) -> int:
         if self._form == "jsonl":
-            return sys.stdout.write(plain_json(text))
-        return sys.stdout.write(plain(text, len(text)) if sys.stdout.isatty() else text)
+            return sys.stdout.write(escaped(text))
+        return sys.stdout.write(plain(text) if sys.stdout.isatty() else text)

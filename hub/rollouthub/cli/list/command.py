@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollouthub.text import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -34,7 +36,7 @@ def list_environments(
     else:
         _show(environments, installed, [agent["name"] for agent in agents])
     for each in damaged:
-        remarks().print(Text.assemble(("error: ", "bold red"), _printable(str(each))), soft_wrap=True)
+        remarks().print(Text.assemble(("error: ", "bold red"), one_line(str(each), 2000)), soft_wrap=True)
     if damaged:
         raise typer.Exit(1)
 
@@ -56,7 +58,7 @@ def _show(
             signer = (row["key_id"] or "nobody")[:12]
             cells = (row["name"], row["version"], row["source"] or "", signer, row["summary"])
             # What publishers and registries wrote drives no terminal.
-            table.add_row(*(Text(_printable(str(cell))) for cell in cells))
+            table.add_row(*(Text(one_line(str(cell))) for cell in cells))
         console.print(table)
         console.print()
     table = Table("environment", "version", "from", "agent", "what it is", box=None, pad_edge=False)
@@ -99,7 +101,3 @@ def _row(installation: "Installation") -> dict[str, str | None]:
         "python": locked.python,
         "summary": installation.summary,
     }
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in text)

@@ -14,7 +14,7 @@ from rollouthub.cli.live.live_tables import event_line, print_rollout, rollouts_
 from rollouthub.errors import UnknownNameError, UsageError
 from rollouthub.live.control.live_client import RunningHub, choose_run, find_running, knock
 from rollouthub.live.control.live_protocol import MOST_CONCURRENT, Done
-from rollouthub.text import plain_json
+from rollouthub.text import escaped
 
 NOTHING = "No hub of yours plays here. Start one (hub run …) and look again while it plays."
 
@@ -51,7 +51,7 @@ async def follow(run: str | None, as_json: bool) -> None:
     async with knock(hub.path) as client, aclosing(client.events()) as events:
         async for event in events:
             if as_json:
-                sys.stdout.write(plain_json(event.model_dump_json()) + "\n")
+                sys.stdout.write(escaped(event.model_dump_json()) + "\n")
                 sys.stdout.flush()
             else:
                 console.print(event_line(event), soft_wrap=True)

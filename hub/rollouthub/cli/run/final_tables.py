@@ -10,6 +10,7 @@ from rollouthub.cli.console import warn
 from rollouthub.engine.run_summary import RunSummary
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import Estimate, GroupSummary
+from rollouthub.text import one_line
 
 EXAMPLE_LENGTH = 300
 SAME = 1e-9
@@ -133,13 +134,6 @@ def _problems(summary: RunSummary) -> Table | None:
     for fault, count in sorted(summary.attempt_faults.items()):
         table.add_row(f"attempts broken by {fault}", "", str(count), style="dim")
     return table if table.row_count else None
-
-
-def one_line(message: str) -> str:
-    """A message that others may have worded, in a line that drives no terminal."""
-    words = "".join(character if character.isprintable() else " " for character in message).split()
-    text = " ".join(words)
-    return text if len(text) <= EXAMPLE_LENGTH else text[: EXAMPLE_LENGTH - 1] + "…"
 
 
 def _closing(summary: RunSummary, is_served: bool) -> Text:

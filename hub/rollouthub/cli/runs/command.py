@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rollouthub.errors import ConfigError, RunDirectoryError, UnknownNameError
-from rollouthub.text import plain_json
+from rollouthub.text import escaped
 
 if TYPE_CHECKING:
     from rollouthub.rollout import Rollout
@@ -90,7 +90,7 @@ def show(
         if rollout is not None:
             record = find_rollout(reader, rollout, attempt)
             if as_json:
-                sys.stdout.write(plain_json(record.model_dump_json()) + "\n")
+                sys.stdout.write(escaped(record.model_dump_json()) + "\n")
             else:
                 print_rollout(console, record)
             return

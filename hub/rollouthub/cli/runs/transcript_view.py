@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.text import Text
 
+from rollouthub.text import escaped
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout, ToolCall, Turn
 
@@ -76,19 +77,11 @@ def _print_call(console: Console, call: ToolCall) -> None:
 
 def _print_block(console: Console, label: str, text: str, style: str) -> None:
     """Print a label and, beside it, the text; long lines go on below their beginning."""
-    words = Text(_printable(text), style=style)
+    words = Text(escaped(text), style=style)
     for index, line in enumerate(words.wrap(console, max(20, console.width - len(MARGIN)))):
         line.rstrip()
         beginning = (f"{label:>9} ", f"bold {style}") if index == 0 else MARGIN
         console.print(Text.assemble(beginning, line), soft_wrap=True)
-
-
-def _printable(text: str) -> str:
-    """Control characters made visible, so that no transcript can drive the terminal."""
-    return "".join(
-        character if character in "\n\t" or character.isprintable() else f"\\x{ord(character):02x}"
-        for character in text
-    )
 
 
 def verdict(rollout: Rollout) -> Iterable[str]:
@@ -98,14 +91,14 @@ def verdict(rollout: Rollout) -> Iterable[str]:
         passed = "" if score.passed is None else ", passed" if score.passed else ", not passed"
         yield f"reward {score.reward:g}{passed}"
         if score.suspect:
-            yield f"suspect: {_printable(score.suspect)}"
+            yield f"suspect: {escaped(score.suspect)}"
         for name, part in score.components.items():
             yield f"  {name}: {part.value:g} × {part.weight:g}"
         for name, value in score.metrics.items():
             yield f"  {name} = {value:g}"
         if score.feedback:
-            yield f"  {_printable(score.feedback)}"
+            yield f"  {escaped(score.feedback)}"
     if rollout.answer is not None:
-        yield f"submitted: {_printable(rollout.answer)}"
+        yield f"submitted: {escaped(rollout.answer)}"
     for fault in rollout.faults:
-        yield f"fault in {fault.boundary} during {fault.phase}: {_printable(fault.message)}"
+        yield f"fault in {fault.boundary} during {fault.phase}: {escaped(fault.message)}"

@@ -9,7 +9,7 @@ from rollouthub.engine.run_control import LiveRun
 from rollouthub.live.control.live_protocol import BackendView, SandboxesView, WorkerView
 from rollouthub.telemetry.metrics.process_figures import Backend, SandboxLoad, Snapshot
 from rollouthub.telemetry.metrics.process_snapshot import backends_of, sandboxes_of
-from rollouthub.text import plain, plain_name
+from rollouthub.text import one_line, plain_name
 
 MOST_SHOWN = 256
 """Of each kind."""
@@ -101,7 +101,7 @@ def _longest(seconds: Iterable[float | None]) -> float | None:
 def public(reason: str) -> str:
     """A server's words on one line, without what addresses may hold that is secret, and no longer than fits."""
     said = _QUERY.sub(r"\1", _LOGIN.sub("://", reason[: 4 * REASON_CHARACTERS]))
-    return " ".join(plain(said, REASON_CHARACTERS).split())
+    return one_line(said, REASON_CHARACTERS)
 
 
 def _worker(place: Place) -> WorkerView:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import amounts
 from rollouthub.statistics.amounts import number, share
+from rollouthub.text import one_line
 from rollouthub.views.report import phrases
 from rollouthub.views.report.phrases import figure
 from rollouthub.views.report.provenance import facts
@@ -33,9 +34,7 @@ def markdown_report(report: Report) -> str:
 
 def code(text: str) -> str:
     """Text as code on one line: nothing in it is markup, a mention or a link."""
-    flat = " ".join(text.split())
-    if len(flat) > CELL_CHARACTERS:
-        flat = flat[: CELL_CHARACTERS - 1] + "…"
+    flat = one_line(text, CELL_CHARACTERS)
     if not flat:
         return amounts.NONE
     ticks = "`" * (max(map(len, _RUNS_OF_TICKS.findall(flat)), default=0) + 1)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from rollouthub.text import plain
+from rollouthub.text import one_line, printable
 
 NAME_CHARACTERS = 160
 _MASK = "[redacted]"
@@ -16,12 +16,6 @@ _IN_ADDRESS = re.compile(
     r"(://)[^/@\s]+(?=@)|([?&][^=&\s]*(?:key|token|secret|password)[^=&\s]*=)[^&\s]+", re.IGNORECASE
 )
 _PATH = re.compile(r"(?<![\w/:.~…])/(?:[^\s/'\":,;<>|()\[\]]+/)+([^\s/'\":,;<>|()\[\]]*)")
-_UNSEEN = re.compile(
-    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200c\u200d\u2065\u206a-\u206f\u3164\uffa0\ufff9-\ufffb\ufffe\uffff]"
-)
-_STACK = re.compile(
-    "([\u0300-\u036f\u0483-\u0489\u0610-\u061a\u064b-\u065f\u0e31-\u0e4e\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{3})[\u0300-\u036f\u0483-\u0489\u0610-\u061a\u064b-\u065f\u0e31-\u0e4e\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+"
-)
 
 
 @dataclass(frozen=True)
@@ -34,14 +28,14 @@ class Plainness:
         """What an agent, model or tool said, cut to a length."""
         # Masked before it is cut, so that no half of a secret is left; only what can be shown is looked at.
         kept = self.redact(text[: 2 * most])
-        cleaned = _STACK.sub(r"\1", _seen(_UNSEEN.sub("", plain(kept, most))))
+        cleaned = printable(kept, most)
         if len(kept) < len(text) and not cleaned.endswith("in all]"):
             cleaned += f" … [{len(text)} characters in all]"
         return cleaned
 
     def name(self, text: str) -> str:
         """A name, on one line."""
-        return " ".join(self.said(text, NAME_CHARACTERS).split())
+        return one_line(self.redact(text[: 4 * NAME_CHARACTERS]), NAME_CHARACTERS)
 
     def ours(self, text: str, most: int = 600) -> str:
         """A message of this machine, which may name paths and addresses of it."""
@@ -58,15 +52,6 @@ class Plainness:
         if _SECRET_NAME.search(name) and value is not None:
             return _MASK
         return self.ours(value) if isinstance(value, str) else value
-
-
-def _seen(text: str) -> str:
-    """The text with a mark for every character that nothing draws."""
-    if text.replace("\n", "").replace("\t", "").isprintable():
-        return text
-    return "".join(
-        letter if letter in "\n\t" or letter.isprintable() else " " if letter.isspace() else "\ufffd" for letter in text
-    )
 
 
 def shortened(text: str) -> str:

@@ -19,9 +19,10 @@ from rollouthub.errors import ConfigError, HubError, UnknownNameError, UsageErro
 from rollouthub.event_loop import run_async
 from rollouthub.hosting.launch import TOKEN_VARIABLE, is_address
 from rollouthub.models.credentials import load_credentials
+from rollouthub.text import one_line
 from rollouthub_registry.check.check_finding import Check, Finding
 from rollouthub_registry.check.check_request import Asked as Quick
-from rollouthub_registry.check.check_run import check_environment, one_line, print_findings
+from rollouthub_registry.check.check_run import check_environment, print_findings
 from rollouthub_registry.check.thorough.attack import Attack, State, Verdict
 from rollouthub_registry.check.thorough.attack_context import Tools
 from rollouthub_registry.check.thorough.attack_report import Report

@@ -32,11 +32,11 @@ def info(
     from rollouthub.errors import HubError, UsageError
     from rollouthub.event_loop import run_async
     from rollouthub.plugins.installed import installations
+    from rollouthub.text import one_line
     from rollouthub_registry.client.address import registry_url
     from rollouthub_registry.client.package_info import as_json as all_of_it
     from rollouthub_registry.client.package_info import look_up
     from rollouthub_registry.client.registries import Registries
-    from rollouthub_registry.client.shown import shown
     from rollouthub_registry.client.version_ranges import Wanted
     from rollouthub_registry.trust.keys import config_folder
     from rollouthub_registry.trust.pin_store import TrustStore
@@ -52,7 +52,7 @@ def info(
     except HubError as error:
         if not installed and isinstance(error, UsageError):
             raise
-        problem = shown(str(error), 2000)
+        problem = one_line(str(error), 2000)
     if as_json:
         typer.echo(json.dumps(all_of_it(wanted, installed, offered, problem, pins)))
     else:
@@ -124,6 +124,6 @@ def _offered_lines(offered: "Offered", pins: "Pins") -> "Iterator[Text]":
 def _line(label: str, text: str, style: str = "") -> "Text":
     from rich.text import Text
 
-    from rollouthub_registry.client.shown import shown
+    from rollouthub.text import one_line
 
-    return Text.assemble((f"{label:<11}", "dim"), (shown(text), style))
+    return Text.assemble((f"{label:<11}", "dim"), (one_line(text), style))

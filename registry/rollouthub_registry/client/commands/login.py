@@ -24,8 +24,8 @@ def login(
     from rollouthub.cli.console import results
     from rollouthub.errors import ConfigError
     from rollouthub.event_loop import run_async
+    from rollouthub.text import one_line
     from rollouthub_registry.client.address import folder_of, registry_url
-    from rollouthub_registry.client.shown import shown
     from rollouthub_registry.client.token_check import facts_of_token
     from rollouthub_registry.client.token_store import check_form, forget_token, keep_token
     from rollouthub_registry.trust.keys import config_folder
@@ -47,7 +47,7 @@ def login(
     where = "in any namespace" if facts.namespace == "*" else f"in the namespace {facts.namespace}"
     until = f" until {facts.expires_at}" if facts.expires_at else ""
     results().print(
-        Text(shown(f"the token {facts.id} is kept for {url}: to {' and '.join(facts.scopes)} {where}{until}"))
+        Text(one_line(f"the token {facts.id} is kept for {url}: to {' and '.join(facts.scopes)} {where}{until}"))
     )
 
 

@@ -33,10 +33,10 @@ def search(
     from rollouthub.cli.console import remarks, results
     from rollouthub.errors import UsageError
     from rollouthub.event_loop import run_async
+    from rollouthub.text import one_line
     from rollouthub_registry.client.address import registry_url
     from rollouthub_registry.client.combined_search import Asked, check_order, find
     from rollouthub_registry.client.registries import Registries
-    from rollouthub_registry.client.shown import shown
     from rollouthub_registry.trust.keys import config_folder
 
     check_order(sort)
@@ -50,7 +50,7 @@ def search(
     elif not found.failures:
         remarks().print("nothing was found")
     for problem in found.failures.values() if not as_json else ():
-        remarks().print(Text.assemble(("error: ", "bold red"), shown(str(problem), 1000)))
+        remarks().print(Text.assemble(("error: ", "bold red"), one_line(str(problem), 1000)))
     if found.failures:
         # One that was named just now and is none was mistyped.
         is_usage = sources and all(isinstance(problem, UsageError) for problem in found.failures.values())
@@ -61,8 +61,8 @@ def _table(found: "Findings", registries: "Registries", *, several: bool) -> Any
     from rich.table import Table
     from rich.text import Text
 
+    from rollouthub.text import one_line
     from rollouthub_registry.client.combined_search import is_chosen
-    from rollouthub_registry.client.shown import shown
 
     table = Table(box=None, pad_edge=False)
     for column in ("environment", "version", "checks", "difficulty"):
@@ -79,7 +79,7 @@ def _table(found: "Findings", registries: "Registries", *, several: bool) -> Any
             Text(str(offer.release.version)),
             Text("passed", "green") if offer.checks_passed else Text("failed", "bold red"),
             "" if offer.difficulty is None else f"{offer.difficulty:.2f}",
-            Text(shown(offer.description, 120)),
+            Text(one_line(offer.description, 120)),
             where,
         )
     return table

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from rollouthub.rollout import Rollout, Turn
 from rollouthub.statistics.amounts import count
+from rollouthub.text import escaped
 from rollouthub_tui.widgets.rollout.document import Piece, Section
 
 _OPEN_TURNS = 20
@@ -75,10 +76,4 @@ def _shown(value: Any) -> str:
         text = to_json(value, indent=2).decode()  # a tenth of what Python's own takes
     except ValueError:  # half a surrogate
         text = json.dumps(value, ensure_ascii=False, indent=2)
-    if text.isascii():
-        return text.replace("\x7f", "\\u007f")
-    return "".join(letter if letter == "\n" or letter.isprintable() else _escaped(letter) for letter in text)
-
-
-def _escaped(letter: str) -> str:
-    return json.dumps(letter)[1:-1]
+    return escaped(text)

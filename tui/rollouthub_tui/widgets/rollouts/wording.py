@@ -1,6 +1,5 @@
 """What a rollout's line says, column by column: of one that is done, and of one in flight."""
 
-import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
@@ -15,8 +14,6 @@ from rollouthub.text import plain_name
 from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub_tui.widgets.cells import EMPTY, Cell
 
-# Some terminals join what these stand between, others do not, and give what they join other widths.
-_JOINERS = re.compile("[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200c\u200d\u3164\ufe00-\ufe0f\uffa0]")
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 _MISSING = Cell(NONE)
 _QUIET = "bright_black"
@@ -25,7 +22,7 @@ _QUIET = "bright_black"
 @lru_cache(8192)
 def name_of(text: str) -> str:
     """A name as a table shows it: plain, on one line, of letters that are as wide everywhere."""
-    return _JOINERS.sub("", plain_name(text))
+    return plain_name(text)
 
 
 def shortened(text: str, width: int) -> str:
