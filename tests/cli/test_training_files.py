@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from rollouthub.cli.export.command import FORMATS as RECORDS
-from rollouthub.cli.export.command import TRAINING
-from rollouthub.cli.export.record_files import FORMATS as RECORD_FORMATS
+from rollouthub.cli.export.command import RECORDS
+from rollouthub.cli.export.record_files import FORMATS
 from rollouthub.cli.main import app
-from rollouthub.export.recipe import FORMATS
+from rollouthub.export.export_format import EXPORT_FORMATS
 from tests.export.kept import damage, group, keep
+from tests.plugins.stranger import write_distribution
+from tests.plugins.test_export_formats import STRANGER, LastWords
 
 from .conftest import Hub, started
 
@@ -24,8 +25,8 @@ def run(tmp_path: Path) -> Path:
     return keep(tmp_path / "run", *group(1.0, 0.0), *group(0.5, 0.5, name="g2"), repeats=2)
 
 
-def test_the_command_knows_every_format() -> None:
-    assert (RECORDS, TRAINING) == (RECORD_FORMATS, FORMATS)
+def test_the_command_knows_every_format_of_records() -> None:
+    assert RECORDS == FORMATS
 
 
 @pytest.mark.parametrize(("option", "begun", "offered"), [("to", "k", ["kto"]), ("advantage", "l", ["leave_one_out"])])
@@ -141,3 +142,16 @@ def test_an_interrupted_export_leaves_no_half_file(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
     assert list(out.iterdir()) == []
+
+
+def test_the_command_offers_and_writes_a_stranger_s_format(hub: Hub, tmp_path: Path) -> None:
+    site = write_distribution(tmp_path / "site", EXPORT_FORMATS, STRANGER, f"{LastWords.__module__}:LastWords")
+    path = {"PYTHONPATH": f"{site}:{Path(__file__).parents[2]}"}
+    keep(tmp_path / "run", *group(1.0, 0.0), repeats=2)
+    assert STRANGER in hub("export", "--help", **path).out
+    assert "did you mean 'acme/last_words'" in hub("export", "run", "--to", "acme/last_word", **path).refused()
+    assert "means nothing to acme/last_words" in hub("export", "run", "--to", STRANGER, "--best", "1", **path).refused()
+    done = hub("export", "run", "--to", STRANGER, "-o", "out.jsonl", **path)
+    assert done.code == 0, done.err
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [(row["rollout_id"], row["said"]) for row in rows] == [("g1-0", "0!"), ("g1-1", "1!")]

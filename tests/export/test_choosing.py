@@ -6,6 +6,7 @@ import pytest
 
 from rollouthub import Rollout, Stop
 from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.export.export_format import find_export_format
 from rollouthub.export.filters import Filters
 from rollouthub.export.pairs import best_of, pairs
 from rollouthub.export.recipe import Recipe
@@ -100,7 +101,7 @@ def test_a_filter_that_would_let_nothing_through_is_refused(wanted: dict[str, An
     ("wanted", "words"),
     [
         ({"format": "dpo", "best": 2}, "best = 2 means nothing to dpo"),
-        ({"format": "sft", "incomplete": True}, "it is for groups"),
+        ({"format": "sft", "incomplete": True}, "which takes best"),
         ({"format": "groups", "tokens": False}, "for words take sft"),
         ({"format": "groups", "mixed_models": True}, "token ids of two models"),
         ({"format": "dpo", "margin": float("inf")}, "margin = inf"),
@@ -109,14 +110,14 @@ def test_a_filter_that_would_let_nothing_through_is_refused(wanted: dict[str, An
 )
 def test_an_option_of_another_format_is_refused(wanted: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        Recipe(**wanted)
+        find_export_format(Recipe(**wanted))
 
 
 def test_a_wrong_name_is_met_with_the_right_one() -> None:
     with pytest.raises(UnknownNameError, match=r"named 'DPO'; did you mean 'dpo'\?"):
-        Recipe(format="DPO")  # pyright: ignore[reportArgumentType]
+        find_export_format(Recipe(format="DPO"))
     with pytest.raises(UnknownNameError, match="did you mean 'groups'"):
-        Recipe(format="group")  # pyright: ignore[reportArgumentType]  # a name from a configuration
+        find_export_format(Recipe(format="group"))
     with pytest.raises(UnknownNameError, match="did you mean 'best_worst'"):
         Recipe(format="dpo", pairs="worst_best")  # pyright: ignore[reportArgumentType]
     with pytest.raises(UnknownNameError, match="did you mean 'mean'"):

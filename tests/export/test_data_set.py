@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rollouthub import Rollout, Score
+from rollouthub import Rollout
 from rollouthub.export.data_set import MixedModels
 from rollouthub.export.filters import Filters
 from rollouthub.packed import Float32s, Int32s
@@ -134,23 +134,6 @@ def test_a_task_s_samples_in_two_runs_are_two_groups(tmp_path: Path) -> None:
     other = keep(tmp_path / "other", rollout(reward=0.0))
     assert made(one, other, format="dpo").left_out == {"no_pair": 2}
     assert [row["advantage"] for row in made(one, other, format="groups").rows] == [0.0, 0.0]
-
-
-@pytest.mark.parametrize("form", ["sft", "dpo", "kto", "groups", "atif"])
-def test_nothing_of_a_task_s_secret_half_is_in_a_row(tmp_path: Path, form: str) -> None:
-    """A verifier's words may give the answer away; what it says is for people and logs."""
-    secret = "the answer is 41"
-    records = [
-        record.model_copy(
-            update={"score": Score(reward=reward, feedback=secret, metadata={"expected": secret}), "answer": "7"}
-        )
-        for reward, record in enumerate(group(0.0, 1.0))
-    ]
-    run = keep(tmp_path / "run", *records, repeats=2)
-    recipe: dict[str, Any] = {"threshold": 0.5} if form == "kto" else {}
-    rows = made(run, format=form, **recipe).rows
-    assert rows
-    assert secret not in repr(rows)
 
 
 def test_a_task_s_samples_come_together_however_they_were_committed(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ from aiohttp.typedefs import Handler
 
 from rollouthub import Rollout
 from rollouthub.engine.run_request import build_request
-from rollouthub.export.recipe import FORMATS
+from rollouthub.export.export_format import EXPORT_FORMATS
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.mock.mock_server import ModelServer
+from rollouthub.plugins.entry_points import plugins
 from rollouthub.store import open_run
 from rollouthub.store.record_rows import turn_rows
 from tests.agents.external_stage import OWN_AGENT
@@ -45,7 +46,7 @@ async def listening(asked: list[Any]) -> AsyncGenerator[str]:
 def exported(run: Path) -> dict[str, list[Any]]:
     """The tools of each row, by format."""
     found: dict[str, list[Any]] = {}
-    for form in FORMATS:
+    for form in plugins(EXPORT_FORMATS):
         rows = made(run, format=form).rows
         if form == "atif":
             found[form] = [row["trajectory"]["agent"].get("tool_definitions") for row in rows]

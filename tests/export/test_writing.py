@@ -1,8 +1,7 @@
 """Data sets as files: lines of JSON and Parquet that read back exactly, whole or not at all, in flat memory."""
 
-import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -11,10 +10,9 @@ from rollouthub.export import data_set_files as writing
 from rollouthub.export.data_set import DataSet
 from rollouthub.export.data_set_files import FILE_FORMATS, NothingToWrite, write_file
 from rollouthub.export.file_formats import file_format
-from rollouthub.export.formats.data_columns import Row
-from rollouthub.export.recipe import FORMATS, Recipe
+from rollouthub.export.recipe import Recipe
 from rollouthub.store import open_run
-from tests.export.kept import group, keep, made
+from tests.export.kept import group, keep
 from tests.export.made import forked
 
 parquet: Any = pytest.importorskip("pyarrow.parquet")
@@ -30,29 +28,6 @@ def run(tmp_path: Path) -> Path:
 def write(run: Path, out: Path, **recipe: Any) -> int:
     with open_run(run) as reader:
         return write_file(DataSet([reader], Recipe(**recipe)), out, file_format(out, FILE_FORMATS))
-
-
-def plain(row: Row) -> Row:
-    """A row as JSON reads it back."""
-    return json.loads(json.dumps(row, default=lambda value: value.tolist()))
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_lines_and_tables_read_back_as_the_rows_they_were(run: Path, tmp_path: Path, form: str) -> None:
-    recipe: dict[str, Any] = {"format": form, "tokens": True}
-    rows = [plain(row) for row in made(run, **recipe).rows]
-    assert write(run, tmp_path / "out.jsonl", **recipe) == write(run, tmp_path / "out.parquet", **recipe) == len(rows)
-    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert lines == ([row["trajectory"] for row in rows] if form == "atif" else rows)
-    table = parquet.read_table(tmp_path / "out.parquet").to_pylist()
-    assert [{name: unpacked(value) for name, value in row.items()} for row in table] == rows
-
-
-def unpacked(value: Any) -> Any:
-    """An object out of a column of JSON."""
-    if isinstance(value, list):
-        return [unpacked(item) for item in cast(list[Any], value)]
-    return json.loads(value) if isinstance(value, str) and value.startswith("{") else value
 
 
 def test_a_file_is_written_in_row_groups_of_a_bounded_size(

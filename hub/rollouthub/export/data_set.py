@@ -5,35 +5,26 @@ from dataclasses import dataclass, field
 
 from rollouthub.authoring.rewards import group_advantages
 from rollouthub.errors import UsageError
+from rollouthub.export.export_format import find_export_format
 from rollouthub.export.filters import Filter
-from rollouthub.export.formats import atif, dpo, kto, scored_groups, sft
-from rollouthub.export.formats.data_columns import Columns, Row
+from rollouthub.export.formats.data_columns import Row
 from rollouthub.export.left_out import LeftOut
 from rollouthub.export.not_trainable import Refusal, why_refused
-from rollouthub.export.recipe import Format, Recipe
+from rollouthub.export.recipe import Recipe
 from rollouthub.export.scored_group import RunSource, ScoredGroup
 from rollouthub.rollout import Rollout
 from rollouthub.store.grouped_reader import BrokenRecord
 from rollouthub.store.reader import RunReader
 
-_Rows = Callable[[ScoredGroup, Recipe, LeftOut], Iterator[Row]]
-_FORMATS: dict[Format, tuple[Callable[[Recipe, bool], Columns], _Rows]] = {
-    "sft": (sft.columns, sft.rows),
-    "dpo": (dpo.columns, dpo.rows),
-    "kto": (kto.columns, kto.rows),
-    "groups": (scored_groups.columns, scored_groups.rows),
-    "atif": (atif.columns, atif.rows),
-}
-
 
 class MixedModels(UsageError):
     """Rollouts of several models were to stand in one data set."""
 
-    def __init__(self, models: Sequence[str | None], recipe: Recipe) -> None:
+    def __init__(self, models: Sequence[str | None], *, has_tokens: bool) -> None:
         names = " and ".join(repr(model) for model in models)
         way = (
             "token ids mean nothing to another model's tokenizer: export each run by itself"
-            if recipe.has_tokens
+            if has_tokens
             else "export each run by itself, or add --mixed-models if one set of both is what you want"
         )
         super().__init__(f"the rollouts were played with {names} ({Refusal.OTHER_TOKENIZER.value}); {way}")
@@ -67,16 +58,18 @@ class DataSet:
         """Look the runs over; `tick` hears of each group that was read.
 
         Raises:
+            UsageError: there is no such format, or an option of the recipe means nothing to it.
             MixedModels: they are of several models, and the recipe does not allow that.
         """
+        self.format = find_export_format(recipe)
         self._readers, self.recipe, self._tick = readers, recipe, tick
         self.progress = Progress()
         self._models: list[str | None] = []
         for reader in readers:
             for model in reader.models():
                 self._meet(model)
-        self.has_images = recipe.format != "groups" and any(reader.has_media() for reader in readers)
-        self.columns = _FORMATS[recipe.format][0](recipe, self.has_images)
+        self.has_images = any(reader.has_media() for reader in readers)
+        self.columns = self.format.columns(recipe, self.has_images)
 
     @property
     def planned(self) -> int:
@@ -90,23 +83,25 @@ class DataSet:
             MixedModels: a record is of another model than those before.
         """
         self.progress = Progress()
-        make = _FORMATS[self.recipe.format][1]
         for reader in self._readers:
             source, repeats = RunSource(reader), reader.repeats
             for records in reader.groups(effective=not self.recipe.all_attempts):
                 self.progress.read += len(records)
                 self.progress.groups += 1
                 group = self._scored(records, source, max(repeats, len(records)))
-                for row in make(group, self.recipe, self.progress.left_out) if group.rollouts else ():
+                for row in self._rows(group):
                     self.progress.rows += 1
                     self.progress.exact_rows += row["token_exact"]
                     yield row
                 if self._tick is not None:
                     self._tick(self.progress)
 
+    def _rows(self, group: ScoredGroup) -> Iterator[Row]:
+        return self.format.rows(group, self.recipe, self.progress.left_out) if group.rollouts else iter(())
+
     def _scored(self, records: Sequence[Rollout | BrokenRecord], source: RunSource, planned: int) -> ScoredGroup:
         """The members that may be learnt from and pass the filters; the others are counted."""
-        recipe, left_out = self.recipe, self.progress.left_out
+        recipe, left_out, need = self.recipe, self.progress.left_out, self.format.need(self.recipe)
         wanted: list[Rollout] = []
         for record in records:
             if isinstance(record, BrokenRecord):
@@ -114,15 +109,12 @@ class DataSet:
                 left_out.add(Refusal.CORRUPT.value, record.name, record.problem)
             elif (rejected := recipe.filters.rejects_task(record)) is not None:
                 left_out.add(rejected[0].value, record.rollout_id, rejected[1])
-            elif (
-                not recipe.untrainable
-                and (refused := why_refused(record, recipe.need, suspect=recipe.suspect)) is not None
-            ):
+            elif not recipe.untrainable and (refused := why_refused(record, need, suspect=recipe.suspect)) is not None:
                 left_out.refuse(refused)
             else:
                 self._meet(record.model)
                 wanted.append(record)
-        if recipe.format == "groups" and not recipe.incomplete and 0 < len(wanted) < planned:
+        if self.format.takes_whole_groups and not recipe.incomplete and 0 < len(wanted) < planned:
             reason = f"{len(wanted)} of the {planned} of its group may be learnt from"
             for rollout in wanted:
                 left_out.add(Refusal.INCOMPLETE_GROUP.value, rollout.rollout_id, reason)
@@ -151,4 +143,4 @@ class DataSet:
         if model not in self._models:
             self._models.append(model)
         if len(self._models) > 1 and not self.recipe.mixed_models:
-            raise MixedModels(self._models, self.recipe)
+            raise MixedModels(self._models, has_tokens=self.format.has_tokens(self.recipe))

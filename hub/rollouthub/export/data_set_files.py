@@ -10,7 +10,6 @@ import msgspec
 from rollouthub.errors import ConfigError
 from rollouthub.export.data_set import DataSet
 from rollouthub.export.file_formats import FileFormat
-from rollouthub.export.formats.atif import TRAJECTORY
 from rollouthub.export.formats.data_columns import Columns, Kind, Row
 from rollouthub.export.record_tables import column_array
 from rollouthub.packed import Float32s, Int32s
@@ -30,10 +29,10 @@ class NothingToWrite(Exception):
 def write_jsonl(data_set: DataSet, out: IO[bytes]) -> int:
     """Write a line a row; how many there were."""
     encoder = msgspec.json.Encoder(enc_hook=_numbers)
-    is_trajectory = data_set.recipe.format == "atif"
+    column = data_set.format.line_column
     count = 0
     for row in data_set:
-        out.write(encoder.encode(row[TRAJECTORY] if is_trajectory else row))
+        out.write(encoder.encode(row if column is None else row[column]))
         out.write(b"\n")
         count += 1
     return count
@@ -65,7 +64,7 @@ def _write_parquet(data_set: DataSet, path: Path) -> int:
     schema = arrow_schema(arrow, data_set.columns)
     count = 0
     with path.open("wb") as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        for rows in _batches(data_set):
+        for rows in _batches(data_set, is_deep=data_set.format.line_column is not None):
             arrays = [
                 _array(arrow, rows, field, kind) for field, (_, kind) in zip(schema, data_set.columns, strict=True)
             ]
@@ -114,14 +113,14 @@ def _array(arrow: Any, rows: Sequence[Row], field: Any, kind: Kind) -> Any:
     return column_array(arrow, rows, field)
 
 
-def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+def _batches(rows: Iterable[Row], *, is_deep: bool) -> Iterator[list[Row]]:
     batch: list[Row] = []
     size = 0
     for row in rows:
         batch.append(row)
         size += 2000 + sum(len(value.raw) for value in row.values() if isinstance(value, Int32s | Float32s))
-        if TRAJECTORY in row:
-            size += 20 * _GROUP_BYTES // _GROUP_ROWS  # its arrays lie deep within it
+        if is_deep:
+            size += 20 * _GROUP_BYTES // _GROUP_ROWS  # its arrays lie deep within one column
         if len(batch) >= _GROUP_ROWS or size >= _GROUP_BYTES:
             yield batch
             batch, size = [], 0

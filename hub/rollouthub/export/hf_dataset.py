@@ -11,7 +11,7 @@ from rollouthub.errors import ConfigError
 from rollouthub.export.data_set import DataSet
 from rollouthub.export.data_set_files import arrow_schema, load_arrow
 from rollouthub.export.formats.data_columns import Row
-from rollouthub.export.recipe import Format, Recipe
+from rollouthub.export.recipe import Recipe
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.plugins.extras import pip_install
 from rollouthub.store import open_run
@@ -19,7 +19,7 @@ from rollouthub.store.sql_schema import DATABASE
 
 
 def hub_dataset(
-    *runs: str | PathLike[str], format: Format = "sft", recipe: Recipe | None = None, streaming: bool = False
+    *runs: str | PathLike[str], format: str = "sft", recipe: Recipe | None = None, streaming: bool = False
 ) -> Any:
     """A `datasets.Dataset` of runs' directories, in a format or by a recipe; an `IterableDataset` with `streaming`.
 

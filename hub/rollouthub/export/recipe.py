@@ -2,38 +2,28 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import get_args
 
 from rollouthub.authoring.rewards import GroupMethod
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.export.filters import Filters
-from rollouthub.export.not_trainable import Need
 from rollouthub.export.pairs import PairMethod
 
-Format = Literal["sft", "dpo", "kto", "groups", "atif"]
-FORMATS: tuple[Format, ...] = get_args(Format)
 METHODS: tuple[GroupMethod, ...] = get_args(GroupMethod)
 PAIRS: tuple[PairMethod, ...] = get_args(PairMethod)
 
-_BELONGS = {
-    "best": ("sft", "kto", "groups"),
-    "pairs": ("dpo",),
-    "most_pairs": ("dpo",),
-    "margin": ("dpo",),
-    "threshold": ("kto",),
-    "advantage": ("groups",),
-    "incomplete": ("groups",),
-    "untrainable": ("atif",),
-    "all_attempts": ("atif",),
-}
-"""Which formats an option means something to; the others are refused it."""
+FORMAT_OPTIONS = frozenset(
+    ("best", "pairs", "most_pairs", "margin", "threshold", "advantage", "incomplete", "untrainable", "all_attempts")
+)
+"""Fields of a recipe that mean something to some formats alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """What is asked of a data set."""
 
-    format: Format = "sft"
+    format: str = "sft"
+    """The name of an `ExportFormat`, ours or an installed distribution's."""
     filters: Filters = field(default_factory=Filters)
     tokens: bool | None = None
     """Whether the engine's token ids are in the rows, and what lacks them is left out. None is what the format is for:
@@ -67,16 +57,9 @@ class Recipe:
         """Refuse what makes no sense together.
 
         Raises:
-            UnknownNameError: there is no such format, or method.
-            ConfigError: an option is not the format's, or its value is none.
+            UnknownNameError: there is no such method.
+            ConfigError: the value of an option is none.
         """
-        if self.format not in FORMATS:
-            raise UnknownNameError("export format", self.format, FORMATS)
-        for name, formats in _BELONGS.items():
-            if getattr(self, name) not in (None, False) and self.format not in formats:
-                raise ConfigError(
-                    f"{name} = {getattr(self, name)} means nothing to {self.format}; it is for {', '.join(formats)}"
-                )
         if self.advantage is not None and self.advantage not in METHODS:
             raise UnknownNameError("method of advantages", self.advantage, METHODS)
         if self.pairs is not None and self.pairs not in PAIRS:
@@ -87,22 +70,3 @@ class Recipe:
         for name in ("margin", "threshold"):
             if (bound := getattr(self, name)) is not None and not math.isfinite(bound):
                 raise ConfigError(f"{name} = {bound} is no bound; give a number")
-        if self.format == "groups" and self.tokens is False:
-            raise ConfigError("groups are token ids with their rewards; for words take sft, dpo or kto")
-        if self.mixed_models and self.has_tokens:
-            raise ConfigError(
-                "mixed_models is for words: token ids of two models mean different things; "
-                "take --no-tokens, or export each run by itself"
-            )
-
-    @property
-    def has_tokens(self) -> bool:
-        """Whether token ids are in the rows."""
-        return self.format in ("groups", "atif") if self.tokens is None else self.tokens
-
-    @property
-    def need(self) -> Need:
-        """What a rollout must have to be taken."""
-        if self.format == "groups":
-            return "logprobs"
-        return "tokens" if self.has_tokens and self.format != "atif" else "text"

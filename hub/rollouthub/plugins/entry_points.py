@@ -138,7 +138,7 @@ def find_environment(name: str, python: str | None = None) -> FoundEnvironment:
         if (folder := Path(name)).is_dir():
             return _from_manifest(folder / FILE_NAME, python)
         raise UnknownNameError("environment", name, known, "A file of your own is given by its path: ./my_env.py")
-    target = _load(plugin)
+    target = load_plugin(plugin)
     if isinstance(target, Preset):
         defaults = dict(target.defaults)
         return FoundEnvironment(name, target.environment, defaults, target.summary, plugin.is_shipped)
@@ -159,7 +159,7 @@ def find_agent(name: str, config: dict[str, JsonValue]) -> Any:
     plugin = known.get(name)
     if plugin is None:
         raise UnknownNameError("agent", name, known)
-    factory = _load(plugin)
+    factory = load_plugin(plugin)
     config_type: type[BaseModel] | None = getattr(factory, "config_type", None)
     if config_type is None:
         if config:
@@ -190,7 +190,12 @@ def check_config(config_type: type[BaseModel], values: dict[str, JsonValue], own
         raise ConfigError("\n".join(lines)) from None
 
 
-def _load(plugin: Plugin) -> Any:
+def load_plugin(plugin: Plugin) -> Any:
+    """What a plug-in's entry point names.
+
+    Raises:
+        ConfigError: it could not be imported.
+    """
     try:
         return plugin.entry.load()
     except (Exception, SystemExit) as error:
@@ -212,7 +217,7 @@ def _from_manifest(file: Path, python: str | None) -> FoundEnvironment:
     assert manifest.server is not None
     if python is None:
         _require(manifest.server.requirements, file)
-    environment = cast(AnyEnvironment, _load(adapter)(manifest, file.resolve(), python or sys.executable))
+    environment = cast(AnyEnvironment, load_plugin(adapter)(manifest, file.resolve(), python or sys.executable))
     return FoundEnvironment(manifest.name, environment, {}, manifest.description, True)
 
 
@@ -224,7 +229,7 @@ def _from_python(manifest: Manifest, section: PythonSection, file: Path) -> Foun
             f"{file}: python.entry = {section.entry!r}: there is no module {entry.module!r} here; install its "
             f"distribution {section.distribution!r}, for example with `pip install -e {file.parent}`"
         )
-    target = _load(Plugin(manifest.name, section.distribution, entry))
+    target = load_plugin(Plugin(manifest.name, section.distribution, entry))
     if isinstance(target, Preset):
         preset = target
     elif isinstance(target, type) and issubclass(target, Environment):

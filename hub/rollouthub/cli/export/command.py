@@ -5,13 +5,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from rollouthub.cli.runs.command import RUNS, RootOption, find_run
 from rollouthub.errors import ConfigError, UnknownNameError
 
-FORMATS = ("jsonl", "parquet", "csv")
-TRAINING = ("sft", "dpo", "kto", "groups", "atif")
+RECORDS = ("jsonl", "parquet", "csv")
 _FILTERS, _CHOICE = "Which rollouts (of training formats)", "How they are chosen (of training formats)"
+
+_TO = (
+    "jsonl (full records), parquet (columns) or csv (a row a rollout, for spreadsheets), by default what the file's "
+    "name ends in, else jsonl; for trainers"
+)
 
 
 def _completing(*names: str) -> Callable[[str], list[str]]:
@@ -23,6 +28,29 @@ def _completing(*names: str) -> Callable[[str], list[str]]:
     return completed
 
 
+def _training_formats() -> list[str]:
+    """The names that are registered, ours and installed distributions'."""
+    from rollouthub.export.export_format import EXPORT_FORMATS
+    from rollouthub.plugins.entry_points import plugins
+
+    return list(plugins(EXPORT_FORMATS))
+
+
+def _formats_completed(incomplete: str) -> list[str]:
+    return _completing(*RECORDS, *_training_formats())(incomplete)
+
+
+class ExportCommand(TyperCommand):
+    """`hub export`, whose help names the formats that are registered; the context is of typer's own click."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        for option in self.params:
+            if isinstance(option, TyperOption) and option.name == "to":
+                option.help = f"{_TO} {', '.join(_training_formats())}."
+        super().format_help(ctx, formatter)
+
+
 RunsArgument = Annotated[
     list[str],
     typer.Argument(metavar="RUN…", help="Runs: a directory, a name under runs/, or 'last'."),
@@ -31,9 +59,8 @@ FormatOption = Annotated[
     str | None,
     typer.Option(
         "--to",
-        help="jsonl (full records), parquet (columns) or csv (a row a rollout, for spreadsheets), by default what the "
-        "file's name ends in, else jsonl; for trainers sft, dpo, kto, groups (scored token rows), atif.",
-        autocompletion=_completing(*FORMATS, *TRAINING),
+        help=f"{_TO} a registered export format.",
+        autocompletion=_formats_completed,
     ),
 ]
 OutputOption = Annotated[
@@ -211,10 +238,11 @@ def export(
     """
     from rollouthub.cli.export.record_files import export_records, record_format
 
-    if to not in (None, *FORMATS, *TRAINING):
-        raise UnknownNameError("export format", to, (*FORMATS, *TRAINING))
+    training = _training_formats()
+    if to not in (None, *RECORDS, *training):
+        raise UnknownNameError("export format", to, (*RECORDS, *training))
     output = None if output == Path("-") else output
-    form = None if to in TRAINING else record_format(output, to)
+    form = None if to in training else record_format(output, to)
     if (turns or segments) and form != "parquet":
         raise ConfigError("--turns and --segments choose a table of Parquet: --to parquet -o turns.parquet")
     if turns and segments:
@@ -255,7 +283,7 @@ def export(
     given = {**filters, **choice, "json": as_json, "format": file_format}
     if asked := [name for name, value in given.items() if value not in (None, False, ())]:
         flag = _FLAGS.get(asked[0], "--" + asked[0].replace("_", "-"))
-        raise ConfigError(f"{flag} means nothing to {form}, which has every record; it is for {', '.join(TRAINING)}")
+        raise ConfigError(f"{flag} means nothing to {form}, which has every record; it is for {', '.join(training)}")
     if len(directories) > 1:
         raise ConfigError(f"{form} is of one run; export them one after the other")
     if tokens is not None and form != "jsonl":

@@ -1,1 +1,1 @@
-"""Data sets of rollouts, a module a format: its columns, and the rows that a group makes."""
+"""Export formats, a file each: the columns of a data set, and the rows that a group makes."""

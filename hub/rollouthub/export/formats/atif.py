@@ -13,7 +13,7 @@ from mcp_types import ImageContent, TextContent
 from rollouthub.export.conversation import has_engine_ids, parsed_arguments
 from rollouthub.export.formats.data_columns import IDENTITY, Columns, Row, identity
 from rollouthub.export.left_out import LeftOut
-from rollouthub.export.not_trainable import Refusal, why_refused
+from rollouthub.export.not_trainable import Need, Refusal, why_refused
 from rollouthub.export.recipe import Recipe
 from rollouthub.export.scored_group import RunSource, ScoredGroup
 from rollouthub.messages import Media, Message
@@ -25,41 +25,55 @@ _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 Json = dict[str, Any]
 
 
-def columns(recipe: Recipe, has_images: bool) -> Columns:
-    """The columns of a table; a line of JSON is the trajectory alone."""
-    return [
-        (TRAJECTORY, "json"),
-        ("rollout_id", "text"),
-        *IDENTITY,
-        ("sample", "small"),
-        ("attempt", "small"),
-        ("outcome", "text"),
-        ("reward", "real"),
-        ("passed", "truth"),
-    ]
+class Atif:
+    """A row a rollout: its trajectory."""
 
+    options = frozenset({"untrainable", "all_attempts"})
+    takes_whole_groups = False
+    line_column = TRAJECTORY
 
-def rows(group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> Iterator[Row]:
-    """The rows of a group."""
-    for rollout in group.rollouts:
-        try:
-            trajectory = _trajectory(rollout, group.source, with_tokens=recipe.has_tokens)
-        except (ValueError, OverflowError, OSError) as error:  # also of a time that no calendar has
-            left_out.add(Refusal.CORRUPT.value, rollout.rollout_id, str(error))
-            continue
-        if trajectory is None:
-            left_out.add(Refusal.NO_TURNS.value, rollout.rollout_id, "nobody said anything in it")
-            continue
-        yield {
-            TRAJECTORY: trajectory,
-            "rollout_id": rollout.rollout_id,
-            **identity(rollout, token_exact=has_engine_ids(rollout.turns)),
-            "sample": rollout.sample,
-            "attempt": rollout.attempt,
-            "outcome": rollout.outcome.value,
-            "reward": rollout.reward,
-            "passed": rollout.score.passed if rollout.score is not None else None,
-        }
+    def has_tokens(self, recipe: Recipe) -> bool:
+        """Unless they are asked away."""
+        return recipe.tokens is not False
+
+    def need(self, recipe: Recipe) -> Need:
+        """Words; ids are in it where the engine gave them."""
+        return "text"
+
+    def columns(self, recipe: Recipe, has_images: bool) -> Columns:
+        """The columns of a table; a line of JSON is the trajectory alone."""
+        return [
+            (TRAJECTORY, "json"),
+            ("rollout_id", "text"),
+            *IDENTITY,
+            ("sample", "small"),
+            ("attempt", "small"),
+            ("outcome", "text"),
+            ("reward", "real"),
+            ("passed", "truth"),
+        ]
+
+    def rows(self, group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> Iterator[Row]:
+        """The rows of a group."""
+        for rollout in group.rollouts:
+            try:
+                trajectory = _trajectory(rollout, group.source, with_tokens=self.has_tokens(recipe))
+            except (ValueError, OverflowError, OSError) as error:  # also of a time that no calendar has
+                left_out.add(Refusal.CORRUPT.value, rollout.rollout_id, str(error))
+                continue
+            if trajectory is None:
+                left_out.add(Refusal.NO_TURNS.value, rollout.rollout_id, "nobody said anything in it")
+                continue
+            yield {
+                TRAJECTORY: trajectory,
+                "rollout_id": rollout.rollout_id,
+                **identity(rollout, token_exact=has_engine_ids(rollout.turns)),
+                "sample": rollout.sample,
+                "attempt": rollout.attempt,
+                "outcome": rollout.outcome.value,
+                "reward": rollout.reward,
+                "passed": rollout.score.passed if rollout.score is not None else None,
+            }
 
 
 def _trajectory(rollout: Rollout, source: RunSource, *, with_tokens: bool) -> Json | None:

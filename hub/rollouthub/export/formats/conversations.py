@@ -15,7 +15,7 @@ from rollouthub.export.conversation import (
 )
 from rollouthub.export.formats.data_columns import Columns
 from rollouthub.export.left_out import LeftOut
-from rollouthub.export.not_trainable import Refusal
+from rollouthub.export.not_trainable import Need, Refusal
 from rollouthub.export.recipe import Recipe
 from rollouthub.export.scored_group import ScoredGroup
 from rollouthub.export.segment import Segment
@@ -26,6 +26,21 @@ from rollouthub.rollout import Rollout, Turn
 OTHER_MEDIA, OTHER_SEAT = "other_media", "other_seat"
 """Names of what is left out: something that is neither words nor a picture; a seat that never spoke."""
 IMAGES: Columns = [("images", "texts")]
+
+
+class WordRows:
+    """What formats of words have in common: rollouts are taken one by one, with token ids where they are asked for."""
+
+    takes_whole_groups = False
+    line_column = None
+
+    def has_tokens(self, recipe: Recipe) -> bool:
+        """Only if asked: a trainer tokenises words for whatever model it trains."""
+        return bool(recipe.tokens)
+
+    def need(self, recipe: Recipe) -> Need:
+        """The engine's ids, where they are to be in the rows."""
+        return "tokens" if recipe.tokens else "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +74,7 @@ def words_of(rollout: Rollout, group: ScoredGroup, recipe: Recipe, left_out: Lef
             left_out.add(OTHER_MEDIA, rollout.rollout_id, f"a message holds {strange[0]}")
             return None
         images = [str(group.source.media(part.digest)) for part in media]
-        segment = chain_segment(rollout, chain) if recipe.has_tokens else None
+        segment = chain_segment(rollout, chain) if recipe.tokens else None
         return Words(rollout, chain, tools, images, segment)
     except (BrokenConversation, ValueError) as error:
         left_out.add(Refusal.CORRUPT.value, rollout.rollout_id, str(error))

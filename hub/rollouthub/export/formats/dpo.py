@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rollouthub.export.conversation import media_of, messages_of, same_words
-from rollouthub.export.formats.conversations import IMAGES, OTHER_MEDIA, Words, chat, cut, words_of
+from rollouthub.export.formats.conversations import IMAGES, OTHER_MEDIA, WordRows, Words, chat, cut, words_of
 from rollouthub.export.formats.data_columns import IDENTITY, Columns, Row, identity
 from rollouthub.export.left_out import LeftOut
 from rollouthub.export.pairs import pairs, reward_gap
@@ -22,54 +22,58 @@ _REASONS = {
 }
 
 
-def columns(recipe: Recipe, has_images: bool) -> Columns:
-    """The columns of a row."""
-    tokens: Columns = [
-        ("prompt_token_ids", "ids"),
-        ("chosen_token_ids", "ids"),
-        ("chosen_loss_mask", "ids"),
-        ("rejected_token_ids", "ids"),
-        ("rejected_loss_mask", "ids"),
-    ]
-    return [
-        ("prompt", "jsons"),
-        ("chosen", "jsons"),
-        ("rejected", "jsons"),
-        ("tools", "text"),
-        *(IMAGES if has_images else []),
-        *(tokens if recipe.has_tokens else []),
-        ("chosen_rollout_id", "text"),
-        ("rejected_rollout_id", "text"),
-        *IDENTITY,
-        ("chosen_reward", "real"),
-        ("rejected_reward", "real"),
-        ("margin", "real"),
-    ]
+class Dpo(WordRows):
+    """A row a pair of one task's samples."""
 
+    options = frozenset({"pairs", "most_pairs", "margin"})
 
-def rows(group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> Iterator[Row]:
-    """The rows of a group. Members that no pair has are counted, once each."""
-    found = {rollout.rollout_id: words_of(rollout, group, recipe, left_out) for rollout in group.rollouts}
-    usable = [rollout for rollout in group.rollouts if found[rollout.rollout_id] is not None]
-    used: set[str] = set()
-    unlike: dict[str, str] = {}
-    for better, worse in pairs(
-        usable, recipe.pairs or "best_worst", margin=recipe.margin or 0.0, most=recipe.most_pairs
-    ):
-        chosen, rejected = found[better.rollout_id], found[worse.rollout_id]
-        assert chosen is not None
-        assert rejected is not None
-        parted = _parted(chosen, rejected)
-        members = (better.rollout_id, worse.rollout_id)
-        if isinstance(parted, _Parted):
-            used.update(members)
-            yield _row(parted, group)
-        else:
-            unlike.update(dict.fromkeys(members, parted))
-    for rollout in usable:
-        if rollout.rollout_id not in used:
-            name = unlike.get(rollout.rollout_id, NO_PAIR)
-            left_out.add(name, rollout.rollout_id, _REASONS[name])
+    def columns(self, recipe: Recipe, has_images: bool) -> Columns:
+        """The columns of a row."""
+        tokens: Columns = [
+            ("prompt_token_ids", "ids"),
+            ("chosen_token_ids", "ids"),
+            ("chosen_loss_mask", "ids"),
+            ("rejected_token_ids", "ids"),
+            ("rejected_loss_mask", "ids"),
+        ]
+        return [
+            ("prompt", "jsons"),
+            ("chosen", "jsons"),
+            ("rejected", "jsons"),
+            ("tools", "text"),
+            *(IMAGES if has_images else []),
+            *(tokens if recipe.tokens else []),
+            ("chosen_rollout_id", "text"),
+            ("rejected_rollout_id", "text"),
+            *IDENTITY,
+            ("chosen_reward", "real"),
+            ("rejected_reward", "real"),
+            ("margin", "real"),
+        ]
+
+    def rows(self, group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> Iterator[Row]:
+        """The rows of a group. Members that no pair has are counted, once each."""
+        found = {rollout.rollout_id: words_of(rollout, group, recipe, left_out) for rollout in group.rollouts}
+        usable = [rollout for rollout in group.rollouts if found[rollout.rollout_id] is not None]
+        used: set[str] = set()
+        unlike: dict[str, str] = {}
+        for better, worse in pairs(
+            usable, recipe.pairs or "best_worst", margin=recipe.margin or 0.0, most=recipe.most_pairs
+        ):
+            chosen, rejected = found[better.rollout_id], found[worse.rollout_id]
+            assert chosen is not None
+            assert rejected is not None
+            parted = _parted(chosen, rejected)
+            members = (better.rollout_id, worse.rollout_id)
+            if isinstance(parted, _Parted):
+                used.update(members)
+                yield _row(parted, group)
+            else:
+                unlike.update(dict.fromkeys(members, parted))
+        for rollout in usable:
+            if rollout.rollout_id not in used:
+                name = unlike.get(rollout.rollout_id, NO_PAIR)
+                left_out.add(name, rollout.rollout_id, _REASONS[name])
 
 
 @dataclass(frozen=True, slots=True)

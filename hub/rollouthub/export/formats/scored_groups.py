@@ -6,51 +6,65 @@ from rollouthub.export.formats.chosen import chosen_of
 from rollouthub.export.formats.conversations import OTHER_SEAT
 from rollouthub.export.formats.data_columns import IDENTITY, Columns, Row, identity
 from rollouthub.export.left_out import LeftOut
-from rollouthub.export.not_trainable import NotTrainable
+from rollouthub.export.not_trainable import Need, NotTrainable
 from rollouthub.export.recipe import Recipe
 from rollouthub.export.scored_group import ScoredGroup
 from rollouthub.export.training_row import TrainingRow, training_rows
 
 
-def columns(recipe: Recipe, has_images: bool) -> Columns:
-    """The columns of a row; pictures have none, since their places in the ids are the processor's."""
-    return [
-        ("rollout_id", "text"),
-        *IDENTITY,
-        ("sample", "small"),
-        ("seat", "text"),
-        ("segment", "small"),
-        ("segments", "small"),
-        ("weight", "real"),
-        ("reward", "real"),
-        ("components", "json"),
-        ("advantage", "real"),
-        ("group_size", "small"),
-        ("is_truncated", "truth"),
-        ("policy_version_min", "whole"),
-        ("policy_version_max", "whole"),
-        ("prompt_length", "small"),
-        ("token_ids", "ids"),
-        ("loss_mask", "ids"),
-        ("logprobs", "reals"),
-        ("versions", "ids"),
-        ("turn_ids", "ids"),
-    ]
+class ScoredGroups:
+    """A row a training segment."""
 
+    options = frozenset({"best", "advantage", "incomplete"})
+    takes_whole_groups = True
+    line_column = None
 
-def rows(group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> Iterator[Row]:
-    """The rows of a group."""
-    for rollout in chosen_of(group, recipe, left_out):
-        try:
-            made = training_rows(rollout, suspect=recipe.suspect)
-        except NotTrainable as error:
-            left_out.refuse(error.refused)
-            continue
-        wanted = [row for row in made if recipe.seat in (None, row.segment.agent)]
-        if not wanted:
-            left_out.add(OTHER_SEAT, rollout.rollout_id, f"seat {recipe.seat!r} said nothing")
-        for row in wanted:
-            yield _row(row, group)
+    def has_tokens(self, recipe: Recipe) -> bool:
+        """Always."""
+        return True
+
+    def need(self, recipe: Recipe) -> Need:
+        """Ids with the sampler's log-probabilities."""
+        return "logprobs"
+
+    def columns(self, recipe: Recipe, has_images: bool) -> Columns:
+        """The columns of a row; pictures have none, since their places in the ids are the processor's."""
+        return [
+            ("rollout_id", "text"),
+            *IDENTITY,
+            ("sample", "small"),
+            ("seat", "text"),
+            ("segment", "small"),
+            ("segments", "small"),
+            ("weight", "real"),
+            ("reward", "real"),
+            ("components", "json"),
+            ("advantage", "real"),
+            ("group_size", "small"),
+            ("is_truncated", "truth"),
+            ("policy_version_min", "whole"),
+            ("policy_version_max", "whole"),
+            ("prompt_length", "small"),
+            ("token_ids", "ids"),
+            ("loss_mask", "ids"),
+            ("logprobs", "reals"),
+            ("versions", "ids"),
+            ("turn_ids", "ids"),
+        ]
+
+    def rows(self, group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> Iterator[Row]:
+        """The rows of a group."""
+        for rollout in chosen_of(group, recipe, left_out):
+            try:
+                made = training_rows(rollout, suspect=recipe.suspect)
+            except NotTrainable as error:
+                left_out.refuse(error.refused)
+                continue
+            wanted = [row for row in made if recipe.seat in (None, row.segment.agent)]
+            if not wanted:
+                left_out.add(OTHER_SEAT, rollout.rollout_id, f"seat {recipe.seat!r} said nothing")
+            for row in wanted:
+                yield _row(row, group)
 
 
 def _row(row: TrainingRow, group: ScoredGroup) -> Row:

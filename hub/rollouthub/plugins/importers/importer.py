@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
-from rollouthub.errors import ConfigError, UnknownNameError, describe
 from rollouthub.frozen import Frozen
-from rollouthub.plugins.entry_points import plugins
+from rollouthub.plugins.lookup import find_plugin
 
 IMPORTERS = "rollouthub.importers"
 COMMANDS = "rollouthub.import_commands"
@@ -41,6 +40,7 @@ class Candidate(Frozen):
         return not self.reasons
 
 
+@runtime_checkable
 class Importer(Protocol):
     """Reads tasks in one foreign format."""
 
@@ -74,10 +74,4 @@ def find_importer(name: str) -> Importer:
         UnknownNameError: nobody registered one under this name.
         ConfigError: it cannot be loaded.
     """
-    known = plugins(IMPORTERS)
-    if name not in known:
-        raise UnknownNameError("importer", name, known)
-    try:
-        return known[name].entry.load()()
-    except Exception as error:
-        raise ConfigError(f"the importer {name!r} cannot be loaded: {describe(error)}") from error
+    return find_plugin(IMPORTERS, "importer", name, Importer)
