@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from rollouthub.live.follow import RolloutList
 from rollouthub_tui.settings import Settings
-from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.watched_run import WatchedRun
 
 
 class Led(App[None]):

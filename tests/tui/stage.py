@@ -11,7 +11,7 @@ import rollouthub_tui
 from rollouthub.live.follow import RolloutList
 from rollouthub_tui.settings import Settings
 from rollouthub_tui.type_ahead import TypeAhead
-from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.watched_run import WatchedRun
 from tests.tui.made import NOW
 
 LIGHT, DARK = "textual-light", "textual-dark"

@@ -21,8 +21,8 @@ from rollouthub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef
 from rollouthub.score import Component, ModelCall, VerifierRef
 from rollouthub.store import open_writer
 from rollouthub.submission import Artifact
-from rollouthub_tui.benching.played import HUB, world
-from rollouthub_tui.benching.terminal import Terminal
+from rollouthub_tui.bench.real_runs import HUB, world
+from rollouthub_tui.bench.terminal import Terminal
 from tests.store.records import record
 from tests.tui.episodes import digest_of
 from tests.tui.made import hostile_run

@@ -13,7 +13,7 @@ import pytest
 
 from rollouthub.rollout import Outcome
 from rollouthub.store import open_run
-from rollouthub_tui.benching.played import HUB, world
+from rollouthub_tui.bench.real_runs import HUB, world
 
 pytestmark = pytest.mark.live
 

@@ -10,9 +10,9 @@ from textual.pilot import Pilot
 from textual.strip import Strip
 
 from rollouthub_tui.app import WatchApp
-from rollouthub_tui.steering import SteeringScreen
+from rollouthub_tui.run_actions import SteeringScreen
 from rollouthub_tui.themes import DARK, LIGHT
-from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.watched_run import WatchedRun
 from tests.tui.made import NOW
 from tests.tui.snapshots import Album
 from tests.tui.stage import Stage

@@ -17,14 +17,14 @@ from textual.worker import WorkerFailed
 
 from rollouthub.live.follow import RolloutList
 from rollouthub.text import plain
-from rollouthub_tui.failing import breakage
-from rollouthub_tui.palette import Palette, RunCommands, ScreenCommands, ThemeCommands
+from rollouthub_tui.command_palette import Palette, RunCommands, ScreenCommands, ThemeCommands
+from rollouthub_tui.crash_message import breakage
+from rollouthub_tui.run_actions import LONGEST_COPY
 from rollouthub_tui.screens.help import HelpScreen
 from rollouthub_tui.settings import load_settings, save_settings
-from rollouthub_tui.steering import LONGEST_COPY
 from rollouthub_tui.themes import ANSI_DARK, ANSI_LIGHT, DARK, LIGHT, other
 from rollouthub_tui.type_ahead import TypeAhead
-from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.watched_run import WatchedRun
 
 _SAVE_SECONDS = 5.0
 _PARENT_SECONDS = 2.0

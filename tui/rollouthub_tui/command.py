@@ -14,7 +14,7 @@ _STREAMS = ("stdin", "stdout", "stderr")
 
 def _complete_run(incomplete: str) -> list[str]:
     """The names of the runs that there are, for the shell."""
-    from rollouthub_tui.finding import known_names, usual_roots
+    from rollouthub_tui.run_lookup import known_names, usual_roots
 
     names = ["last", *known_names(usual_roots(os.environ))]
     return [name for name in names if name.startswith(incomplete)]
@@ -61,7 +61,7 @@ def watch(
     """
     import anyio
 
-    from rollouthub_tui.finding import find_watched, usual_roots
+    from rollouthub_tui.run_lookup import find_watched, usual_roots
 
     environ = dict(os.environ)
     is_served = "web_driver" in environ.get("TEXTUAL_DRIVER", "")
@@ -90,7 +90,7 @@ def _check_options(web: bool, port: int, no_open: bool, text: bool | None, do: S
 
 def _is_always_text(environ: Mapping[str, str]) -> bool:
     """Whether whoever is at this terminal wants lines each time; never of a pipe, which nobody is at."""
-    from rollouthub_tui.failing import logging_beside
+    from rollouthub_tui.crash_message import logging_beside
     from rollouthub_tui.settings import load_settings
 
     if not all(map(os.isatty, range(len(_STREAMS)))):
@@ -117,9 +117,9 @@ def check_terminal(environ: Mapping[str, str]) -> None:
 
 def _show(directory: Path | None, roots: Sequence[Path], environ: Mapping[str, str]) -> int:
     from rollouthub_tui.app import WatchApp
-    from rollouthub_tui.failing import last_words, logging_beside
-    from rollouthub_tui.running import run_app
-    from rollouthub_tui.widgets.rollout.graphics import prepare_graphics
+    from rollouthub_tui.app_runner import run_app
+    from rollouthub_tui.crash_message import last_words, logging_beside
+    from rollouthub_tui.widgets.rollout.terminal_graphics import prepare_graphics
 
     with logging_beside(environ):
         prepare_graphics(environ)

@@ -9,7 +9,7 @@ from textual.dom import DOMNode
 
 from rollouthub.live.follow import RolloutList
 from rollouthub_tui.settings import Settings
-from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.watched_run import WatchedRun
 
 
 class Navigator(Protocol):

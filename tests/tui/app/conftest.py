@@ -6,8 +6,8 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.widgets import Footer, Static
 
-from rollouthub_tui.steering import SteeringScreen, Target
-from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.run_actions import SteeringScreen, Target
+from rollouthub_tui.watched_run import WatchedRun
 from tests.live.control.conftest import runtime, watch
 
 __all__ = ["Plain", "runtime", "told", "watch"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import RunDirectoryError, UnknownNameError, UsageError
-from rollouthub_tui.finding import find_watched, known_names, usual_roots
+from rollouthub_tui.run_lookup import find_watched, known_names, usual_roots
 from tests.cli.conftest import Hub, hub
 from tests.live.control.conftest import Guest, Watch, until
 from tests.store.records import record, write

@@ -12,12 +12,12 @@ from rollouthub.messages import Media
 from rollouthub.rollout import Turn
 from rollouthub.store import open_writer
 from rollouthub.submission import Artifact
-from rollouthub_tui.actions.files import Kept, kept_files
-from rollouthub_tui.away import away
-from rollouthub_tui.screens.asking import AskScreen, ChooseScreen
+from rollouthub_tui.actions.kept_files import Kept, kept_files
+from rollouthub_tui.run_actions import Target
+from rollouthub_tui.screens.dialogs import AskScreen, ChooseScreen
 from rollouthub_tui.screens.rescoring import RescoreScreen, free_directory
-from rollouthub_tui.steering import Target
-from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.suspension import away
+from rollouthub_tui.watched_run import WatchedRun
 from tests.store.records import RESOLVED, record, write
 from tests.tui.episodes import PICTURE, digest_of
 from tests.tui.stage import Stage, standing

@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 from rollouthub import Outcome, Rollout, Score
 from rollouthub.rollout import TaskRef
 from rollouthub_tui.screens.compare import CompareScreen
-from rollouthub_tui.widgets.compare.table import TasksTable
+from rollouthub_tui.widgets.compare.task_table import TasksTable
 from tests.store.records import record, write
 from tests.tui.led import led, lines, settle, shown, told
 

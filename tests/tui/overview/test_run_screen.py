@@ -7,12 +7,12 @@ import pytest
 from rollouthub import Outcome
 from rollouthub_tui.screens.run import RunScreen
 from rollouthub_tui.widgets.machines import MachinesPane
-from rollouthub_tui.widgets.overview.heading import Heading, ProgressPanel
 from rollouthub_tui.widgets.overview.pane import OverviewPane
 from rollouthub_tui.widgets.overview.panels import EnvironmentsPanel, FiguresPanel, OutcomesPanel, TimelinePanel
+from rollouthub_tui.widgets.overview.run_heading import Heading, ProgressPanel
 from rollouthub_tui.widgets.overview.tab_line import TabLine
 from rollouthub_tui.widgets.rollouts.pane import RolloutsPane
-from rollouthub_tui.widgets.rollouts.tasks import TasksPane
+from rollouthub_tui.widgets.rollouts.tasks_table import TasksPane
 from tests.store.records import record
 from tests.tui.made import MIDWAY, playing_run
 from tests.tui.stage import Stage, stage, watched

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from rollouthub_tui.widgets.pair.alignment import align
 from rollouthub_tui.widgets.pair.difference import difference_of, words_apart
-from rollouthub_tui.widgets.pair.transcript import TurnLines
-from rollouthub_tui.widgets.pair.wrapping import height_of, wrapped
+from rollouthub_tui.widgets.pair.line_wrap import height_of, wrapped
+from rollouthub_tui.widgets.pair.plain_transcript import TurnLines
 
 words = st.lists(st.sampled_from("abcdefg"), max_size=30)
 rude = st.lists(

@@ -10,8 +10,8 @@ from PIL import Image
 
 from rollouthub.store.media import keep_media
 from rollouthub_tui.widgets.rollout.document import Medium
-from rollouthub_tui.widgets.rollout.graphics import pixel_widget, prepare_graphics
 from rollouthub_tui.widgets.rollout.pictures import MOST_BYTES, load_picture
+from rollouthub_tui.widgets.rollout.terminal_graphics import pixel_widget, prepare_graphics
 from tests.tui.episodes import digest_of, picture
 
 

@@ -14,10 +14,10 @@ from textual.pilot import Pilot
 from rollouthub import Message, Rollout, Seat, Stop, ToolCall, Turn
 from rollouthub.messages import assistant
 from rollouthub_tui.screens.rollout import RolloutScreen
-from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.rollout.document_view import DocumentView
 from rollouthub_tui.widgets.rollout.picture_screen import PictureScreen
-from rollouthub_tui.widgets.rollout.reading import place_of
+from rollouthub_tui.widgets.rollout.record_reader import place_of
 from tests.live.control.conftest import Guest, Watch
 from tests.live.control.conftest import until as until_it_plays
 from tests.store.records import record, write

@@ -10,12 +10,12 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from rollouthub_tui.widgets.rollout.document import Piece, Section
-from rollouthub_tui.widgets.rollout.drawn import drawn, drawn_line
-from rollouthub_tui.widgets.rollout.finding import Matches, pattern_of
-from rollouthub_tui.widgets.rollout.heat import heat
-from rollouthub_tui.widgets.rollout.highlighting import json_styles, markdown_styles
-from rollouthub_tui.widgets.rollout.layout import lay_out
-from rollouthub_tui.widgets.rollout.wrapping import wrap
+from rollouthub_tui.widgets.rollout.drawable_text import drawn, drawn_line
+from rollouthub_tui.widgets.rollout.highlights import json_styles, markdown_styles
+from rollouthub_tui.widgets.rollout.row_wrap import wrap
+from rollouthub_tui.widgets.rollout.section_layout import lay_out
+from rollouthub_tui.widgets.rollout.text_search import Matches, pattern_of
+from rollouthub_tui.widgets.rollout.token_heatmap import heat
 
 RUDE = (
     "\x1b]52;c;cm0=\x07a\x1b[31mb\u202ec\u200d\u00add\tz\x9be\u0301\u0302\u0303\u0304\r\nf\x00\u2028g\ufe0f\U000e0041漢"

@@ -8,11 +8,11 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Static
 
-from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.watched_run import WatchedRun
+from rollouthub_tui.widgets.rollouts.live_table import LiveTable
 from rollouthub_tui.widgets.rollouts.pane import RolloutsPane
-from rollouthub_tui.widgets.rollouts.standing import Standing
-from rollouthub_tui.widgets.rollouts.table import LiveTable
-from rollouthub_tui.widgets.rollouts.tasks import TasksPane
+from rollouthub_tui.widgets.rollouts.status_line import Standing
+from rollouthub_tui.widgets.rollouts.tasks_table import TasksPane
 from tests.tui.stage import Stage, stage
 
 

@@ -11,7 +11,7 @@ from textual.widgets import Input
 from rollouthub import Outcome
 from rollouthub.store import open_run, open_writer
 from rollouthub_tui.screens.runs import RunsScreen
-from rollouthub_tui.widgets.run_list.table import RunsTable
+from rollouthub_tui.widgets.run_list.run_table import RunsTable
 from tests.live.control.conftest import Guest, Watch, until
 from tests.store.records import RESOLVED, record, write
 from tests.tui.led import led, lines, notes, settle, shown, told

@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 
 from rollouthub_tui.text.output import Output
+from rollouthub_tui.text.position import Session
 from rollouthub_tui.text.prompt import do
-from rollouthub_tui.text.session import Session
 from tests.tui.made import NOW
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from rollouthub import Outcome
 from rollouthub.errors import RunDirectoryError
-from rollouthub_tui.text.following import Announcer
+from rollouthub_tui.text.live_events import Announcer
 from tests.live.control.conftest import Guest, Watch, Watched, runtime, until, watch
 from tests.tui.made import MIDWAY, playing_run
 from tests.tui.text.conftest import Listener, is_plain, listening

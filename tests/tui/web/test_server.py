@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 
 from rollouthub.errors import UsageError
+from rollouthub_tui.web.browser_tab import session_environment
 from rollouthub_tui.web.server import HOST, Rooms, Serving, served
-from rollouthub_tui.web.session import session_environment
 
 
 @asynccontextmanager

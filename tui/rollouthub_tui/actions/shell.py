@@ -8,10 +8,10 @@ from textual.screen import Screen
 
 from rollouthub.live.control.live_protocol import ShellView
 from rollouthub.text import plain, plain_name
-from rollouthub_tui.away import away
 from rollouthub_tui.navigation import app_of
-from rollouthub_tui.screens.asking import ChooseScreen
-from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.screens.dialogs import ChooseScreen
+from rollouthub_tui.suspension import away
+from rollouthub_tui.watched_run import WatchedRun
 
 _LONGEST = 300
 _AT_ONCE_SECONDS = 1.0

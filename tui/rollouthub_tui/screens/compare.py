@@ -20,12 +20,12 @@ from rollouthub.analysis.compare.task_pairs import TaskDifference, chances, with
 from rollouthub.errors import HubError
 from rollouthub.statistics.permutation import Chance
 from rollouthub_tui.navigation import navigator
-from rollouthub_tui.watched import WatchedRun
-from rollouthub_tui.widgets.compare.pairing import Pairing, pair_up, taken, worst_place
-from rollouthub_tui.widgets.compare.table import ORDERS, TasksTable
-from rollouthub_tui.widgets.compare.words import SIDES, detail, headline, tally
-from rollouthub_tui.widgets.listing import Listing
-from rollouthub_tui.widgets.words import quoted
+from rollouthub_tui.watched_run import WatchedRun
+from rollouthub_tui.widgets.compare.comparison_words import SIDES, detail, headline, tally
+from rollouthub_tui.widgets.compare.run_pair import Pairing, pair_up, taken, worst_place
+from rollouthub_tui.widgets.compare.task_table import ORDERS, TasksTable
+from rollouthub_tui.widgets.safe_words import quoted
+from rollouthub_tui.widgets.virtual_table import Listing
 
 _SLICE_SECONDS = 0.2
 _FAILURES = (HubError, OSError, ValueError, TypeError, sqlite3.Error)

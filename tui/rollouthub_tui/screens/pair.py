@@ -15,10 +15,10 @@ from textual.worker import Worker
 
 from rollouthub.errors import HubError
 from rollouthub_tui.navigation import navigator
-from rollouthub_tui.watched import WatchedRun
-from rollouthub_tui.widgets.pair.facts import Name, Pair, heading, read_pair
-from rollouthub_tui.widgets.pair.view import WIDE, PairView
-from rollouthub_tui.widgets.words import named, quoted
+from rollouthub_tui.watched_run import WatchedRun
+from rollouthub_tui.widgets.pair.diff_view import WIDE, PairView
+from rollouthub_tui.widgets.pair.rollout_pair import Name, Pair, heading, read_pair
+from rollouthub_tui.widgets.safe_words import named, quoted
 
 _FAILURES = (HubError, OSError, ValueError, TypeError, sqlite3.Error)
 

@@ -15,23 +15,23 @@ from textual.worker import Worker
 from rollouthub.errors import HubError, said
 from rollouthub.live.follow import RolloutList
 from rollouthub.text import plain_name
+from rollouthub_tui.action_target import Target
 from rollouthub_tui.navigation import app_of, navigator
-from rollouthub_tui.steering import SteeringScreen
-from rollouthub_tui.target import Target
-from rollouthub_tui.watched import WatchedRun
-from rollouthub_tui.widgets.rollout.copying import copied
+from rollouthub_tui.run_actions import SteeringScreen
+from rollouthub_tui.watched_run import WatchedRun
+from rollouthub_tui.widgets.rollout.clipboard import copied
 from rollouthub_tui.widgets.rollout.document import Medium
 from rollouthub_tui.widgets.rollout.document_view import DocumentView
-from rollouthub_tui.widgets.rollout.heading import TABS, live_line, lost_line, name_line, record_line, tab_line
-from rollouthub_tui.widgets.rollout.heat import HeatView, legend
+from rollouthub_tui.widgets.rollout.live_rollout import Tail
 from rollouthub_tui.widgets.rollout.picture_screen import PictureScreen
 from rollouthub_tui.widgets.rollout.pictures import load_picture
-from rollouthub_tui.widgets.rollout.reading import ReadRecord, other_sample, place_of, read_record, training_rows
-from rollouthub_tui.widgets.rollout.record import raw_record
+from rollouthub_tui.widgets.rollout.record_document import raw_record
+from rollouthub_tui.widgets.rollout.record_reader import ReadRecord, other_sample, place_of, read_record, training_rows
+from rollouthub_tui.widgets.rollout.rollout_heading import TABS, live_line, lost_line, name_line, record_line, tab_line
 from rollouthub_tui.widgets.rollout.rows_view import RowsView
-from rollouthub_tui.widgets.rollout.tail import Tail
+from rollouthub_tui.widgets.rollout.score_document import Mates, verdict
+from rollouthub_tui.widgets.rollout.token_heatmap import HeatView, legend
 from rollouthub_tui.widgets.rollout.transcript import transcript
-from rollouthub_tui.widgets.rollout.verdict import Mates, verdict
 from rollouthub_tui.widgets.rollout.waterfall import Waterfall
 
 _TICK_SECONDS, _TAIL_SECONDS, _LOOK_SECONDS = 0.25, 1.0, 2.0

@@ -13,15 +13,15 @@ from rollouthub.errors import HubError, said
 from rollouthub.live.follow.run_figures import figures_in
 from rollouthub.text import plain
 from rollouthub.views.terminal.text_fit import apart, cut
-from rollouthub_tui.steering import SteeringScreen, Target
-from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.run_actions import SteeringScreen, Target
+from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.machines import MachinesPane
-from rollouthub_tui.widgets.overview.heading import Heading, ProgressPanel
 from rollouthub_tui.widgets.overview.pane import OverviewPane
 from rollouthub_tui.widgets.overview.panels import FiguresPanel
+from rollouthub_tui.widgets.overview.run_heading import Heading, ProgressPanel
 from rollouthub_tui.widgets.overview.tab_line import TabLine
 from rollouthub_tui.widgets.rollouts.pane import RolloutsPane
-from rollouthub_tui.widgets.rollouts.tasks import TasksPane
+from rollouthub_tui.widgets.rollouts.tasks_table import TasksPane
 
 PaneName = Literal["overview", "rollouts", "tasks", "machines"]
 PANES: tuple[PaneName, ...] = ("overview", "rollouts", "tasks", "machines")

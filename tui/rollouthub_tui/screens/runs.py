@@ -19,11 +19,11 @@ from rollouthub.live.follow import RunsFeed, SeenRun
 from rollouthub.statistics.amounts import moment
 from rollouthub.store import RunInfo
 from rollouthub_tui.navigation import navigator
-from rollouthub_tui.widgets.listing import Listing
-from rollouthub_tui.widgets.run_list.line import age, done_of, pace_of
-from rollouthub_tui.widgets.run_list.table import RunsTable
-from rollouthub_tui.widgets.run_list.tallies import Tallies
-from rollouthub_tui.widgets.words import quoted
+from rollouthub_tui.widgets.run_list.run_table import RunsTable
+from rollouthub_tui.widgets.run_list.run_totals import Tallies
+from rollouthub_tui.widgets.run_list.run_words import age, done_of, pace_of
+from rollouthub_tui.widgets.safe_words import quoted
+from rollouthub_tui.widgets.virtual_table import Listing
 
 _SECONDS = 1.0
 _BREATH = 5

@@ -12,15 +12,15 @@ from typing import cast
 import anyio
 
 from rollouthub.errors import HubError, UsageError
-from rollouthub_tui.failing import breakage, logging_beside
-from rollouthub_tui.finding import find_watched
-from rollouthub_tui.text.following import Announcer
-from rollouthub_tui.text.lines import Given, Typed
-from rollouthub_tui.text.looking import runs
+from rollouthub_tui.crash_message import breakage, logging_beside
+from rollouthub_tui.run_lookup import find_watched
+from rollouthub_tui.text.command_input import Given, Typed
+from rollouthub_tui.text.live_events import Announcer
 from rollouthub_tui.text.output import Output
+from rollouthub_tui.text.position import Session
 from rollouthub_tui.text.prompt import converse
 from rollouthub_tui.text.run_words import run_lines
-from rollouthub_tui.text.session import Session
+from rollouthub_tui.text.view_commands import runs
 
 _STDIN = "-"
 _ENDING = 128

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import number, seconds, share
-from rollouthub_tui.text.speech import sentence
+from rollouthub_tui.text.speakable_text import sentence
 from rollouthub_tui.widgets.rollout.document import Piece, Section
-from rollouthub_tui.widgets.rollout.drawn import drawn_line
-from rollouthub_tui.widgets.rollout.facts import Fact, Mates, mates_facts, outcome_facts, training_facts
-from rollouthub_tui.widgets.rollout.stretches import Stretch, stretches, sums
-from rollouthub_tui.widgets.rollout.verdict import verdict
+from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
+from rollouthub_tui.widgets.rollout.outcome_facts import Fact, Mates, mates_facts, outcome_facts, training_facts
+from rollouthub_tui.widgets.rollout.score_document import verdict
+from rollouthub_tui.widgets.rollout.spans import Stretch, stretches, sums
 
 _WIDEST = 10_000
 """Cells for a line that is not drawn."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TextIO
 
-from rollouthub_tui.text.speech import spoken
+from rollouthub_tui.text.speakable_text import spoken
 
 _LONGEST = 1000
 """Characters of a line; the rest of a longer one is on the lines after it."""

@@ -8,7 +8,7 @@ from rollouthub.errors import HubError, said
 from rollouthub.live.follow.filter import FilterError
 from rollouthub.live.follow.transcript_search import PatternError
 from rollouthub_tui.text.pages import Pages
-from rollouthub_tui.text.session import Session
+from rollouthub_tui.text.position import Session
 from rollouthub_tui.text.vocabulary import find_word, more
 
 

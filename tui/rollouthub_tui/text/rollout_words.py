@@ -8,7 +8,7 @@ from rollouthub.rollout import Outcome
 from rollouthub.statistics.amounts import count, number, seconds
 from rollouthub.store import LiveState
 from rollouthub.text import plain_name
-from rollouthub_tui.text.speech import lasting
+from rollouthub_tui.text.speakable_text import lasting
 
 
 def record_words(columns: Columns, place: int, *, environment: bool, match: Match | None = None) -> str:

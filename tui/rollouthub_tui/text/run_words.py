@@ -16,10 +16,10 @@ from rollouthub.text import plain_name
 from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub.views.terminal.reward_bars import edge
 from rollouthub.views.terminal.run_status import STANDINGS, standing
-from rollouthub_tui.text.speech import lasting, pace
-from rollouthub_tui.watched import WatchedRun
-from rollouthub_tui.widgets.run_list.line import age, line_of
-from rollouthub_tui.widgets.run_list.tallies import Tally
+from rollouthub_tui.text.speakable_text import lasting, pace
+from rollouthub_tui.watched_run import WatchedRun
+from rollouthub_tui.widgets.run_list.run_totals import Tally
+from rollouthub_tui.widgets.run_list.run_words import age, line_of
 
 _MOST_NAMED, _MOST_BINS = 12, 12
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from rollouthub.errors import UnknownNameError, UsageError
 from rollouthub_tui.settings import load_settings, save_settings
-from rollouthub_tui.text import looking, steering
-from rollouthub_tui.text.comparing import compare
-from rollouthub_tui.text.following import follow
-from rollouthub_tui.text.opening import find_within, show
+from rollouthub_tui.text import control_commands, view_commands
+from rollouthub_tui.text.live_events import follow
+from rollouthub_tui.text.opened_rollout import find_within, show
 from rollouthub_tui.text.pages import in_pages
-from rollouthub_tui.text.session import Session
+from rollouthub_tui.text.position import Session
+from rollouthub_tui.text.run_comparison import compare
 
 Act = Callable[[Session, str], Awaitable[None]]
 _FILTER = 'such as reward < 0.5 and turns > 3, outcome == "scored" and not passed, task ~ "algebra", reward == null'
@@ -40,7 +40,7 @@ async def _find(session: Session, rest: str) -> None:
     if session.target is not None:
         await find_within(session, rest)
     else:
-        await looking.search(session, rest)
+        await view_commands.search(session, rest)
 
 
 async def more(session: Session, rest: str) -> None:
@@ -80,17 +80,19 @@ def _help_lines(rest: str) -> Iterator[str]:
 
 
 WORDS = (
-    Word("runs", "the runs of this machine, those that play first", looking.runs),
-    Word("rollouts [FILTER]", "the rollouts of the run, those in flight first", looking.rollouts, _FILTER),
-    Word("open N or NAME", "open a run, a task's rollouts or a rollout, by its number, name or id", looking.open_),
+    Word("runs", "the runs of this machine, those that play first", view_commands.runs),
+    Word("rollouts [FILTER]", "the rollouts of the run, those in flight first", view_commands.rollouts, _FILTER),
+    Word(
+        "open N or NAME", "open a run, a task's rollouts or a rollout, by its number, name or id", view_commands.open_
+    ),
     Word("more", "read on", more),
-    Word("back", "from a rollout to its run, from a run to the runs", looking.back),
-    Word("errors [FILTER]", "the rollouts that did not end scored", looking.errors, _FILTER),
-    Word("next", "open the next of the list that did not end scored", looking.next_error),
-    Word("previous", "open the one before", looking.previous_error),
-    Word("best", "open the highest reward of the list", looking.best),
-    Word("worst", "open the lowest reward of the list", looking.worst),
-    Word("tasks", "what the samples of each task came to, the hardest first", looking.tasks),
+    Word("back", "from a rollout to its run, from a run to the runs", view_commands.back),
+    Word("errors [FILTER]", "the rollouts that did not end scored", view_commands.errors, _FILTER),
+    Word("next", "open the next of the list that did not end scored", view_commands.next_error),
+    Word("previous", "open the one before", view_commands.previous_error),
+    Word("best", "open the highest reward of the list", view_commands.best),
+    Word("worst", "open the lowest reward of the list", view_commands.worst),
+    Word("tasks", "what the samples of each task came to, the hardest first", view_commands.tasks),
     Word(
         "show [N or ID] [conversation, score or timings]",
         "read what a rollout said and did, turn by turn; how it was scored; what took how long",
@@ -98,15 +100,15 @@ WORDS = (
     ),
     Word("find REGEX", "where a regular expression is in the open rollout, or which rollouts it is in", _find),
     Word("follow", "tell what happens, until Enter", follow),
-    Word("summary", "what the run came to", looking.summary),
-    Word("machines", "model servers, workers and sandboxes that the run plays on", looking.machines),
+    Word("summary", "what the run came to", view_commands.summary),
+    Word("machines", "model servers, workers and sandboxes that the run plays on", view_commands.machines),
     Word("compare N N", "two runs, by their numbers or names: which is better, and on which tasks", compare),
-    Word("cancel [N or ID]", "end a rollout now, unscored", steering.cancel),
-    Word("interrupt [N or ID]", "end the agent's time: what it did so far is scored", steering.interrupt),
-    Word("say N TEXT", "say something to an agent, as its user; its record says that it was told", steering.say),
-    Word("retry [N or ID]", "play a sample again that broke or was cancelled", steering.retry),
-    Word("pause", "start nothing new in this run; again: go on", steering.pause),
-    Word("concurrency N", "play so many episodes at a time", steering.concurrency),
+    Word("cancel [N or ID]", "end a rollout now, unscored", control_commands.cancel),
+    Word("interrupt [N or ID]", "end the agent's time: what it did so far is scored", control_commands.interrupt),
+    Word("say N TEXT", "say something to an agent, as its user; its record notes it", control_commands.say),
+    Word("retry [N or ID]", "play a sample again that broke or was cancelled", control_commands.retry),
+    Word("pause", "start nothing new in this run; again: go on", control_commands.pause),
+    Word("concurrency N", "play so many episodes at a time", control_commands.concurrency),
     Word("always [on or off]", "have hub watch begin line by line, on a terminal, or no more", _always),
     Word("help [WORD]", "these words, or more about one", _help),
     Word("quit", "leave", None),

@@ -16,9 +16,9 @@ from aiohttp import web
 
 from rollouthub.errors import UsageError
 from rollouthub.text import plain_name
+from rollouthub_tui.web.browser_tab import bounded, serve_session
 from rollouthub_tui.web.guard import Guard
 from rollouthub_tui.web.page import arrival, assets, page
-from rollouthub_tui.web.session import bounded, serve_session
 
 HOST = "127.0.0.1"
 MOST_SESSIONS = 8

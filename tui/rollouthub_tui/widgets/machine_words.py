@@ -1,6 +1,6 @@
 """Why the machines of a run cannot be told of."""
 
-from rollouthub_tui.watched import WatchedRun
+from rollouthub_tui.watched_run import WatchedRun
 
 
 def why_none(run: WatchedRun) -> str:

@@ -13,8 +13,8 @@ from rollouthub.views.terminal.stage_bar import flight_line
 from rollouthub.views.terminal.stage_table import stage_table
 from rollouthub.views.terminal.text_fit import stack
 from rollouthub.views.terminal.timeline_curve import timeline_chart
-from rollouthub_tui.watched import WatchedRun
-from rollouthub_tui.widgets.overview.drawn import Drawn
+from rollouthub_tui.watched_run import WatchedRun
+from rollouthub_tui.widgets.overview.cached_panel import Drawn
 
 _ROOMY = 8
 """Lines from which every ending has one of its own."""

@@ -6,7 +6,7 @@ from rich.text import Text
 from textual.events import Click
 from textual.message import Message
 
-from rollouthub_tui.widgets.lines import Lines
+from rollouthub_tui.widgets.line_panel import Lines
 
 
 class TabLine(Lines):

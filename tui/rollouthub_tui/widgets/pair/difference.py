@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from rollouthub_tui.widgets.pair.alignment import align
-from rollouthub_tui.widgets.pair.transcript import TurnLines
+from rollouthub_tui.widgets.pair.plain_transcript import TurnLines
 
 SAME, CHANGED, GONE, NEW = " ", "~", "-", "+"
 """What a row is: alike, otherwise, in the first alone, in the second alone."""

@@ -7,8 +7,8 @@ from typing import Literal
 
 from rich.text import Text
 
-from rollouthub_tui.widgets.rollout.drawn import drawn
-from rollouthub_tui.widgets.rollout.highlighting import Styles, json_styles, markdown_styles
+from rollouthub_tui.widgets.rollout.drawable_text import drawn
+from rollouthub_tui.widgets.rollout.highlights import Styles, json_styles, markdown_styles
 
 Syntax = Literal["plain", "markdown", "json"]
 

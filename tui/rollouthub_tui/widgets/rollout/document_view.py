@@ -9,9 +9,9 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from rollouthub_tui.widgets.rollout.document import ROW_HEAD, ROW_MORE, ROW_TEXT, ROW_TITLE, Medium, Piece, Row, Section
-from rollouthub_tui.widgets.rollout.finding import Match, Matches, pattern_of
-from rollouthub_tui.widgets.rollout.layout import UNWRAPPED, draw, lay_out
 from rollouthub_tui.widgets.rollout.rows_view import RowsView
+from rollouthub_tui.widgets.rollout.section_layout import UNWRAPPED, draw, lay_out
+from rollouthub_tui.widgets.rollout.text_search import Match, Matches, pattern_of
 
 
 class DocumentView(RowsView):

@@ -8,7 +8,7 @@ from rich.text import Text
 from rollouthub.live.control.live_protocol import ShownRollout, TurnView
 from rollouthub.statistics.amounts import count, seconds, short
 from rollouthub_tui.widgets.rollout.document import Piece, Section
-from rollouthub_tui.widgets.rollout.drawn import drawn_line
+from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 from rollouthub_tui.widgets.rollout.transcript import call_pieces, follows, result_pieces, said, turn_title
 
 

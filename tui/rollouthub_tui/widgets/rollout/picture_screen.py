@@ -15,8 +15,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from rollouthub_tui.widgets.rollout.document import Medium
-from rollouthub_tui.widgets.rollout.drawn import drawn_line
-from rollouthub_tui.widgets.rollout.graphics import pixel_widget
+from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
+from rollouthub_tui.widgets.rollout.terminal_graphics import pixel_widget
 
 if TYPE_CHECKING:
     from PIL.Image import Image

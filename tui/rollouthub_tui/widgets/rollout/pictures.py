@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rollouthub.store.media import media_name
 from rollouthub.store.sql_schema import MEDIA
 from rollouthub_tui.widgets.rollout.document import Medium
-from rollouthub_tui.widgets.rollout.drawn import drawn_line
+from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -13,7 +13,7 @@ from rollouthub.rollout import Rollout, ToolCall, Turn
 from rollouthub.statistics.amounts import count, dollars, number, seconds, short
 from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub_tui.widgets.rollout.document import Medium, Piece, Section, Syntax
-from rollouthub_tui.widgets.rollout.drawn import drawn_line
+from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 
 MANY_TURNS = 200
 """A conversation of more turns begins folded, but for its ends."""

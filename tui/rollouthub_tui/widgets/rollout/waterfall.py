@@ -5,7 +5,7 @@ from rich.text import Text
 from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import NONE, seconds, share
 from rollouthub_tui.widgets.rollout.rows_view import RowsView
-from rollouthub_tui.widgets.rollout.stretches import Kind, Stretch, stretches, sums
+from rollouthub_tui.widgets.rollout.spans import Kind, Stretch, stretches, sums
 
 _LOOKS: dict[Kind, tuple[str, str]] = {
     "queue": ("·", "bright_black"),

@@ -9,7 +9,7 @@ from rollouthub.live.follow.attempt_columns import KINDS, Columns
 from rollouthub.live.follow.fuzzy import closeness
 from rollouthub.store import LiveState
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
-from rollouthub_tui.widgets.rollouts.wanted import Wanted
+from rollouthub_tui.widgets.rollouts.rollout_query import Wanted
 
 Flight = tuple[str, int]
 """A rollout's id and attempt."""

@@ -10,12 +10,12 @@ from rollouthub.live.follow import parse_filter
 from rollouthub.live.follow.attempt_columns import KINDS
 from rollouthub.live.follow.transcript_search import compile_pattern
 from rollouthub_tui.navigation import navigator
-from rollouthub_tui.widgets.listing import Listing
-from rollouthub_tui.widgets.rollouts.entry import Entry
 from rollouthub_tui.widgets.rollouts.fields import FIELDS, next_sort
-from rollouthub_tui.widgets.rollouts.listed import ListedRollouts
-from rollouthub_tui.widgets.rollouts.pairs import other_sample
-from rollouthub_tui.widgets.rollouts.table import LiveTable
+from rollouthub_tui.widgets.rollouts.filter_input import Entry
+from rollouthub_tui.widgets.rollouts.live_table import LiveTable
+from rollouthub_tui.widgets.rollouts.pair_choice import other_sample
+from rollouthub_tui.widgets.rollouts.rollout_list import ListedRollouts
+from rollouthub_tui.widgets.virtual_table import Listing
 
 _QUICK_SECONDS, _TYPING_SECONDS = 0.03, 0.15
 """A list that is made in less is made at every letter; else when so long none came."""

@@ -9,14 +9,22 @@ from rollouthub.live.follow.attempt_columns import Columns
 from rollouthub.live.follow.reward_components import Components
 from rollouthub.live.follow.transcript_search import Match
 from rollouthub.store import LiveState
-from rollouthub_tui.target import Target
+from rollouthub_tui.action_target import Target
 from rollouthub_tui.widgets.cells import EMPTY, Cell, Column
 from rollouthub_tui.widgets.rollouts import fields
 from rollouthub_tui.widgets.rollouts.fields import Shape
 from rollouthub_tui.widgets.rollouts.in_flight import Flight, InFlight
-from rollouthub_tui.widgets.rollouts.table import LiveTable
-from rollouthub_tui.widgets.rollouts.wanted import Wanted
-from rollouthub_tui.widgets.rollouts.wording import components, done_cell, ending, live_cell, moved, name_of, shortened
+from rollouthub_tui.widgets.rollouts.live_table import LiveTable
+from rollouthub_tui.widgets.rollouts.rollout_query import Wanted
+from rollouthub_tui.widgets.rollouts.row_words import (
+    components,
+    done_cell,
+    ending,
+    live_cell,
+    moved,
+    name_of,
+    shortened,
+)
 
 _NAMES = ("task", "environment")
 """Columns whose texts are shortened in the middle."""

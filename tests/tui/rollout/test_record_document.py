@@ -1,0 +1,113 @@
+"""What is told of records: their scores, their times, themselves, and what the store gives of them."""
+
+import json
+from pathlib import Path
+
+from rich.text import Text
+
+from rollouthub import Outcome, Rollout, Score
+from rollouthub.limits import Limits
+from rollouthub.live.follow import RunFeed
+from rollouthub.rollout import Told
+from rollouthub.score import Component
+from rollouthub.store import open_run
+from rollouthub_tui.widgets.rollout.document import Section
+from rollouthub_tui.widgets.rollout.outcome_facts import Mates
+from rollouthub_tui.widgets.rollout.record_document import raw_record, record_text
+from rollouthub_tui.widgets.rollout.record_reader import other_sample, place_of, read_record, training_rows
+from rollouthub_tui.widgets.rollout.score_document import verdict
+from rollouthub_tui.widgets.rollout.spans import stretches
+from rollouthub_tui.widgets.rollout.transcript import transcript
+from tests.store.records import conversation, record, write
+
+
+def told(sections: list[Section]) -> str:
+    """All the words of a document."""
+    lines: list[str] = []
+    for section in sections:
+        lines.append(section.title(200, True).plain)
+        for piece in section.pieces:
+            lines += [(piece.head or Text("")).plain, piece.text]
+    return "\n".join(lines)
+
+
+def test_a_score_tells_each_share_and_how_it_stands_among_its_mates() -> None:
+    score = Score(
+        reward=0.6, passed=False, components={"a": Component(value=1.0, weight=0.5), "b": Component(value=0.1)}
+    )
+    words = told(verdict(record(score=score), Mates((0.6, 0.2, None))))
+    assert "1 × 0.5 = 0.500" in words
+    assert "0.1 × 1 = 0.100" in words
+    assert "3 samples, 1 unscored" in words
+    assert "+0.200 from the mean, +1.00 deviations" in words
+    assert "nothing to learn from" in told(verdict(record(), Mates((1.0, 1.0))))
+
+
+def test_what_is_unscored_has_no_reward_and_tells_its_fault_and_kind() -> None:
+    for outcome in (Outcome.AGENT_FAILED, Outcome.SANDBOX_FAILED, Outcome.VERIFIER_FAILED, Outcome.CANCELLED):
+        words = told(verdict(record(outcome=outcome), None))
+        assert "there is none: unscored, which is not 0" in words
+        assert outcome.value in words
+        assert "in agent: " in words and "it broke" in words
+        assert "0.000" not in words
+
+
+def test_turns_that_do_not_follow_the_one_before_say_so() -> None:
+    first, second, third = conversation(3)
+    forked = (first, second, third.model_copy(update={"parent_turn": 0, "agent": "judge"}))
+    titles = [section.title(120, True).plain for section in transcript(record(turns=forked))]
+    assert "after turn 1" in titles[2]
+    assert "judge" in titles[2]
+    assert "after" not in titles[1]
+    assert (
+        "begins anew"
+        in transcript(record(turns=(first, second.model_copy(update={"parent_turn": None}))))[1].title(120, True).plain
+    )
+
+
+def test_a_conversation_ends_with_what_became_of_it() -> None:
+    assert transcript(record())[-1].title(120, True).plain == "● ended · finished · reward 1.000"
+    (broken,) = transcript(record(outcome=Outcome.MODEL_FAILED, turns=()))
+    assert broken.title(120, True).plain == "! ended without any turn · failed · infrastructure fault, unscored"
+    assert broken.has_error
+    assert "it broke" in told([broken])
+
+
+def test_what_people_did_to_a_rollout_is_told() -> None:
+    steered = record(told=(Told(at=3.0, seat="agent", text="look\x1b[2J up"),), retuned=Limits(max_turns=9))
+    words = told(verdict(steered, None))
+    assert "a person said to agent: 'look up' (3.00 s in): its score is not the agent's alone" in words
+    assert "a person changed its limits while it was played, to: max turns 9" in words
+
+
+def test_stages_calls_and_tools_lie_on_one_axis() -> None:
+    found = [(each.kind, each.started) for each in stretches(record())]
+    assert found == [("setup", 0.0), ("model", 0.0), ("tool", 0.5), ("model", 0.0)]
+
+
+async def test_a_record_is_read_without_its_prompts_and_tells_their_lengths(tmp_path: Path) -> None:
+    whole = record(turns=conversation(3))
+    await write(tmp_path / "run", [whole, record("g1-1"), record("g1-10", attempt=1, outcome=Outcome.MODEL_FAILED)])
+    read = read_record(tmp_path / "run", "g1-0", 0)
+    with open_run(tmp_path / "run") as reader:
+        full = reader.rollout("g1-0")
+    assert read.prompt_lengths == tuple(len(turn.prompt_token_ids or ()) for turn in full.turns)
+    assert [turn.model_copy(update={"prompt_token_ids": None}) for turn in full.turns] == list(read.rollout.turns)
+    assert training_rows(tmp_path / "run", read).startswith("1 training row of 26 tokens, 12 of them learnt from")
+    with RunFeed(tmp_path / "run") as feed:
+        feed.refresh()
+        assert place_of(feed.columns, "g1-1", 0) == 1
+        assert place_of(feed.columns, "g1-10", 0) is None
+        assert other_sample(feed.columns, 0) == 1
+        assert Mates.of(feed.columns, 0) == Mates((1.0, 1.0, None))
+    shown = json.loads(record_text(read.rollout, read.prompt_lengths))
+    assert shown["turns"][1]["prompt_token_ids"] == "[… 16 ids]"
+    assert shown["turns"][1]["output_logprobs"] == "[… 4 values]"
+    assert Rollout.model_validate({**shown, "turns": ()}).rollout_id == "g1-0"
+
+
+def test_the_raw_record_escapes_what_cannot_be_drawn() -> None:
+    hostile = record(answer="\x1b[2J\u202e\x9b\u200d漢", turns=conversation(1))
+    words = told(raw_record(hostile, [None]))
+    assert r"\u001b[2J\u202e\u009b\u200d漢" in words
+    assert '"prompt_token_ids": null' in words

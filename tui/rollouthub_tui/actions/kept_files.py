@@ -1,0 +1,115 @@
+"""The files that are kept of a rollout and its run: artifacts, pictures, the log."""
+
+import mimetypes
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcp_types import AudioContent, ImageContent
+
+from rollouthub.messages import Media
+from rollouthub.rollout import Rollout
+from rollouthub.store.media import media_name
+from rollouthub.store.sql_schema import MEDIA
+from rollouthub.text import plain_name
+from rollouthub_tui.action_target import Target
+from rollouthub_tui.watched_run import WatchedRun
+
+_MOST = 200
+_SAMPLE_BYTES, _BEGINNING_BYTES = 4096, 32
+_TEXT = ("text/", "application/json", "application/toml", "application/xml", "application/x-sh")
+_ENDINGS = {
+    "image/png": (".png", rb"\x89PNG\r\n\x1a\n"),
+    "image/jpeg": (".jpg", rb"\xff\xd8\xff"),
+    "image/gif": (".gif", rb"GIF8[79]a"),
+    "image/webp": (".webp", rb"RIFF....WEBP"),
+    "application/pdf": (".pdf", rb"%PDF-"),
+    "audio/wav": (".wav", rb"RIFF....WAVE"),
+    "audio/x-wav": (".wav", rb"RIFF....WAVE"),
+    "audio/mpeg": (".mp3", rb"ID3|\xff[\xe2-\xff]"),
+    "audio/ogg": (".ogg", rb"OggS"),
+    "audio/flac": (".flac", rb"fLaC"),
+    "video/mp4": (".mp4", rb"....ftyp"),
+    "video/webm": (".webm", rb"\x1aE\xdf\xa3"),
+}
+"""What is given to the desktop's programs: types that none of them runs, each with its files' ending and beginning.
+
+What is none of these, a desktop may take for a page, a playlist or a program of its own.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A file that is kept."""
+
+    label: str
+    path: Path
+    mime_type: str | None
+    """What it is said to be; None where nobody says."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it can be read in a pager."""
+        if self.mime_type is not None:
+            return self.mime_type.startswith(_TEXT)
+        with self.path.open("rb") as stream:
+            return b"\0" not in stream.read(_SAMPLE_BYTES)
+
+    @property
+    def ending(self) -> str | None:
+        """What its name ends in for the desktop's programs; None where they may not have it."""
+        ending, beginning = _ENDINGS.get(self.mime_type or "", (None, b""))
+        if ending is None:
+            return None
+        with self.path.open("rb") as stream:
+            return ending if re.match(beginning, stream.read(_BEGINNING_BYTES), re.DOTALL) else None
+
+
+def kept_files(run: WatchedRun, target: Target | None) -> Iterator[Kept]:
+    """Of a rollout, then of the run.
+
+    Raises:
+        RunDirectoryError: the record is damaged, or gone.
+    """
+    if target is not None and target.place is not None:
+        for rollout in run.feed.records([target.place]):
+            yield from _of_rollout(run.directory / MEDIA, rollout)
+    log = run.directory / "logs" / "run.log"
+    if _is_own(log):
+        yield Kept("the run's log", log, "text/plain")
+
+
+def _is_own(path: Path) -> bool:
+    """Whether it is a file there: a run from elsewhere may have links to files of this machine, or what never ends."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _of_rollout(folder: Path, rollout: Rollout) -> Iterator[Kept]:
+    seen: set[str] = set()
+    for digest, label, mime_type in _named(rollout):
+        with suppress(ValueError):
+            path = folder / media_name(digest)
+            if digest not in seen and len(seen) < _MOST and _is_own(path):
+                seen.add(digest)
+                yield Kept(label, path, mime_type)
+
+
+def _named(rollout: Rollout) -> Iterator[tuple[str, str, str | None]]:
+    for artifact in rollout.artifacts:
+        yield artifact.digest, f"artifact {plain_name(artifact.name)}", mimetypes.guess_type(artifact.name)[0]
+    for turn in rollout.turns:
+        for message in (*turn.messages, turn.response):
+            for part in message.content if not isinstance(message.content, str) else ():
+                if isinstance(part, Media):
+                    yield part.digest, f"{plain_name(part.mime_type)} of turn {turn.index}", part.mime_type
+        for call in turn.tool_calls:
+            for part in call.result.content:
+                if isinstance(part, ImageContent | AudioContent):
+                    label = f"{plain_name(part.mime_type)} that {plain_name(call.name)} gave in turn {turn.index}"
+                    yield part.data, label, part.mime_type

@@ -1,0 +1,82 @@
+"""What it costs a run to be watched: CPU of its process for a rollout, with and without a `hub watch`, by turns."""
+
+import random
+import signal
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rollouthub.errors import HubError
+from rollouthub_tui.bench.real_runs import HUB, Played, play
+from rollouthub_tui.bench.terminal import Terminal
+
+_FROM, _TO = 0.15, 0.95
+"""What is measured of a run: neither its start nor its end, nor the start of what watches it."""
+_WINDOW_SECONDS = 0.7
+"""A machine's pace changes within seconds: whole runs, one after the other, differ by more than what is looked for.
+A `hub watch` that goes on again asks at once what it asks every two seconds, so that it costs rather more than less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """CPU milliseconds for a rollout of one run, in the windows in which it was alone and those in which it was not."""
+
+    alone_ms: float
+    watched_ms: float
+
+    @property
+    def percent(self) -> float:
+        """How much more it took while it was watched."""
+        return 100 * (self.watched_ms / self.alone_ms - 1)
+
+
+def measure_attached(
+    scratch: Path, environ: Mapping[str, str], pairs: int, rollouts: int, say: Callable[[str], None]
+) -> list[Pair]:
+    """Play runs, each of which is watched every other moment."""
+    found: list[Pair] = []
+    for number in range(pairs):
+        say(f"a run that is alone and watched by turns, {number + 1} of {pairs} …")
+        found.append(_pair(scratch / f"pair-{number}", environ, rollouts))
+    return found
+
+
+def percent_of(pairs: list[Pair]) -> float:
+    """The middle one of the pairs' differences."""
+    return statistics.median(pair.percent for pair in pairs)
+
+
+def _pair(directory: Path, environ: Mapping[str, str], rollouts: int) -> Pair:
+    taken: dict[bool, tuple[int, float]] = {True: (0, 0.0), False: (0, 0.0)}
+    with (
+        play(directory, environ, rollouts) as run,
+        Terminal([*HUB, "watch", str(directory)], directory.parent, environ) as terminal,
+    ):
+        while run.done < _FROM * rollouts and not run.is_over:
+            terminal.pump(0.05)
+        # By lot, for a run does things every half second and every two: some would always fall into the same windows.
+        lot = random.Random(directory.name)
+        while run.done < _TO * rollouts and not run.is_over:
+            order = lot.sample((False, True), 2)
+            windows = [(is_watched, *_window(run, terminal, is_watched=is_watched)) for is_watched in order]
+            if run.done < _TO * rollouts:  # else the run's end is in them
+                for is_watched, done, cpu in windows:
+                    taken[is_watched] = (taken[is_watched][0] + done, taken[is_watched][1] + cpu)
+        if not terminal.is_running:
+            raise HubError(f"`hub watch` ended while it was measured: {terminal.words()[-2000:]}")
+    if not all(done for done, _ in taken.values()):
+        raise HubError(f"a run of {rollouts:,} rollouts was over before it could be measured; ask for more of them")
+    alone, watched = (1e3 * cpu / done for done, cpu in (taken[False], taken[True]))
+    return Pair(alone_ms=alone, watched_ms=watched)
+
+
+def _window(run: Played, terminal: Terminal, *, is_watched: bool) -> tuple[int, float]:
+    """Rollouts that became durable meanwhile, and the seconds of CPU that took."""
+    terminal.process.send_signal(signal.SIGCONT if is_watched else signal.SIGSTOP)
+    try:
+        done, cpu = run.done, run.cpu
+        terminal.pump(_WINDOW_SECONDS)
+        return run.done - done, run.cpu - cpu
+    finally:
+        terminal.process.send_signal(signal.SIGCONT)

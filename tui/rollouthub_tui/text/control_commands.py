@@ -1,0 +1,85 @@
+"""Words that do something to a run that plays, through its hub: the same orders and refusals as on the screens."""
+
+from collections.abc import Awaitable, Callable
+
+from rollouthub.errors import UsageError
+from rollouthub_tui.action_target import Target
+from rollouthub_tui.actions.availability import Action, situation, why_not
+from rollouthub_tui.actions.control_requests import HubOrders, no_concurrency
+from rollouthub_tui.text.position import Session
+
+
+class Speaker:
+    """A person who is asked and told in lines."""
+
+    retry_word = "retry"
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def agrees(self, question: str, said: str, *, yes: str) -> bool:
+        """Ask; whatever is not yes is no."""
+        self._session.output.say(f"{question} {said}")
+        answer = await self._session.lines.answer("Really? yes or no: ")
+        is_meant = (answer or "").strip().lower() in ("y", "yes")
+        if not is_meant:
+            self._session.output.say("Nothing was done.")
+        return is_meant
+
+    def hear(self, words: str, *, is_error: bool = False) -> None:
+        """Be told."""
+        if is_error:
+            self._session.output.complain(words)
+        else:
+            self._session.output.say(words)
+
+
+async def cancel(session: Session, rest: str) -> None:
+    """End a rollout, unscored."""
+    await _order(session, "cancel", session.meant(rest), lambda orders: orders.cancel())
+
+
+async def interrupt(session: Session, rest: str) -> None:
+    """End the agent's time: what it did is scored."""
+    await _order(session, "interrupt", session.meant(rest), lambda orders: orders.interrupt())
+
+
+async def say(session: Session, rest: str) -> None:
+    """Say something to an agent, as its user."""
+    word, _, text = rest.partition(" ")
+    if not text.strip():
+        raise UsageError("say what to whom? Say a number, an id or this, and then the words")
+    await _order(session, "message", session.meant(word), lambda orders: orders.message(text.strip()))
+
+
+async def retry(session: Session, rest: str) -> None:
+    """Play a sample again that broke or was cancelled."""
+    await _order(session, "retry", session.meant(rest), lambda orders: orders.retry())
+
+
+async def pause(session: Session, rest: str) -> None:
+    """Start nothing new; or go on."""
+    await _order(session, "pause", None, lambda orders: orders.pause())
+
+
+async def concurrency(session: Session, rest: str) -> None:
+    """How many episodes at a time."""
+    view = session.here.view
+    if not rest and view is not None and view.concurrency is not None:
+        session.output.say(f"{view.concurrency:,} at a time")
+        return
+    if rest and (wrong := no_concurrency(rest)):
+        raise UsageError(f"{rest!r} is no number of episodes: {wrong}")
+    if not rest:
+        raise UsageError("how many at a time? Say a number")
+    await _order(session, "concurrency", None, lambda orders: orders.resize(int(rest)))
+
+
+async def _order(
+    session: Session, action: Action, target: Target | None, order: Callable[[HubOrders], Awaitable[None]]
+) -> None:
+    run = session.here
+    reason = why_not(action, situation(run, target, is_web=False))
+    if reason is not None:
+        raise UsageError(reason)
+    await order(HubOrders(Speaker(session), run, target))

@@ -1,0 +1,101 @@
+"""What was listed last, whose lines are known by their numbers."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rollouthub.live.follow import RolloutList, SeenRun
+from rollouthub.store import LiveState
+from rollouthub.text import plain_name
+from rollouthub_tui.action_target import Target
+from rollouthub_tui.text.rollout_words import live_words, record_words
+from rollouthub_tui.text.run_words import group_words
+from rollouthub_tui.watched_run import WatchedRun
+from rollouthub_tui.widgets.rollouts.in_flight import InFlight
+from rollouthub_tui.widgets.rollouts.rollout_query import Wanted
+from rollouthub_tui.widgets.rollouts.search_hits import Hits
+
+
+@dataclass(frozen=True)
+class ShownRuns:
+    """Runs."""
+
+    runs: Sequence[SeenRun]
+
+
+@dataclass(frozen=True)
+class ShownTasks:
+    """Tasks' groups of samples, the hardest first."""
+
+    groups: Sequence[str]
+    lines: Callable[[], Iterator[str]]
+
+    @classmethod
+    def of(cls, run: WatchedRun) -> "ShownTasks":
+        """All of a run."""
+        lines = run.feed.groups
+        by = "pass_rate" if run.feed.counts.judged else "mean_reward"
+        places = lines.places(by)
+
+        def said() -> Iterator[str]:
+            for number, place in enumerate(places, 1):
+                line = lines.line(place)
+                name = f"{plain_name(line.environment)} task {plain_name(line.task_id or line.name)}"
+                yield f"{number}: {name}: {group_words(line)}"
+
+        return cls([lines.line(place).name for place in places], said)
+
+
+@dataclass(frozen=True)
+class ShownRollouts:
+    """A run's rollouts as they were then, what is in flight first."""
+
+    run: WatchedRun
+    found: RolloutList
+    flights: Sequence[LiveState] = ()
+    hits: Hits | None = None
+    generation: int = field(default=0)
+
+    @classmethod
+    def of(cls, run: WatchedRun, wanted: Wanted, hits: Hits | None = None) -> "ShownRollouts":
+        """Those that are wanted."""
+        line = run.feed.groups.find(wanted.group) if wanted.group else None
+        flights = InFlight()
+        flights.take(run.feed.live, wanted, (line.environment, line.task_id or "") if line else None)
+        return cls(run, wanted.rollouts(run.feed), tuple(flights.states), hits, run.feed.columns.generation)
+
+    def __len__(self) -> int:
+        return len(self.flights) + len(self.found)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the run was not read anew since: then rows are elsewhere. Before the first one it always is."""
+        return not len(self.found) or self.generation == self.run.feed.columns.generation
+
+    def target(self, number: int) -> Target:
+        """The rollout of a line; the first has the number 1."""
+        if number <= len(self.flights):
+            state = self.flights[number - 1]
+            return Target(state.rollout_id, state.attempt, None)
+        return self.target_at(self.found[number - 1 - len(self.flights)])
+
+    def target_at(self, place: int) -> Target:
+        """The rollout of a row."""
+        columns = self.run.feed.columns
+        return Target(columns.texts["rollout_id"][place], columns.wholes["attempt"][place], place)
+
+    def lines(self) -> Iterator[str]:
+        """A line for each."""
+        run, columns = self.run, self.run.feed.columns
+        several = len(columns.words["environment"].vocabulary) > 1
+        plays, now = run.feed.info.status == "running", run.clock()
+        for number in range(1, len(self) + 1):
+            if number <= len(self.flights):
+                said = live_words(self.flights[number - 1], now, plays=plays, environment=several)
+            elif not self.is_current:
+                yield "the run was read anew meanwhile: list its rollouts again"
+                return
+            else:
+                place = self.found[number - 1 - len(self.flights)]
+                match = self.hits.by_place.get(place) if self.hits else None
+                said = record_words(columns, place, environment=several, match=match)
+            yield f"{number}: {said}"

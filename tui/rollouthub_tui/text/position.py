@@ -1,0 +1,195 @@
+"""Where a person is: at the runs, at one of them, at one of its rollouts; and what was listed last."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+
+import anyio.to_thread
+
+from rollouthub.errors import UsageError
+from rollouthub.live.follow import RunsFeed
+from rollouthub.text import plain_name
+from rollouthub_tui.action_target import Target
+from rollouthub_tui.text.command_input import Lines
+from rollouthub_tui.text.last_listing import ShownRollouts, ShownRuns, ShownTasks
+from rollouthub_tui.text.output import Output
+from rollouthub_tui.text.pages import Pages
+from rollouthub_tui.watched_run import WatchedRun
+from rollouthub_tui.widgets.rollout.record_reader import ReadRecord, place_of, read_record
+from rollouthub_tui.widgets.rollouts.rollout_query import Wanted
+from rollouthub_tui.widgets.run_list.run_totals import Tallies
+
+_THIS = "this"
+_MOST_DIGITS = 7
+"""Of a number of a list; what has more is an id."""
+
+
+class Session:
+    """What the words act on. Belongs to one thread; each word may run in an event loop of its own."""
+
+    def __init__(
+        self,
+        output: Output,
+        lines: Lines,
+        roots: Sequence[Path],
+        environ: Mapping[str, str],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.output, self.lines, self.roots, self.environ, self.clock = output, lines, roots, environ, clock
+        self.runs, self.tallies = RunsFeed(roots, environ), Tallies()
+        self.run: WatchedRun | None = None
+        self.shown: ShownRuns | ShownRollouts | ShownTasks | None = None
+        self.wanted = Wanted()
+        self.target: Target | None = None
+        self.pages = Pages()
+        self.ahead: str | None = None
+        """A command that was typed while something else was going on."""
+        self._record: tuple[Target, ReadRecord] | None = None
+        self._problem: str | None = None
+
+    # What is said.
+
+    def read(self, stretches: Iterable[Sequence[str]]) -> None:
+        """Say a page of something long; all of it where nobody turns pages."""
+        self.pages = Pages(stretches)
+        self.turn_page()
+
+    def turn_page(self) -> None:
+        """Say what comes next."""
+        while True:
+            self.output.say_all(self.pages.turn())
+            if self.lines.is_prompted or not self.pages.has_more:
+                break
+        if self.pages.has_more:
+            self.output.say("There is more: more reads on.")
+
+    # Where one is.
+
+    @property
+    def here(self) -> WatchedRun:
+        """The run that is open.
+
+        Raises:
+            UsageError: none is.
+        """
+        if self.run is None:
+            raise UsageError("no run is open: runs lists them, open and a number opens one")
+        return self.run
+
+    @property
+    def this(self) -> Target:
+        """The rollout that is open, as it is now.
+
+        Raises:
+            UsageError: none is.
+        """
+        if self.target is None:
+            raise UsageError("no rollout is open: rollouts lists them, open and a number opens one")
+        return self.settled(self.target)
+
+    async def open_run(self, directory: Path) -> WatchedRun:
+        """Read a run, and leave the one before.
+
+        Raises:
+            HubError: it is damaged, gone, or of a newer rollouthub.
+        """
+        run = WatchedRun(directory, self.environ, self.clock)
+        try:
+            await run.open()
+            await run.look_in()
+        except BaseException:
+            run.close()
+            raise
+        self.leave_run()
+        self.run = run
+        return run
+
+    def leave_run(self) -> None:
+        """Go back to the runs."""
+        if self.run is not None:
+            self.run.close()
+        self.run = self.shown = self.target = self._record = self._problem = None
+        self.wanted = Wanted()
+
+    async def look(self) -> None:
+        """See how the run is now; what was read before is told where that fails."""
+        run = self.run
+        if run is None:
+            return
+        run.refresh()
+        await run.look_in()
+        if run.problem is not None and run.problem != self._problem:
+            self.output.warn(f"The run cannot be read now: {run.problem}. What was read before is told.")
+        self._problem = run.problem
+
+    # Which rollout is meant.
+
+    def settled(self, target: Target) -> Target:
+        """A rollout, which may have ended since it was listed."""
+        place = place_of(self.here.feed.columns, target.rollout_id, target.attempt)
+        return Target(target.rollout_id, target.attempt, place)
+
+    def meant(self, word: str) -> Target:
+        """The rollout that a word means: a number of the list, an id or its beginning, or `this`; none means this.
+
+        Raises:
+            UsageError: there is none, or several.
+        """
+        if word in ("", _THIS):
+            return self.this
+        if word.isascii() and word.isdigit() and len(word) <= _MOST_DIGITS:
+            return self.settled(self._numbered(int(word)))
+        return self._named(word)
+
+    def _numbered(self, number: int) -> Target:
+        shown = self.shown
+        if not isinstance(shown, ShownRollouts):
+            raise UsageError(f"{number} is a number of a list of rollouts: rollouts, errors or find makes one")
+        if not shown.is_current:
+            raise UsageError("the run was read anew meanwhile: list its rollouts again")
+        check_number(number, len(shown), "rollout")
+        return shown.target(number)
+
+    def _named(self, word: str) -> Target:
+        feed = self.here.feed
+        columns, ids = feed.columns, feed.columns.texts["rollout_id"]
+        live = {state.rollout_id: state for state in feed.live}
+        found = {name for name in chain(live, ids) if name.startswith(word)}
+        names = [word] if word in found else sorted(found)
+        if len(names) > 1:
+            more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
+            raise UsageError(f"{word!r} could be several: {', '.join(map(plain_name, names[:8]))}{more}")
+        if not names:
+            raise UsageError(f"no rollout is named {word!r}; a number is that of a list, which rollouts makes")
+        name = names[0]
+        if name in live:
+            return Target(name, live[name].attempt, None)
+        place = max(
+            (place for place, known in enumerate(ids) if known == name), key=columns.wholes["attempt"].__getitem__
+        )
+        return Target(name, columns.wholes["attempt"][place], place)
+
+    async def record(self) -> ReadRecord:
+        """The record of the rollout that is open, which has ended.
+
+        Raises:
+            HubError: it cannot be read.
+        """
+        target = self.this
+        if self._record is None or self._record[0] != target:
+            directory = self.here.directory
+            read = await anyio.to_thread.run_sync(read_record, directory, target.rollout_id, target.attempt)
+            self._record = (target, read)
+        return self._record[1]
+
+
+def check_number(number: int, count: int, noun: str) -> None:
+    """See that a list has a line of this number.
+
+    Raises:
+        UsageError: it has not.
+    """
+    if not 1 <= number <= count:
+        known = f"numbers from 1 to {count:,}" if count else "nothing"
+        raise UsageError(f"there is no {noun} {number}: the list has {known}")

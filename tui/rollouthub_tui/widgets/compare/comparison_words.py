@@ -1,0 +1,158 @@
+"""What a comparison of two runs says, in plain words."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from rollouthub.analysis.compare.comparison import Standing
+from rollouthub.analysis.compare.task_pairs import LEVEL, Side, TaskDifference
+from rollouthub.statistics import Estimate
+from rollouthub.statistics.amounts import NONE, count, number, share
+from rollouthub.views.terminal.outcome_styles import ENDINGS
+from rollouthub_tui.widgets.compare.run_pair import Pairing
+from rollouthub_tui.widgets.safe_words import named, quoted
+
+SIDES = ("A", "B")
+VERDICTS = {
+    "worse": ("▼ worse", "red"),
+    "better": ("▲ better", "green"),
+    "lower": ("▽ lower", ""),
+    "higher": ("△ higher", ""),
+    "same": ("= same", ""),
+    "unscored": ("? not scored", "yellow"),
+}
+"""Each verdict's mark and word, and its colour."""
+
+
+def verdict(task: TaskDifference) -> str:
+    """What happened to a task: `worse` and `better` are more than chance, `lower` and `higher` may be chance."""
+    difference = task.difference
+    if difference is None:
+        return "unscored"
+    if not difference:
+        return "same"
+    if task.is_real:
+        return "worse" if difference < 0 else "better"
+    return "lower" if difference < 0 else "higher"
+
+
+def span(found: Estimate | None, *, is_share: bool = False) -> str:
+    """An estimate with its interval."""
+    if found is None or found.value is None:
+        return NONE
+    word = share if is_share else number
+    if found.low is None or found.high is None:
+        return word(found.value)
+    return f"{word(found.value)} ({word(found.low)} to {word(found.high)})"
+
+
+def signed(value: float | None) -> str:
+    """A difference."""
+    return NONE if value is None else f"{value:+.3f}"
+
+
+def chance_word(p: float | None) -> str:
+    """A p value."""
+    return NONE if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def headline(pairing: Pairing, width: int) -> Text:
+    """Each run, the difference, and what it is worth."""
+    said = Text(no_wrap=False)
+    sides = zip(SIDES, pairing.labels, pairing.comparison.standings, pairing.passing, strict=True)
+    for side, label, standing, passing in sides:
+        said.append_text(_standing(side, label, standing, passing, width))
+        said.append("\n")
+    said.append_text(_difference(pairing.comparison.standings[1].difference))
+    said.append("\n")
+    said.append(_common(pairing))
+    return said
+
+
+def _standing(side: str, label: str, standing: Standing, passing: Estimate | None, width: int) -> Text:
+    label, run = named(label), named(Path(standing.run).name)
+    who = f"{run}  " + (f"{label}  " if run != label else "")
+    figures = f"reward {span(standing.mean_reward)}  pass {span(passing, is_share=True)}"
+    scored = f"{standing.scored:,}/{standing.rollouts:,} scored"
+    broken = {kind: many for kind, many in standing.outcomes.items() if kind != "scored"}
+    words = f"{scored} ({_kinds(broken)})" if broken else scored
+    whole = f"{who}{words}   {figures}"
+    if len(whole) + 2 <= width:
+        return Text.assemble((f"{side} ", "bold"), whole)
+    marks = " ".join(f"{ending.mark}{broken[kind]:,}" for kind, ending in ENDINGS.items() if kind in broken)
+    return Text.assemble((f"{side} ", "bold"), f"{who}{scored}" + (f" {marks}" if marks else ""), f"\n  {figures}")
+
+
+def _kinds(kinds: Mapping[Any, int]) -> str:
+    endings = [(ending, kinds.get(kind, 0)) for kind, ending in ENDINGS.items()]
+    return ", ".join(f"{many:,} {ending.word if many == 1 else ending.plural}" for ending, many in endings if many)
+
+
+def _difference(found: Estimate | None) -> Text:
+    if found is None or found.value is None:
+        return Text("B − A: no task was scored in both")
+    over = f", {count(found.tasks, 'task')} paired: "
+    if found.low is None or found.high is None:
+        return Text(f"B − A {signed(found.value)}{over}too few to say whether it is chance")
+    range_words = f" ({signed(found.low)} to {signed(found.high)})"
+    words = f"B − A {signed(found.value)}{range_words}{over}"
+    if found.low > 0:
+        return Text.assemble(words, ("▲ B is better beyond chance", "bold green"))
+    if found.high < 0:
+        return Text.assemble(words, ("▼ B is worse beyond chance", "bold red"))
+    return Text(f"{words}this may be chance")
+
+
+def _common(pairing: Pairing) -> str:
+    comparison = pairing.comparison
+    said = [f"{count(comparison.common, 'task')} in common"]
+    said += [f"{count(many, 'task')} of {label} left out" for label, many in comparison.left_out.items()]
+    said += [quoted(remark, 300) for remark in comparison.remarks]
+    return "; ".join(said)
+
+
+def tally(tasks: Sequence[TaskDifference], done: int | None) -> Text:
+    """How many tasks came to what; `done` of them are tested so far, None when all are."""
+    found = [verdict(task) for task in tasks]
+    said = Text("")
+    for name, (words, style) in VERDICTS.items():
+        many = found.count(name)
+        if many:
+            said.append(f"{words} {many:,}   ", style=style if name in ("worse", "better") else "")
+    if done is not None:
+        said.append(f"testing for chance: {done:,} of {len(tasks):,} tasks …")
+    return said
+
+
+def samples(task: TaskDifference) -> str:
+    """How many samples each side has; where not all are scored, how many are."""
+    return f"{_samples(task.first)} {_samples(task.second)}"
+
+
+def _samples(side: Side) -> str:
+    return str(side.samples) if len(side.rewards) == side.samples else f"{len(side.rewards)}/{side.samples}"
+
+
+def unscored(task: TaskDifference) -> str:
+    """How samples ended that were not scored."""
+    sides = [(name, _kinds(side.unscored)) for name, side in zip(SIDES, (task.first, task.second), strict=True)]
+    return "; ".join(f"{name}: {words}" for name, words in sides if words)
+
+
+def detail(task: TaskDifference) -> Text:
+    """All that is known of a task."""
+    key = task.key
+    said = Text(f"{named(key.environment)} / {named(key.split)} / {named(key.task_id)}\n")
+    for name, side in zip(SIDES, (task.first, task.second), strict=True):
+        said.append(f"{name} {number(side.mean_reward)} over {len(side.rewards)} of {side.samples}")
+        said.append("" if side.passed is None else f", {side.passed} passed")
+        broken = _kinds(side.unscored)
+        said.append(f" ({broken})   " if broken else "   ")
+    if task.chance is not None and task.adjusted is not None:
+        drawn = "" if task.chance.is_exact else ", by drawing"
+        said.append(f"p {chance_word(task.chance.p)}{drawn}, adjusted {chance_word(task.adjusted)}")
+    elif task.difference:
+        said.append(f"so few samples cannot show a difference at {LEVEL:g}")
+    return said

@@ -1,0 +1,107 @@
+"""The tasks of two runs as a table, regressions first."""
+
+from collections.abc import Callable, Sequence
+
+from rollouthub.analysis.compare.task_pairs import TaskDifference
+from rollouthub.statistics.amounts import number
+from rollouthub_tui.widgets.cells import Cell, Column
+from rollouthub_tui.widgets.compare.comparison_words import VERDICTS, chance_word, samples, signed, unscored, verdict
+from rollouthub_tui.widgets.safe_words import named
+from rollouthub_tui.widgets.virtual_table import Listing, shared_out
+
+WIDE = 130
+
+_ORDERS: dict[str, Callable[[TaskDifference], float | str | None]] = {
+    "difference": lambda task: task.difference,
+    "p": lambda task: task.adjusted,
+    "task": lambda task: "\0".join(task.key[:3]),
+    "A": lambda task: task.first.mean_reward,
+    "B": lambda task: task.second.mean_reward,
+    "not scored": lambda task: -sum(task.first.unscored.values()) - sum(task.second.unscored.values()),
+}
+ORDERS = tuple(_ORDERS)
+
+
+class TasksTable(Listing):
+    """A line for each task that both runs played."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order = ORDERS[0]
+        self.is_reversed = False
+        self.tasks: list[TaskDifference] = []
+
+    @property
+    def count(self) -> int:
+        """The tasks in common."""
+        return len(self.tasks)
+
+    @property
+    def current(self) -> TaskDifference | None:
+        """The task at the cursor."""
+        return self.tasks[self.cursor] if self.tasks else None
+
+    def show_tasks(self, tasks: Sequence[TaskDifference]) -> None:
+        """These are the tasks now; the cursor stays at its task."""
+        current = self.current
+        key = _ORDERS[self.order]
+        present = [(value, task) for task in tasks if (value := key(task)) is not None]
+        # Sorting is stable: equal ones stay as the first run met them. What has no value comes last, either way.
+        present.sort(key=lambda pair: pair[0], reverse=self.is_reversed)
+        self.tasks = [*(task for _, task in present), *(task for task in tasks if key(task) is None)]
+        if current is not None:
+            found = (place for place, task in enumerate(self.tasks) if task.key == current.key)
+            self.cursor = next(found, 0)
+        self.update_rows()
+
+    def sort(self, order: str, *, is_reversed: bool) -> None:
+        """Another order; the cursor goes to its first task."""
+        self.order, self.is_reversed = order, is_reversed
+        tasks, self.tasks = self.tasks, []
+        self.show_tasks(tasks)
+        self.cursor = 0
+
+    def columns(self, width: int) -> Sequence[Column]:
+        """By width: the environment and what was not scored where there is room."""
+        numbers = [
+            Column("A", "A", 7, is_right=True),
+            Column("B", "B", 7, is_right=True),
+            Column("difference", "B − A", 8, is_right=True),
+            Column("samples", "samples", 9, is_right=True),
+            Column("p", "p adj.", 6, is_right=True),
+            Column("verdict", "", 12),
+        ]
+        task = Column("task", "task", 10)
+        if width < WIDE:
+            return self._titled(shared_out(width, [task, *numbers], {"task": 1}))
+        every = [task, Column("environment", "environment", 12), *numbers, Column("unscored", "not scored", 20)]
+        return self._titled(shared_out(width, every, {"task": 3, "environment": 1, "unscored": 2}))
+
+    def _titled(self, columns: Sequence[Column]) -> list[Column]:
+        """The column that is sorted by, marked."""
+        sorted_by = {"not scored": "unscored"}.get(self.order, self.order)
+        arrow = "↓" if self.is_reversed else "↑"
+        return [
+            Column(column.name, f"{column.title}{arrow}", column.width, column.is_right)
+            if column.name == sorted_by
+            else column
+            for column in columns
+        ]
+
+    def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
+        """What happened to a task."""
+        task = self.tasks[row]
+        name = verdict(task)
+        words, style = VERDICTS[name]
+        known = {
+            "task": Cell(named(task.key.task_id)),
+            "environment": Cell(named(task.key.environment)),
+            "A": Cell(number(task.first.mean_reward)),
+            "B": Cell(number(task.second.mean_reward)),
+            "difference": Cell(signed(task.difference), style),
+            "samples": Cell(samples(task)),
+            "p": Cell(chance_word(task.adjusted)),
+            "verdict": Cell(words, style),
+            "unscored": Cell(unscored(task)),
+        }
+        return [known[column.name] for column in columns]

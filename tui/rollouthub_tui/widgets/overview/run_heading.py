@@ -1,0 +1,93 @@
+"""What run this is: its name, how it stands, what is played by whom."""
+
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Any, cast
+
+from rich.text import Text
+
+from rollouthub.live.follow import Progress
+from rollouthub.statistics.amounts import moment
+from rollouthub.views.terminal.progress_line import progress_line
+from rollouthub.views.terminal.run_status import standing, status_text
+from rollouthub.views.terminal.text_fit import LABEL, cut
+from rollouthub_tui.watched_run import WatchedRun
+from rollouthub_tui.widgets.overview.cached_panel import Drawn
+
+
+class Heading(Drawn):
+    """Two lines: the run's name and status; environments, agent and model."""
+
+    DEFAULT_CSS = "Heading { height: 2; padding: 0 1; }"
+
+    def state(self, run: WatchedRun) -> object:
+        """Facts that seldom change."""
+        info = run.feed.info
+        return info.status, info.stopped, len(info.resumptions), run.view and (run.view.status, run.view.concurrency)
+
+    def draw(self, run: WatchedRun, width: int, height: int) -> Text:
+        """The lines."""
+        info, view = run.feed.info, run.view
+        stands = standing(info.status, view and view.status)
+        status = status_text(info.status, view and view.status)
+        name = cut(run.directory.resolve().name or "(no name)", max(8, width - status.cell_len - 2))
+        first = Text.assemble((name, "bold"), "  ", status)
+        if info.stopped:
+            first.append(f"  {cut(info.stopped, max(0, width - first.cell_len - 2))}", "yellow")
+        elif stands.word not in ("running", "finished"):
+            first.append(f"  {cut(stands.meaning, max(0, width - first.cell_len - 2))}", LABEL)
+        elif view is not None and view.concurrency is not None:
+            first.append(f"  {view.concurrency:,} at a time", LABEL)
+        second = Text(cut(" · ".join(_names(run)), width), LABEL)
+        first.truncate(width)
+        return Text("\n").join([first, second])
+
+    def wait(self, run: WatchedRun) -> None:
+        """Say that it is being read."""
+        self.replace(Text.assemble((cut(run.directory.name, 60), "bold"), ("  reading …", LABEL)))
+
+
+class ProgressPanel(Drawn):
+    """How far the run is."""
+
+    DEFAULT_CSS = "ProgressPanel { height: 1; padding: 0 1; }"
+
+    def state(self, run: WatchedRun) -> object:
+        """All that the line says; a second is the finest of its times."""
+        progress = _progress(run)
+        eta = progress.eta_seconds
+        return (
+            progress.status, progress.done, progress.planned, progress.in_flight, int(progress.seconds),
+            eta is not None and int(eta), run.view and run.view.status,
+        )  # fmt: skip
+
+    def draw(self, run: WatchedRun, width: int, height: int) -> Text:
+        """The line."""
+        return progress_line(_progress(run), width, run.view and run.view.status, has_status=False)
+
+
+def _progress(run: WatchedRun) -> Progress:
+    """How far it is; the store shows fewer in flight than its hub knows of."""
+    progress = run.feed.progress(run.clock())
+    known = run.view.in_flight if run.view is not None else 0
+    return replace(progress, in_flight=max(progress.in_flight, known))
+
+
+def _names(run: WatchedRun) -> list[str]:
+    """Environments, agent, model, when it began, and where."""
+    info = run.feed.info
+    asked = info.resolved.get("request")
+    request = cast("dict[str, Any]", asked) if isinstance(asked, dict) else {}
+    named = request.get("environments")
+    environments = cast("list[object]", named) if isinstance(named, list) else []
+    said = [", ".join(_short(str(environment)) for environment in environments)]
+    said += [str(request.get("agent") or ""), str(request.get("model") or "no model")]
+    said.append(f"began {moment(info.created_at)}")
+    if info.host:
+        said.append(f"on {info.host}")
+    return [words for words in said if words]
+
+
+def _short(environment: str) -> str:
+    """An environment that is a file or folder, by its last part."""
+    return PurePath(environment).name if environment.startswith(("/", "./", "../", "~")) else environment

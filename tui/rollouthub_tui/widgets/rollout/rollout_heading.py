@@ -1,0 +1,98 @@
+"""What stands above a rollout whatever is shown of it: which one it is, and what became of it or where it is."""
+
+from rich.text import Text
+
+from rollouthub.limits import Limits
+from rollouthub.live.control.live_protocol import ShownRollout
+from rollouthub.rollout import Rollout
+from rollouthub.statistics.amounts import clock, count, dollars, number, seconds, short
+from rollouthub.store import LiveState
+from rollouthub.views.terminal.outcome_styles import ENDINGS
+from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
+
+TABS = ("conversation", "score", "tokens", "timings", "record")
+
+
+def name_line(environment: str, task: str, sample: int, attempt: int, rollout_id: str, place: str) -> Text:
+    """Which rollout it is."""
+    line = Text.assemble(
+        (drawn_line(environment, 40), "bold"),
+        f" · {drawn_line(task, 60)} · sample {sample}",
+        f" · attempt {attempt + 1}" if attempt else "",
+    )
+    if place:
+        line.append(f" · {place}", "dim")
+    return line.append(f" · {drawn_line(rollout_id, 60)}", "dim")
+
+
+def record_line(rollout: Rollout) -> Text:
+    """What became of it."""
+    ending = ENDINGS[rollout.outcome.kind]
+    line = Text.assemble((f"{ending.mark} ", ending.style))
+    if rollout.score is None:
+        line.append(f"{ending.word}: {rollout.outcome.value}, unscored", ending.style)
+    else:
+        passed = {None: "", True: " passed", False: " not passed"}[rollout.score.passed]
+        line.append(f"reward {number(rollout.reward)}{passed}", "bold")
+    costs = [turn.cost for turn in rollout.turns if turn.cost is not None]
+    tokens = sum(turn.usage.output_tokens for turn in rollout.turns)
+    errors = sum(call.is_error for turn in rollout.turns for call in turn.tool_calls)
+    facts = [
+        rollout.stop.value.replace("_", " "),
+        count(len(rollout.turns), "turn"),
+        f"{short(tokens)} tokens",
+        dollars(sum(costs)) if costs else None,
+        seconds(rollout.timings.total),
+        count(errors, "tool error") if errors else None,
+        drawn_line(rollout.model, 40) if rollout.model else None,
+    ]
+    for fact in facts:
+        if fact:
+            line.append(" · ", "dim").append(fact, "not bold")
+    return line
+
+
+def live_line(shown: ShownRollout) -> Text:
+    """Where it is, and how much of its limits it has used."""
+    limits: Limits = shown.limits
+    took = shown.seconds
+    facts = [
+        f"turn {shown.turn}{_of(limits.max_turns)}",
+        f"{short(shown.output_tokens)}{_of(limits.max_tokens)} tokens",
+        f"{clock(took)}{f' of {clock(limits.max_seconds)}' if limits.max_seconds else ''}",
+        f"{dollars(shown.cost)}{f' of {dollars(limits.max_cost)}' if limits.max_cost else ''}" if shown.cost else None,
+        "limits changed by a person" if shown.retuned else None,
+        drawn_line(shown.model, 40) if shown.model else None,
+    ]
+    line = Text.assemble(("▶ in flight: ", "bold cyan"), (shown.state, "bold"))
+    for fact in facts:
+        if fact:
+            line.append(" · ", "dim").append(fact)
+    return line
+
+
+def lost_line(state: LiveState | None, is_running: bool) -> Text:
+    """Where it was, when no hub can be asked."""
+    if state is None:
+        return Text(
+            "its record is not in the store yet" if is_running else "the run holds no record of it", style="dim"
+        )
+    word = "in flight" if is_running else "was in flight when the run died"
+    return Text.assemble(
+        (f"▶ {word}: ", "bold"), f"{state.state} · turn {state.turn} · {short(state.output_tokens)} tokens"
+    )
+
+
+def tab_line(current: str) -> Text:
+    """What can be shown of it; clicking goes there."""
+    line = Text(no_wrap=True)
+    for place, tab in enumerate(TABS, 1):
+        style = "bold reverse" if tab == current else "dim"
+        part = Text(f" {place} {tab.capitalize()} ", style=style)
+        part.apply_meta({"@click": f"screen.tab('{tab}')"})
+        line.append_text(part).append(" ")
+    return line
+
+
+def _of(limit: float | None) -> str:
+    return "" if limit is None else f" of {short(int(limit))}"

@@ -1,0 +1,63 @@
+"""The rows of a section, for a width."""
+
+from collections.abc import Callable
+
+from rich.text import Text
+
+from rollouthub_tui.widgets.rollout.document import (
+    ROW_GAP,
+    ROW_HEAD,
+    ROW_MORE,
+    ROW_TEXT,
+    ROW_TITLE,
+    Piece,
+    Row,
+    Section,
+)
+from rollouthub_tui.widgets.rollout.row_wrap import SLACK, wrap
+
+UNWRAPPED = 4000
+"""Cells of a row where long lines are not wrapped; what is longer still is."""
+_TITLE_ROW: Row = (ROW_TITLE, -1, 0, 0)
+
+
+def lay_out(section: Section, width: int, is_open: bool, is_piece_open: Callable[[Piece], bool]) -> list[Row]:
+    """What is shown of it."""
+    rows = [_TITLE_ROW]
+    if not is_open:
+        return rows
+    for place, piece in enumerate(section.pieces):
+        most = None if piece.folded_rows is None or is_piece_open(piece) else piece.folded_rows
+        spans, end = wrap(piece.text, width - piece.indent, most)
+        if piece.head is not None:
+            is_long = end < len(piece.text)
+            if piece.folded_rows is not None and most is None:
+                is_long = len(spans) > piece.folded_rows + SLACK
+            rows.append((ROW_HEAD, place, 0, int(is_long)))
+        if piece.head is not None and not piece.text:
+            continue
+        rows += [(ROW_TEXT, place, start, stop) for start, stop in spans]
+        if end < len(piece.text):
+            rows.append((ROW_MORE, place, end, len(piece.text)))
+    rows.append((ROW_GAP, -1, 0, 0))
+    return rows
+
+
+def draw(section: Section, row: Row, width: int, is_open: bool, is_piece_open: Callable[[Piece], bool]) -> Text:
+    """One row."""
+    kind, place, start, end = row
+    if kind == ROW_TITLE:
+        return Text.assemble(("▾ " if is_open else "▸ ", "bold"), section.title(width - 2, is_open))
+    if kind == ROW_GAP:
+        return Text("")
+    piece = section.pieces[place]
+    if kind == ROW_HEAD:
+        assert piece.head is not None
+        mark = "  " if not end else "▾ " if is_piece_open(piece) else "▸ "
+        return Text.assemble(" " * max(0, piece.indent - 2), (mark, "dim"), piece.head)
+    indent = " " * piece.indent
+    if kind == ROW_MORE:
+        lines = piece.text.count("\n", start, end)
+        left = f"{lines:,} more lines" if lines > 1 else f"{end - start:,} more characters"
+        return Text.assemble(indent, (f"… {left}", "italic dim"))
+    return Text.assemble(indent, piece.row(start, end))

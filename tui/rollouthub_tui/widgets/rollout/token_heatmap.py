@@ -1,0 +1,237 @@
+"""The tokens a rollout sampled, a cell each: how sure the model was of them; and the one at the cursor in words."""
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import ClassVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from rollouthub.rollout import Rollout, Turn
+from rollouthub.statistics.amounts import count, share
+from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
+from rollouthub_tui.widgets.rollout.rows_view import RowsView
+from rollouthub_tui.widgets.rollout.transcript import turn_number
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_STEPS = (0.99, 0.9, 0.75, 0.5, 0.25, 0.1, 0.01)
+"""Probabilities between one block and the next higher one."""
+_STYLES = ("green", "green", "cyan", "cyan", "yellow", "yellow", "red", "bright_red")
+_AROUND = 4
+_NO_LOGPROB, _MASKED = "?", "·"
+
+
+def heat(logprob: float | None) -> tuple[str, str]:
+    """The sign of a token and its style: the less likely it was, the higher and the redder."""
+    if logprob is None or math.isnan(logprob):
+        return _NO_LOGPROB, "bright_black"
+    probability = math.exp(min(0.0, logprob))
+    step = next((place for place, bound in enumerate(_STEPS) if probability >= bound), len(_STEPS))
+    return _BLOCKS[step], _STYLES[step]
+
+
+@dataclass(frozen=True)
+class _Strip:
+    """The tokens of a turn."""
+
+    turn: Turn
+    prompt: int | None
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...] | None
+    mask: tuple[int, ...] | None
+    versions: tuple[int, ...] | None
+
+    @classmethod
+    def of(cls, turn: Turn, prompt: int | None) -> "_Strip":
+        assert turn.output_token_ids is not None
+        size = len(turn.output_token_ids)
+        logprobs, mask, versions = turn.output_logprobs, turn.output_mask, turn.policy_versions
+        return cls(
+            turn,
+            prompt,
+            tuple(turn.output_token_ids),
+            tuple(logprobs) if logprobs is not None and len(logprobs) == size else None,
+            tuple(mask) if mask is not None and len(mask) == size else None,
+            tuple(versions) if versions is not None and len(versions) == size else None,
+        )
+
+
+class HeatView(RowsView):
+    """A line for each turn, and below it its tokens."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "token(-1)", "Previous token", show=False),
+        Binding("right,l", "token(1)", "Next token", show=False),
+        Binding("J", "turn(1)", "Next turn", show=False),
+        Binding("K", "turn(-1)", "Previous turn", show=False),
+    ]
+
+    class Moved(Message):
+        """The cursor is at another token."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._turns: list[tuple[Turn, int | None, int]] = []
+        self._starts: list[int] = [0]
+        self._known: dict[int, _Strip] = {}
+        self._column = 0
+
+    def show(self, rollout: Rollout, prompt_lengths: Sequence[int | None]) -> None:
+        """Show the tokens of these turns."""
+        self._turns = [
+            (turn, length, 0 if turn.output_token_ids is None else len(turn.output_token_ids))
+            for turn, length in zip(rollout.turns, prompt_lengths, strict=True)
+        ]
+        self._known.clear()
+        self.lay_out_again()
+        self.changed()
+
+    def lay_out_again(self) -> None:
+        """Tokens that fit beside each other make a row."""
+        width = self._tokens_a_row
+        self._starts = list(accumulate((1 + -(-size // width) for _, _, size in self._turns), initial=0))
+        self._column = min(self._column, width - 1)
+
+    @property
+    def _tokens_a_row(self) -> int:
+        return max(8, self.row_width - 2)
+
+    @property
+    def row_count(self) -> int:
+        """Of all turns."""
+        return self._starts[-1]
+
+    def _at(self, row: int) -> tuple[int, int]:
+        """The turn a row belongs to, and which row of it; 0 is its title."""
+        place = max(0, min(bisect_right(self._starts, row) - 1, len(self._turns) - 1))
+        return place, row - self._starts[place]
+
+    def _strip_of(self, place: int) -> _Strip:
+        strip = self._known.get(place)
+        if strip is None:
+            if len(self._known) > 100:
+                self._known.clear()
+            turn, prompt, _ = self._turns[place]
+            strip = self._known[place] = _Strip.of(turn, prompt)
+        return strip
+
+    def row_text(self, row: int) -> Text:
+        """A turn's line, or some of its tokens."""
+        place, within = self._at(row)
+        turn, prompt, size = self._turns[place]
+        if within == 0:
+            return _title(turn, prompt, size)
+        strip, width = self._strip_of(place), self._tokens_a_row
+        text = Text("  ")
+        for at in range((within - 1) * width, min(within * width, size)):
+            sign, style = heat(strip.logprobs[at] if strip.logprobs else None)
+            if strip.mask is not None and not strip.mask[at]:
+                sign, style = _MASKED, "bright_black"
+            if row == self.cursor and at == self._place_in_turn(place, within):
+                style = f"{style} reverse"
+            text.append(sign, style)
+        return text
+
+    def _place_in_turn(self, place: int, within: int) -> int:
+        size = self._turns[place][2]
+        return min((within - 1) * self._tokens_a_row + self._column, size - 1)
+
+    def action_token(self, step: int) -> None:
+        """Go to the token beside this one, through rows and turns."""
+        if not self._turns:
+            return
+        place, within = self._at(self.cursor)
+        size, width = self._turns[place][2], self._tokens_a_row
+        at = (self._place_in_turn(place, within) if within else -1) + step
+        if 0 <= at < size:
+            self._column = at % width
+            self._go(self._starts[place] + 1 + at // width)
+            return
+        place += 1 if at >= size else -1
+        while 0 <= place < len(self._turns) and not self._turns[place][2]:
+            place += 1 if step > 0 else -1
+        if 0 <= place < len(self._turns):
+            at = 0 if step > 0 else self._turns[place][2] - 1
+            self._column = at % width
+            self._go(self._starts[place] + 1 + at // width)
+
+    def action_turn(self, step: int) -> None:
+        """Go to the line of another turn."""
+        if self._turns:
+            place, within = self._at(self.cursor)
+            step += 1 if step < 0 and within else 0
+            self.go_to(self._starts[max(0, min(place + step, len(self._turns) - 1))], top=True)
+
+    def _go(self, row: int) -> None:
+        self._strips.pop(row, None)
+        self.go_to(row)
+        self.refresh_lines(row)
+        self.post_message(self.Moved())
+
+    def moved(self) -> None:
+        """Tell in words where the cursor is."""
+        self.post_message(self.Moved())
+
+    def clicked(self, row: int, column: int) -> None:
+        """Go to the token the mouse is at."""
+        self._column = max(0, min(column - 3, self._tokens_a_row - 1))
+        self._go(row)
+
+    def words(self) -> Text:
+        """The token at the cursor."""
+        if not self._turns:
+            return Text("")
+        place, within = self._at(self.cursor)
+        turn, _, size = self._turns[place]
+        if not within or not size:
+            return Text("→ and ← go from token to token; J and K from turn to turn", style="dim")
+        strip, at = self._strip_of(place), self._place_in_turn(place, within)
+        logprob = strip.logprobs[at] if strip.logprobs else math.nan
+        told = "no logprob" if math.isnan(logprob) else f"logprob {logprob:.4f} = {share(math.exp(min(0, logprob)))}"
+        learnt = strip.mask is None or bool(strip.mask[at])
+        version = strip.versions[at] if strip.versions else turn.policy_version
+        around = [f"[{each}]" if near == at else str(each) for near, each in _near(strip.ids, at)]
+        return Text.assemble(
+            (f"token {at + 1:,} of {size:,} of {turn_number(turn.index)}: ", "dim"),
+            (f"id {strip.ids[at]}", "bold"),
+            f" · {told} · {'learnt from' if learnt else 'masked: not learnt from'}",
+            "" if version is None else f" · policy {version}",
+            ("\n" + " ".join(around), "dim"),
+        )
+
+
+def _near(ids: Sequence[int], at: int) -> list[tuple[int, int]]:
+    first = max(0, at - _AROUND)
+    return list(enumerate(ids[first : at + _AROUND + 1], first))
+
+
+def _title(turn: Turn, prompt: int | None, size: int) -> Text:
+    title = Text(turn_number(turn.index), style="bold")
+    if turn.output_token_ids is None:
+        return title.append(" · no token ids: the backend gave none", "not bold dim")
+    logprobs = [each for each in turn.output_logprobs or () if not math.isnan(each)]
+    facts = [
+        "no prompt ids" if prompt is None else f"prompt {count(prompt, 'id')}",
+        f"output {count(size, 'id')}",
+        f"mean logprob {sum(logprobs) / len(logprobs):.3f}" if logprobs else "no logprobs",
+        None if turn.policy_version is None else f"policy {turn.policy_version}",
+        drawn_line(turn.agent, 40) if turn.agent != "agent" else None,
+    ]
+    for fact in facts:
+        if fact:
+            title.append(" · ", "not bold dim").append(fact, "not bold")
+    return title
+
+
+def legend(is_coloured: bool) -> Text:
+    """What the blocks mean."""
+    text = Text("probability ", style="dim")
+    for block, style, bound in zip(_BLOCKS, _STYLES, (*_STEPS, 0.0), strict=True):
+        text.append(f" {block}", style if is_coloured else "not dim").append(
+            f" ≥{bound:.0%}" if bound else " less", "dim"
+        )
+    return text.append(f"\n{_NO_LOGPROB} no logprob   {_MASKED} not learnt from", "dim")

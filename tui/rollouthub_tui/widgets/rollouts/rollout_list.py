@@ -1,0 +1,243 @@
+"""The list of a run's rollouts, kept up to date; what a person does with it is the pane's."""
+
+import time
+from functools import partial
+
+import anyio.to_thread
+from textual.app import ComposeResult
+from textual.widget import Widget
+from textual.worker import Worker
+
+from rollouthub.errors import HubError
+from rollouthub.live.follow import RolloutList
+from rollouthub.live.follow.reward_components import ComponentsReader
+from rollouthub.live.follow.transcript_search import compile_pattern
+from rollouthub_tui.action_target import Target
+from rollouthub_tui.watched_run import WatchedRun
+from rollouthub_tui.widgets.rollouts.filter_input import Entry
+from rollouthub_tui.widgets.rollouts.rollout_query import Wanted
+from rollouthub_tui.widgets.rollouts.rollout_table import RolloutTable
+from rollouthub_tui.widgets.rollouts.search_hits import Hits
+from rollouthub_tui.widgets.rollouts.status_line import Standing
+from rollouthub_tui.widgets.virtual_table import Listing
+
+_SHARE = 20
+"""A list that is made anew while a search goes on takes at most this part of the time."""
+_ASK_AGAIN_SECONDS = 2.0
+"""Between looks through the transcripts that were added."""
+_ROOM_FOR_PARTS = 110
+"""Cells from which on it is read what rewards are made of."""
+_PARTS_SECONDS = 0.5
+"""Between such readings while a run plays: what is done then comes in faster than anybody reads."""
+
+
+class ListedRollouts(Widget):
+    """What is wanted of a run's rollouts, as it is now, and what is read beside the screen."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.wanted = Wanted()
+        self.hits: Hits | None = None
+        self.table = RolloutTable()
+        self._standing, self._entry = Standing(), Entry()
+        self._run: WatchedRun | None = None
+        self._generation = -1
+        self._reader: ComponentsReader | None = None
+        self._is_reading = False
+        self._parts_at = -_PARTS_SECONDS
+        self._searching: Worker[None] | None = None
+        self._note = ""
+        self._listed_version = 0
+        self._listed_at = self._listing_seconds = self._searched_at = 0.0
+
+    def compose(self) -> ComposeResult:
+        """What is listed, the list, and a line to type in."""
+        yield self._standing
+        yield self.table
+        yield self._entry
+
+    @property
+    def target(self) -> Target | None:
+        """The rollout at the cursor; None without any."""
+        return self.table.target() if self._run is not None else None
+
+    @property
+    def pattern(self) -> str | None:
+        """The expression that transcripts are searched for; None where they are not."""
+        return self.wanted.pattern
+
+    @property
+    def among(self) -> RolloutList | None:
+        """The list, as shown."""
+        return self.table.found
+
+    def on_unmount(self) -> None:
+        """Give back what reading took."""
+        if self._reader is not None:
+            self._reader.close()
+
+    def focus(self, scroll_visible: bool = True, **_: bool) -> "ListedRollouts":
+        """Focus its table."""
+        self.table.focus(scroll_visible)
+        return self
+
+    def show(self, run: WatchedRun) -> None:
+        """Show how the run is now."""
+        if not run.is_open:
+            return
+        if run is not self._run or run.feed.columns.generation != self._generation:
+            self._begin(run)
+        self._take_hits(run)
+        self._bring_up_to_date()
+        self._read_parts()
+
+    def only_group(self, group_id: str) -> None:
+        """List the samples of one task's group."""
+        self.wanted.group = group_id
+        self.wanted.note("task", True)
+        self._list()
+
+    def _begin(self, run: WatchedRun) -> None:
+        is_same = run is self._run
+        self._run, self._generation = run, run.feed.columns.generation
+        if not is_same:
+            if self._reader is not None:
+                self._reader.close()
+            self._reader = ComponentsReader(run.directory)
+        if self.wanted.pattern is not None:
+            self._search(self.wanted.pattern)
+        self.table.begin(run.feed)
+        self._list(show=False)
+
+    def _list(self, *, show: bool = True) -> None:
+        """Make the list anew, by what is wanted now."""
+        if self._run is None:
+            return
+        began = time.perf_counter()
+        self.table.found = self.wanted.rollouts(self._run.feed)
+        self._listed_at = time.perf_counter()
+        self._listing_seconds = self._listed_at - began
+        if show:
+            self._bring_up_to_date()
+
+    def _bring_up_to_date(self) -> None:
+        run, table = self._run, self.table
+        assert run is not None
+        if table.found is None:
+            return
+        table.found.catch_up()
+        table.hint = self._hint(run)
+        table.take(table.found, self.wanted, run.clock(), self._lone_task())
+        self._say()
+
+    def _lone_task(self) -> tuple[str, str] | None:
+        """The environment and task whose group is wanted alone."""
+        line = self._run.feed.groups.find(self.wanted.group) if self._run and self.wanted.group else None
+        return (line.environment, line.task_id or "") if line else None
+
+    def _task_name(self, group_id: str) -> str:
+        task = self._lone_task()
+        return task[1] if task else group_id
+
+    def _hint(self, run: WatchedRun) -> str:
+        if self.wanted.latest:
+            return f"no rollout is like that; esc clears {self.wanted.latest[-1]}"
+        return "no rollout is done yet" if run.feed.info.status == "running" else "this run has no rollouts"
+
+    # What is said above the table.
+
+    def _say(self) -> None:
+        run, table = self._run, self.table
+        assert run is not None
+        listed, flights = table.count, len(table.flights)
+        total = len(run.feed.columns) if self.wanted.attempts else run.feed.counts.effective
+        place = f"{min(table.cursor + 1, listed):,} of {listed:,}"
+        parts = [self._note] if self._note else []
+        parts.append(f"{place}, filtered from {total + len(run.feed.live):,}" if self.wanted.narrows else place)
+        if flights:
+            parts.append(
+                f"{flights:,} in flight" if run.feed.info.status == "running" else f"{flights:,} left unfinished"
+            )
+        parts += self.wanted.words(self._task_name)
+        if self.hits is not None:
+            parts.append(self.hits.words(len(run.feed.columns)))
+        if self.wanted.latest:
+            parts.append(f"esc clears {self.wanted.latest[-1]}")
+        self._standing.say(parts)
+
+    def _tell(self, note: str) -> None:
+        """Say something until something else is done."""
+        self._note = note
+        if self._run is not None:
+            self._say()
+
+    def on_listing_moved(self, event: Listing.Moved) -> None:
+        """Say where the cursor is."""
+        event.stop()
+        self._tell("")
+
+    # What is read beside the screen.
+
+    def _search(self, pattern: str) -> None:
+        assert self._run is not None
+        self.hits = Hits(compile_pattern(pattern))
+        self.wanted.pattern, self.wanted.matching = pattern, self.hits.by_place
+        self.wanted.note("transcripts", True)
+        self._run.pattern = pattern
+        self.table.matches = self.hits.by_place
+        self._listed_version = 0
+        self._look_through(self.hits)
+
+    def _look_through(self, hits: Hits) -> None:
+        assert self._run is not None
+        self._searched_at = time.monotonic()
+        hits.is_searching = True
+        work = partial(hits.look_through, self._run.directory)
+        self._searching = self.run_worker(work, group="search", exclusive=True)
+
+    def _end_search(self) -> None:
+        if self._searching is not None:
+            self._searching.cancel()
+        self.hits, self.table.matches = None, {}
+        self.wanted.pattern, self.wanted.matching = None, ()
+        self.wanted.note("transcripts", False)
+        if self._run is not None:
+            self._run.pattern = None
+
+    def _take_hits(self, run: WatchedRun) -> None:
+        hits = self.hits
+        if hits is None:
+            return
+        hits.settle(run.feed.columns)
+        rests = time.perf_counter() - self._listed_at > _SHARE * self._listing_seconds
+        if hits.version != self._listed_version and (rests or not hits.is_searching):
+            self._listed_version = hits.version
+            self._list(show=False)
+        is_behind = not hits.is_searching and hits.problem is None and hits.searched < len(run.feed.columns)
+        if is_behind and time.monotonic() - self._searched_at > _ASK_AGAIN_SECONDS:
+            self._look_through(hits)
+
+    def _read_parts(self) -> None:
+        """Have what the rewards in sight are made of read, where there is room to show it."""
+        if self._is_reading or self._reader is None or self.table.size.width < _ROOM_FOR_PARTS:
+            return
+        now = time.monotonic()
+        if self._run is not None and self._run.feed.info.status == "running" and now < self._parts_at + _PARTS_SECONDS:
+            return
+        places = self.table.unread()
+        if places:
+            self._is_reading, self._parts_at = True, now
+            self.run_worker(partial(self._read, self._reader, places, self._generation), group="parts")
+
+    async def _read(self, reader: ComponentsReader, places: list[int], generation: int) -> None:
+        assert self._run is not None
+        ids = self._run.feed.columns.ids
+        by_id = {ids[place]: place for place in places}
+        try:
+            found = await anyio.to_thread.run_sync(reader.read, tuple(by_id))
+        except (HubError, OSError):
+            found = {}  # the screen says what is wrong with the run; this is not asked again
+        finally:
+            self._is_reading = False
+        if generation == self._generation:
+            self.table.parts.update({place: found.get(row_id, {}) for row_id, place in by_id.items()})

@@ -1,0 +1,313 @@
+"""The tasks of a run: what the samples of each came to, and whether there is anything to learn from them."""
+
+import time
+from collections.abc import Hashable, Sequence
+from typing import ClassVar, Literal
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widget import Widget
+
+from rollouthub.live.follow import RunFeed
+from rollouthub.live.follow.group_tables import Line, Lines
+from rollouthub.statistics.amounts import NONE, count, number, share, short
+from rollouthub_tui.action_target import Target
+from rollouthub_tui.watched_run import WatchedRun
+from rollouthub_tui.widgets.cells import Cell, Column
+from rollouthub_tui.widgets.rollouts.live_table import LiveTable
+from rollouthub_tui.widgets.rollouts.row_words import name_of, shortened
+from rollouthub_tui.widgets.rollouts.status_line import Standing
+from rollouthub_tui.widgets.virtual_table import Listing
+
+Order = Literal["met", "task", "rollouts", "mean_reward", "pass_rate", "spread"]
+_ORDERS: tuple[Order, ...] = ("met", "task", "rollouts", "pass_rate", "mean_reward", "spread")
+_LOOKED_AT = 20
+"""Groups in an order of figures that change are sorted at most so many times their own time apart, and …"""
+_REST_SECONDS = 1.0
+"""… a second."""
+
+
+class TaskTable(LiveTable):
+    """A line for each task's group of samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order: Order = "met"
+        self.descending = False
+        self.lines: Lines | None = None
+        self._feed: RunFeed | None = None
+        self._places: Sequence[int] = ()
+        self._rows: dict[int, int] | None = None
+        self._samples = 0
+        self._sorted_at = self._sorting_seconds = 0.0
+        self._width = 16
+        self._known = 0
+        self._generation = -1
+
+    def begin(self, feed: RunFeed) -> None:
+        """Other groups altogether."""
+        self.lines, self._feed = feed.groups, feed
+        self._known, self._width, self._generation = 0, 16, feed.columns.generation
+        self.put_in_order()
+        self.restart()
+
+    def put_in_order(self) -> None:
+        """Sort, now."""
+        assert self.lines is not None
+        began = time.monotonic()
+        by, lines = self.order, self.lines
+        if by == "met":
+            self._places = range(len(lines) - 1, -1, -1) if self.descending else range(len(lines))
+        elif by == "task":
+            names = [lines.line(place).task_id or "" for place in range(len(lines))]
+            self._places = sorted(range(len(lines)), key=names.__getitem__, reverse=self.descending)
+        else:
+            self._places = lines.places(by, descending=self.descending)
+        self._rows = None
+        self._sorted_at = time.monotonic()
+        self._sorting_seconds = self._sorted_at - began
+
+    def take(self) -> None:
+        """Show them as they are now; sort where that was not done for a while and there are more samples."""
+        assert self._feed is not None
+        self.lines, samples = self._feed.groups, len(self._feed.columns)
+        rest = max(_REST_SECONDS, _LOOKED_AT * self._sorting_seconds)
+        is_due = self.order == "met" or time.monotonic() - self._sorted_at >= rest
+        if is_due and (samples != self._samples or len(self._places) != len(self.lines)):
+            self._samples = samples
+            self.put_in_order()
+        self._widen()
+        self.update_rows()
+
+    def _widen(self) -> None:
+        assert self.lines is not None
+        new = range(self._known, min(len(self.lines), self._known + 1000))  # of many, the rest at the next ticks
+        widest = max([self._width, *(len(self.lines.line(place).task_id or "") for place in new)])
+        self._known = new.stop
+        if widest != self._width:
+            self._width = widest
+            self.remake()
+
+    @property
+    def count(self) -> int:
+        """Groups, as they were sorted last."""
+        if self._feed is None or self._feed.columns.generation != self._generation:
+            return 0  # all was read anew, and is shown at the next tick
+        return len(self._places)
+
+    @property
+    def line(self) -> Line | None:
+        """The one at the cursor."""
+        return self._group(self.cursor) if self.cursor < self.count else None
+
+    def _group(self, row: int) -> Line:
+        assert self.lines is not None
+        return self.lines.line(self._places[row])
+
+    def key(self, row: int) -> Hashable:
+        """Its place among all."""
+        return self._places[row]
+
+    def row_of(self, key: Hashable) -> int | None:
+        """Where it is in this order."""
+        if not isinstance(key, int):
+            return None
+        if isinstance(self._places, range):
+            return self._places.index(key) if key in self._places else None
+        if self._rows is None:
+            self._rows = {place: row for row, place in enumerate(self._places)}
+        return self._rows.get(key)
+
+    def row_named(self, group_id: str) -> int | None:
+        """Where a group is; None where it is not there."""
+        assert self._feed is not None
+        return self.row_of(self._feed.columns.words["group_id"].code(group_id))
+
+    def stamp(self, row: int) -> Hashable:
+        """What its line is made of."""
+        return self._group(row)
+
+    def fit(self, width: int) -> Sequence[Column]:
+        """As many columns as there is room for."""
+        has_environments = self._feed is not None and len(self._feed.columns.words["environment"].vocabulary) > 1
+        wanted = [("passed", 7), ("reward", 8), ("spread", 20), ("done", 7), ("environment", 16), ("tokens", 7)]
+        titles = {"done": "samples", "passed": "passed", "reward": "mean", "spread": "spread"}
+        left = width - 12
+        widths: dict[str, int] = {}
+        for name, cells in wanted:
+            if cells + self.GAP <= left and (name != "environment" or has_environments):
+                widths[name] = cells
+                left -= cells + self.GAP
+        shown = [Column("task", "task", 12 + max(0, min(left, self._width - 12)))]
+        for name in ("done", "passed", "reward", "spread", "environment", "tokens"):
+            if name in widths:
+                is_right = name in ("done", "passed", "reward", "tokens")
+                shown.append(Column(name, titles.get(name, name), widths[name], is_right))
+        return [self._titled(column) for column in shown]
+
+    def _titled(self, column: Column) -> Column:
+        if BY.get(column.name) != self.order:
+            return column
+        arrow = "▼" if self.descending else "▲"
+        room = column.width - 1
+        title = arrow + column.title[:room] if column.is_right else column.title[:room] + arrow
+        return Column(column.name, title, column.width, column.is_right)
+
+    def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
+        """A line's cells."""
+        line = self._group(row)
+        return [_cell(line, column) for column in columns]
+
+
+BY: dict[str, Order] = {
+    "task": "task",
+    "done": "rollouts",
+    "passed": "pass_rate",
+    "reward": "mean_reward",
+    "spread": "spread",
+}
+"""What a click on a title sorts by."""
+_WORDS: dict[Order, str] = {
+    "met": "as they were met",
+    "task": "by task",
+    "rollouts": "by samples",
+    "mean_reward": "by mean reward",
+    "pass_rate": "by pass rate",
+    "spread": "by spread",
+}
+
+
+def _cell(line: Line, column: Column) -> Cell:
+    match column.name:
+        case "task":
+            return Cell(shortened(name_of(line.task_id or line.name), column.width))
+        case "done":
+            return Cell(f"{line.counts.planned:,}")
+        case "passed":
+            return Cell(share(line.pass_rate))
+        case "reward":
+            return Cell(number(line.mean_reward))
+        case "spread":
+            return spread(line)
+        case "environment":
+            return Cell(name_of(line.environment))
+        case _:
+            return Cell(short(line.output_tokens))
+
+
+def spread(line: Line) -> Cell:
+    """How far a group's rewards are apart; of equal ones a trainer learns nothing."""
+    if line.spread is None:
+        return Cell(NONE)
+    if line.spread == 0:
+        return Cell("0 nothing to learn", "yellow")
+    return Cell(number(line.spread))
+
+
+class TasksPane(Widget):
+    """For a screen of a run: call `show` at each tick while it can be seen.
+
+    Where somebody opens a task, `Chosen` asks the screen to list its rollouts: `RolloutsPane.only_group(group_id)`.
+    `go_to(group_id)` puts the cursor at a task, for `RolloutsPane.ByTask`.
+    """
+
+    DEFAULT_CSS = """
+    TasksPane { height: 1fr; layout: vertical; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "sort", "Sort", tooltip="By the next column"),
+        Binding("S", "reverse", "Reverse the order", show=False),
+    ]
+
+    class Chosen(Message):
+        """Somebody wants to see a task's rollouts."""
+
+        def __init__(self, group_id: str) -> None:
+            super().__init__()
+            self.group_id = group_id
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._run: WatchedRun | None = None
+        self._generation = -1
+        self._wanted: str | None = None
+        self.table = TaskTable()
+        self._standing = Standing()
+
+    def compose(self) -> ComposeResult:
+        """What is listed, and the list."""
+        yield self._standing
+        yield self.table
+
+    @property
+    def target(self) -> Target | None:
+        """A task is no rollout."""
+        return None
+
+    def focus(self, scroll_visible: bool = True, **_: bool) -> "TasksPane":
+        """Focus its table."""
+        self.table.focus(scroll_visible)
+        return self
+
+    def show(self, run: WatchedRun) -> None:
+        """Show how the tasks are now."""
+        if not run.is_open:
+            return
+        generation = run.feed.columns.generation
+        if run is not self._run or generation != self._generation:
+            self._run, self._generation = run, generation
+            self.table.begin(run.feed)
+        self.table.take()
+        if self._wanted is not None:
+            self.table.go(self.table.row_named(self._wanted))
+            self._wanted = None
+        self._say()
+
+    def go_to(self, group_id: str | None) -> None:
+        """Put the cursor at a task, as soon as it is shown."""
+        self._wanted = group_id
+        if self._run is not None:
+            self.show(self._run)
+
+    def _say(self) -> None:
+        table = self.table
+        arrow = ("" if table.order == "met" else " ▲") if not table.descending else " ▼"
+        parts = [f"{min(table.cursor + 1, table.count):,} of {count(table.count, 'task')}"]
+        self._standing.say([*parts, _WORDS[table.order] + arrow, "enter lists its rollouts"])
+
+    def on_listing_moved(self, event: Listing.Moved) -> None:
+        """Say where the cursor is."""
+        event.stop()
+        if self._run is not None:
+            self._say()
+
+    def on_listing_opened(self, event: Listing.Opened) -> None:
+        """Ask for its rollouts."""
+        event.stop()
+        if (line := self.table.line) is not None:
+            self.post_message(self.Chosen(line.name))
+
+    def on_live_table_sorted(self, event: LiveTable.Sorted) -> None:
+        """Sort by a column; by the same again, the other way round."""
+        event.stop()
+        by = BY.get(event.name)
+        if by is not None:
+            self._sort(by, not self.table.descending if by == self.table.order else by not in ("task", "spread"))
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        by = _ORDERS[(_ORDERS.index(self.table.order) + 1) % len(_ORDERS)]
+        self._sort(by, by in ("rollouts", "pass_rate", "mean_reward"))
+
+    def action_reverse(self) -> None:
+        """Reverse the order."""
+        self._sort(self.table.order, not self.table.descending)
+
+    def _sort(self, by: Order, descending: bool) -> None:
+        if self._run is None:
+            return
+        self.table.order, self.table.descending = by, descending
+        self.table.put_in_order()
+        self.table.remake()
+        self.show(self._run)

@@ -1,0 +1,183 @@
+"""The runs as a table."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rollouthub.live.follow import SeenRun
+from rollouthub.live.follow.fuzzy import closeness
+from rollouthub.store import RunInfo
+from rollouthub_tui.widgets.cells import EMPTY, Cell, Column
+from rollouthub_tui.widgets.run_list.pace import Pace
+from rollouthub_tui.widgets.run_list.run_totals import Tallies, Tally
+from rollouthub_tui.widgets.run_list.run_words import (
+    STYLES,
+    Line,
+    age,
+    bar,
+    done_of,
+    line_of,
+    pace_of,
+    passes_of,
+    reward_of,
+    when,
+)
+from rollouthub_tui.widgets.virtual_table import Listing, shared_out
+
+WIDE, MIDDLE = 150, 108
+
+
+class RunsTable(Listing):
+    """The runs that a search leaves, live ones first."""
+
+    def __init__(self, tallies: Tallies, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self.tallies, self._clock = tallies, clock
+        self.marked: list[Path] = []
+        """Directories, in the order in which they were marked."""
+        self.search = ""
+        self._all: Sequence[SeenRun] = ()
+        self.shown: list[SeenRun] = []
+        """What the search leaves."""
+        self._lines: dict[Path, tuple[SeenRun, Line]] = {}
+        self._paces: dict[Path, Pace] = {}
+
+    @property
+    def count(self) -> int:
+        """How many the search leaves."""
+        return len(self.shown)
+
+    @property
+    def current(self) -> SeenRun | None:
+        """The run at the cursor."""
+        return self.shown[self.cursor] if self.shown else None
+
+    def show_runs(self, runs: Sequence[SeenRun]) -> None:
+        """These are the runs now; the cursor stays at its run."""
+        now, there = self._clock(), {run.directory for run in runs}
+        self._all = runs
+        self._lines = {directory: kept for directory, kept in self._lines.items() if directory in there}
+        self.marked = [directory for directory in self.marked if directory in there]
+        self._paces = {run.directory: self._paces.get(run.directory) or Pace() for run in runs if run.is_live}
+        for run in runs:
+            tally = self.tallies.of(run) if run.is_live else None
+            if tally is not None and tally.done is not None:
+                self._paces[run.directory].look(now, tally.done)
+        self._choose()
+
+    def find(self, search: str) -> None:
+        """Leave only runs whose name, environments, agent or model have these letters, in order."""
+        self.search = search.strip()
+        self._choose()
+
+    def _choose(self) -> None:
+        current = self.current
+        self.shown = [run for run in self._all if self._is_wanted(run)]
+        if current is not None:
+            places = (place for place, run in enumerate(self.shown) if run.directory == current.directory)
+            self.cursor = next(places, self.cursor)
+        self.update_rows()
+
+    def _is_wanted(self, run: SeenRun) -> bool:
+        if not self.search:
+            return True
+        line = self.line(run)
+        words = (line.name, line.environments, line.agent, line.model, line.status)
+        return any(closeness(self.search, word) is not None for word in words)
+
+    def line(self, run: SeenRun) -> Line:
+        """The words of a run."""
+        kept = self._lines.get(run.directory)
+        if kept is None or (kept[0] is not run and kept[0] != run):
+            kept = self._lines[run.directory] = (run, line_of(run))
+        return kept[1]
+
+    def rate(self, run: SeenRun, tally: Tally | None) -> float | None:
+        """Rollouts a second, as seen; at the first looks since the run began, where it began once."""
+        pace = self._paces.get(run.directory)
+        if pace is None or tally is None or tally.done is None:
+            return None
+        rate = pace.rate
+        if rate is None and run.view is not None and isinstance(run.info, RunInfo) and not run.info.resumptions:
+            rate = tally.done / run.view.seconds if run.view.seconds and tally.done else None
+        return rate
+
+    def toggle_mark(self) -> None:
+        """Mark the run at the cursor, or not any more, and go on."""
+        run = self.current
+        if run is None:
+            return
+        if run.directory in self.marked:
+            self.marked.remove(run.directory)
+        else:
+            self.marked.append(run.directory)
+        self.cursor += 1
+        self.refresh()
+
+    def mark(self, row: int) -> str:
+        """A star before what is marked."""
+        return "*" if self.shown[row].directory in self.marked else " "
+
+    def columns(self, width: int) -> Sequence[Column]:
+        """By width: agent, bar, pace and the whole date where there is room."""
+        name, model = Column("name", "run", 14), Column("model", "model", 8)
+        numbers = [
+            Column("reward", "reward", 6, is_right=True),
+            Column("passes", "pass", 6, is_right=True),
+        ]
+        done = Column("done", "done", 11, is_right=True)
+        status, environments = Column("status", "status", 11), Column("environments", "environments", 12)
+        # Where none plays, its columns are not needed; those that do come first.
+        plays = bool(self.shown) and self.shown[0].is_live
+        weights = {"name": 3, "environments": 2, "model": 2}
+        if width >= WIDE:
+            agent, made = Column("agent", "agent", 9), Column("when", "created", 32)
+            bars, paces = [Column("bar", "", 14)][: int(plays)], [Column("pace", "rate", 19)][: int(plays)]
+            every = [name, status, environments, agent, model, *bars, done, *paces, *numbers, made]
+            return shared_out(width, every, weights)
+        made = Column("age", "age", 6, is_right=True)
+        if width >= MIDDLE:
+            bars, paces = [Column("bar", "", 6)][: int(plays)], [Column("pace", "rate", 18)][: int(plays)]
+            every = [name, status, environments, model, *bars, done, *paces, *numbers, made]
+            return shared_out(width, every, weights)
+        every = [name, status, model, *[Column("bar", "", 4)][: int(plays)], done, *numbers, made]
+        return shared_out(width, every, {"name": 2, "model": 2})
+
+    def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
+        """What is known of a run; of one that cannot be read, why."""
+        run = self.shown[row]
+        line = self.line(run)
+        if line.problem is not None:
+            first = line.problem.partition("\n")[0]
+            style = STYLES["unreadable"]
+            return [Cell(line.name), Cell(line.status, style), Cell(first, style, spans=True)]
+        tally = self.tallies.of(run)
+        return [self._cell(column, run, line, tally) for column in columns]
+
+    def _cell(self, column: Column, run: SeenRun, line: Line, tally: Tally | None) -> Cell:
+        match column.name:
+            case "name":
+                return Cell(line.name, "bold" if line.is_live else "")
+            case "status":
+                return Cell(line.status, STYLES.get(line.status, ""))
+            case "environments":
+                return Cell(line.environments)
+            case "agent":
+                return Cell(line.agent)
+            case "model":
+                return Cell(line.model)
+            case "bar":
+                if tally is None or not line.is_live:
+                    return EMPTY
+                return Cell(bar(tally.done, line.planned, column.width), "cyan")
+            case "done":
+                return Cell(done_of(line, tally))
+            case "pace":
+                return Cell(pace_of(line, tally, self.rate(run, tally)))
+            case "reward":
+                return Cell(reward_of(tally))
+            case "passes":
+                return Cell(passes_of(tally))
+            case "age":
+                return Cell(age(line.created_at, self._clock()))
+            case _:
+                return Cell(when(line.created_at, self._clock()))

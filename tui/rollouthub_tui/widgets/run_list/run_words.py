@@ -1,0 +1,141 @@
+"""What the list says of a run, in plain words."""
+
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, cast
+
+from rollouthub.live.control.live_protocol import RunView
+from rollouthub.live.follow import SeenRun
+from rollouthub.statistics.amounts import NONE, clock, moment, number, share, short
+from rollouthub.store import BrokenRun
+from rollouthub_tui.widgets.run_list.pace import seconds_left
+from rollouthub_tui.widgets.run_list.run_totals import Tally
+from rollouthub_tui.widgets.safe_words import named, quoted
+
+STYLES = {
+    "running": "cyan",
+    "paused": "yellow",
+    "finishing": "yellow",
+    "stopping": "yellow",
+    "finished": "green",
+    "interrupted": "yellow",
+    "failed": "red",
+    "dead": "red",
+    "unreadable": "red",
+}
+"""The colour of each word for a run's status; the word is always beside it."""
+_FULL, _PARTS = "█", " ▏▎▍▌▋▊▉"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The words of one run."""
+
+    name: str
+    status: str
+    environments: str
+    agent: str
+    model: str
+    problem: str | None
+    """Why it cannot be read."""
+    created_at: float | None
+    planned: int | None
+    is_live: bool
+
+
+def line_of(run: SeenRun) -> Line:
+    """The words of a run that do not change while it plays."""
+    name = named(run.name) or "(no name)"
+    if isinstance(run.info, BrokenRun):
+        problem = quoted(run.info.problem, 2000)
+        return Line(name, "unreadable", "", "", "", problem, None, None, run.is_live)
+    view, info = run.view, run.info
+    request = info.resolved.get("request")
+    asked = cast("dict[str, Any]", request) if isinstance(request, dict) else {}
+    environments = list(view.environments) if view else _names(asked.get("environments"))
+    return Line(
+        name,
+        status_of(view) if view else info.status,
+        named(", ".join(_short(environment) for environment in environments)) or NONE,
+        named((view.agent if view else _text(asked.get("agent"))) or NONE),
+        named((view.model if view else _text(asked.get("model"))) or NONE),
+        None,
+        info.created_at,
+        info.planned if view is None or view.planned is None else view.planned,
+        run.is_live,
+    )
+
+
+def status_of(view: RunView) -> str:
+    """The status of a run that plays, as its hub says."""
+    return view.status
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _names(value: object) -> list[str]:
+    return [str(name) for name in cast("list[object]", value)] if isinstance(value, list) else []
+
+
+def _short(environment: str) -> str:
+    """An environment that is a file or folder, by its last part."""
+    return PurePath(environment).name if environment.startswith(("/", "./", "../", "~")) else environment
+
+
+def done_of(line: Line, tally: Tally | None) -> str:
+    """How many are done, of how many."""
+    done = NONE if tally is None or tally.done is None else _count(tally.done)
+    return done if line.planned is None else f"{done}/{_count(line.planned)}"
+
+
+def _count(value: int) -> str:
+    return f"{value}" if value < 100_000 else short(value)
+
+
+def bar(done: int | None, planned: int | None, width: int) -> str:
+    """How far a run is, as a bar."""
+    if done is None or not planned:
+        return ""
+    eighths = round(8 * width * min(1.0, done / planned))
+    full, part = divmod(eighths, 8)
+    return (_FULL * full + (_PARTS[part] if part else "")).ljust(width, "·")
+
+
+def pace_of(line: Line, tally: Tally | None, rate: float | None) -> str:
+    """How fast it goes, and how long it still will."""
+    if not line.is_live or rate is None:
+        return ""
+    speed = f"{rate:.1f}/s" if rate >= 0.1 else f"{rate * 60:.1f}/min"
+    left = seconds_left(rate, tally.done if tally else None, line.planned)
+    return speed if left is None else f"{speed} {clock(left)} left"
+
+
+def reward_of(tally: Tally | None) -> str:
+    """Its mean reward."""
+    return NONE if tally is None else number(tally.mean_reward)
+
+
+def passes_of(tally: Tally | None) -> str:
+    """Its pass rate."""
+    return NONE if tally is None else share(tally.pass_rate)
+
+
+def age(created_at: float | None, now: float) -> str:
+    """How long ago, in few characters."""
+    if created_at is None:
+        return NONE
+    seconds = max(0.0, now - created_at)
+    for unit, scale in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= scale:
+            return f"{int(seconds // scale)} {unit}"
+    return "now"
+
+
+def when(created_at: float | None, now: float) -> str:
+    """When, and how long ago."""
+    if created_at is None:
+        return NONE
+    ago = age(created_at, now)
+    return f"{moment(created_at)}, {ago}" + (" ago" if ago != "now" else "")
