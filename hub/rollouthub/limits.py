@@ -1,23 +1,54 @@
 """What bounds an episode: limits, which end it and are scored, and deadlines, which mean something broke."""
 
+import re
+from typing import Annotated
+
 from pydantic import Field
 
+from rollouthub.errors import ConfigError
 from rollouthub.frozen import Frozen
+from rollouthub.settings import FILE_ONLY, Option
+
+
+def seconds_of(option: str, given: str) -> float:
+    """A time as a person gives it: `90`, `90s`, `15m`, `1.5h`.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*(s|m|min|h|d)?", given.strip())
+    if found is None or not float(found[1]):
+        raise ConfigError(f"{option} {given!r} is no time above 0; say it as 90s, 15m or 2h")
+    return float(found[1]) * {"m": 60, "min": 60, "h": 3600, "d": 86400}.get(found[2], 1)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them: `90 s`, `15 min`, `2 h`."""
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def time_option(flag: str, panel: str = "") -> Option:
+    """An option that takes a time with its unit."""
+    return Option(flag, metavar="TIME", panel=panel, read=seconds_of, show=duration)
 
 
 class Limits(Frozen):
     """Bounds on what the agent may use. Reaching one is a stop, and the episode is scored; None is no limit."""
 
-    max_turns: int | None = Field(default=None, ge=1)
-    """Model responses of one seat."""
-    max_tokens: int | None = Field(default=None, ge=1)
-    """Output tokens of the whole episode."""
-    max_response_tokens: int | None = Field(default=None, ge=1)
-    """Output tokens of one response; sent to the model as its own limit."""
-    max_seconds: float | None = Field(default=None, gt=0)
-    """Wall time of the agent stage."""
-    max_cost: float | None = Field(default=None, gt=0)
-    """US dollars of model calls, where a price is known."""
+    max_turns: int | None = Field(default=None, ge=1, description="Most model responses of one seat in an episode.")
+    max_tokens: Annotated[int | None, Option("--max-total-tokens")] = Field(
+        default=None, ge=1, description="Most output tokens of a whole episode."
+    )
+    max_response_tokens: Annotated[int | None, FILE_ONLY] = Field(
+        default=None, ge=1, description="Most output tokens of one response; sent to the model as its own limit."
+    )
+    max_seconds: float | None = Field(default=None, gt=0, description="Most seconds that the agent may take.")
+    max_cost: float | None = Field(
+        default=None, gt=0, description="Most US dollars of an episode's model calls, where a price is known."
+    )
 
     def or_else(self, fallback: "Limits") -> "Limits":
         """These limits, with the fallback's where one is not set."""
@@ -30,15 +61,31 @@ DEFAULT_LIMITS = Limits(max_turns=50)
 class Deadlines(Frozen):
     """Seconds each stage may take before it counts as broken. Nothing waits without one."""
 
-    setup: float = Field(default=120.0, gt=0)
-    model_call: float = Field(default=600.0, gt=0)
-    tool_call: float = Field(default=120.0, gt=0)
-    agent: float = Field(default=3600.0, gt=0)
-    """The whole agent stage; an agent that has not stopped by then has failed."""
-    verify: float = Field(default=300.0, gt=0)
-    close: float = Field(default=30.0, gt=0)
-    episode: float = Field(default=5400.0, gt=0)
-    """Around everything, teardown included."""
+    setup: Annotated[float, time_option("--setup-timeout")] = Field(
+        default=120.0, gt=0, description="Longest time for setting an episode up."
+    )
+    model_call: Annotated[float, time_option("--model-timeout")] = Field(
+        default=600.0, gt=0, description="Longest time for one call of a model."
+    )
+    tool_call: Annotated[float, time_option("--tool-timeout")] = Field(
+        default=120.0, gt=0, description="Longest time for one call of a tool."
+    )
+    agent: Annotated[float, time_option("--agent-timeout")] = Field(
+        default=3600.0,
+        gt=0,
+        description="Longest time for all that the agent does; past it, the agent has failed.",
+    )
+    verify: Annotated[float, time_option("--verify-timeout")] = Field(
+        default=300.0, gt=0, description="Longest time for scoring an episode."
+    )
+    close: Annotated[float, time_option("--close-timeout")] = Field(
+        default=30.0, gt=0, description="Longest time for closing an episode."
+    )
+    episode: Annotated[float, time_option("--episode-timeout")] = Field(
+        default=5400.0,
+        gt=0,
+        description="Longest time for a whole episode; by default at least its stages together.",
+    )
 
     def or_else(self, fallback: "Deadlines") -> "Deadlines":
         """These deadlines, with the fallback's where none was given; an episode's holds all of its stages."""

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 from mcp_types import CallToolResult, Tool
 from pydantic import Field, JsonValue
@@ -15,6 +15,7 @@ from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import Fault, Isolation, Stop, Usage
 from rollouthub.sandbox import SandboxRef
 from rollouthub.score import ModelCall, Score
+from rollouthub.settings import FILE_ONLY
 from rollouthub.streaming import ReplyStream
 from rollouthub.submission import Submission
 from rollouthub.task import BadRow, Public
@@ -25,14 +26,20 @@ from rollouthub.task import BadRow, Public
 class Sampling(Frozen):
     """How to sample; None leaves it to the backend."""
 
-    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    top_p: float | None = Field(default=None, gt=0, le=1)
-    max_tokens: int | None = Field(default=None, ge=1)
-    """Output tokens of one response."""
-    stop: tuple[str, ...] | None = None
-    seed: int | None = None
-    extra: dict[str, JsonValue] = {}
-    """Further fields of the request body, as the backend names them."""
+    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="Sampling temperature.")
+    top_p: float | None = Field(
+        default=None, gt=0, le=1, description="Nucleus sampling: the share of probability to sample from."
+    )
+    max_tokens: int | None = Field(default=None, ge=1, description="Most output tokens of one response.")
+    stop: Annotated[tuple[str, ...] | None, FILE_ONLY] = Field(
+        default=None, description="Texts at which a response ends."
+    )
+    seed: Annotated[int | None, FILE_ONLY] = Field(
+        default=None, description="The sampling's own seed, where it is not to follow the run's."
+    )
+    extra: Annotated[dict[str, JsonValue], FILE_ONLY] = Field(
+        default={}, description="Further fields of the request body, as the backend names them."
+    )
 
     def over(self, base: "Sampling") -> "Sampling":
         """This, and of the base what it leaves to the backend; of `extra`, field by field."""

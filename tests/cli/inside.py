@@ -11,8 +11,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from rollouthub.cli.estimate.command import estimate
-from rollouthub.cli.run.command import run
+from rollouthub.cli.estimate.command import EstimateCommand, estimate
+from rollouthub.cli.main import app
+from rollouthub.cli.run.command import RunCommand, run
 from rollouthub.cli.runs.command import show
 from rollouthub.errors import HubError, UsageError
 
@@ -38,6 +39,17 @@ class Said:
         return self.err
 
 
+def options_of(command: str) -> dict[str, Any]:
+    """A command's parameters by their flags, arguments by their metavar."""
+    found: Any = typer.main.get_command(app)
+    (parameters,) = (one.get_params(typer.Context(one)) for name, one in found.commands.items() if name == command)
+    return {
+        flag: parameter
+        for parameter in parameters
+        for flag in (parameter.opts if parameter.param_type_name == "option" else [parameter.metavar])
+    }
+
+
 @contextmanager
 def hub_inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Inside]:
     """Runs `hub run`, `hub estimate` and `hub show` in a folder."""
@@ -46,13 +58,13 @@ def hub_inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Insid
     monkeypatch.setenv("XDG_DATA_HOME", os.devnull)
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.command("run")(run)
-    app.command("estimate")(estimate)
-    app.command("show")(show)
+    some = typer.Typer(pretty_exceptions_enable=False)
+    some.command("run", cls=RunCommand)(run)
+    some.command("estimate", cls=EstimateCommand)(estimate)
+    some.command("show")(show)
 
     def call(*arguments: str | Path) -> Said:
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        result = CliRunner().invoke(some, [str(argument) for argument in arguments])
         error = result.exception
         if isinstance(error, HubError):
             return Said(2 if isinstance(error, UsageError) else 1, result.stdout, str(error))

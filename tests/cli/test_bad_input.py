@@ -32,8 +32,11 @@ from .conftest import Hub, started
             ("run", "arithmetic", "-m", "mock/solver", "--base-url", "http://127.0.0.1:1"),
             ["uses no server", "hosted_vllm/mock/solver"],
         ),
-        (("run", "arithmetic", "-m", "mock/solver", "--temperature", "-1"), ["temperature", "-1"]),
-        (("run", "arithmetic", "-m", "mock/solver", "--top-p", "5"), ["top_p", "5.0"]),
+        (
+            ("run", "arithmetic", "-m", "mock/solver", "--temperature", "-1"),
+            ["--temperature", "greater than or equal to 0"],
+        ),
+        (("run", "arithmetic", "-m", "mock/solver", "--top-p", "5"), ["--top-p", "less than or equal to 1"]),
         (("run", "arithmetic", "-m", "openai/x", "--base-url", "http://192.0.2.1/v1"), ["OPENAI_API_KEY"]),
         (("run", "arithmetic", "--limit", "0"), ["--limit"]),
         (("run", "arithmetic", "--resume"), ["-o"]),

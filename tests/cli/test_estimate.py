@@ -1,15 +1,11 @@
 """`hub estimate`: projections from a sample that is played, kept, or taken from a run."""
 
-import inspect
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from rollouthub.cli.estimate.command import estimate
-from rollouthub.cli.run.command import run
-
-from .inside import Inside, hub_inside
+from .inside import Inside, hub_inside, options_of
 
 PLANNED = ("arithmetic", "-m", "mock/solver", "--set", "size=900", "--limit", "200", "--repeats", "2")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "dice.py"
@@ -24,8 +20,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Inside]:
 
 
 def test_everything_a_run_takes_can_be_estimated() -> None:
-    taken = inspect.signature(estimate).parameters
-    assert set(inspect.signature(run).parameters) - {"resume"} <= set(taken)
+    assert set(options_of("run")) - {"--resume"} <= set(options_of("estimate"))
 
 
 def test_an_estimate_comes_close_to_the_run(hub: Inside, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub.cli.deadline_options import seconds_of
 from rollouthub.engine.resumption import used_so_far
+from rollouthub.limits import seconds_of
 from rollouthub.store import open_run
 
 from .conftest import Hub, started

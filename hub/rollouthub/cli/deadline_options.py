@@ -1,13 +1,10 @@
 """The deadlines of an episode as options, `--NAME-timeout`: written once, for every command that takes some of them."""
 
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
 import typer
-
-from rollouthub.errors import ConfigError
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
 _HELP = {
@@ -52,23 +49,10 @@ def deadlines_of(timeouts: Mapping[str, Any]) -> dict[str, float] | None:
     Raises:
         ConfigError: one is no time.
     """
+    from rollouthub.limits import seconds_of
+
     found: dict[str, float] = {}
     for name in DEADLINES:
-        seconds = seconds_of(f"--{name}-timeout", timeouts.get(f"{name}_timeout"))
-        if seconds is not None:
-            found[_FIELDS.get(name, name)] = seconds
+        if (given := timeouts.get(f"{name}_timeout")) is not None:
+            found[_FIELDS.get(name, name)] = seconds_of(f"--{name}-timeout", given)
     return found or None
-
-
-def seconds_of(option: str, given: str | None) -> float | None:
-    """A time as a person gives it: `90`, `90s`, `15m`, `1.5h`.
-
-    Raises:
-        ConfigError: it is none.
-    """
-    if given is None:
-        return None
-    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*(s|m|min|h|d)?", given.strip())
-    if found is None or not float(found[1]):
-        raise ConfigError(f"{option} {given!r} is no time above 0; say it as 90s, 15m or 2h")
-    return float(found[1]) * {"m": 60, "min": 60, "h": 3600, "d": 86400}.get(found[2], 1)

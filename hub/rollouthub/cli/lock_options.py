@@ -15,15 +15,6 @@ LockedOption = Annotated[
         rich_help_panel="Robustness",
     ),
 ]
-LockOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--lock",
-        metavar="FILE",
-        help="The same with this lock, such as the one in a run's directory.",
-        rich_help_panel="Robustness",
-    ),
-]
 
 
 def lock_file(is_locked: bool, file: Path | None) -> Path | None:

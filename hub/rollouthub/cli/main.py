@@ -42,8 +42,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.command("run", no_args_is_help=False)(run.run)
-app.command("estimate", no_args_is_help=False)(estimate.estimate)
+app.command("run", cls=run.RunCommand)(run.run)
+app.command("estimate", cls=estimate.EstimateCommand)(estimate.estimate)
 app.command("play")(play.play)
 app.command("connect")(connect.connect)
 app.command("serve", no_args_is_help=False)(serve.serve)

@@ -116,14 +116,6 @@ TokensPerMinuteOption = Annotated[
 BudgetOption = Annotated[
     float | None, typer.Option(min=0.0, help="US dollars the run's model may cost.", rich_help_panel="Models")
 ]
-PricePromptOption = Annotated[
-    float | None,
-    typer.Option(min=0.0, help="US dollars per million prompt tokens; litellm's list else.", rich_help_panel="Models"),
-]
-PriceOutputOption = Annotated[
-    float | None,
-    typer.Option(min=0.0, help="US dollars per million output tokens; litellm's list else.", rich_help_panel="Models"),
-]
 TemperatureOption = Annotated[float | None, typer.Option(help="Sampling temperature.", rich_help_panel="Sampling")]
 TopPOption = Annotated[float | None, typer.Option(help="Nucleus sampling.", rich_help_panel="Sampling")]
 MaxTokensOption = Annotated[
@@ -141,26 +133,6 @@ MaxSecondsOption = Annotated[
 MaxCostOption = Annotated[
     float | None, typer.Option(min=0.0, help="Limit: US dollars of an episode.", rich_help_panel="Limits")
 ]
-RunCostOption = Annotated[
-    float | None,
-    typer.Option(min=0.0, help="Ends the run: US dollars of all its models, judges too.", rich_help_panel="Limits"),
-]
-RunTokensOption = Annotated[
-    int | None,
-    typer.Option(min=1, help="Ends the run: prompt and output tokens of all calls.", rich_help_panel="Limits"),
-]
-RunSecondsOption = Annotated[
-    str | None,
-    typer.Option(metavar="TIME", help="Ends the run: so long after it began; 90s, 15m, 2h.", rich_help_panel="Limits"),
-]
-AtLimitOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="finish|cancel",
-        help="Where the run ends so, let episodes in flight finish (the default), or cut them short.",
-        rich_help_panel="Limits",
-    ),
-]
 InProcessOption = Annotated[
     bool,
     typer.Option(
@@ -175,47 +147,6 @@ ServedOption = Annotated[
         "--served",
         help="Give every environment a process of its own, and play over MCP.",
         rich_help_panel="Robustness",
-    ),
-]
-ServersOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        max=64,
-        help="Processes of each served environment; an episode goes to the least busy.",
-        rich_help_panel="Robustness",
-    ),
-]
-PoolOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="local|ray",
-        help="Where episodes are played: in this process (the default), or by workers on a Ray cluster.",
-        rich_help_panel="Pool",
-    ),
-]
-WorkersOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N|auto",
-        help="Of the Ray pool: processes that play; one a core by default, auto follows the work there is.",
-        rich_help_panel="Pool",
-    ),
-]
-RayAddressOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="A Ray cluster that runs (auto, HOST:PORT, ray://HOST:PORT); else one is started here.",
-        rich_help_panel="Pool",
-    ),
-]
-TrackOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME",
-        help="Where curves are drawn: tensorboard (the default, in RUN/tensorboard), wandb, mlflow; repeatable.",
-        rich_help_panel="Output",
     ),
 ]
 NoTrackOption = Annotated[bool, typer.Option("--no-track", help="Draw no curves.", rich_help_panel="Output")]
@@ -243,12 +174,12 @@ def run_settings(**given: Any) -> dict[str, Any]:
     Raises:
         ConfigError: a pair is none.
     """
-    given["roles"] = roles_of(given.get("roles") or [])
+    from rollouthub.models.config import roles_of
+
+    given["roles"] = roles_of("--role", given.get("roles") or []) or None
     given["tasks"] = read_names(given.get("tasks") or [], Path.cwd(), "--task")
     for name, option in (("set", "--set"), ("agent_set", "--agent-set")):
         given[name] = assignments(given.get(name) or [], option) or None
-    if (network := given.pop("build_network", None)) is not None:
-        given["set"] = {**(given["set"] or {}), "build_network": build_network(network)}
     # Zero is given, an unset flag and an empty list are not.
     return {name: value for name, value in given.items() if value is not None and value is not False and value != []}
 
@@ -264,21 +195,6 @@ def build_network(given: str) -> Literal["none", "bridge"]:
     raise ConfigError(f"--build-network {given!r} is no network of a build; say none or bridge")
 
 
-def roles_of(pairs: list[str]) -> dict[str, Any] | None:
-    """`ROLE=MODEL` pairs as settings.
-
-    Raises:
-        ConfigError: one is none.
-    """
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, model = pair.partition("=")
-        if not equals or not name or not model:
-            raise ConfigError(f"--role {pair!r} is not ROLE=MODEL, for example --role judge=mock/say?text=yes")
-        found[name] = model
-    return found or None
-
-
 def trackers_of(names: list[str] | None, is_off: bool) -> list[str] | tuple[()] | None:
     """Trackers as a setting; None leaves them as they are.
 
@@ -288,19 +204,6 @@ def trackers_of(names: list[str] | None, is_off: bool) -> list[str] | tuple[()] 
     if names and is_off:
         raise ConfigError(f"--track {names[0]} and --no-track contradict each other; give one of them")
     return () if is_off else names or None
-
-
-def workers_of(given: str | None) -> int | str | None:
-    """A count of workers, or `auto`.
-
-    Raises:
-        ConfigError: it is neither.
-    """
-    if given is None or given == "auto":
-        return given
-    if not given.isdecimal() or not int(given):
-        raise ConfigError(f"--workers {given!r} is neither a number above 0 nor auto")
-    return int(given)
 
 
 def some(**values: Any) -> dict[str, Any] | None:

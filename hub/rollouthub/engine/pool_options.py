@@ -1,46 +1,73 @@
 """Where a run's episodes are played, and what ends a run early: settings that change nothing a rollout means."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
+from rollouthub.errors import ConfigError
 from rollouthub.frozen import Frozen
+from rollouthub.limits import time_option
+from rollouthub.settings import FILE_ONLY, Option
 
 PoolName = Literal["local", "ray"]
+
+
+def workers_of(option: str, given: str) -> int | str:
+    """A number of workers, or `auto`.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if given == "auto":
+        return given
+    if not given.isdecimal() or not int(given):
+        raise ConfigError(f"{option} {given!r} is neither a number above 0 nor auto")
+    return int(given)
 
 
 class RayOptions(Frozen):
     """How a Ray cluster is used."""
 
-    address: str | None = None
-    """Of a cluster that runs: `auto`, `HOST:PORT` or `ray://HOST:PORT`. None starts one on this machine."""
-    cpus: float = Field(default=1.0, ge=0)
-    """Of each worker."""
-    gpus: float = Field(default=0.0, ge=0)
-    """Of each worker."""
-    memory_mb: int | None = Field(default=None, ge=1)
-    """Set aside for each worker."""
-    resources: dict[str, float] = {}
-    """Custom resources of each worker, as the cluster's nodes name them."""
-    nodes: tuple[str, ...] = ()
-    """Ids or addresses of the only nodes that may play; all by default."""
-    by_environment: bool = False
-    """Give every environment workers of its own, and its servers to those alone."""
-    runtime_env: dict[str, JsonValue] = {}
-    """Ray's own runtime environment (`pip`, `working_dir`, `env_vars` …), shipped to every node."""
+    address: Annotated[str | None, Option("--ray-address", metavar="ADDRESS")] = Field(
+        default=None,
+        description="A Ray cluster that runs (auto, HOST:PORT, ray://HOST:PORT); else one is started on this machine.",
+    )
+    cpus: Annotated[float, FILE_ONLY] = Field(default=1.0, ge=0, description="CPUs of each worker.")
+    gpus: Annotated[float, FILE_ONLY] = Field(default=0.0, ge=0, description="GPUs of each worker.")
+    memory_mb: Annotated[int | None, FILE_ONLY] = Field(
+        default=None, ge=1, description="Megabytes of memory set aside for each worker."
+    )
+    resources: Annotated[dict[str, float], FILE_ONLY] = Field(
+        default={}, description="Custom resources of each worker, as the cluster's nodes name them."
+    )
+    nodes: Annotated[tuple[str, ...], FILE_ONLY] = Field(
+        default=(), description="Ids or addresses of the only nodes that may play; all by default."
+    )
+    by_environment: Annotated[bool, FILE_ONLY] = Field(
+        default=False, description="Give every environment workers of its own, and its servers to those alone."
+    )
+    runtime_env: Annotated[dict[str, JsonValue], FILE_ONLY] = Field(
+        default={},
+        description="Ray's own runtime environment (`pip`, `working_dir`, `env_vars` …), shipped to every node.",
+    )
 
 
 class RunLimits(Frozen):
     """What ends a whole run early, whatever is left to play. `--resume` with higher limits goes on."""
 
-    max_cost: float | None = Field(default=None, ge=0)
-    """US dollars of all models together, judges and users included."""
-    max_tokens: int | None = Field(default=None, ge=1)
-    """Prompt and output tokens of all calls on record."""
-    max_seconds: float | None = Field(default=None, gt=0)
-    """From the first episode of this start to the last that begins."""
-    ending: Literal["finish", "cancel"] = "finish"
-    """What becomes of episodes in flight: played to their end, or cut short and recorded as cancelled."""
+    max_cost: Annotated[float | None, Option("--run-cost")] = Field(
+        default=None, ge=0, description="End the run at so many US dollars of all its models, judges included."
+    )
+    max_tokens: Annotated[int | None, Option("--run-tokens")] = Field(
+        default=None, ge=1, description="End the run at so many prompt and output tokens of all model calls on record."
+    )
+    max_seconds: Annotated[float | None, time_option("--run-seconds")] = Field(
+        default=None, gt=0, description="End the run so long after it was started, or resumed."
+    )
+    ending: Annotated[Literal["finish", "cancel"], Option("--at-limit")] = Field(
+        default="finish",
+        description="When such a limit ends the run, let episodes in flight finish, or record them as cancelled.",
+    )
 
     @property
     def are_any(self) -> bool:

@@ -9,6 +9,7 @@ import anyio
 
 from rollouthub.engine.pool_options import RunLimits
 from rollouthub.engine.stop_signal import StopSignal
+from rollouthub.limits import duration
 from rollouthub.rollout import Rollout
 from rollouthub.score import ModelCall
 
@@ -132,11 +133,3 @@ def _dollars(amount: float) -> str:
 
 def _tokens(count: float) -> str:
     return f"{count:,.0f} tokens"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person says them: `90 s`, `15 min`, `2 h`."""
-    for size, unit in ((3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s"

@@ -8,95 +8,161 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import tomli_w
 from pydantic import BaseModel, Field, JsonValue, ValidationError, field_validator
 
-from rollouthub.engine.pool_options import PoolName, RayOptions, RunLimits
+from rollouthub.engine.pool_options import PoolName, RayOptions, RunLimits, workers_of
 from rollouthub.engine.task_names import read_names
 from rollouthub.errors import ConfigError, UnknownNameError, UsageError
 from rollouthub.frozen import Frozen
 from rollouthub.limits import Deadlines, Limits
-from rollouthub.models.config import Lane, ModelConfig, by_name
+from rollouthub.models.config import Lane, ModelConfig, by_name, roles_of
 from rollouthub.protocols import Sampling
+from rollouthub.settings import FILE_ONLY, Option
+
+TASKS, MODELS, ROBUSTNESS, POOL, OUTPUT = "Tasks", "Models", "Robustness", "Pool", "Output"
+"""Panels of `--help`."""
 
 
 class Retries(Frozen):
     """How many further attempts a broken sample gets, by what broke. Agent failures get none."""
 
-    infrastructure: int = Field(default=2, ge=0, le=100)
-    verifier: int = Field(default=1, ge=0, le=100)
+    infrastructure: Annotated[int, Option("--retries")] = Field(
+        default=2, ge=0, le=100, description="Further attempts after an infrastructure fault."
+    )
+    verifier: Annotated[int, FILE_ONLY] = Field(
+        default=1, ge=0, le=100, description="Further attempts after the verifier broke."
+    )
+
+
+def _task_names(option: str, given: list[str]) -> list[str]:
+    return read_names(given, Path.cwd(), option)
 
 
 class RunRequest(Frozen):
-    """A run as asked for. Unset values take the environment's or the hub's defaults."""
+    """A run as asked for: every setting once, with its default, its meaning and its option of `hub run`.
 
-    environments: tuple[str, ...] = ()
-    model: str | None = None
-    """In litellm's words: `hosted_vllm/NAME`, `openai/NAME`, `mock/solver` …"""
-    base_url: tuple[str, ...] = ()
-    """The model server, where the environment variables do not say; several are replicas of one model."""
-    lane: Lane | None = None
-    """How model calls travel; None chooses by the model's name."""
-    fallbacks: tuple[ModelConfig, ...] = ()
-    """Models to ask, in order, when `model` fails for good."""
-    requests_per_minute: int | None = Field(default=None, ge=1)
-    """Most model calls begun in any 60 seconds."""
-    tokens_per_minute: int | None = Field(default=None, ge=1)
-    """Most prompt and output tokens in any 60 seconds."""
-    budget: float | None = Field(default=None, ge=0)
-    """US dollars `model` may cost in this run."""
-    roles: dict[str, ModelConfig] = {}
-    """Models that environments ask themselves, by the role they ask for: `judge`, `user` …"""
-    agent: str | None = None
-    split: str | None = None
-    tasks: tuple[str, ...] = ()
-    """Only these of the split, by id or pattern (`*`, `?`, `[a-z]`); in a file also `@FILE`, a list of them."""
-    shuffle: bool = False
-    """Play tasks in an order by chance, which the seed decides."""
-    skip: int = Field(default=0, ge=0)
-    """Leave out so many tasks of each environment first."""
-    sample: int | None = Field(default=None, ge=1)
-    """Draw so many tasks of each environment by chance, which the seed decides."""
-    limit: int | None = Field(default=None, ge=1)
-    """Most tasks of each environment; the first of those that the settings before choose."""
-    repeats: int = Field(default=1, ge=1)
-    """Samples of each task."""
-    concurrency: int = Field(default=32, ge=1)
-    """Episodes in flight."""
-    seed: int | None = None
-    """Seeds tasks and episodes, and, when given, the model's sampling."""
-    set: dict[str, JsonValue] = {}
-    """Environment settings; `NAME.key` addresses one of several environments."""
-    agent_set: dict[str, JsonValue] = {}
-    sampling: Sampling = Sampling()
-    limits: Limits = Limits()
-    deadlines: Deadlines = Deadlines()
-    retries: Retries = Retries()
-    lock: str | None = None
-    """A `hub.lock`: what it does not name, or names otherwise, is not played."""
-    skip_bad: bool = False
-    """Leave out rows that make no task, and count them."""
-    in_process: bool = False
-    """Host installed third-party environments in this process."""
-    served: bool = False
-    """Give every environment a process of its own, the hub's included."""
-    servers: int = Field(default=1, ge=1, le=64)
-    """Processes of each served environment; an episode goes to the least busy."""
-    pool: PoolName = "local"
-    """Where episodes are played: in this process, or by the workers of a Ray cluster."""
-    workers: Annotated[int, Field(ge=1, le=4096)] | Literal["auto"] | None = None
-    """Processes that play, where the pool has such; `auto` follows the work there is. None is one a core."""
-    ray: RayOptions = RayOptions()
-    run_limits: RunLimits = RunLimits()
-    track: tuple[str, ...] = ("tensorboard",)
-    """Where curves of the run are drawn: `tensorboard`, `wandb`, `mlflow`; empty for none."""
-    metrics: str | None = None
-    """`[HOST:]PORT` where Prometheus finds the run's metrics while it plays."""
-    traces: str | None = None
-    """The OTLP endpoint that takes traces of hub, environment and model."""
-    max_tries: int = Field(default=4, ge=1, le=100)
-    """Tries of one model call."""
-    price_prompt: float | None = Field(default=None, ge=0)
-    """US dollars per million prompt tokens."""
-    price_output: float | None = Field(default=None, ge=0)
-    """US dollars per million output tokens."""
+    The command line, `--config` files, `rollouthub.evaluate()` and the page of settings all come from here.
+    """
+
+    environments: Annotated[tuple[str, ...], Option("ENV")] = Field(
+        default=(),
+        description="Environments by name (`hub list`), a file of your own (./dice.py), or a server (http://HOST:PORT).",
+    )
+    model: Annotated[str | None, Option(short="-m")] = Field(
+        default=None, description="Who generates, in litellm's words: hosted_vllm/NAME, gpt-4o, mock/solver …"
+    )
+    agent: Annotated[str | None, Option(short="-a")] = Field(
+        default=None,
+        description="Who acts: tool_loop, react, single_turn, oracle …; with a model the environment's own by default.",
+    )
+    base_url: tuple[str, ...] = Field(
+        default=(),
+        description="The model server's address; several are replicas of one model. "
+        "Else HOSTED_VLLM_API_BASE or OPENAI_BASE_URL.",
+    )
+    roles: Annotated[dict[str, ModelConfig], Option("--role", metavar="ROLE=MODEL", read=roles_of)] = Field(
+        default={}, description="A model that environments ask themselves, by its role: judge=gpt-4o."
+    )
+    split: str | None = Field(default=None, description="Which tasks; the environment's first split by default.")
+    repeats: int = Field(default=1, ge=1, description="Samples of each task (pass@k wants several).")
+    seed: int | None = Field(
+        default=None, description="Seeds tasks and episodes, and, when given, the model's sampling."
+    )
+    set: Annotated[dict[str, JsonValue], Option(metavar="KEY=VALUE")] = Field(
+        default={}, description="An environment's setting; ENV.KEY for one of several environments."
+    )
+    agent_set: Annotated[dict[str, JsonValue], Option(metavar="KEY=VALUE")] = Field(
+        default={}, description="A setting of the agent."
+    )
+    tasks: Annotated[tuple[str, ...], Option("--task", metavar="ID|PATTERN|@FILE", panel=TASKS, read=_task_names)] = (
+        Field(
+            default=(),
+            description="Only this task of the split, those that a pattern (`*`, `?`, `[a-z]`) matches, "
+            "or those that a file lists.",
+        )
+    )
+    shuffle: Annotated[bool, Option(panel=TASKS)] = Field(
+        default=False, description="Play tasks in a random order, which the seed decides."
+    )
+    skip: Annotated[int, Option(panel=TASKS)] = Field(
+        default=0, ge=0, description="Leave out the first N tasks of each environment."
+    )
+    sample: Annotated[int | None, Option(panel=TASKS)] = Field(
+        default=None, ge=1, description="Draw N tasks of each environment at random, which the seed decides."
+    )
+    limit: Annotated[int | None, Option(panel=TASKS)] = Field(
+        default=None, ge=1, description="Play only the first N tasks of each environment, of those chosen."
+    )
+    lane: Annotated[Lane | None, Option(panel=MODELS)] = Field(
+        default=None, description="How model calls travel; chosen by the model's name by default."
+    )
+    fallbacks: Annotated[tuple[ModelConfig, ...], Option("--fallback", metavar="MODEL", panel=MODELS)] = Field(
+        default=(), description="Ask this model when the first fails for good; several are asked in order."
+    )
+    requests_per_minute: Annotated[int | None, Option("--rpm", panel=MODELS)] = Field(
+        default=None, ge=1, description="Most model calls begun in any 60 seconds."
+    )
+    tokens_per_minute: Annotated[int | None, Option("--tpm", panel=MODELS)] = Field(
+        default=None, ge=1, description="Most prompt and output tokens in any 60 seconds."
+    )
+    max_tries: Annotated[int, Option(panel=MODELS)] = Field(
+        default=4, ge=1, le=100, description="Tries of one model call, the first included."
+    )
+    budget: Annotated[float | None, Option(panel=MODELS)] = Field(
+        default=None, ge=0, description="US dollars the run's model may cost."
+    )
+    price_prompt: Annotated[float | None, Option(panel=MODELS)] = Field(
+        default=None, ge=0, description="US dollars per million prompt tokens; litellm's list by default."
+    )
+    price_output: Annotated[float | None, Option(panel=MODELS)] = Field(
+        default=None, ge=0, description="US dollars per million output tokens; litellm's list by default."
+    )
+    sampling: Annotated[Sampling, Option(panel="Sampling")] = Sampling()
+    limits: Annotated[Limits, Option(panel="Limits")] = Limits()
+    run_limits: Annotated[RunLimits, Option(panel="Limits")] = RunLimits()
+    deadlines: Annotated[Deadlines, Option(panel="Deadlines")] = Deadlines()
+    concurrency: Annotated[int, Option(short="-c", panel=ROBUSTNESS)] = Field(
+        default=32, ge=1, description="Episodes in flight."
+    )
+    retries: Annotated[Retries, Option(panel=ROBUSTNESS)] = Retries()
+    skip_bad: Annotated[bool, Option(panel=ROBUSTNESS)] = Field(
+        default=False, description="Leave out rows that make no task, and count them."
+    )
+    in_process: Annotated[bool, Option(panel=ROBUSTNESS)] = Field(
+        default=False, description="Host installed third-party environments in this process."
+    )
+    served: Annotated[bool, Option(panel=ROBUSTNESS)] = Field(
+        default=False, description="Give every environment a process of its own, and play over MCP."
+    )
+    servers: Annotated[int, Option(panel=ROBUSTNESS)] = Field(
+        default=1, ge=1, le=64, description="Processes of each served environment; an episode goes to the least busy."
+    )
+    lock: Annotated[str | None, Option(metavar="FILE", panel=ROBUSTNESS)] = Field(
+        default=None, description="Play exactly what this hub.lock names, or refuse; a run's directory has one."
+    )
+    pool: Annotated[PoolName, Option(panel=POOL)] = Field(
+        default="local", description="Where episodes are played: in this process, or by workers on a Ray cluster."
+    )
+    workers: Annotated[
+        Annotated[int, Field(ge=1, le=4096)] | Literal["auto"] | None,
+        Option(metavar="N|auto", panel=POOL, read=workers_of),
+    ] = Field(
+        default=None,
+        description="Processes of the Ray pool that play; one a core by default, auto follows the work there is.",
+    )
+    ray: Annotated[RayOptions, Option(panel=POOL)] = RayOptions()
+    track: Annotated[
+        tuple[str, ...], Option(metavar="NAME", panel=OUTPUT, off="--no-track", off_help="Draw no curves.")
+    ] = Field(
+        default=("tensorboard",),
+        description="Where curves are drawn: tensorboard (in RUN/tensorboard), wandb, mlflow.",
+    )
+    metrics: Annotated[str | None, Option(metavar="[HOST:]PORT", panel=OUTPUT)] = Field(
+        default=None,
+        description="Where Prometheus finds the run's metrics while it plays; without HOST on this machine alone, "
+        "0 picks a free port.",
+    )
+    traces: Annotated[str | None, Option(metavar="URL", panel=OUTPUT)] = Field(
+        default=None, description="An OTLP collector that takes traces, such as http://127.0.0.1:4318."
+    )
 
     @field_validator("environments", "base_url", "tasks", mode="before")
     @classmethod

@@ -5,6 +5,7 @@ from typing import Any, Literal, cast
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from rollouthub.errors import ConfigError
 from rollouthub.frozen import Frozen
 from rollouthub.models.address import normal_base_url
 from rollouthub.models.mock.mock_name import parse_mock_name
@@ -21,6 +22,21 @@ def by_name(models: Any) -> Any:
     if isinstance(models, Mapping):
         return {role: _by_name(model) for role, model in cast(Mapping[Any, Any], models).items()}
     return [_by_name(model) for model in cast(Sequence[Any], models)] if isinstance(models, Sequence) else models
+
+
+def roles_of(option: str, pairs: Sequence[str]) -> dict[str, str]:
+    """`ROLE=MODEL` pairs as names of models by role.
+
+    Raises:
+        ConfigError: one is none.
+    """
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, _, model = pair.partition("=")
+        if not name or not model:
+            raise ConfigError(f"{option} {pair!r} is not ROLE=MODEL, for example {option} judge=mock/say?text=yes")
+        found[name] = model
+    return found
 
 
 def _by_name(model: Any) -> Any:

@@ -1,37 +1,53 @@
 """`hub estimate`: what a run will use, from a small sample of it."""
 
-import inspect
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from rollouthub.cli.run.command import run, settings_of
+from rollouthub.cli.lock_options import LockedOption
+from rollouthub.cli.options import BuildNetworkOption, ConfigOption, QuietOption
+from rollouthub.cli.run.command import run_settings_of
+from rollouthub.cli.settings_command import SettingsCommand
 
-SampleOption = Annotated[
-    int, typer.Option("--sample", min=1, help="Tasks of each environment to play, spread over all that are planned.")
-]
-FromOption = Annotated[
-    str | None,
-    typer.Option(
-        "--from",
-        metavar="RUN",
-        help="Play nothing: take a run's rollouts as the sample, and its settings.",
-    ),
-]
-OutputOption = Annotated[
-    Path | None,
-    typer.Option(
-        "-o",
-        "--output",
-        help="Keep the sample as a run there, for `hub run --resume -o DIR` to go on with; else it is thrown away.",
-        rich_help_panel="Output",
-    ),
-]
+
+class EstimateCommand(SettingsCommand):
+    """`hub estimate`: the settings of a run, but for `sample`, which is that of the estimate."""
+
+    left_out = ("sample",)
 
 
 def estimate(
-    *, sample: SampleOption = 8, source: FromOption = None, output: OutputOption = None, **options: Any
+    ctx: typer.Context,
+    sample: Annotated[
+        int,
+        typer.Option("--sample", min=1, help="Tasks of each environment to play, spread over all that are planned."),
+    ] = 8,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Play nothing: take a run's rollouts as the sample, and its settings.",
+        ),
+    ] = None,
+    build_network: BuildNetworkOption = None,
+    config: ConfigOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="Keep the sample as a run there, for `hub run --resume -o DIR` to go on with; else it is thrown away.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print one JSON object on stdout instead of tables.", rich_help_panel="Output"),
+    ] = False,
+    locked: LockedOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Estimate the tokens, cost, time and disk of a run, which is described as for `hub run`.
 
@@ -41,20 +57,5 @@ def estimate(
     """
     from rollouthub.cli.estimate.action import estimate_command
 
-    order = settings_of({**options, "sample": None}), options["config"], output, options["as_json"], options["quiet"]
-    raise typer.Exit(estimate_command(*order, sample=sample, source=source))
-
-
-def _signature() -> inspect.Signature:
-    """Everything that `hub run` takes, but for what only a run does; and what says how to estimate."""
-    own = [entry for entry in inspect.signature(estimate).parameters.values() if entry.kind is entry.KEYWORD_ONLY]
-    others = [
-        entry.replace(kind=entry.KEYWORD_ONLY)
-        for entry in inspect.signature(run).parameters.values()
-        if entry.name not in ("output", "resume", "sample")
-    ]
-    return inspect.Signature([*others, *own])
-
-
-# Typer reads the options here: those of `hub run` are written down once.
-estimate.__signature__ = _signature()  # pyright: ignore[reportFunctionMemberAccess]
+    given = run_settings_of(ctx, build_network, is_locked=locked)
+    raise typer.Exit(estimate_command(given, config, output, as_json, quiet, sample=sample, source=source))

@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rollouthub.analysis.estimate import Projection, RunEstimate
-from rollouthub.engine.run_limits import duration
 from rollouthub.engine.run_request import RunRequest
+from rollouthub.limits import duration
 
 _OPTIONS = {
     "run_limits.max_cost": "--run-cost",
