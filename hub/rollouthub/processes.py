@@ -1,9 +1,162 @@
-"""This interpreter, and the command `hub` by it, as processes that import nothing of the folder they are started in.
+"""Processes: this interpreter and the command `hub` by it, what runs below a process, and how to end all of that.
 
-Every process of this interpreter's is started by them: without `-P`, the folder comes first on the import path.
+Every process of this interpreter's is started by `PYTHON`, or `HUB`: without `-P`, the folder that it is started in
+comes first on the import path.
+
+The file is a program, too, on the standard library alone, which `guarded` names: `processes.py GRACE COMMAND ARGUMENT…`
+runs one command and leaves nothing of it behind. Stdout and stderr are the command's. When stdin ends, or on SIGTERM,
+the command is asked to go with SIGTERM, unless GRACE is 0; GRACE seconds later, or when it has gone by itself, every
+process below is killed, those that left its session too: orphans come back to this process, which is their reaper.
+Where stdin is /dev/null, only SIGTERM asks. It ends as the command does, with 127 where that could not be started.
 """
 
+import contextlib
+import os
+import signal
 import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
 
 PYTHON = (sys.executable, "-P")
 HUB = (*PYTHON, "-c", "from rollouthub.cli.entry import main; main()")
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_KILL_SECONDS = 10.0
+_POLL_SECONDS = 0.005
+_NOT_STARTED = 127
+
+
+def guarded(command: Sequence[str], grace_seconds: float = 0.0) -> list[str]:
+    """A command as a process with a guard: what it started ends with it, and all with whoever holds its stdin."""
+    return [*PYTHON, "-I", "-S", __file__, str(grace_seconds), *command]
+
+
+def kill_group(leader: int, number: int = signal.SIGKILL) -> None:
+    """Send a signal to the process group of a leader; nothing where it has ended."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
+
+
+def descendants(pid: int) -> list[int]:
+    """The living processes below a process, each parent before its children (Linux alone)."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = [int(child) for child in task.read_text().split()]
+        except OSError:
+            continue  # the thread or the process ended meanwhile
+        for child in children:
+            found += [child, *descendants(child)]
+    return found
+
+
+def stat_fields(pid: int | str) -> list[str]:
+    """What /proc/PID/stat says after the process's name, beginning with its state: proc(5) counts that as field 3.
+
+    Raises:
+        OSError: there is no such process, or no /proc.
+    """
+    # The name in parentheses may hold anything; what follows its last parenthesis does not.
+    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+
+
+def _guard(grace: float, command: list[str]) -> int:
+    """Run a command to its end, or until it is to end."""
+    import ctypes
+    import subprocess
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "this kernel has no subreapers")
+    wake, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+    asked: list[int] = []
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)  # the wake-up pipe says all
+    signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+    def as_before() -> None:
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, signal.SIG_DFL)
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # should this guard itself be killed
+
+    try:
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=as_before)
+    except OSError as error:
+        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+        return _NOT_STARTED
+    sys.stdout.close()
+    status = _wait(child.pid, wake, asked)
+    if status is None and grace > 0:
+        os.kill(child.pid, signal.SIGTERM)
+        end = time.monotonic() + grace
+        while status is None and time.monotonic() < end:
+            time.sleep(_POLL_SECONDS)
+            status = _reap(child.pid)
+    _kill_all()
+    return 128 + signal.SIGTERM if status is None else status
+
+
+def _wait(pid: int, wake: int, asked: list[int]) -> int | None:
+    """The child's exit status, as `subprocess` gives it; None where it is to end before."""
+    import select
+    import stat
+
+    # /dev/null is always readable and always at its end.
+    watched = [wake] if stat.S_ISCHR(os.fstat(0).st_mode) else [0, wake]
+    while True:
+        status = _reap(pid)
+        if status is not None:
+            return status
+        if asked:
+            return None
+        ready, _, _ = select.select(watched, [], [])
+        if wake in ready:
+            os.read(wake, 4096)
+        if 0 in ready and not os.read(0, 4096):
+            return None
+
+
+def _reap(pid: int) -> int | None:
+    """Collect every process that has ended; the status of one of them."""
+    found: int | None = None
+    while True:
+        try:
+            ended, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if ended == 0:
+            return found
+        if ended == pid:
+            found = os.waitstatus_to_exitcode(status)
+
+
+def _kill_all() -> None:
+    """Kill whatever is below, again and again: killing a parent brings its children here."""
+    end = time.monotonic() + _KILL_SECONDS
+    while time.monotonic() < end:
+        _reap(0)
+        below = descendants(os.getpid())
+        if not below:
+            return
+        for pid in below:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_POLL_SECONDS)
+    sys.stderr.write("not every process could be killed\n")
+
+
+def _end_as(status: int) -> None:
+    """End this process as another did, `subprocess` says how: by the same signal, or with the same exit status."""
+    if status < 0:
+        if -status not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status & 0xFF)
+
+
+if __name__ == "__main__":
+    _end_as(_guard(float(sys.argv[1]), sys.argv[2:]))

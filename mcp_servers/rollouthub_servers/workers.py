@@ -8,7 +8,6 @@ import atexit
 import json
 import os
 import select
-import signal
 import subprocess
 import tempfile
 from collections import deque
@@ -20,7 +19,7 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
-from rollouthub.processes import PYTHON
+from rollouthub.processes import PYTHON, kill_group
 from rollouthub.secret_variables import clean_environment
 
 MAX_WORKERS = min(4, os.cpu_count() or 1)
@@ -181,8 +180,7 @@ class _Worker:
     def kill(self) -> None:
         """End the process and its child; whoever waits for its reply is told at once."""
         # The group: the child may outlive its parent, busy. It is gone already where the process died by itself.
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        kill_group(self._process.pid)
         self._process.wait()
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 from rollouthub import Limits, Outcome, Rollout, Stop
 from rollouthub.errors import ConfigError
 from rollouthub.limits import Deadlines
-from rollouthub_agents.external import keeper
+from rollouthub.processes import guarded
 from tests.agents.external_stage import OWN_AGENT, external, stage
 
 SUBMIT = """
@@ -259,7 +259,7 @@ def test_a_killed_hub_leaves_nothing_running(tmp_path: Path) -> None:
     line = f"(setsid sh -c 'exec 9>{pipe}; echo alive >&9; exec sleep 1000' &) ; sleep 1000"
     hub = f"""
 import os, subprocess, sys
-subprocess.Popen([sys.executable, "-I", "-S", {keeper.__file__!r}, "sh", "-c", {line!r}], stdin=subprocess.PIPE)
+subprocess.Popen({guarded(["sh", "-c", line])!r}, stdin=subprocess.PIPE)
 open({str(pipe)!r}).readline()
 os.kill(os.getpid(), 9)
 """

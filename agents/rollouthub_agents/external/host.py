@@ -13,13 +13,12 @@ import anyio
 from anyio import to_thread
 
 from rollouthub.errors import SandboxError
-from rollouthub.processes import PYTHON
+from rollouthub.processes import guarded
 from rollouthub.protocols import SeatAddress
 from rollouthub.sandbox import CommandNotStarted, File, Finished, Output
-from rollouthub_agents.external import keeper
 
 END_SECONDS = 15.0
-"""For a killed tree to be gone; a little more than its keeper takes at most."""
+"""For a killed tree to be gone; a little more than its guard takes at most."""
 LAST_WORDS_SECONDS = 1.0
 
 
@@ -58,7 +57,7 @@ class HostPlace:
         return address
 
     async def run(self, command: Sequence[str], environment: Mapping[str, str], seconds: float | None) -> Finished:
-        """Run a program to its end, under a keeper that ends with it everything it started.
+        """Run a program to its end, under a guard that ends with it everything it started.
 
         Raises:
             CommandNotStarted: there is no such program.
@@ -68,9 +67,8 @@ class HostPlace:
         program = shutil.which(str(Path(self.workdir, name)) if "/" in name else name, path=surroundings["PATH"])
         if program is None:
             raise CommandNotStarted(f"there is no program {name!r}", "ENOENT")
-        keeper_command = [*PYTHON, "-I", "-S", keeper.__file__, program, *command[1:]]
         started = anyio.current_time()
-        with self._started(keeper_command, surroundings) as process:
+        with self._started(guarded([program, *command[1:]]), surroundings) as process:
             stdout, stderr, is_in_time = await self._attend(process, seconds)
         return Finished(
             exit_status=process.returncode if is_in_time else None,
@@ -112,7 +110,7 @@ class HostPlace:
                         await anyio.wait_readable(pidfd)
                 finally:
                     await _end(process, pidfd)
-                # Nobody is left to write, but a program that got away from its keeper.
+                # Nobody is left to write, but a program that got away from its guard.
                 readers.cancel_scope.deadline = anyio.current_time() + LAST_WORDS_SECONDS
         finally:
             os.close(pidfd)
@@ -120,7 +118,7 @@ class HostPlace:
 
 
 async def _end(process: "subprocess.Popen[bytes]", pidfd: int) -> None:
-    """See a keeper gone, and with it everything below.
+    """See a guard gone, and with it everything below.
 
     Raises:
         SandboxError: it is not to be had.

@@ -2,8 +2,8 @@
 
 import os
 import sys
-from pathlib import Path
 
+from rollouthub.processes import stat_fields
 from rollouthub.secret_variables import strangers_environment
 
 _PR_SET_DUMPABLE = 4
@@ -21,7 +21,7 @@ def hide_secrets() -> None:
 
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     try:
-        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        fields = stat_fields("self")
     except FileNotFoundError:  # no /proc, so nobody reads in it
         return
     start, end = int(fields[47]), int(fields[48])  # env_start and env_end of proc(5)

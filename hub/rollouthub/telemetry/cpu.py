@@ -5,6 +5,8 @@ import resource
 from pathlib import Path
 from typing import Literal
 
+from rollouthub.processes import descendants, stat_fields
+
 
 def cpu_seconds() -> float:
     """User and system time of this process, of the children it has waited for, and (on Linux) of the living ones."""
@@ -15,7 +17,7 @@ def cpu_seconds() -> float:
 
 def children_cpu_seconds() -> float:
     """User and system time of the living processes this one started (Linux alone)."""
-    return sum(map(process_cpu_seconds, _children(os.getpid())))
+    return sum(map(process_cpu_seconds, descendants(os.getpid())))
 
 
 def queued_seconds(pid: int | Literal["self"] = "self") -> float:
@@ -26,22 +28,10 @@ def queued_seconds(pid: int | Literal["self"] = "self") -> float:
         return 0.0
 
 
-def _children(pid: int) -> list[int]:
-    """Living descendants."""
-    found: list[int] = []
-    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            for child in map(int, listing.read_text().split()):
-                found += [child, *_children(child)]
-        except OSError:
-            continue  # the thread or the process ended while we looked
-    return found
-
-
 def process_cpu_seconds(pid: int) -> float:
     """What a living process and the children it has waited for have used."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = stat_fields(pid)
     except OSError:
         return 0.0
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")

@@ -10,6 +10,8 @@ from pathlib import Path
 import anyio
 from anyio.abc import Process
 
+from rollouthub.processes import kill_group, stat_fields
+
 MARK = "ROLLOUTHUB_EPISODE"
 """A variable that every process of an episode inherits; by it those are found that left the process group."""
 _PROC = Path("/proc")
@@ -38,7 +40,7 @@ async def stop_tree(process: Process, mark: str, patience: float) -> int:
         with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             await process.stdin.aclose()
     if not await has_ended(process, patience):
-        _signal_group(process.pid, signal.SIGTERM)
+        kill_group(process.pid, signal.SIGTERM)
         await has_ended(process, _TERMINATE_SECONDS)
     give_up_at = anyio.current_time() + _KILL_SECONDS
     while True:
@@ -46,7 +48,7 @@ async def stop_tree(process: Process, mark: str, patience: float) -> int:
         alive = len(family) if _HAS_PROC else int(process.returncode is None)
         if (not alive and process.returncode is not None) or anyio.current_time() >= give_up_at:
             return alive
-        _signal_group(process.pid, signal.SIGKILL)
+        kill_group(process.pid)
         for member in family:
             with suppress(OSError):
                 os.kill(member.pid, signal.SIGKILL)
@@ -71,10 +73,7 @@ def family_of(leader: int, mark: str, known: Iterable[Running]) -> list[Running]
     found: dict[int, Running] = {}
     for entry in _PROC.glob("[0-9]*"):
         try:
-            # The name in parentheses may hold anything; what follows its last parenthesis does not.
-            state, parent, group, session, *rest = (
-                (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
-            )
+            state, parent, group, session, *rest = stat_fields(entry.name)
             running = Running(int(entry.name), rest[15])
             if state in "ZX":
                 continue
@@ -99,8 +98,3 @@ def _is_marked(entry: Path, wanted: bytes) -> bool:
         return wanted in (entry / "environ").read_bytes().split(b"\0")
     except OSError:  # another user's process
         return False
-
-
-def _signal_group(leader: int, number: signal.Signals) -> None:
-    with suppress(OSError):
-        os.killpg(leader, number)

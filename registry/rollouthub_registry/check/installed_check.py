@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from rollouthub.hosting.client.program import Program
 from rollouthub.hosting.role_endpoints import serve_roles
 from rollouthub.models.credentials import Credentials
 from rollouthub.plugins.installed import Installation
+from rollouthub.processes import kill_group
 from rollouthub_registry.check.check_finding import Finding
 from rollouthub_registry.check.check_protocol import CheckAnswer, CheckOrder
 from rollouthub_registry.check.check_request import Asked
@@ -157,8 +157,7 @@ async def _give_up_after(process: Process, answer: "_Tail") -> None:
 async def _end(process: Process) -> None:
     """Kill it with its whole group, and wait for it."""
     with anyio.CancelScope(shield=True):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        kill_group(process.pid)
         with anyio.move_on_after(_KILL_SECONDS):
             await process.wait()
         for stream in (process.stdin, process.stdout, process.stderr):

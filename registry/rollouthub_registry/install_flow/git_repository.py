@@ -1,9 +1,7 @@
 """Bringing one commit of a Git repository here: its files alone, with nothing of it run on the way."""
 
-import contextlib
 import os
 import shutil
-import signal
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT
 
@@ -11,7 +9,7 @@ import anyio
 from anyio.abc import Process
 
 from rollouthub.errors import HubError
-from rollouthub.processes import PYTHON
+from rollouthub.processes import PYTHON, kill_group
 from rollouthub.text import one_line
 from rollouthub_registry.bundle.bundle_error import BundleRefused
 from rollouthub_registry.bundle.limits import FILES, TOTAL_BYTES
@@ -132,7 +130,7 @@ async def _git(folder: Path, *words: str) -> bytes:
             said = await _said(process)
             code = await process.wait()
         except BaseException:
-            _kill(process)
+            kill_group(process.pid) if os.name == "posix" else process.kill()
             raise
     if code:
         problem = one_line(" ".join(said[-_SAID_BYTES:].decode(errors="replace").split()), 600)
@@ -148,14 +146,6 @@ async def _said(process: Process) -> bytes:
         if len(said) < FILES * 1000:
             said += chunk
     return bytes(said)
-
-
-def _kill(process: Process) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        if os.name == "posix":
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
 
 
 def _variables() -> dict[str, str]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rollouthub.processes import stat_fields
+
 MARK = "rollouthub"
 PID, STARTED, BOOT, NAMESPACE = "rollouthub.pid", "rollouthub.started", "rollouthub.boot", "rollouthub.namespace"
 RUN, DEADLINE, PURPOSE = "rollouthub.run", "rollouthub.deadline", "rollouthub.purpose"
@@ -46,7 +48,7 @@ def this_process() -> Owner:
 def start_of(pid: int) -> str | None:
     """When a process started, in clock ticks; None where none has the pid, or it is dead and only not yet reaped."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = stat_fields(pid)
     except OSError:
         return None
     return None if fields[0] in "ZX" else fields[19]

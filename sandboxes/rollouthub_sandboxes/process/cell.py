@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
+from rollouthub.processes import descendants
 from rollouthub_sandboxes.process.walls import Cell
 from rollouthub_sandboxes.supervisor.stream import SocketStream
 
@@ -82,7 +83,7 @@ class StartedCell:
 
     def _kill(self) -> None:
         """Kill it, and what it started: a supervisor whose user is another does not die with bubblewrap."""
-        for pid in _children(self._process.pid):
+        for pid in descendants(self._process.pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._process.kill()
@@ -97,10 +98,3 @@ class StartedCell:
         become = ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups")
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run((*become, "/bin/sh", "-c", "kill -9 -1"), timeout=END_SECONDS, check=False, cwd="/", env={})
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from rollouthub.errors import NotOffered
+from rollouthub.processes import descendants
 from rollouthub_sandboxes.process.walls import Cell, Kind
 
 _SURROUNDINGS = ("env", "-i", "TERM=xterm-256color")
@@ -59,8 +60,4 @@ def _program(name: str) -> str:
 
 def first_inside(pid: int) -> int | None:
     """The first process behind the walls that a process put up; None where it has ended."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return None
-    return int(children[0]) if children else None
+    return next(iter(descendants(pid)), None)

@@ -1,7 +1,6 @@
 """One tab: a `hub watch` of its own, whose screen goes to the tab, whose keys come from there."""
 
 import json
-import os
 import signal
 import subprocess
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -13,7 +12,7 @@ from aiohttp import WSMsgType, web
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from rollouthub.processes import HUB
+from rollouthub.processes import HUB, kill_group
 
 KEPT = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "NO_COLOR", "PATH", "SHELL", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV")
 KEPT_FAMILIES = ("LC_", "XDG_", "PYTHON", "LD_LIBRARY_PATH")
@@ -78,8 +77,7 @@ async def _process(command: Sequence[str], environ: Mapping[str, str]) -> AsyncG
                         await _put(process, _META, json.dumps({"type": "quit"}).encode())
                 for number in (None, signal.SIGTERM, signal.SIGKILL):
                     if number is not None and process.returncode is None:
-                        with suppress(ProcessLookupError):
-                            os.killpg(process.pid, number)
+                        kill_group(process.pid, number)
                     with anyio.move_on_after(_LEAVING_SECONDS):
                         # Nobody looks any more, and a full pipe would keep it from leaving.
                         await _drain(process)

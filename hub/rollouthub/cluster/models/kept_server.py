@@ -13,10 +13,9 @@ import aiohttp
 import anyio
 from anyio.abc import Process
 
-from rollouthub.cluster.models import process_guard
 from rollouthub.cluster.models.server_command import Command
 from rollouthub.cluster.models.vllm_counters import Counts, read_counts
-from rollouthub.processes import PYTHON
+from rollouthub.processes import descendants, guarded
 
 TAIL_LINES = 30
 """Of its last words, so many are told."""
@@ -41,11 +40,7 @@ class Server:
     @property
     def pid(self) -> int | None:
         """The server's own process, below its guard; None once it has gone."""
-        try:
-            below = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-        except OSError:
-            return None
-        return int(below[0]) if below else None
+        return next(iter(descendants(self._process.pid)), None)
 
     @property
     def exit_code(self) -> int | None:
@@ -119,9 +114,10 @@ class Server:
 
 
 def _ending(code: int | None) -> str:
-    """How a server ended, as its guard says it."""
+    """How a server ended, as its guard does."""
     if code is None:
         return "it still runs"
+    code = 128 - code if code < 0 else code
     try:
         return f"exit code {code} ({signal.Signals(code - 128).name})" if code > 128 else f"exit code {code}"
     except ValueError:
@@ -140,9 +136,8 @@ async def open_server(
     command: Command, base_url: str, log: Path, grace_seconds: float, mask: Callable[[str], str]
 ) -> AsyncGenerator[Server]:
     """Start a server; on the way out it is ended, with whatever it started."""
-    argv = [*PYTHON, "-I", process_guard.__file__, str(grace_seconds), *command.argv]
     process = await anyio.open_process(
-        argv,
+        guarded(command.argv, grace_seconds),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

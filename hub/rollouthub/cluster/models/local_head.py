@@ -19,13 +19,12 @@ import anyio
 import anyio.to_thread
 from filelock import FileLock, Timeout
 
-from rollouthub.cluster.models import process_guard
 from rollouthub.cluster.open_cluster import open_cluster
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.errors import HubError, UsageError
 from rollouthub.event_loop import run_async
 from rollouthub.frozen import Frozen
-from rollouthub.processes import PYTHON
+from rollouthub.processes import PYTHON, guarded, stat_fields
 from rollouthub.secret_variables import clean_environment
 
 START_SECONDS = 120.0
@@ -77,11 +76,9 @@ async def ensure_head(folder: Path, note: Callable[[str], None]) -> Head:
         _head_path(folder).unlink()
     log = folder / "logs" / "head.log"
     log.parent.mkdir(mode=0o700, exist_ok=True)
-    argv = [*PYTHON, "-I", process_guard.__file__, str(_GRACE_SECONDS)]
-    argv += [*PYTHON, "-m", __name__, str(folder)]
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
         process = subprocess.Popen(  # noqa: ASYNC220 — it is to outlive this process, and nobody here waits for it
-            argv,
+            guarded([*PYTHON, "-m", __name__, str(folder)], _GRACE_SECONDS),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -141,7 +138,7 @@ async def changing(folder: Path) -> AsyncGenerator[None]:
 
 def _is_running(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return stat_fields(pid)[0] != "Z"
     except OSError:
         return False
 

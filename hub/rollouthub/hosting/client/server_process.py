@@ -3,11 +3,9 @@
 import contextlib
 import logging
 import os
-import signal
 import subprocess
 import time
 from collections import deque
-from pathlib import Path
 
 import anyio
 from anyio.abc import ByteReceiveStream, Process
@@ -17,6 +15,7 @@ from rollouthub.errors import HubError, TaskError, said
 from rollouthub.hosting.client.program import OURS, Program
 from rollouthub.hosting.control_wire import Failure, error_of
 from rollouthub.hosting.launch import ServeOrder, ServerReady
+from rollouthub.processes import kill_group, stat_fields
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +40,7 @@ _running: set[int] = set()
 def kill_running() -> None:
     """End every server at once: for a process that leaves without its clean-up."""
     for group in _running:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)
+        kill_group(group)
 
 
 class ServerProcess:
@@ -62,7 +60,7 @@ class ServerProcess:
     def cpu_seconds(self) -> float | None:
         """What it has used so far, all its threads together; None where the system does not say."""
         try:
-            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+            fields = stat_fields(self._process.pid)
         except OSError:
             return None
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # proc(5): utime, stime
@@ -163,8 +161,7 @@ class ServerProcess:
             if self.is_alive and not at_once:
                 with anyio.move_on_after(LEAVE_SECONDS if self._is_up else LAST_WORDS_SECONDS):
                     await self.wait()
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            kill_group(self._process.pid)
             with anyio.move_on_after(KILL_SECONDS):
                 await self.wait()
             _running.discard(self._process.pid)

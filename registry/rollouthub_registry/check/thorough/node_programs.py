@@ -4,9 +4,7 @@ import json
 import os
 import re
 import shutil
-import signal
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +14,8 @@ from typing import Any, Literal
 
 import anyio
 from anyio.abc import ByteReceiveStream, Process
+
+from rollouthub.processes import kill_group
 
 CONFORMANCE = "0.2.0-alpha.12"
 """Of `@modelcontextprotocol/conformance`; npm's `latest` knows no requirement sets."""
@@ -167,8 +167,7 @@ async def _run(argv: Sequence[str], variables: Mapping[str, str], *, folder: Pat
                 tasks.start_soon(_collect, process.stderr, stderr)
                 code = await process.wait()
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        kill_group(process.pid)
         with anyio.move_on_after(_GRACE_SECONDS, shield=True):
             await process.aclose()
     if code is None:
