@@ -31,41 +31,39 @@ class Patience:
     def cancel(self) -> None:
         """Leave; a model's answer on its way has a moment to come to its end."""
         self._scope.cancel()
-        if self._work is not None:
-            self._hurry(self._work)
+        self._hurry()
 
-    def _hurry(self, work: anyio.CancelScope) -> None:
+    def _hurry(self) -> None:
         if self._stream is not None:
             self._stream.is_left = True
-        work.deadline = anyio.current_time() + LEFT_SECONDS
+        if self._work is not None:
+            self._work.deadline = anyio.current_time() + LEFT_SECONDS
 
-    async def answer(
-        self,
-        ask: Callable[[], Awaitable[ModelReply]],
-        stream: ReplyStream | None,
-        left: Callable[[ModelReply | None], None],
-    ) -> ModelReply:
-        """Ask a model; where the agent leaves, `left` is told what it has said, or None where it has not ended.
-
-        The cancellation goes on its way afterwards. The answer comes in the agent's own task: a task for each would
-        cost more than all else that is done for a call.
-        """
-        reply: ModelReply | None = None
-        work = anyio.CancelScope(shield=True)
+    def begin(self, work: anyio.CancelScope, stream: ReplyStream | None) -> None:
+        """A model is at an answer, within a scope that is shielded from all but its own deadline."""
         self._work, self._stream = work, stream
         if self.is_over:
-            self._hurry(work)
+            self._hurry()
+
+    def end(self) -> None:
+        """It is no longer."""
+        self._work = self._stream = None
+
+    async def answer(self, ask: Awaitable[ModelReply], left: Callable[[ModelReply | None], None]) -> ModelReply:
+        """What a model says; where the agent leaves, `left` is told what that is, or None where it has not ended.
+
+        The cancellation goes on its way afterwards. The model is asked in the agent's own task: another one for each
+        call would cost a tenth of it.
+        """
+        reply: ModelReply | None = None
         try:
-            with work:
-                reply = await ask()
+            reply = await ask
         except Exception:
             if not self.is_over:
                 raise
         except BaseException:
             left(None)
             raise
-        finally:
-            self._work = None
         if self.is_over:
             left(reply)
             await anyio.lowlevel.checkpoint_if_cancelled()

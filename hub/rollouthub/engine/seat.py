@@ -221,7 +221,7 @@ class EpisodeSeat:
             if patience is None:
                 reply = await self._answer(model, request)
             else:
-                reply = await patience.answer(lambda: self._answer(model, request), stream, broken_off)
+                reply = await patience.answer(self._answer(model, request, patience), broken_off)
         except BaseException as error:
             if stream is not None and stream.has_begun:
                 if asked_for is None or isinstance(error, _CutShort):
@@ -254,20 +254,24 @@ class EpisodeSeat:
         shown = self._shown[1]
         return recorder.add_turn(self.name, request.messages, reply.message, reply, fields, started, shown)
 
-    async def _answer(self, model: Model, request: ModelRequest) -> ModelReply:
+    async def _answer(self, model: Model, request: ModelRequest, patience: Patience | None = None) -> ModelReply:
         """Ask the model.
 
         Raises:
             _CutShort: somebody said something meanwhile, and the answer is not wanted any more.
         """
-        trace, reply, answer = self._trace, None, anyio.CancelScope()
+        trace, reply, answer = self._trace, None, anyio.CancelScope(shield=patience is not None)
         self._answers.append(answer)
+        if patience is not None:
+            patience.begin(answer, request.stream)
         try:
             with answer:
                 reply = await (model.generate(request) if trace is None else trace.generate(model, request))
         finally:
             self._answers.remove(answer)
-        if reply is not None and not answer.cancel_called:
+            if patience is not None:
+                patience.end()
+        if reply is not None and (not answer.cancel_called or (patience is not None and patience.is_over)):
             return reply
         self.recorder.lost.add("model_calls")
         if reply is not None:  # it came all the same, and has cost something

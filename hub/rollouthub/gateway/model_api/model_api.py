@@ -143,12 +143,11 @@ class _Call:
         if reply is not None:
             await self._deliver(reply, None)
             return
-        async with deliveries.on_the_way(self._key) as delivery:
-            # Whoever hangs up wants no answer any more, and it may cost money.
-            with self._exposure.while_open(self._scope) as patience:
-                patience.left = partial(setattr, delivery, "reply")
-                await self._generate(delivery, patience)
-                return
+        # Whoever hangs up wants no answer any more, and it may cost money.
+        with deliveries.on_the_way(self._key) as delivery, self._exposure.while_open(self._scope) as patience:
+            patience.left = partial(setattr, delivery, "reply")
+            await self._generate(delivery, patience)
+            return
         if self._exposure.is_over and not self._is_answering:
             if self._out is None or not self._out.has_begun:
                 raise Refused(CLOSED)

@@ -1,8 +1,8 @@
 """Answers and those who wait for them: a call that is tried again gets the answer its first try led to."""
 
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import anyio
 
@@ -17,7 +17,17 @@ class Delivery:
 
     def __init__(self) -> None:
         self.reply: ModelReply | None = None
-        self.over = anyio.Event()
+        self._over: anyio.Event | None = None
+
+    async def over(self) -> None:
+        """Wait for its end; few calls are tried again while they are on their way."""
+        self._over = self._over or anyio.Event()
+        await self._over.wait()
+
+    def end(self) -> None:
+        """Tell those who wait."""
+        if self._over is not None:
+            self._over.set()
 
 
 class Deliveries:
@@ -34,7 +44,7 @@ class Deliveries:
     async def earlier(self, key: bytes, *, is_retry: bool) -> ModelReply | None:
         """The answer that an earlier try of this call led to, if any."""
         while is_retry and (on_the_way := self._on_the_way.get(key)) is not None:
-            await on_the_way.over.wait()
+            await on_the_way.over()
             if on_the_way.reply is not None:
                 return on_the_way.reply
         kept = self._kept.get(key)
@@ -42,8 +52,8 @@ class Deliveries:
             return None
         return kept[0]
 
-    @asynccontextmanager
-    async def on_the_way(self, key: bytes) -> AsyncGenerator[Delivery]:
+    @contextmanager
+    def on_the_way(self, key: bytes) -> Generator[Delivery]:
         """Held while a call is answered; its `reply` is set once there is one."""
         delivery = self._on_the_way[key] = Delivery()
         try:
@@ -51,7 +61,7 @@ class Deliveries:
         finally:
             if self._on_the_way.get(key) is delivery:
                 del self._on_the_way[key]
-            delivery.over.set()
+            delivery.end()
 
     def keep(self, key: bytes, reply: ModelReply, *, is_delivered: bool) -> None:
         """Keep an answer for a retry."""
