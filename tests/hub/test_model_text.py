@@ -29,11 +29,11 @@ from rollouthub_agents.react import parse_action
 from rollouthub_servers.arithmetic.answer import find_integer
 from rollouthub_servers.arithmetic.calculator import calculate
 from rollouthub_servers.code.answer import find_program
-from rollouthub_servers.customer_service import requests as desk_requests
+from rollouthub_servers.customer_service import user_requests as desk_requests
 from rollouthub_servers.customer_service.case import CLOSING
-from rollouthub_servers.customer_service.told import amounts_in
+from rollouthub_servers.customer_service.stated_amount import amounts_in
 from rollouthub_servers.math.answer import MAX_ANSWER, find_answer, last_boxed
-from rollouthub_servers.math.normal import normal, plain, words
+from rollouthub_servers.math.normal_form import normal, plain, words
 from rollouthub_servers.reasoning_gym import find_answer as find_tagged
 from tests.loop_holds import SECONDS, TRIES
 
@@ -171,9 +171,9 @@ WITH_PATTERNS = {
     "mcp_servers/rollouthub_servers/arithmetic/calculator.py": "arithmetic.calculate",
     "mcp_servers/rollouthub_servers/code/answer.py": "code.find_program, in the sandbox",
     "mcp_servers/rollouthub_servers/customer_service/__init__.py": "the scripted user's own words",
-    "mcp_servers/rollouthub_servers/customer_service/told.py": "customer_service.amounts_in",
+    "mcp_servers/rollouthub_servers/customer_service/stated_amount.py": "customer_service.amounts_in",
     "mcp_servers/rollouthub_servers/math/answer.py": "math.find_answer, math.last_boxed",
-    "mcp_servers/rollouthub_servers/math/normal.py": "math.normal, math.words, math.plain",
+    "mcp_servers/rollouthub_servers/math/normal_form.py": "math.normal, math.words, math.plain",
     "mcp_servers/rollouthub_servers/reasoning_gym/guard.py": "an expression, in the worker",
 }
 """File → the parser that stands for it, or why there is none."""

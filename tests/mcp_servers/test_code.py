@@ -16,7 +16,7 @@ from rollouthub.hosting.local.episode_sandboxes import open_provider
 from rollouthub.hosting.local.host import source_digest
 from rollouthub.hosting.open_host import open_in_process
 from rollouthub.messages import assistant
-from rollouthub_servers import table
+from rollouthub_servers import table_config
 from rollouthub_servers.code import Code, CodeConfig, CodeSecret, humaneval
 from rollouthub_servers.code.programs import CANDIDATE, EXAMINER, command
 
@@ -242,8 +242,8 @@ def test_what_runs_in_a_sandbox_is_python_of_any_version_there(files: tuple[str,
 def test_what_reads_the_rows_is_part_of_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = source_digest(Code)
     changed = tmp_path / "table.py"
-    changed.write_text(Path(table.__file__).read_text() + "\n")
-    monkeypatch.setattr(table, "__file__", str(changed))
+    changed.write_text(Path(table_config.__file__).read_text() + "\n")
+    monkeypatch.setattr(table_config, "__file__", str(changed))
     assert source_digest(Code) != before
 
 

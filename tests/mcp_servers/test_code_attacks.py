@@ -23,7 +23,7 @@ from rollouthub.errors import ConfigError, SandboxOverrun
 from rollouthub.hosting.local.episode_sandboxes import open_sandboxes
 from rollouthub.sandbox import Program
 from rollouthub_servers.code import Code, CodeConfig, CodeSecret
-from rollouthub_servers.code.examination import Verdict, examine
+from rollouthub_servers.code.code_verdict import Verdict, examine
 from rollouthub_servers.code.programs import SPEC
 
 SECRET = 31415926

@@ -26,7 +26,7 @@ from rollouthub.protocols import TaskCard
 from rollouthub_servers.customer_service import CustomerService, CustomerServiceConfig
 from rollouthub_servers.customer_service.case import KINDS, CaseSecret, make_case
 from rollouthub_servers.customer_service.database import REMOVED, changes
-from rollouthub_servers.customer_service.told import amounts_in, told_share
+from rollouthub_servers.customer_service.stated_amount import amounts_in, told_share
 
 CANARY = "canary-51d0"
 

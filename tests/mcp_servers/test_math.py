@@ -51,7 +51,7 @@ async def score(task: Task[Public, Secret], final: str, **settings: Any) -> floa
     "row",
     [
         {"problem": "6*7", "answer": "42"},
-        {"question": "6*7", "answer": "It is 6*7=<<6*7=42>>42.\n#### 42"},
+        {"question": "6*7", "answer": "It is 6*7=6*7=4242.\n#### 42"},
         {"prompt": "6*7", "final_answer": 42},
         {"problem": "6*7", "solution": r"Thus \boxed{42}."},
         {"problem": "6*7", "answer": [42.0]},

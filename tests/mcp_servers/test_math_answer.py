@@ -1,7 +1,7 @@
 import pytest
 
 from rollouthub_servers.math.answer import MAX_ANSWER, find_answer
-from rollouthub_servers.math.normal import normal, plain, words
+from rollouthub_servers.math.normal_form import normal, plain, words
 from rollouthub_servers.math.reference import reference_answers
 
 

@@ -31,10 +31,10 @@ from rollouthub.authoring.rows import Row
 from rollouthub.messages import assistant
 from rollouthub.plugins.preset import Preset
 from rollouthub.sandbox import Finished, SandboxFileError
-from rollouthub_servers import table
-from rollouthub_servers.code.examination import examine
+from rollouthub_servers import table_config
+from rollouthub_servers.code.code_verdict import examine
 from rollouthub_servers.code.programs import PYTHON, SPEC, WALL_FACTOR, limit, limits
-from rollouthub_servers.table import TableConfig
+from rollouthub_servers.table_config import TableConfig
 
 __all__ = ["Code", "CodeConfig", "CodeSecret", "humaneval"]
 
@@ -90,7 +90,7 @@ class Code(Environment[CodeConfig]):
     @classmethod
     def sources(cls) -> Sequence[Path]:
         """What reads the rows makes the tasks, too."""
-        return (Path(table.__file__),)
+        return (Path(table_config.__file__),)
 
     @tool
     async def run_python(self, code: str) -> str:

@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from rollouthub import Environment, EnvironmentConfig, Limits, Message, Public, Score, Secret, Submission, Task, tool
 from rollouthub.authoring.users import ModelUser, ScriptedUser, SimulatedUser
-from rollouthub_servers.customer_service import desk
+from rollouthub_servers.customer_service import shop_tools
 from rollouthub_servers.customer_service.case import CaseSecret, Kind, make_case
 from rollouthub_servers.customer_service.database import Address, Database, Rule, changes, money
-from rollouthub_servers.customer_service.told import told_share
+from rollouthub_servers.customer_service.stated_amount import told_share
 
 __all__ = ["CustomerService", "CustomerServiceConfig"]
 
@@ -104,17 +104,17 @@ class CustomerService(Environment[CustomerServiceConfig]):
             name: First and last name; give the zip code, too.
             zip_code: The zip code of the account's address.
         """
-        return desk.show_customer(self.database, desk.find_customer(self.database, email, name, zip_code))
+        return shop_tools.show_customer(self.database, shop_tools.find_customer(self.database, email, name, zip_code))
 
     @tool
     async def get_customer(self, customer_id: str) -> dict[str, Any]:
         """A customer's address, payment methods and orders."""
-        return desk.show_customer(self.database, customer_id)
+        return shop_tools.show_customer(self.database, customer_id)
 
     @tool
     async def get_order(self, order_id: str) -> dict[str, Any]:
         """An order: whose it is, status, items by SKU, address, payment method and total in dollars."""
-        return desk.show_order(self.database, order_id)
+        return shop_tools.show_order(self.database, order_id)
 
     @tool
     async def list_products(self, product: str = "") -> list[dict[str, Any]]:
@@ -123,12 +123,12 @@ class CustomerService(Environment[CustomerServiceConfig]):
         Args:
             product: Part of the product's name; empty lists all.
         """
-        return desk.list_products(self.database, product)
+        return shop_tools.list_products(self.database, product)
 
     @tool
     async def cancel_order(self, order_id: str) -> str:
         """Cancel a whole order. The money is refunded apart from this."""
-        desk.cancel(self.database, order_id)
+        shop_tools.cancel(self.database, order_id)
         return self._written(f"Order {order_id} is cancelled.")
 
     @tool
@@ -139,19 +139,19 @@ class CustomerService(Environment[CustomerServiceConfig]):
             street: Street and number.
         """
         address = Address(street=street.strip(), city=city.strip(), zip=zip.strip())
-        desk.change_address(self.database, order_id, address)
+        shop_tools.change_address(self.database, order_id, address)
         return self._written(f"Order {order_id} goes to {address}.")
 
     @tool
     async def return_item(self, order_id: str, sku: str) -> str:
         """Take an item of an order back. The money is refunded apart from this."""
-        desk.take_back(self.database, order_id, sku)
+        shop_tools.take_back(self.database, order_id, sku)
         return self._written(f"Item {sku} of order {order_id} is returned.")
 
     @tool
     async def exchange_item(self, order_id: str, sku: str, new_sku: str) -> str:
         """Exchange an item of an order for another option of the same product."""
-        desk.exchange(self.database, order_id, sku, new_sku)
+        shop_tools.exchange(self.database, order_id, sku, new_sku)
         return self._written(f"Item {sku} of order {order_id} is exchanged for {new_sku}.")
 
     @tool
@@ -162,13 +162,13 @@ class CustomerService(Environment[CustomerServiceConfig]):
             payment_method: The id of one of the customer's payment methods.
             amount: Dollars, such as 12.5.
         """
-        method = desk.refund(self.database, order_id, payment_method, amount)
+        method = shop_tools.refund(self.database, order_id, payment_method, amount)
         return self._written(f"{money(round(amount * 100))} of order {order_id} go back to the {method}.")
 
     @tool
     async def decline(self, order_id: str, rule: Rule) -> str:
         """Record that a request about an order was refused because of a rule of the policy."""
-        desk.decline(self.database, order_id, rule)
+        shop_tools.decline(self.database, order_id, rule)
         return f"Noted for order {order_id}: {rule}."
 
     @tool

@@ -12,8 +12,16 @@ from rollouthub.authoring.users import Cue, Stage, UserScript, UserSheet
 from rollouthub.messages import assistant
 from rollouthub_servers.customer_service.database import Customer, Database
 from rollouthub_servers.customer_service.policy import POLICY
-from rollouthub_servers.customer_service.requests import ALLOWED, CONFIRM, FORBIDDEN, Call, Maker, Request, hand_over
-from rollouthub_servers.customer_service.world import World
+from rollouthub_servers.customer_service.shop_generator import World
+from rollouthub_servers.customer_service.user_requests import (
+    ALLOWED,
+    CONFIRM,
+    FORBIDDEN,
+    Call,
+    Maker,
+    Request,
+    hand_over,
+)
 
 Kind = Literal["simple", "several", "forbidden", "mistaken", "transfer"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

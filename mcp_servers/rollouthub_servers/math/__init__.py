@@ -28,7 +28,7 @@ from rollouthub.plugins.preset import Preset
 from rollouthub_servers.math.answer import find_answer
 from rollouthub_servers.math.checker import CPU_SECONDS, check
 from rollouthub_servers.math.reference import reference_answers
-from rollouthub_servers.table import TableConfig
+from rollouthub_servers.table_config import TableConfig
 
 __all__ = [
     "MathConfig",

@@ -13,7 +13,7 @@ from latex2sympy2_extended import NormalizationConfig  # pyright: ignore[reportM
 from math_verify import LatexExtractionConfig, parse, verify  # pyright: ignore[reportMissingTypeStubs]
 from sympy import Basic, Eq, Expr, Float, MatrixBase, Symbol, nan, zoo  # pyright: ignore[reportMissingTypeStubs]
 
-from rollouthub_servers.math.normal import normal, plain, words
+from rollouthub_servers.math.normal_form import normal, plain, words
 
 # Its notice that timeouts are off is no news here: the worker's own budget stands in for them.
 logging.getLogger("math_verify").setLevel(logging.ERROR)

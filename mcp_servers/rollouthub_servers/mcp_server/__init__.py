@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rollouthub.environment import AnyEnvironment
 from rollouthub.plugins.manifest import Manifest
-from rollouthub_servers.mcp_server.environment import McpServer
-from rollouthub_servers.mcp_server.place import Place
+from rollouthub_servers.mcp_server.program_place import Place
+from rollouthub_servers.mcp_server.server_environment import McpServer
 
 __all__ = ["McpServer", "adapt"]
 

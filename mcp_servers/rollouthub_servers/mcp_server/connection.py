@@ -23,7 +23,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from rollouthub.errors import HubError, TaskError, ToolError
-from rollouthub_servers.mcp_server.wire import Wire
+from rollouthub_servers.mcp_server.line_state import Wire
 
 logger = logging.getLogger(__name__)
 

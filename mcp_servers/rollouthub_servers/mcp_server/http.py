@@ -8,8 +8,8 @@ import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
 from rollouthub.crowding import MOST_VALUES, is_crowded_message
-from rollouthub_servers.mcp_server.crowded import data_of, end_of_events, error_instead, events_of
-from rollouthub_servers.mcp_server.wire import MESSAGE_BYTES
+from rollouthub_servers.mcp_server.line_state import MESSAGE_BYTES
+from rollouthub_servers.mcp_server.oversized_answers import data_of, end_of_events, error_instead, events_of
 
 _CONNECT_SECONDS = 10.0
 

@@ -11,8 +11,8 @@ from pydantic import JsonValue
 from rollouthub.errors import ConfigError, TaskError
 from rollouthub.plugins.manifest import ServerSection
 from rollouthub.task import Public
-from rollouthub_servers.mcp_server.place import Place
 from rollouthub_servers.mcp_server.processes import MARK
+from rollouthub_servers.mcp_server.program_place import Place
 from rollouthub_servers.mcp_server.scratch import Scratch
 
 CONTAINER_WORKDIR = "/work"

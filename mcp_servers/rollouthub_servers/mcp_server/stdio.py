@@ -16,10 +16,10 @@ from mcp_types import jsonrpc_message_adapter
 
 from rollouthub.crowding import is_crowded_message
 from rollouthub.errors import ConfigError
-from rollouthub_servers.mcp_server.crowded import error_instead
 from rollouthub_servers.mcp_server.launch import Launch
+from rollouthub_servers.mcp_server.line_state import MESSAGE_BYTES, Wire
+from rollouthub_servers.mcp_server.oversized_answers import error_instead
 from rollouthub_servers.mcp_server.processes import has_ended, stop_tree
-from rollouthub_servers.mcp_server.wire import MESSAGE_BYTES, Wire
 
 logger = logging.getLogger(__name__)
 

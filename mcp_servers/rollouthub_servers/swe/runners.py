@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from rollouthub.sandbox import MIB, Finished, Sandbox, SandboxFileError
-from rollouthub_servers.swe.report import files_of, in_report, passed_tests, sympy_passed
-from rollouthub_servers.swe.row import SweSecret
+from rollouthub_servers.swe.junit_report import files_of, in_report, passed_tests, sympy_passed
+from rollouthub_servers.swe.swe_row import SweSecret
 
 CUT_SHORT = "the tests ended before they had all run"
 SHOWN = 4_000

@@ -13,10 +13,10 @@ from rollouthub.plugins.entry_points import check_config
 from rollouthub.plugins.importers import Candidate, Identity
 from rollouthub.sandbox import Build
 from rollouthub_servers.terminal.config import TerminalConfig
+from rollouthub_servers.terminal.containers import agent_spec
 from rollouthub_servers.terminal.harbor import HarborTask, UnknownKeys, find_tasks, load_task
 from rollouthub_servers.terminal.imported import TASKS, Package, write_package
-from rollouthub_servers.terminal.places import agent_spec
-from rollouthub_servers.terminal.refusals import refusals
+from rollouthub_servers.terminal.unsupported_features import refusals
 
 
 class HarborImporter:

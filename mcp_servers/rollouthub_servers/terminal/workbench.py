@@ -9,7 +9,7 @@ from pydantic import Field
 
 from rollouthub import Environment, ToolError, tool
 from rollouthub.sandbox import MIB, CommandNotStarted, Finished, SandboxFileError
-from rollouthub_servers.terminal import telling
+from rollouthub_servers.terminal import tool_messages
 from rollouthub_servers.terminal.config import ShellConfig
 
 LONGEST_COMMAND = 100_000
@@ -47,7 +47,7 @@ class Workbench(Environment[ShellConfigT]):
         seconds = min(timeout_seconds or self.config.command_seconds, self.longest_command)
         if (left := self._seconds_left()) is not None:
             seconds = min(seconds, left)
-        return telling.ended(await self._run(command, seconds), seconds)
+        return tool_messages.ended(await self._run(command, seconds), seconds)
 
     @tool
     async def read_file(
@@ -61,7 +61,7 @@ class Workbench(Environment[ShellConfigT]):
             lines: How many lines to show.
         """
         self._seconds_left()
-        return telling.lines(await self._text(path), first_line, lines, self.config.output_bytes)
+        return tool_messages.lines(await self._text(path), first_line, lines, self.config.output_bytes)
 
     @tool
     async def write_file(self, path: str, content: str) -> str:
@@ -108,8 +108,8 @@ class Workbench(Environment[ShellConfigT]):
         try:
             entries = await self.sandbox.list_files(place, recursive=recursive)
         except SandboxFileError as error:
-            raise ToolError(f"{place} cannot be listed: {telling.why(error)}") from None
-        return telling.listing(entries, self.config.output_bytes)
+            raise ToolError(f"{place} cannot be listed: {tool_messages.why(error)}") from None
+        return tool_messages.listing(entries, self.config.output_bytes)
 
     @property
     def longest_command(self) -> float:
@@ -170,7 +170,7 @@ class Workbench(Environment[ShellConfigT]):
             try:
                 data = await self.sandbox.read_file(place, max_bytes=MOST_TEXT)
             except SandboxFileError as error:
-                raise ToolError(f"{place} cannot be read: {telling.why(error)}") from None
+                raise ToolError(f"{place} cannot be read: {tool_messages.why(error)}") from None
         try:
             return data.decode()
         except UnicodeDecodeError:
@@ -198,7 +198,7 @@ class Workbench(Environment[ShellConfigT]):
         try:
             await self.sandbox.write_file(place, data, mode=await self._mode(place))
         except SandboxFileError as error:
-            raise ToolError(f"{place} cannot be written: {telling.why(error)}") from None
+            raise ToolError(f"{place} cannot be written: {tool_messages.why(error)}") from None
         return place
 
     async def _write_as_agent(self, place: str, data: bytes) -> None:

@@ -9,9 +9,9 @@ from rollouthub import BadRow
 from rollouthub.errors import ConfigError, DataError
 from rollouthub.sandbox import MIB, Build
 from rollouthub_servers.terminal import Terminal, TerminalConfig
+from rollouthub_servers.terminal.containers import agent_spec, verifier_spec
 from rollouthub_servers.terminal.harbor import HarborTask, find_tasks, load_task
-from rollouthub_servers.terminal.places import agent_spec, verifier_spec
-from rollouthub_servers.terminal.refusals import refusals
+from rollouthub_servers.terminal.unsupported_features import refusals
 
 TASKS = Path(__file__).parent.parent / "harbor_tasks"
 OFFLINE = '[environment]\nnetwork_mode = "no-network"\n'

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from rollouthub.errors import DataError
 from rollouthub.sandbox import File
 from rollouthub_servers.terminal.harbor.dataset import TASK_FILE
-from rollouthub_servers.terminal.harbor.files import folder_digest, folder_files
-from rollouthub_servers.terminal.harbor.keys import drop, is_describing, key_at, said
 from rollouthub_servers.terminal.harbor.settings import Artifacts, StepSection, TaskSettings
+from rollouthub_servers.terminal.harbor.task_files import folder_digest, folder_files
+from rollouthub_servers.terminal.harbor.task_keys import drop, is_describing, key_at, said
 
 INSTRUCTION, TEST_SCRIPT, SOLVE_SCRIPT = "instruction.md", "test.sh", "solve.sh"
 _CANARY = re.compile(r"\s*(<!--.*canary.*-->|#.*canary.*)\s*", re.IGNORECASE)

@@ -11,8 +11,8 @@ from rollouthub.plugins.importers import Identity
 from rollouthub.plugins.manifest import load_manifest
 from rollouthub_registry.bundle.bundle import build_bundle
 from rollouthub_registry.manifest import check_publishable
-from rollouthub_servers.mcp_server.importing.asked import Asked, said
-from rollouthub_servers.mcp_server.importing.folder import import_server
+from rollouthub_servers.mcp_server.mcp_import.environment_folder import import_server
+from rollouthub_servers.mcp_server.mcp_import.imported_server import Asked, said
 from tests.cli.conftest import (
     Hub,
     hub,  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a fixture

@@ -44,8 +44,8 @@ def import_mcp(
     What is written is valid at once; tasks and a verifier are yours to put in place of the pattern that it holds.
     """
     from rollouthub.plugins.importers import Identity
-    from rollouthub_servers.mcp_server.importing.asked import Asked, said
-    from rollouthub_servers.mcp_server.importing.folder import import_server
+    from rollouthub_servers.mcp_server.mcp_import.environment_folder import import_server
+    from rollouthub_servers.mcp_server.mcp_import.imported_server import Asked, said
 
     words = tuple(command or ())
     asked = Asked(

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 
-from rollouthub_servers.terminal.planted import is_suspect
+from rollouthub_servers.terminal.planted_files import is_suspect
 
 _TEST = re.compile(r"(?:^|/)(?:tests?|testing)(?:/|$)|(?:^|/)test_[^/]*$|_tests?\.\w+$|(?:^|/)conftest\.py$")
 _SETTINGS = frozenset({"pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", ".pytest.ini", "noxfile.py"})

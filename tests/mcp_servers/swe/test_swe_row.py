@@ -7,9 +7,9 @@ import pytest
 from rollouthub.authoring.rows import Row
 from rollouthub.errors import DataError
 from rollouthub_servers.swe import Swe
-from rollouthub_servers.swe.crossing import crossing
-from rollouthub_servers.swe.report import in_report, passed_tests
-from rollouthub_servers.swe.row import SweSecret, make_task, patched
+from rollouthub_servers.swe.agent_changes import crossing
+from rollouthub_servers.swe.junit_report import in_report, passed_tests
+from rollouthub_servers.swe.swe_row import SweSecret, make_task, patched
 
 ROW: dict[str, Any] = {
     "instance_id": "one",

@@ -18,14 +18,14 @@ from rollouthub.plugins.manifest import Manifest, ServerSection, VerifierSection
 from rollouthub.score import Score
 from rollouthub.submission import Submission
 from rollouthub.task import BadRow, Public, Secret, Task
+from rollouthub_servers.mcp_server.foreign_verifier import ask_command, ask_service, question, read_token
 from rollouthub_servers.mcp_server.launch import CONTAINER_WORKDIR, check_engine, launch_of
-from rollouthub_servers.mcp_server.place import Place
+from rollouthub_servers.mcp_server.program_place import Place
 from rollouthub_servers.mcp_server.results import bounded
 from rollouthub_servers.mcp_server.rows import RowSecret, read_tasks
 from rollouthub_servers.mcp_server.scratch import Scratch, make_scratch, remove, seed, snapshot
 from rollouthub_servers.mcp_server.sources import make_ready, rows_of
 from rollouthub_servers.mcp_server.tool_list import PinnedTools, pin
-from rollouthub_servers.mcp_server.verifying import ask_command, ask_service, question, read_token
 
 if TYPE_CHECKING:
     from rollouthub_servers.mcp_server.connection import Connection
@@ -179,8 +179,8 @@ class McpServer(Environment[EnvironmentConfig]):
         # The SDK takes half a second to load: only who plays pays for it.
         from rollouthub_servers.mcp_server.connection import Connection
         from rollouthub_servers.mcp_server.http import streamable_http
+        from rollouthub_servers.mcp_server.line_state import Wire
         from rollouthub_servers.mcp_server.stdio import stdio
-        from rollouthub_servers.mcp_server.wire import Wire
 
         server, wire = self.server, Wire()
         if (url := server.url) is not None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from rollouthub import SandboxError, VerifierError
 from rollouthub.sandbox import CommandNotStarted
-from rollouthub_servers.code.exchange import Exchange, OpenSandbox, Side
 from rollouthub_servers.code.programs import WALL_FACTOR, limit
+from rollouthub_servers.code.sandbox_pair import Exchange, OpenSandbox, Side
 from rollouthub_servers.code.values import TooLong, pack
 
 SHOWN = 500

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from rollouthub.authoring.users import Cue
 from rollouthub_servers.customer_service.database import Order, Rule, money
-from rollouthub_servers.customer_service.world import World
+from rollouthub_servers.customer_service.shop_generator import World
 
 Call = tuple[str, dict[str, JsonValue]]
 """A tool and its arguments."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from rollouthub_servers.terminal.protected import Protected
+from rollouthub_servers.terminal.protected_paths import Protected
 from rollouthub_servers.terminal.reward import Rewards
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from rollouthub.errors import DataError
 from rollouthub_servers.terminal.config import TerminalConfig
+from rollouthub_servers.terminal.containers import build_folder, is_in_place, verifier_folder, verifier_world
 from rollouthub_servers.terminal.harbor import HarborTask, Step
 from rollouthub_servers.terminal.harbor.settings import World
 from rollouthub_servers.terminal.harbor.task import INSTRUCTION, TEST_SCRIPT
 from rollouthub_servers.terminal.harbor.templates import MissingVariable, filled_in
-from rollouthub_servers.terminal.network import NetworkRefused, resolve_network
-from rollouthub_servers.terminal.places import build_folder, is_in_place, verifier_folder, verifier_world
+from rollouthub_servers.terminal.network_policy import NetworkRefused, resolve_network
 
 _COMPOSE = "docker-compose.yaml"
 """The one name that the format reads; by any other such a file is data of the task."""

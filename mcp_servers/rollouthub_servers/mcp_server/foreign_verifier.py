@@ -17,8 +17,8 @@ from rollouthub.plugins.manifest import VerifierSection
 from rollouthub.score import Score
 from rollouthub.submission import Submission
 from rollouthub.task import PRIVILEGED, Public, Secret, Task
-from rollouthub_servers.mcp_server.place import Place
 from rollouthub_servers.mcp_server.processes import MARK, has_ended, stop_tree
+from rollouthub_servers.mcp_server.program_place import Place
 from rollouthub_servers.mcp_server.scratch import Skipped
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024

@@ -8,7 +8,7 @@ from rollouthub_servers.terminal.config import TerminalConfig
 from rollouthub_servers.terminal.harbor import HarborTask, Step
 from rollouthub_servers.terminal.harbor.settings import World
 from rollouthub_servers.terminal.harbor.templates import filled_in
-from rollouthub_servers.terminal.network import resolve_network
+from rollouthub_servers.terminal.network_policy import resolve_network
 
 ROOT = ("root", "0")
 LEAST_MEMORY = 16 * MIB

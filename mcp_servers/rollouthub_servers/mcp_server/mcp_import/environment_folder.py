@@ -16,8 +16,8 @@ from rollouthub.event_loop import run_async
 from rollouthub.plugins.importers import Identity
 from rollouthub.plugins.manifest import FILE_NAME, load_manifest, parse_manifest
 from rollouthub_servers.mcp_server import adapt
-from rollouthub_servers.mcp_server.environment import McpServer
-from rollouthub_servers.mcp_server.importing.asked import Said
+from rollouthub_servers.mcp_server.mcp_import.imported_server import Said
+from rollouthub_servers.mcp_server.server_environment import McpServer
 
 _VERIFY = '''"""The verifier: one JSON object on stdin, one JSON score on stdout. Make it score your tasks."""
 

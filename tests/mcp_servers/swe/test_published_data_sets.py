@@ -9,8 +9,8 @@ import pytest
 from rollouthub.authoring.rows import Row
 from rollouthub.errors import DataError
 from rollouthub_servers.swe import Swe, SweConfig
-from rollouthub_servers.swe.report import in_report, passed_tests, sympy_passed
-from rollouthub_servers.swe.row import SweSecret, make_task
+from rollouthub_servers.swe.junit_report import in_report, passed_tests, sympy_passed
+from rollouthub_servers.swe.swe_row import SweSecret, make_task
 from tests.mcp_servers.conftest import PUBLISHED, PYTHON, one_at_a_time
 from tests.mcp_servers.containers import STAND_INS, Open
 

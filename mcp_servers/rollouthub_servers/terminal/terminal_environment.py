@@ -11,17 +11,17 @@ from rollouthub.errors import ConfigError, DataError, TaskError
 from rollouthub.messages import assistant, user
 from rollouthub.sandbox import SandboxSpec
 from rollouthub_servers.terminal.config import TerminalConfig
-from rollouthub_servers.terminal.grade import Grade
-from rollouthub_servers.terminal.grading import IN_PLACE, SHOWN, Grader
+from rollouthub_servers.terminal.containers import agent_spec, agent_user, is_in_place, verifier_spec
+from rollouthub_servers.terminal.grader import IN_PLACE, SHOWN, Grader
 from rollouthub_servers.terminal.harbor import HarborTask, Step, find_tasks, load_task
 from rollouthub_servers.terminal.harbor.settings import Healthcheck
 from rollouthub_servers.terminal.harbor.task import SOLVE_SCRIPT
 from rollouthub_servers.terminal.harbor.templates import MissingVariable, filled_in
 from rollouthub_servers.terminal.oracle import solution_messages
-from rollouthub_servers.terminal.places import agent_spec, agent_user, is_in_place, verifier_spec
-from rollouthub_servers.terminal.refusals import refusals
 from rollouthub_servers.terminal.reward import Total, over_steps, total
-from rollouthub_servers.terminal.timing import acting_seconds, deadlines_of, own_seconds
+from rollouthub_servers.terminal.step_grade import Grade
+from rollouthub_servers.terminal.timeouts import acting_seconds, deadlines_of, own_seconds
+from rollouthub_servers.terminal.unsupported_features import refusals
 from rollouthub_servers.terminal.workbench import Workbench
 
 MOST_PREPARED = 16

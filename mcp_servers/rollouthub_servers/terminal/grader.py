@@ -21,14 +21,9 @@ from rollouthub.sandbox import (
     SandboxSpec,
     Snapshot,
 )
+from rollouthub_servers.terminal.collect_hooks import HOOKS_BROKE, run_hooks
 from rollouthub_servers.terminal.config import TerminalConfig
-from rollouthub_servers.terminal.grade import Grade, World
-from rollouthub_servers.terminal.harbor import HarborTask, Step
-from rollouthub_servers.terminal.harbor.settings import ArtifactEntry
-from rollouthub_servers.terminal.harbor.task import TEST_SCRIPT
-from rollouthub_servers.terminal.harbor.templates import filled_in
-from rollouthub_servers.terminal.hooks import HOOKS_BROKE, run_hooks
-from rollouthub_servers.terminal.places import (
+from rollouthub_servers.terminal.containers import (
     agent_spec,
     agent_user,
     is_in_place,
@@ -37,11 +32,16 @@ from rollouthub_servers.terminal.places import (
     verifier_spec,
     verifier_user,
 )
-from rollouthub_servers.terminal.planted import NOTHING, Planted, git_programs, is_suspect, system_files, take_out
-from rollouthub_servers.terminal.protected import Protected, look_into
+from rollouthub_servers.terminal.harbor import HarborTask, Step
+from rollouthub_servers.terminal.harbor.settings import ArtifactEntry
+from rollouthub_servers.terminal.harbor.task import TEST_SCRIPT
+from rollouthub_servers.terminal.harbor.templates import filled_in
+from rollouthub_servers.terminal.image_baseline import Untouched, untouched
+from rollouthub_servers.terminal.planted_files import NOTHING, Planted, git_programs, is_suspect, system_files, take_out
+from rollouthub_servers.terminal.protected_paths import Protected, look_into
 from rollouthub_servers.terminal.reward import Rewards, total
-from rollouthub_servers.terminal.room import TESTS, find_program, make_room, read_rewards, refused_hosts
-from rollouthub_servers.terminal.untouched import Untouched, untouched
+from rollouthub_servers.terminal.step_grade import Grade, World
+from rollouthub_servers.terminal.tests_folder import TESTS, find_program, make_room, read_rewards, refused_hosts
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rollouthub import Deadlines
 from rollouthub_servers.terminal.harbor import load_task
-from rollouthub_servers.terminal.timing import AROUND_AGENT, AROUND_CALL, AROUND_TESTS, MOST_RUNS, deadlines_of
+from rollouthub_servers.terminal.timeouts import AROUND_AGENT, AROUND_CALL, AROUND_TESTS, MOST_RUNS, deadlines_of
 
 
 def write(folder: Path, text: str, *steps: str) -> Path:

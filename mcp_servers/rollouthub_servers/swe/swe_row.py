@@ -10,8 +10,8 @@ from pydantic import Field
 from rollouthub import Public, Secret, Task
 from rollouthub.authoring.rows import Row
 from rollouthub.sandbox import MIB, Build, Network, Resources, SandboxSpec
-from rollouthub_servers.swe.published import Published, Runner, published
-from rollouthub_servers.table import TableConfig
+from rollouthub_servers.swe.published_data_sets import Published, Runner, published
+from rollouthub_servers.table_config import TableConfig
 from rollouthub_servers.terminal.config import ShellConfig
 
 INSTRUCTION = """\

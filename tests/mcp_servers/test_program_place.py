@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from rollouthub_servers.mcp_server.place import Place
+from rollouthub_servers.mcp_server.program_place import Place
 
 
 def test_the_hubs_own_interpreter_changes_nothing(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollouthub_servers.terminal.planted import is_suspect, system_files
+from rollouthub_servers.terminal.planted_files import is_suspect, system_files
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rollouthub.sandbox import File, Snapshot
-from rollouthub_servers.terminal.planted import NOTHING, Planted
+from rollouthub_servers.terminal.planted_files import NOTHING, Planted
 from rollouthub_servers.terminal.reward import Rewards
 
 
