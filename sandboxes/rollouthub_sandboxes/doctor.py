@@ -8,8 +8,8 @@ from rollouthub.errors import ConfigError
 from rollouthub.event_loop import run_async
 from rollouthub_sandboxes.docker.address import addresses
 from rollouthub_sandboxes.docker.engine import ping
-from rollouthub_sandboxes.images.from_map import load_from_map
-from rollouthub_sandboxes.process.walls import BareLimits, Namespaces, missing_tools
+from rollouthub_sandboxes.images.image_map import load_from_map
+from rollouthub_sandboxes.process.process_isolation import BareLimits, Namespaces, missing_tools
 
 
 def findings() -> Iterator[Finding]:

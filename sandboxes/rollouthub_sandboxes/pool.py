@@ -14,7 +14,7 @@ import anyio.abc
 
 from rollouthub.errors import SandboxError, first_error
 from rollouthub_sandboxes.pool_statistics import PoolStatistics
-from rollouthub_sandboxes.shelf import Held, Shelf, Waiter
+from rollouthub_sandboxes.pool_stock import Held, Shelf, Waiter
 
 __all__ = ["PoolStatistics", "WarmPool"]
 

@@ -19,7 +19,7 @@ def bench(provider: str | None, quick: bool, as_json: bool) -> None:
     from rollouthub.errors import UnknownNameError
     from rollouthub.event_loop import run_async
     from rollouthub_sandboxes.bench.measure import QUICK, Amounts, measure_docker, measure_process
-    from rollouthub_sandboxes.bench.report import report_table
+    from rollouthub_sandboxes.bench.sandbox_figures import report_table
 
     if provider is not None and provider not in PROVIDERS:
         raise UnknownNameError("sandbox to measure", provider, PROVIDERS)

@@ -12,8 +12,8 @@ import anyio
 
 from rollouthub.errors import HubError
 from rollouthub.sandbox import Sandbox, SandboxProvider, SandboxSpec
-from rollouthub_sandboxes.bench.bare import BareEngine, bare_engine
-from rollouthub_sandboxes.bench.report import SandboxReport, percentile
+from rollouthub_sandboxes.bench.engine_baseline import BareEngine, bare_engine
+from rollouthub_sandboxes.bench.sandbox_figures import SandboxReport, percentile
 from rollouthub_sandboxes.docker.engine import Engine, connect_engine
 from rollouthub_sandboxes.docker.provider import DockerProvider, docker_provider
 from rollouthub_sandboxes.process.provider import process_provider

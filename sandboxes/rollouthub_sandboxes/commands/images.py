@@ -117,9 +117,9 @@ async def _build(wanted: "Build | None", tag: str | None, as_json: bool) -> None
 async def _list(as_json: bool) -> None:
     from rollouthub.cli.console import results
     from rollouthub_sandboxes.docker.engine import connect_engine
+    from rollouthub_sandboxes.images.build_lock import cache_folder
+    from rollouthub_sandboxes.images.image_tables import facts, images_table
     from rollouthub_sandboxes.images.inventory import own_images
-    from rollouthub_sandboxes.images.lock import cache_folder
-    from rollouthub_sandboxes.images.tables import facts, images_table
 
     async with connect_engine() as engine:
         found = await own_images(engine, cache_folder())
@@ -134,9 +134,9 @@ async def _list(as_json: bool) -> None:
 async def _prune(days: float, dry_run: bool, as_json: bool) -> None:
     from rollouthub.cli.console import remarks
     from rollouthub_sandboxes.docker.engine import connect_engine
+    from rollouthub_sandboxes.images.build_lock import cache_folder
+    from rollouthub_sandboxes.images.image_tables import facts, size
     from rollouthub_sandboxes.images.inventory import prune
-    from rollouthub_sandboxes.images.lock import cache_folder
-    from rollouthub_sandboxes.images.tables import facts, size
 
     async with connect_engine() as engine:
         pruned = await prune(engine, cache_folder(), unused_seconds=days * 86400, dry_run=dry_run)

@@ -8,7 +8,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from rollouthub_sandboxes.docker.live import LiveContainer
+    from rollouthub_sandboxes.docker.live_containers import LiveContainer
 
 sandbox = typer.Typer(help="See, sweep and enter the containers of this machine's hubs.", no_args_is_help=True)
 
@@ -58,7 +58,7 @@ async def _list(as_json: bool) -> None:
 
     from rollouthub.cli.console import results
     from rollouthub_sandboxes.docker.engine import connect_engine
-    from rollouthub_sandboxes.docker.live import live_containers
+    from rollouthub_sandboxes.docker.live_containers import live_containers
 
     async with connect_engine() as engine:
         found = await live_containers(engine)
@@ -94,7 +94,7 @@ async def _sweep(as_json: bool) -> None:
 
 async def _shell(name: str, command: list[str], user: str) -> int:
     from rollouthub_sandboxes.docker.engine import connect_engine
-    from rollouthub_sandboxes.docker.live import command_user, find_container
+    from rollouthub_sandboxes.docker.live_containers import command_user, find_container
     from rollouthub_sandboxes.docker.shell import open_shell
 
     async with connect_engine() as engine:
@@ -107,7 +107,7 @@ def _table(found: "list[LiveContainer]") -> "Table":
 
     from rich.table import Table
 
-    from rollouthub_sandboxes.images.tables import span
+    from rollouthub_sandboxes.images.image_tables import span
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("sandbox", "id", "state", "owner", "run", "image"):

@@ -6,8 +6,8 @@ from typing import Any
 from rollouthub.errors import ConfigError
 from rollouthub.sandbox import MIB, Resources, SandboxRef, SandboxSpec
 from rollouthub_sandboxes.docker.api import Json
+from rollouthub_sandboxes.docker.container_layout import ROOT, SUPERVISOR_FOLDER, Image, Layout
 from rollouthub_sandboxes.docker.engine import Engine
-from rollouthub_sandboxes.docker.layout import ROOT, SUPERVISOR_FOLDER, Image, Layout
 
 SUPERVISOR = f"{SUPERVISOR_FOLDER}/supervisor"
 ROOT_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")

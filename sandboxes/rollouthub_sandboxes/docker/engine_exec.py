@@ -28,11 +28,11 @@ from rollouthub.sandbox import (
 )
 from rollouthub_sandboxes.docker import engine_files
 from rollouthub_sandboxes.docker.api import Json
-from rollouthub_sandboxes.docker.ended import ContainerStream
+from rollouthub_sandboxes.docker.container_exit import ContainerStream
+from rollouthub_sandboxes.docker.container_layout import Layout
+from rollouthub_sandboxes.docker.container_shell import way_in
 from rollouthub_sandboxes.docker.engine import Engine, EngineError
 from rollouthub_sandboxes.docker.engine_program import EngineCommand, EngineProgram, worded
-from rollouthub_sandboxes.docker.layout import Layout
-from rollouthub_sandboxes.docker.way_in import way_in
 from rollouthub_sandboxes.supervisor.channel import again
 
 FIRST_PROCESS: Json = {"Entrypoint": ["/bin/sh", "-c", "exec cat >/dev/null"], "Cmd": []}

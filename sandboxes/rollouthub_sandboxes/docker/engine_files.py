@@ -8,7 +8,7 @@ from typing import Literal
 
 from rollouthub.errors import SandboxError
 from rollouthub.sandbox import CommandNotStarted, File, FileEntry, Sandbox, SandboxFileError
-from rollouthub_sandboxes.docker.folders import MOST_BYTES
+from rollouthub_sandboxes.docker.folder_archive import MOST_BYTES
 
 SECONDS = 120.0
 _REASONS = {3: "ENOENT", 4: "EISDIR", 5: "EACCES", 6: "ELOOP", 7: "EINVAL"}

@@ -9,7 +9,7 @@ import anyio
 
 from rollouthub.errors import SandboxError
 from rollouthub.sandbox import Command, CommandNotStarted, Finished, Limits, Output
-from rollouthub_sandboxes.docker.attach import Attached, start_exec
+from rollouthub_sandboxes.docker.attach_stream import Attached, start_exec
 from rollouthub_sandboxes.docker.engine import Engine, EngineError
 
 NOT_STARTED = (126, 127)

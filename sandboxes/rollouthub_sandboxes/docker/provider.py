@@ -14,14 +14,14 @@ from rollouthub.errors import SandboxError
 from rollouthub.sandbox import Sandbox, SandboxSpec, Snapshot
 from rollouthub_sandboxes.docker.api import Json
 from rollouthub_sandboxes.docker.container import check_engine, check_resources
-from rollouthub_sandboxes.docker.disk import watch_disks
+from rollouthub_sandboxes.docker.container_creation import WARM_SECONDS, Box, Maker, Recipe
+from rollouthub_sandboxes.docker.container_layout import for_podman, image_facts, layout
+from rollouthub_sandboxes.docker.disk_quota import watch_disks
 from rollouthub_sandboxes.docker.engine import Engine, EngineError, connect_engine
-from rollouthub_sandboxes.docker.inside_image import image_seed, looked_into, with_owner
-from rollouthub_sandboxes.docker.layout import for_podman, image_facts, layout
-from rollouthub_sandboxes.docker.making import WARM_SECONDS, Box, Maker, Recipe
-from rollouthub_sandboxes.docker.patience import Patience
+from rollouthub_sandboxes.docker.engine_wait import Patience
+from rollouthub_sandboxes.docker.image_contents import image_seed, looked_into, with_owner
+from rollouthub_sandboxes.docker.leftover_containers import remove_strays
 from rollouthub_sandboxes.docker.snapshot import DISCARD_SECONDS, check_snapshot, discard_snapshots
-from rollouthub_sandboxes.docker.strays import remove_strays
 from rollouthub_sandboxes.docker.sweep import sweep
 from rollouthub_sandboxes.images import Images
 from rollouthub_sandboxes.pool import PoolStatistics, WarmPool

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 import anyio
 
-from rollouthub_sandboxes.docker.attach import hijack, start_exec
+from rollouthub_sandboxes.docker.attach_stream import hijack, start_exec
 from rollouthub_sandboxes.docker.engine import Engine, EngineError
 
 SHELL = ("/bin/sh", "-c", "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh; fi")

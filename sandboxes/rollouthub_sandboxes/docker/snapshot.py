@@ -12,12 +12,12 @@ from anyio import to_thread
 from rollouthub.errors import SandboxError
 from rollouthub.sandbox import Sandbox, SandboxFileError
 from rollouthub_sandboxes.docker.api import Json
+from rollouthub_sandboxes.docker.container_layout import SUPERVISOR_FOLDER, Image, Layout
 from rollouthub_sandboxes.docker.engine import Engine, EngineError
-from rollouthub_sandboxes.docker.folders import MOST_BYTES, changes, pack
-from rollouthub_sandboxes.docker.inside_image import image_seed, looked_into
+from rollouthub_sandboxes.docker.folder_archive import MOST_BYTES, changes, pack
+from rollouthub_sandboxes.docker.image_contents import image_seed, looked_into
+from rollouthub_sandboxes.docker.image_paths import put_back
 from rollouthub_sandboxes.docker.labels import PURPOSE, RUN, labels, this_process
-from rollouthub_sandboxes.docker.layout import SUPERVISOR_FOLDER, Image, Layout
-from rollouthub_sandboxes.docker.restored import put_back
 
 DISCARD_SECONDS = 30.0
 _NOT_FOUND = 404

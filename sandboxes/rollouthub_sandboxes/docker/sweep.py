@@ -8,7 +8,7 @@ import anyio
 from rollouthub_sandboxes.docker.api import Json
 from rollouthub_sandboxes.docker.engine import Engine, EngineError
 from rollouthub_sandboxes.docker.labels import Owner, is_leftover, marks_of, this_process
-from rollouthub_sandboxes.docker.marked import marked
+from rollouthub_sandboxes.docker.marked_resources import marked
 
 GONE = (404, 409)
 """The engine's statuses for what another has removed, or is about to."""

@@ -9,8 +9,8 @@ from typing import Any, Literal, cast
 from rollouthub_sandboxes.docker.api import Json, given_names
 from rollouthub_sandboxes.docker.engine import Engine, EngineError
 from rollouthub_sandboxes.docker.labels import PID
-from rollouthub_sandboxes.images.ensure import ABOUT, BASE_NAME
-from rollouthub_sandboxes.images.lock import forget_use, image_lock, last_use
+from rollouthub_sandboxes.images.build_lock import forget_use, image_lock, last_use
+from rollouthub_sandboxes.images.provision import ABOUT, BASE_NAME
 
 _FILTER = {"label": [ABOUT]}
 _NOT_THERE, _IN_USE = 404, 409

@@ -15,11 +15,19 @@ from anyio import to_thread
 
 from rollouthub.errors import ConfigError, SandboxError
 from rollouthub.sandbox import Sandbox, SandboxRef, SandboxSpec, Snapshot
-from rollouthub_sandboxes.process.cell import StartedCell
-from rollouthub_sandboxes.process.folders import own_folder, sweep_folders
+from rollouthub_sandboxes.process.hub_folder import own_folder, sweep_folders
+from rollouthub_sandboxes.process.process_isolation import (
+    BareLimits,
+    Cell,
+    Kind,
+    Namespaces,
+    Walls,
+    check_folders,
+    missing_tools,
+)
+from rollouthub_sandboxes.process.process_shell import way_in
+from rollouthub_sandboxes.process.sandbox_processes import StartedCell
 from rollouthub_sandboxes.process.snapshot import FileSnapshot, take_snapshot
-from rollouthub_sandboxes.process.walls import BareLimits, Cell, Kind, Namespaces, Walls, check_folders, missing_tools
-from rollouthub_sandboxes.process.way_in import way_in
 from rollouthub_sandboxes.supervisor.client import supervise
 from rollouthub_sandboxes.supervisor.payload import payload_path
 from rollouthub_sandboxes.supervisor.sandbox import SupervisedSandbox

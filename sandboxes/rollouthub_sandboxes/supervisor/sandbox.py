@@ -27,9 +27,9 @@ from rollouthub_sandboxes.supervisor import frames
 from rollouthub_sandboxes.supervisor.channel import Failure
 from rollouthub_sandboxes.supervisor.client import ANSWER_SECONDS, Connection
 from rollouthub_sandboxes.supervisor.execution import Order, execute, order
-from rollouthub_sandboxes.supervisor.files import collect, list_files, place, read_file, write_file
-from rollouthub_sandboxes.supervisor.forwarding import forward
-from rollouthub_sandboxes.supervisor.program import SupervisedProgram
+from rollouthub_sandboxes.supervisor.port_forward import forward
+from rollouthub_sandboxes.supervisor.running_command import SupervisedProgram
+from rollouthub_sandboxes.supervisor.sandbox_files import collect, list_files, place, read_file, write_file
 
 STOP_SECONDS = 45.0
 NO_LIMITS = Limits()

@@ -5,7 +5,7 @@ import io
 import anyio
 import pytest
 
-from rollouthub_sandboxes.bench.report import SandboxReport, percentile, report_table
+from rollouthub_sandboxes.bench.sandbox_figures import SandboxReport, percentile, report_table
 from rollouthub_sandboxes.docker.engine import NoEngine, connect_engine
 from tests.cli.conftest import Hub
 from tests.cli.conftest import hub as hub

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from rollouthub.sandbox import ByteStream, Sandbox, SandboxFileError
-from rollouthub_sandboxes.supervisor.forwarding import MOST_CONNECTIONS
+from rollouthub_sandboxes.supervisor.port_forward import MOST_CONNECTIONS
 from rollouthub_sandboxes.supervisor.stream import SocketStream
 from tests.ports import free_port  # one kind of walls shares the machine's loopback
 

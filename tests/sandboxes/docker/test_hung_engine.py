@@ -10,10 +10,10 @@ import pytest
 
 from rollouthub.errors import SandboxError
 from rollouthub.sandbox import SandboxSpec
-from rollouthub_sandboxes.docker import attach, ended
+from rollouthub_sandboxes.docker import attach_stream, container_exit
+from rollouthub_sandboxes.docker.container_creation import Maker, Recipe
+from rollouthub_sandboxes.docker.container_layout import Image, layout
 from rollouthub_sandboxes.docker.engine import TRIES, EngineAway, EngineError, NoEngine, connect_engine
-from rollouthub_sandboxes.docker.layout import Image, layout
-from rollouthub_sandboxes.docker.making import Maker, Recipe
 from rollouthub_sandboxes.docker.provider import docker_provider
 from tests.sandboxes.docker.private_engine import PrivateEngine, private_engine
 from tests.sandboxes.docker.stub_engine import engine_at, listening
@@ -71,17 +71,17 @@ async def test_a_question_is_given_up_at_once_by_who_is_cancelled(path: Path) ->
 
 
 async def test_why_a_container_ended_is_not_asked_for_long(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ended, "ASK_SECONDS", 0.3)
+    monkeypatch.setattr(container_exit, "ASK_SECONDS", 0.3)
     async with listening(path), engine_at(path, 5) as engine:
         with anyio.fail_after(3):
-            assert "does not say why" in await ended.why_ended(engine, "one", 0)
+            assert "does not say why" in await container_exit.why_ended(engine, "one", 0)
 
 
 async def test_streams_are_not_waited_for_without_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attach, "ATTACH_SECONDS", 0.5)
+    monkeypatch.setattr(attach_stream, "ATTACH_SECONDS", 0.5)
     async with listening(path) as stub, engine_at(path) as engine:
         with anyio.fail_after(5), pytest.raises(EngineError, match="did not answer /containers/one/attach"):
-            await attach.attach(engine, "one")
+            await attach_stream.attach(engine, "one")
         assert stub.asked == {"POST /containers/one/attach": 1}
 
 

@@ -13,7 +13,7 @@ from rollouthub.errors import SandboxError
 from rollouthub.hosting.local.shell_access import ways_into
 from rollouthub.sandbox import SandboxSpec
 from rollouthub_sandboxes.process import process_provider
-from rollouthub_sandboxes.process.walls import Kind
+from rollouthub_sandboxes.process.process_isolation import Kind
 from tests.sandboxes.terminal import type_into
 
 # Types into the terminal that it runs in, as any program may that holds one.

@@ -6,8 +6,8 @@ from pydantic import ValidationError
 
 from rollouthub.errors import NotOffered
 from rollouthub.sandbox import Container
+from rollouthub_sandboxes.docker.container_layout import Layout
 from rollouthub_sandboxes.docker.engine import Engine
-from rollouthub_sandboxes.docker.layout import Layout
 
 _FOUND_BY_ITSELF = ("docker", "unix:///var/run/docker.sock")
 

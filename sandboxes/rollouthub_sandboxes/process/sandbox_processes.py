@@ -13,7 +13,7 @@ import anyio
 from anyio import to_thread
 
 from rollouthub.processes import descendants
-from rollouthub_sandboxes.process.walls import Cell
+from rollouthub_sandboxes.process.process_isolation import Cell
 from rollouthub_sandboxes.supervisor.stream import SocketStream
 
 logger = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ import anyio
 
 from rollouthub.errors import SandboxError
 from rollouthub_sandboxes.docker.api import Json
+from rollouthub_sandboxes.docker.container_layout import SUPERVISOR_FOLDER, Image
 from rollouthub_sandboxes.docker.engine import Engine, EngineError
 from rollouthub_sandboxes.docker.labels import MARK, PURPOSE, is_leftover, labels, this_process
-from rollouthub_sandboxes.docker.layout import SUPERVISOR_FOLDER, Image
 
 FILL_SECONDS, STALE_SECONDS = 60.0, 90.0
 """For a volume to be filled, by us or by whoever was first; after which a filler is taken for dead."""

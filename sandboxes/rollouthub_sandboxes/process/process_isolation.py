@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from rollouthub.errors import ConfigError
 from rollouthub.sandbox import Limits, SandboxSpec
-from rollouthub_sandboxes.process.machine import SYSTEM_PATH, Machine, is_open_to_all, this_machine
+from rollouthub_sandboxes.process.visible_paths import SYSTEM_PATH, Machine, is_open_to_all, this_machine
 from rollouthub_sandboxes.supervisor.sandbox import Surroundings
 
 Kind = Literal["namespaces", "limits"]

@@ -17,7 +17,7 @@ from rollouthub.errors import ConfigError, HubError, SandboxError
 from rollouthub.hosting.local.episode_sandboxes import open_provider
 from rollouthub.sandbox import Sandbox, SandboxSpec
 from rollouthub_sandboxes.process import process_provider
-from rollouthub_sandboxes.process.machine import this_machine
+from rollouthub_sandboxes.process.visible_paths import this_machine
 
 SPEC = SandboxSpec()
 

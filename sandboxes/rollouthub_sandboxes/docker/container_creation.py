@@ -15,16 +15,16 @@ from rollouthub.errors import ConfigError, SandboxError
 from rollouthub.sandbox import Sandbox, SandboxRef, SandboxSpec, Snapshot
 from rollouthub_sandboxes.docker import container, engine_exec
 from rollouthub_sandboxes.docker.api import Json
-from rollouthub_sandboxes.docker.attach import attach
-from rollouthub_sandboxes.docker.ended import ContainerStream
+from rollouthub_sandboxes.docker.attach_stream import attach
+from rollouthub_sandboxes.docker.container_exit import ContainerStream
+from rollouthub_sandboxes.docker.container_layout import Image, Layout
+from rollouthub_sandboxes.docker.container_shell import way_in
 from rollouthub_sandboxes.docker.engine import Engine, EngineError
-from rollouthub_sandboxes.docker.folders import unpack
+from rollouthub_sandboxes.docker.folder_archive import unpack
+from rollouthub_sandboxes.docker.image_paths import remove_leftovers
 from rollouthub_sandboxes.docker.labels import labels, this_process
-from rollouthub_sandboxes.docker.layout import Image, Layout
-from rollouthub_sandboxes.docker.restored import remove_leftovers
 from rollouthub_sandboxes.docker.snapshot import DockerSnapshot, take_snapshot
-from rollouthub_sandboxes.docker.volume import supervisor_volume
-from rollouthub_sandboxes.docker.way_in import way_in
+from rollouthub_sandboxes.docker.supervisor_volume import supervisor_volume
 from rollouthub_sandboxes.supervisor.client import Connection, supervise
 from rollouthub_sandboxes.supervisor.sandbox import SupervisedSandbox, Surroundings
 

@@ -15,10 +15,10 @@ from rollouthub.hosting.image_progress import Readiness
 from rollouthub.sandbox import Build
 from rollouthub_sandboxes.docker.api import Json
 from rollouthub_sandboxes.docker.engine import Engine, EngineError
-from rollouthub_sandboxes.images.context import Context, read_context
+from rollouthub_sandboxes.images.build_context import Context, read_context
+from rollouthub_sandboxes.images.build_lock import cache_folder, image_lock, note_use
 from rollouthub_sandboxes.images.dockerfile import apart, external_images, rewrite
-from rollouthub_sandboxes.images.from_map import OWN_BASE, FromMap, load_from_map
-from rollouthub_sandboxes.images.lock import cache_folder, image_lock, note_use
+from rollouthub_sandboxes.images.image_map import OWN_BASE, FromMap, load_from_map
 from rollouthub_sandboxes.images.reference import ImageRef
 from rollouthub_sandboxes.images.stream import BuildFailed, Progress, Say, build, pull
 

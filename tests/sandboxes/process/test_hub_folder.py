@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub_sandboxes.process.folders import PREFIX, own_folder, sweep_folders
+from rollouthub_sandboxes.process.hub_folder import PREFIX, own_folder, sweep_folders
 
 LONG_AGO = (1_000_000_000, 1_000_000_000)
 

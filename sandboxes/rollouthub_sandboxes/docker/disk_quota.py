@@ -7,7 +7,7 @@ from typing import Protocol
 import anyio
 
 from rollouthub.errors import SandboxOverrun
-from rollouthub_sandboxes.docker.ended import ContainerStream
+from rollouthub_sandboxes.docker.container_exit import ContainerStream
 from rollouthub_sandboxes.docker.engine import Engine, EngineError
 from rollouthub_sandboxes.docker.labels import RUN
 

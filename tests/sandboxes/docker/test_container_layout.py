@@ -5,7 +5,7 @@ import pytest
 from rollouthub.errors import ConfigError
 from rollouthub.sandbox import Profile, Resources, SandboxSpec
 from rollouthub_sandboxes.docker.container import arguments
-from rollouthub_sandboxes.docker.layout import NOBODY, ROOT, Image, layout
+from rollouthub_sandboxes.docker.container_layout import NOBODY, ROOT, Image, layout
 
 PLAIN = Image("sha256:1", "plain")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rollouthub.errors import NotOffered
 from rollouthub.processes import descendants
-from rollouthub_sandboxes.process.walls import Cell, Kind
+from rollouthub_sandboxes.process.process_isolation import Cell, Kind
 
 _SURROUNDINGS = ("env", "-i", "TERM=xterm-256color")
 

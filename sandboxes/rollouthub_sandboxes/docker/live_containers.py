@@ -24,7 +24,7 @@ from rollouthub_sandboxes.docker.labels import (
     start_of,
     this_process,
 )
-from rollouthub_sandboxes.docker.marked import marked
+from rollouthub_sandboxes.docker.marked_resources import marked
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from collections.abc import Collection
 
 import anyio
 
+from rollouthub_sandboxes.docker.container_creation import remove
 from rollouthub_sandboxes.docker.engine import Engine, EngineError
 from rollouthub_sandboxes.docker.labels import PURPOSE, RUN
-from rollouthub_sandboxes.docker.making import remove
 
 logger = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from collections.abc import AsyncGenerator
 import anyio
 import pytest
 
+from rollouthub_sandboxes.docker.container_layout import Image, image_facts
 from rollouthub_sandboxes.docker.engine import Engine
 from rollouthub_sandboxes.docker.labels import labels, owner_of
-from rollouthub_sandboxes.docker.layout import Image, image_facts
-from rollouthub_sandboxes.docker.volume import supervisor_volume
+from rollouthub_sandboxes.docker.supervisor_volume import supervisor_volume
 from tests.sandboxes.podman import IMAGE
 
 

@@ -10,11 +10,11 @@ import anyio
 
 from rollouthub.sandbox import SandboxSpec
 from rollouthub_sandboxes.docker.api import Json
-from rollouthub_sandboxes.docker.attach import start_exec
+from rollouthub_sandboxes.docker.attach_stream import start_exec
 from rollouthub_sandboxes.docker.container import arguments
+from rollouthub_sandboxes.docker.container_layout import image_facts, layout
 from rollouthub_sandboxes.docker.engine import Engine, EngineError
 from rollouthub_sandboxes.docker.labels import labels, this_process
-from rollouthub_sandboxes.docker.layout import image_facts, layout
 from rollouthub_sandboxes.images import ensure_image
 
 _LIFETIME_SECONDS = 900

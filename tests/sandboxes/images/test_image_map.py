@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError
-from rollouthub_sandboxes.images.from_map import FromMap, load_from_map
+from rollouthub_sandboxes.images.image_map import FromMap, load_from_map
 
 
 @pytest.mark.parametrize(

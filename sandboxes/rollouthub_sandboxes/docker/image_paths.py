@@ -11,9 +11,9 @@ from typing import IO, cast
 
 from rollouthub.errors import SandboxError
 from rollouthub.sandbox import Sandbox
+from rollouthub_sandboxes.docker.container_layout import Image
 from rollouthub_sandboxes.docker.engine import Engine, EngineError
-from rollouthub_sandboxes.docker.inside_image import looked_into
-from rollouthub_sandboxes.docker.layout import Image
+from rollouthub_sandboxes.docker.image_contents import looked_into
 
 _NOT_FOUND = 404
 _FOLDER = 1 << 31

@@ -7,9 +7,9 @@ import anyio
 from rollouthub.errors import SandboxError, SandboxOverrun
 from rollouthub.sandbox import Resources
 from rollouthub_sandboxes.docker.api import Json
-from rollouthub_sandboxes.docker.attach import Attached
-from rollouthub_sandboxes.docker.bounds import RECENT_SECONDS, blamed
+from rollouthub_sandboxes.docker.attach_stream import Attached
 from rollouthub_sandboxes.docker.engine import Engine, EngineError
+from rollouthub_sandboxes.docker.resource_bounds import RECENT_SECONDS, blamed
 
 ASK_SECONDS = 3.0
 _KILLED = "137"

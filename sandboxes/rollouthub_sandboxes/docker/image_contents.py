@@ -10,10 +10,10 @@ from dataclasses import replace
 import anyio
 
 from rollouthub.errors import ConfigError
+from rollouthub_sandboxes.docker.container_layout import Image, Layout, is_numeric
 from rollouthub_sandboxes.docker.engine import Engine, EngineError
-from rollouthub_sandboxes.docker.folders import MOST_BYTES, clean, is_empty, joined, moved
+from rollouthub_sandboxes.docker.folder_archive import MOST_BYTES, clean, is_empty, joined, moved
 from rollouthub_sandboxes.docker.labels import labels, this_process
-from rollouthub_sandboxes.docker.layout import Image, Layout, is_numeric
 
 _SECONDS = 300.0
 _LINK = 1 << 27
