@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from rollouthub import Message, Seat, Stop
-from rollouthub_agents.script import play_script
+from rollouthub_agents.scripted_play import play_script
 
 
 class Oracle:

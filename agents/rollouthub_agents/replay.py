@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from rollouthub import AgentError, Seat, Stop
 from rollouthub.errors import UnknownNameError
 from rollouthub.store import open_run
-from rollouthub_agents.script import play_script
+from rollouthub_agents.scripted_play import play_script
 
 
 class ReplayConfig(BaseModel):

@@ -8,7 +8,7 @@ import pytest
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub_agents.external import ExternalConfig
 from rollouthub_agents.external.profile import load_profile, profile_names
-from rollouthub_agents.external.wording import PLACEHOLDERS, names_in
+from rollouthub_agents.external.templates import PLACEHOLDERS, names_in
 from tests.agents.external_stage import external
 
 PROFILES = ("claude-code", "codex", "langchain", "mini-swe-agent", "openai-agents", "opencode", "pydantic-ai")

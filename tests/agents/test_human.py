@@ -11,7 +11,7 @@ from rollouthub import Limits, Message, Outcome, Stop
 from rollouthub.engine.attempt import Attempt
 from rollouthub.messages import user
 from rollouthub_agents.human import Human, HumanConfig
-from rollouthub_agents.human.schema import Unfit, values_of
+from rollouthub_agents.human.schema_value import Unfit, values_of
 from tests.engine.conftest import Counter, Player, attempt
 
 __all__ = ["attempt"]

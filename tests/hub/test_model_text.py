@@ -161,7 +161,7 @@ FOLDERS = (
 )
 WITH_PATTERNS = {
     "agents/rollouthub_agents/external/variables.py": "an author's settings",
-    "agents/rollouthub_agents/external/wording.py": "an author's template",
+    "agents/rollouthub_agents/external/templates.py": "an author's template",
     "agents/rollouthub_agents/react.py": "react.parse_action",
     "hub/rollouthub/models/tokens/tool_text.py": "tool_text.*",
     "hub/rollouthub/authoring/rewards/judge.py": "an author's template",

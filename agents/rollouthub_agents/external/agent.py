@@ -15,8 +15,8 @@ from rollouthub.protocols import SeatAddress
 from rollouthub.sandbox import CommandNotStarted, Finished, SandboxFileError
 from rollouthub.text import printable
 from rollouthub_agents.external.config import ExternalConfig
-from rollouthub_agents.external.place import Place, Places
-from rollouthub_agents.external.ready import open_places
+from rollouthub_agents.external.preparation import open_places
+from rollouthub_agents.external.program_place import Place, Places
 from rollouthub_agents.external.recipe import Recipe, make_recipe
 
 logger = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from rollouthub.sandbox import MIB
+from rollouthub_agents.external.templates import check_words
 from rollouthub_agents.external.variables import check_names
-from rollouthub_agents.external.wording import check_words
 
 SandboxKind = Literal["docker", "process", "none"]
 

@@ -9,8 +9,8 @@ from rollouthub.protocols import SeatAddress
 from rollouthub.sandbox import MIB, File
 from rollouthub_agents.external.config import ExternalConfig
 from rollouthub_agents.external.profile import Profile, load_profile
+from rollouthub_agents.external.templates import fill, fill_file
 from rollouthub_agents.external.variables import passed_on, values, variables
-from rollouthub_agents.external.wording import fill, fill_file
 
 PROMPT_FILE = "prompt.txt"
 MOST_FILES_BYTES = 64 * MIB

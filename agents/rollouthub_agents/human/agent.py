@@ -4,9 +4,9 @@ import anyio
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from rollouthub import Seat, Stop
-from rollouthub_agents.human.lines import Lines
-from rollouthub_agents.human.player import Player
+from rollouthub_agents.human.human_player import Player
 from rollouthub_agents.human.screen import Screen
+from rollouthub_agents.human.typed_lines import Lines
 
 
 class HumanConfig(BaseModel):

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from rollouthub.messages import Media, Message
 from rollouthub.text import plain, plain_name
-from rollouthub_agents.human.schema import Value, values_of
+from rollouthub_agents.human.schema_value import Value, values_of
 
 PIPE_WIDTH = 100
 MOST_SHOWN = 12_000

@@ -9,12 +9,12 @@ from rollouthub.errors import ConfigError, SandboxError
 from rollouthub.hosting.local.episode_sandboxes import open_provider
 from rollouthub.sandbox import GIB, CommandNotStarted, Resources, SandboxProvider, SandboxSpec
 from rollouthub_agents.external.config import ExternalConfig
-from rollouthub_agents.external.host import HostPlaces
-from rollouthub_agents.external.place import Place, Places
+from rollouthub_agents.external.host_program import HostPlaces
+from rollouthub_agents.external.program_place import Place, Places
 from rollouthub_agents.external.programs import find_program
 from rollouthub_agents.external.recipe import Recipe
-from rollouthub_agents.external.sandboxed import HOME, SandboxPlaces
-from rollouthub_agents.external.wording import fill
+from rollouthub_agents.external.sandboxed_program import HOME, SandboxPlaces
+from rollouthub_agents.external.templates import fill
 
 logger = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ import anyio
 from mcp_types import Tool
 
 from rollouthub import Message, Seat, Stop, ToolRequest
-from rollouthub_agents.human.lines import Lines
-from rollouthub_agents.human.schema import Unfit, Value, values_of
+from rollouthub_agents.human.schema_value import Unfit, Value, values_of
 from rollouthub_agents.human.screen import Screen
+from rollouthub_agents.human.typed_lines import Lines
 
 BLOCK = '"""'
 INTERRUPTED_CALL = "The call was interrupted."
