@@ -206,7 +206,6 @@ DOOR_FILES = {"__init__", "action", "command"}
 """File names that a door prescribes."""
 
 
-@pytest.mark.xfail(reason="being renamed", strict=False)
 def test_no_file_name_is_used_more_than_three_times() -> None:
     used = Counter(name.rpartition(".")[2] for name, file in MODULES.items() if file.name != "__init__.py")
     assert {stem for stem, count in used.items() if count > 3} - DOOR_FILES == set()
