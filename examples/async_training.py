@@ -47,7 +47,7 @@ class Trainer:
 async def main(directory: Path) -> None:
     """Train for a few steps."""
     trainer = Trainer()
-    async with rollouthub.collect(
+    async with rollouthub.stream_rollouts(
         environments=("arithmetic",),
         model=MODEL,
         directory=directory,

@@ -75,7 +75,7 @@ class Run:
         if checkpoint is not None:
             await self._load(checkpoint)
         folder, rollouts = self.folder / f"stage-{stage.name}", self.recipe.rollouts
-        async with rollouthub.collect(
+        async with rollouthub.stream_rollouts(
             **self._request(stage.environment, rollouts.samples, stage, self.options.data, self.options.split),
             batch=rollouts.prompts,
             max_staleness=rollouts.max_staleness,
@@ -144,7 +144,7 @@ class Run:
         asked = self._request(
             validation.environment, validation.samples, stage, options.validation_data, options.validation_split
         )
-        async with rollouthub.collect(
+        async with rollouthub.stream_rollouts(
             **{**asked, "limit": options.validation_limit},
             max_staleness=None,
             min_group=1,

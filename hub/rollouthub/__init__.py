@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rollouthub.submission import Artifact, Submission
     from rollouthub.task import BadRow, Public, Secret, Task
     from rollouthub.tools import tool
-    from rollouthub.trainers.stream import RolloutGroup, Supply, collect
+    from rollouthub.trainers.stream import RolloutGroup, Supply, stream_rollouts
     from rollouthub.views.notebook import aevaluate, evaluate, open_run
 
 _HOME = {
@@ -56,7 +56,7 @@ _HOME = {
     "score": ("Component", "ModelCall", "Score"),
     "export.segment": ("Segment", "segments"),
     "submission": ("Artifact", "Submission"),
-    "trainers.stream": ("RolloutGroup", "Supply", "collect"),
+    "trainers.stream": ("RolloutGroup", "Supply", "stream_rollouts"),
     "task": ("BadRow", "Public", "Secret", "Task"),
     "tools": ("tool",),
 }
@@ -111,10 +111,10 @@ __all__ = [
     "UsageError",
     "VerifierError",
     "aevaluate",
-    "collect",
     "evaluate",
     "open_run",
     "segments",
+    "stream_rollouts",
     "tool",
 ]
 
@@ -122,6 +122,7 @@ _moved.install()
 
 
 def __getattr__(name: str) -> object:
+    name = _moved.current_name("rollouthub", name)
     if name in _MODULE:
         return getattr(import_module(f"rollouthub.{_MODULE[name]}"), name)
     raise AttributeError(f"module 'rollouthub' has no attribute {name!r}")

@@ -34,6 +34,9 @@ MOVED = {
 }
 """Old path below `rollouthub` → where it is now. A package's modules move with it."""
 
+RENAMED = {"collect": "stream_rollouts"}
+"""Public names by which a thing was called before, and what it is called now."""
+
 
 class _Alias:
     """A loader whose module is one that stands elsewhere."""
@@ -78,6 +81,18 @@ def names_of(package: str, module: str) -> Callable[[str], object]:
         return getattr(now, name)
 
     return named
+
+
+def current_name(package: str, name: str) -> str:
+    """What a name of a package is called now; it says so where that is not what it was asked for by."""
+    if name not in RENAMED:
+        return name
+    warnings.warn(
+        f"{package}.{name} is called {package}.{RENAMED[name]} now; the old name goes with 0.2",
+        FutureWarning,
+        stacklevel=3,
+    )
+    return RENAMED[name]
 
 
 def install() -> None:

@@ -1,12 +1,18 @@
 """Settings read from a model's fields: name, type, default, meaning and command-line option, written down once."""
 
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
+
+from rollouthub.errors import ConfigError, UnknownNameError, UsageError
+
+_Model = TypeVar("_Model", bound=BaseModel)
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,8 @@ class Setting:
     help: str
     option: Option
     least: float | None = None
+    above: float | None = None
+    """A bound that it may not reach."""
     most: float | None = None
 
     @property
@@ -95,7 +103,7 @@ def settings_of(model: type[BaseModel], path: tuple[str, ...] = (), panel: str =
             yield from settings_of(kind, (*path, name), where)
             continue
         least = [bound.ge for bound in field.metadata if isinstance(bound, Ge)]
-        least += [bound.gt for bound in field.metadata if isinstance(bound, Gt)]
+        above = [bound.gt for bound in field.metadata if isinstance(bound, Gt)]
         most = [bound.le for bound in field.metadata if isinstance(bound, Le)]
         yield Setting(
             (*path, name),
@@ -103,6 +111,75 @@ def settings_of(model: type[BaseModel], path: tuple[str, ...] = (), panel: str =
             field.get_default(call_default_factory=False),
             field.description or "",
             replace(option, panel=where),
-            cast(float, least[0]) if least else None,
-            cast(float, most[0]) if most else None,
+            *(cast(float, bounds[0]) if bounds else None for bounds in (least, above, most)),
         )
+
+
+def check_settings(
+    model: type[_Model], values: Mapping[str, Any], origin: str, other_names: Collection[str] = ()
+) -> _Model:
+    """A model of raw settings. `other_names` may be meant by who gives a name that there is not.
+
+    Raises:
+        ConfigError: names each key that does not hold, and its origin.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        lines: list[str] = []
+        for problem in error.errors(include_url=False):
+            key = ".".join(str(step) for step in problem["loc"])
+            if problem["type"] == "extra_forbidden":
+                section = problem["loc"][:-1]
+                known = [*_names_in(model, section), *(() if section else other_names)]
+                lines.append(f"{origin}: {_unknown(model, key, known)}")
+            elif problem["type"] == "missing":
+                lines.append(f"{origin}: {key} is missing")
+            elif not key:
+                lines.append(f"{origin}: the settings must be a table, this is {problem.get('input')!r:.100}")
+            else:
+                lines.append(f"{origin}: {key} = {problem.get('input')!r}: {problem['msg']}")
+        raise ConfigError("\n".join(lines)) from None
+    except UsageError as error:  # of a model's name or address
+        raise ConfigError(f"{origin}: {error}") from None
+
+
+def takes_settings(*models: type[BaseModel]) -> Callable[[_Function], _Function]:
+    """Let a function whose `**settings` are a model's fields say so: editors and notebooks show its signature."""
+
+    def taking(function: _Function) -> _Function:
+        signature = inspect.signature(function)
+        own = {name: entry for name, entry in signature.parameters.items() if entry.kind is not entry.VAR_KEYWORD}
+        for name, field in (pair for model in models for pair in model.model_fields.items()):
+            default = field.get_default(call_default_factory=False)
+            setting = inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=field.annotation
+            )
+            own.setdefault(name, setting)
+        function.__signature__ = signature.replace(parameters=[*own.values()])  # pyright: ignore[reportFunctionMemberAccess]  # where inspect looks
+        return function
+
+    return taking
+
+
+def _unknown(model: type[BaseModel], key: str, known: Collection[str]) -> Exception:
+    """A name that is the end of a setting's name, or its option's, was meant for that one."""
+    option = f"--{key.replace('_', '-')}"
+    meant = [setting.key for setting in settings_of(model) if setting.path[-1] == key or setting.flag == option]
+    if not meant:
+        return UnknownNameError("setting", key, known)
+    return ConfigError(f"no setting is named {key!r}; did you mean {' or '.join(map(repr, meant))}?")
+
+
+def _names_in(model: Any, section: tuple[int | str, ...]) -> list[str]:
+    """The settings there are where an unknown one was found."""
+    for step in section:
+        if (generic := get_origin(model)) in (dict, tuple):
+            model = get_args(model)[generic is dict]
+            continue
+        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            return []
+        model = model.model_fields[str(step)].annotation if str(step) in model.model_fields else None
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        return []
+    return [".".join([*map(str, section), name]) for name in model.model_fields]

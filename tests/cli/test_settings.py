@@ -1,7 +1,9 @@
 """Every setting of a run is written down once: options, files, Python and the documentation come from there."""
 
+import inspect
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,9 +11,11 @@ import pytest
 import tomli_w
 from pydantic import BaseModel, Field
 
+import rollouthub
 from rollouthub.cli.setting_options import parameters_of, values_of
 from rollouthub.engine.run_request import RunRequest, request_from_file
 from rollouthub.settings import FILE_ONLY, Option, Setting, settings_of
+from tests.settings_page import settings_tables, written_tables
 
 from .inside import Inside, hub_inside, options_of
 
@@ -24,6 +28,21 @@ def test_a_setting_has_a_meaning_and_an_option_that_says_the_same(setting: Setti
     if setting.option.is_offered:
         flag = f"--no-{setting.flag[2:]}" if setting.default is True else setting.flag
         assert options_of("run")[flag].help.replace("\\[", "[").startswith(setting.help)
+
+
+@pytest.mark.parametrize("function", [rollouthub.evaluate, rollouthub.aevaluate, rollouthub.stream_rollouts])
+def test_functions_that_take_settings_show_them_all(function: Callable[..., Any]) -> None:
+    shown = inspect.signature(function).parameters
+    assert shown.keys() >= RunRequest.model_fields.keys()
+    assert shown["limit"].default is None
+    assert not [one for one in shown.values() if one.kind is one.VAR_KEYWORD]
+
+
+def test_the_page_of_settings_lists_them_all() -> None:
+    assert written_tables() == settings_tables(), "write it anew: python -m tests.settings_page"
+    cells = [row.split(" | ") for row in settings_tables().splitlines()]
+    listed = {row[0].strip("|` "): row[-1].removesuffix(" |") for row in cells if len(row) == 5}
+    assert listed == {setting.key: setting.help for setting in SETTINGS} | {"setting": "meaning", "---": "---"}
 
 
 def test_no_two_settings_have_one_option() -> None:

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import rollouthub
+from rollouthub.trainers import stream
 
 PUBLIC = [
     "Agent",
@@ -56,10 +57,10 @@ PUBLIC = [
     "UsageError",
     "VerifierError",
     "aevaluate",
-    "collect",
     "evaluate",
     "open_run",
     "segments",
+    "stream_rollouts",
     "tool",
 ]
 
@@ -82,6 +83,13 @@ def test_dir_lists_the_public_names() -> None:
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Enviroment'"):
         _ = rollouthub.Enviroment  # type: ignore[attr-defined]
+
+
+def test_a_name_of_before_is_there_until_the_next_minor_version() -> None:
+    with pytest.warns(FutureWarning, match="rollouthub.collect is called rollouthub.stream_rollouts now"):
+        assert getattr(rollouthub, "collect") is rollouthub.stream_rollouts  # noqa: B009
+    with pytest.warns(FutureWarning, match="stream.collect is called"):
+        assert getattr(stream, "collect") is rollouthub.stream_rollouts  # noqa: B009
 
 
 def test_importing_the_package_loads_next_to_nothing() -> None:

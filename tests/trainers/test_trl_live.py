@@ -116,7 +116,7 @@ def test_the_worker_has_the_protocol_and_its_samples_pass_through_trls_own_queue
     """Played with the mock, put through TRL's own data set of a queue."""
     theirs = system("trl.experimental.async_grpo.async_grpo_trainer")
     worker = HubRolloutWorker(
-        lambda: rollouthub.collect(
+        lambda: rollouthub.stream_rollouts(
             environments=("arithmetic",),
             model="mock/solver?accuracy=0.5",
             directory=tmp_path / "run",
@@ -166,7 +166,7 @@ def test_a_worker_whose_supply_breaks_says_so(system: System, tmp_path: Path) ->
     """Not for ever waited for."""
     system("trl")
     worker = HubRolloutWorker(
-        lambda: rollouthub.collect(
+        lambda: rollouthub.stream_rollouts(
             environments=("arithmetic",),
             model="mock/solver",
             directory=tmp_path / "run",

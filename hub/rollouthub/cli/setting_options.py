@@ -71,7 +71,7 @@ def _declared(setting: Setting) -> list[inspect.Parameter]:
         *flags,
         metavar=option.metavar or "|".join(setting.choices) or None,
         help=_help(setting, is_repeatable=kind == list[str]),
-        min=setting.least if kind in (int, float) else None,
+        min=(setting.above if setting.least is None else setting.least) if kind in (int, float) else None,
         max=setting.most if kind in (int, float) else None,
         **panel,
     )

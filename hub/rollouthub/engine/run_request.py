@@ -2,20 +2,21 @@
 
 import json
 import tomllib
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, Field, JsonValue, ValidationError, field_validator
+from pydantic import Field, JsonValue, field_validator
 
 from rollouthub.engine.pool_options import PoolName, RayOptions, RunLimits, workers_of
 from rollouthub.engine.task_names import read_names
-from rollouthub.errors import ConfigError, UnknownNameError, UsageError
+from rollouthub.errors import ConfigError
 from rollouthub.frozen import Frozen
 from rollouthub.limits import Deadlines, Limits
 from rollouthub.models.config import Lane, ModelConfig, by_name, roles_of
 from rollouthub.protocols import Sampling
-from rollouthub.settings import FILE_ONLY, Option
+from rollouthub.settings import FILE_ONLY, Option, check_settings
 
 TASKS, MODELS, ROBUSTNESS, POOL, OUTPUT = "Tasks", "Models", "Robustness", "Pool", "Output"
 """Panels of `--help`."""
@@ -201,41 +202,10 @@ def as_toml(request: RunRequest) -> str:
     return tomli_w.dumps(request.model_dump(mode="json", exclude_defaults=True, exclude_none=True))
 
 
-def build_request(values: dict[str, Any], origin: str) -> RunRequest:
-    """Check raw settings.
+def build_request(values: Mapping[str, Any], origin: str, other_names: Collection[str] = ()) -> RunRequest:
+    """Check raw settings. `other_names` may be meant by who gives a name that there is not.
 
     Raises:
         ConfigError: names the key and its origin.
     """
-    try:
-        return RunRequest.model_validate(values)
-    except ValidationError as error:
-        lines: list[str] = []
-        for problem in error.errors(include_url=False):
-            key = ".".join(str(step) for step in problem["loc"])
-            if problem["type"] == "extra_forbidden":
-                lines.append(f"{origin}: {UnknownNameError('setting', key, _known(problem['loc'][:-1]))}")
-            elif problem["type"] == "missing":
-                lines.append(f"{origin}: {key} is missing")
-            elif not key:
-                lines.append(f"{origin}: the settings must be a table, this is {problem.get('input')!r:.100}")
-            else:
-                lines.append(f"{origin}: {key} = {problem.get('input')!r}: {problem['msg']}")
-        raise ConfigError("\n".join(lines)) from None
-    except UsageError as error:  # of a model's name or address
-        raise ConfigError(f"{origin}: {error}") from None
-
-
-def _known(section: tuple[int | str, ...]) -> list[str]:
-    """The settings there are where an unknown one was found."""
-    model: Any = RunRequest
-    for step in section:
-        if (generic := get_origin(model)) in (dict, tuple):
-            model = get_args(model)[generic is dict]
-            continue
-        if not (isinstance(model, type) and issubclass(model, BaseModel)):
-            return []
-        model = model.model_fields[str(step)].annotation if str(step) in model.model_fields else None
-    if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        return []
-    return [".".join([*map(str, section), name]) for name in model.model_fields]
+    return check_settings(RunRequest, values, origin, other_names)

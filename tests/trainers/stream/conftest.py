@@ -35,7 +35,7 @@ def settings(folder: Path, **more: Any) -> dict[str, Any]:
 async def supplied(folder: Path, **more: Any) -> AsyncGenerator[Supply[RolloutGroup]]:
     """A supply of groups, for a minute at most."""
     with anyio.fail_after(60):
-        async with rollouthub.collect(groups=True, **settings(folder, **more)) as supply:
+        async with rollouthub.stream_rollouts(groups=True, **settings(folder, **more)) as supply:
             yield supply
 
 

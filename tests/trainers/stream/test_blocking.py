@@ -14,7 +14,7 @@ from .conftest import settings
 
 def test_a_plain_loop_takes_groups_and_publishes_from_its_own_thread(tmp_path: Path) -> None:
     ran_in = list[int]()
-    with blocking(rollouthub.collect(groups=True, **settings(tmp_path))) as supply:
+    with blocking(rollouthub.stream_rollouts(groups=True, **settings(tmp_path))) as supply:
         batch = supply.batch()
         assert len(batch) == 2
         supply.publish_weights(update=lambda: ran_in.append(threading.get_ident()))
@@ -33,12 +33,15 @@ def test_a_plain_loop_takes_groups_and_publishes_from_its_own_thread(tmp_path: P
 def test_an_error_within_the_block_arrives_as_it_is(tmp_path: Path) -> None:
     with (
         pytest.raises(ZeroDivisionError),
-        blocking(rollouthub.collect(groups=True, **settings(tmp_path, epochs=None))) as supply,
+        blocking(rollouthub.stream_rollouts(groups=True, **settings(tmp_path, epochs=None))) as supply,
     ):
         next(supply)
         _ = 1 / 0
 
 
 def test_what_is_asked_wrongly_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError), blocking(rollouthub.collect(groups=True, **settings(tmp_path, split="nowhere"))):
+    with (
+        pytest.raises(UsageError),
+        blocking(rollouthub.stream_rollouts(groups=True, **settings(tmp_path, split="nowhere"))),
+    ):
         pass

@@ -93,7 +93,7 @@ async def test_filters_of_the_trainers_choose_among_real_groups(tmp_path: Path) 
 def test_choices_that_contradict_each_other_are_refused(tmp_path: Path, wrong: dict[str, Any], said: str) -> None:
     asked: dict[str, Any] = {"groups": True} | settings(tmp_path, **wrong)
     with pytest.raises(UsageError, match=said):
-        rollouthub.collect(**asked)
+        rollouthub.stream_rollouts(**asked)
 
 
 async def test_the_first_samples_make_the_group_and_stragglers_are_broken_off(tmp_path: Path) -> None:

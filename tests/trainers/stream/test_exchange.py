@@ -205,7 +205,7 @@ async def test_a_supply_without_a_model_has_nothing_that_grows_old(tmp_path: Pat
     supply: Supply[RolloutGroup]
     more = settings(tmp_path, model=None, agent="null")
     with anyio.fail_after(60):
-        async with rollouthub.collect(groups=True, **more) as supply:
+        async with rollouthub.stream_rollouts(groups=True, **more) as supply:
             await supply.publish_weights(9)
             groups = await all_of(supply)
     assert {group.policy_version_min for group in groups} == {None}

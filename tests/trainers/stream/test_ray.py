@@ -14,7 +14,7 @@ from rollouthub.models.credentials import Credentials
 async def test_a_cluster_supplies_groups_with_versions(tmp_path: Path) -> None:
     groups = list[RolloutGroup]()
     with anyio.fail_after(180):
-        async with rollouthub.collect(
+        async with rollouthub.stream_rollouts(
             environments=("arithmetic",),
             model="mock/solver?accuracy=0.5",
             repeats=4,

@@ -107,7 +107,7 @@ async def test_groups_and_single_rollouts_do_not_mix_in_one_directory(tmp_path: 
     async with supplied(tmp_path) as supply:
         await anext(supply)
     with pytest.raises(RunDirectoryError, match="supplied groups before"):
-        async with rollouthub.collect(groups=False, **settings(tmp_path, resume=True)):
+        async with rollouthub.stream_rollouts(groups=False, **settings(tmp_path, resume=True)):
             pass
 
 

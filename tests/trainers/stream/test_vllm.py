@@ -47,7 +47,7 @@ async def supplied(folder: Path, urls: list[str], **more: Any) -> AsyncGenerator
     """A supply from these servers."""
     more = {"model": "hosted_vllm/served", "base_url": tuple(urls), "control": VllmControl(urls)} | more
     with anyio.fail_after(60):
-        async with rollouthub.collect(groups=True, **settings(folder, **more)) as supply:
+        async with rollouthub.stream_rollouts(groups=True, **settings(folder, **more)) as supply:
             yield supply
 
 
@@ -123,7 +123,7 @@ async def test_a_real_server_exchanges_its_weights_in_mid_run(
 ) -> None:
     control = VllmControl(vllm_url)
     with anyio.fail_after(120):
-        async with rollouthub.collect(
+        async with rollouthub.stream_rollouts(
             environments=(str(WORLD),),
             model="hosted_vllm/tiny",
             base_url=(vllm_url,),
@@ -158,7 +158,7 @@ async def test_a_real_server_exchanges_its_weights_in_mid_run(
 async def test_a_real_servers_episodes_are_discarded_and_stragglers_broken_off(tmp_path: Path, vllm_url: str) -> None:
     control = VllmControl(vllm_url)
     with anyio.fail_after(120):
-        async with rollouthub.collect(
+        async with rollouthub.stream_rollouts(
             environments=(str(WORLD),),
             model="hosted_vllm/tiny",
             base_url=(vllm_url,),

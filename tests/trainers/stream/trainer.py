@@ -16,7 +16,7 @@ EPOCHS, SIZE, REPEATS = 3, 100, 4
 
 async def main(folder: Path) -> None:
     """Take what is left."""
-    async with rollouthub.collect(
+    async with rollouthub.stream_rollouts(
         environments=(str(Path(__file__).with_name("world.py")),),
         model="mock/say?text=done&latency=0..0.2",
         set={"size": SIZE},

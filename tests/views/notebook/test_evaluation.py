@@ -81,6 +81,9 @@ class Typed(Environment):
     ("settings", "complaint"),
     [
         ({"model": "mock/solver", "repeat": 2}, "did you mean 'repeats'"),
+        ({"max_turns": 2}, r"no setting is named 'max_turns'; did you mean 'limits\.max_turns'"),
+        ({"rpm": 60}, "did you mean 'requests_per_minute'"),
+        ({"progres": True}, "did you mean 'progress'"),
         ({"model": "mock/solver", "directory": "taken"}, "taken"),
         ({"served": True}, "Echo is a class of this process"),
         ({"pool": "ray"}, "Echo is a class of this process"),

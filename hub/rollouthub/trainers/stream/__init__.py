@@ -1,11 +1,12 @@
 """Streaming supply for asynchronous training: scored rollouts, handed out as they come to a trainer that pulls."""
 
 from rollouthub.errors import SupplyError
+from rollouthub.moved import RENAMED, current_name
 from rollouthub.trainers.stream.blocking_stream import BlockingSupply, blocking
 from rollouthub.trainers.stream.blocking_worker import BlockingWorker, blocking_worker
 from rollouthub.trainers.stream.generation_control import Episodes, GenerationControl, InFlight
 from rollouthub.trainers.stream.group_filters import GroupFilter, RewardBand, RewardSpread
-from rollouthub.trainers.stream.open_stream import collect
+from rollouthub.trainers.stream.open_stream import stream_rollouts
 from rollouthub.trainers.stream.open_worker import RolloutWorker, Wanted, rollout_worker
 from rollouthub.trainers.stream.rollout_group import RolloutGroup
 from rollouthub.trainers.stream.stream_rules import SupplyRules
@@ -33,7 +34,13 @@ __all__ = [
     "Wanted",
     "blocking",
     "blocking_worker",
-    "collect",
     "rollout_worker",
+    "stream_rollouts",
     "trusted",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name in RENAMED:
+        return globals()[current_name(__name__, name)]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -102,12 +102,12 @@ class BlockingSupply(Generic[Piece]):
 def blocking(supply: AbstractAsyncContextManager[Supply[Piece]]) -> Generator[BlockingSupply[Piece]]:
     """Open a supply for a caller without an event loop:
 
-        with blocking(rollouthub.collect(environments=("arithmetic",), directory="runs/a")) as supply:
+        with blocking(rollouthub.stream_rollouts(environments=("arithmetic",), directory="runs/a")) as supply:
             for group in supply:
                 ...
 
     Raises:
-        UsageError: as `collect`.
+        UsageError: as `stream_rollouts`.
     """
     with start_blocking_portal("asyncio") as portal, portal.wrap_async_context_manager(supply) as opened:
         yield BlockingSupply(portal, opened)

@@ -14,9 +14,10 @@ from rollouthub.engine.open_plan import OpenPlan
 from rollouthub.engine.plan import Plan, make_plan
 from rollouthub.engine.run_request import RunRequest, as_toml, build_request
 from rollouthub.engine.session import open_session
-from rollouthub.errors import ConfigError, RunDirectoryError, UnknownNameError
+from rollouthub.errors import ConfigError, RunDirectoryError
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.rollout import Rollout
+from rollouthub.settings import check_settings, takes_settings
 from rollouthub.trainers.stream.generation_control import GenerationControl
 from rollouthub.trainers.stream.group_filters import GroupFilter
 from rollouthub.trainers.stream.group_tracker import Desk
@@ -32,10 +33,11 @@ from rollouthub.trainers.stream.weight_sync_gate import Gate, GatedModel
 logger = logging.getLogger(__name__)
 
 GROUPS = "groups"
+_ORIGIN = "stream_rollouts()"
 
 
 @overload
-def collect(
+def stream_rollouts(
     request: RunRequest | None = None,
     *,
     directory: Path | str,
@@ -50,7 +52,7 @@ def collect(
 
 
 @overload
-def collect(
+def stream_rollouts(
     request: RunRequest | None = None,
     *,
     directory: Path | str,
@@ -64,7 +66,8 @@ def collect(
 ) -> AbstractAsyncContextManager[Supply[Rollout]]: ...
 
 
-def collect(
+@takes_settings(SupplyRules, RunRequest)
+def stream_rollouts(
     request: RunRequest | None = None,
     *,
     directory: Path | str,
@@ -78,17 +81,18 @@ def collect(
 ) -> Any:
     """Supply a trainer with scored rollouts while they are played.
 
-        async with rollouthub.collect(environments=("arithmetic",), model="mock/solver", directory="runs/a") as supply:
+        asked = rollouthub.stream_rollouts(environments=("arithmetic",), model="mock/solver", directory="runs/a")
+        async with asked as supply:
             async for group in supply:
                 ...
 
     `settings` are those of a run (`RunRequest`: environments, model, repeats …) on top of `request`, and those of the
-    supply (`SupplyRules`: batch, max_staleness, epochs, drop_constant …). Each of `filters` says of a group whether it
-    is kept, and its drops are counted by its name. `resume` goes on with the directory's run:
-    finished groups that were not handed out come first. `policy_version` is that of the weights which generate at the
-    start; a resumed supply that is given an earlier one than it had reached, such as a checkpoint's, hands out again
-    what was handed out since. `credentials` are the process's own by default. What is in flight when the block is left
-    is cancelled.
+    supply (`SupplyRules`: batch, max_staleness, epochs, drop_constant …); docs/settings.md lists both. Each of
+    `filters` says of a group whether it is kept, and its drops are counted by its name. `resume` goes on with the
+    directory's run: finished groups that were not handed out come first. `policy_version` is that of the weights which
+    generate at the start; a resumed supply that is given an earlier one than it had reached, such as a checkpoint's,
+    hands out again what was handed out since. `credentials` are the process's own by default. What is in flight when
+    the block is left is cancelled.
 
     Raises (on entry):
         UsageError: a setting does not hold, a model cannot be reached, the directory cannot be used.
@@ -119,18 +123,12 @@ def _sorted_out(
     """
     ours = {name: value for name, value in settings.items() if name in SupplyRules.model_fields}
     theirs = {name: value for name, value in settings.items() if name not in ours}
-    known = (*SupplyRules.model_fields, *RunRequest.model_fields)
-    if unknown := next((name for name in theirs if name not in known), None):
-        raise UnknownNameError("setting", unknown, known)
     base = {} if request is None else request.model_dump(exclude_unset=True)
-    try:
-        rules = SupplyRules(groups=groups, **ours)
-    except ValueError as error:
-        raise ConfigError(f"collect(): {error}") from None
-    merged = build_request({**base, **theirs}, "collect()")
+    rules = check_settings(SupplyRules, {**ours, "groups": groups}, _ORIGIN)
+    merged = build_request({**base, **theirs}, _ORIGIN, SupplyRules.model_fields)
     if merged.metrics is not None or set(merged.track) - {"tensorboard"}:
         raise ConfigError(
-            "collect() exposes no metrics and draws no curves: leave metrics and track out; "
+            f"{_ORIGIN} exposes no metrics and draws no curves: leave metrics and track out; "
             "`supply.stats` counts, and `hub report` reads the run while it plays"
         )
     return rules, merged

@@ -16,36 +16,69 @@ LEAST_DROPPED = 100
 class SupplyRules(Frozen):
     """How rollouts are handed out."""
 
-    groups: bool = True
-    """Hand out whole groups, all samples of a task; else single rollouts as they are scored."""
-    batch: int | None = Field(default=None, ge=1)
-    """Groups (or single rollouts) the trainer takes for one version of its weights. None: as many as `concurrency`
-    episodes make."""
-    max_staleness: int | None = Field(default=2, ge=0)
-    """Versions a rollout's oldest token may be behind the policy when it is handed out; None is no bound."""
-    stale: Literal["drop", "wait"] = "drop"
-    """What becomes of a group that takes so long that the next version would make it stale: it is dropped then, and its
-    task played again; or `wait` hands out nothing newer before it, so that none is dropped of a trainer that takes
-    `batch` groups a version."""
-    epochs: int | None = Field(default=1, ge=1)
-    """Times every task is played; None goes on until the consumer has enough."""
-    shuffle: bool = True
-    """Play tasks in another order each epoch, environments mixed; repeatable by the run's `seed`."""
-    drop_constant: bool = False
-    """Drop groups whose rewards are all equal, which teach nothing, and play other tasks instead (DAPO)."""
-    max_dropped: int | None = Field(default=None, ge=1)
-    """Groups that may be dropped, for whatever reason, while one batch is filled. None: ten batches, at least 100."""
-    when_dropped: Literal["raise", "yield"] = "raise"
-    """What follows past `max_dropped`: an error, or constant groups handed out as they are until the batch is full."""
-    min_group: int | None = Field(default=None, ge=1)
-    """Scored members a group needs to be handed out. None: all of them."""
-    redundancy: int = Field(default=0, ge=0)
-    """Samples of each task beyond `repeats` that are begun: the first to be scored make the group, and the stragglers
-    are broken off. Groups lean towards short episodes then."""
-    suspect: bool = False
-    """Hand out rollouts whose scores their verifier calls suspect as if it did not: trainers learn from them, too."""
-    buffer: int | None = Field(default=None, ge=1)
-    """Groups begun and not yet handed out, at most. None: what `max_staleness` allows, or two batches without it."""
+    groups: bool = Field(
+        default=True,
+        description="Hand out whole groups, all samples of a task; else single rollouts as they are scored.",
+    )
+    batch: int | None = Field(
+        default=None,
+        ge=1,
+        description="Groups (or single rollouts) the trainer takes for one version of its weights; "
+        "as many as `concurrency` episodes make by default.",
+    )
+    max_staleness: int | None = Field(
+        default=2,
+        ge=0,
+        description="Versions a rollout's oldest token may be behind the policy when handed out; None is no bound.",
+    )
+    stale: Literal["drop", "wait"] = Field(
+        default="drop",
+        description="What becomes of a group that takes so long that the next version would make it stale: `drop` "
+        "drops it and plays its task again; `wait` hands out nothing newer before it, so that no group is dropped of a "
+        "trainer that takes `batch` groups a version.",
+    )
+    epochs: int | None = Field(
+        default=1, ge=1, description="Times every task is played; None goes on until the consumer has enough."
+    )
+    shuffle: bool = Field(
+        default=True,
+        description="Play tasks in another order each epoch, environments mixed; repeatable by the run's `seed`.",
+    )
+    drop_constant: bool = Field(
+        default=False,
+        description="Drop groups whose rewards are all equal, which teach nothing; play other tasks instead (DAPO).",
+    )
+    max_dropped: int | None = Field(
+        default=None,
+        ge=1,
+        description="Groups that may be dropped, for whatever reason, while one batch is filled; "
+        "ten batches by default, at least 100.",
+    )
+    when_dropped: Literal["raise", "yield"] = Field(
+        default="raise",
+        description="What follows past `max_dropped`: an error, or constant groups handed out as they are until the "
+        "batch is full.",
+    )
+    min_group: int | None = Field(
+        default=None, ge=1, description="Scored members a group needs to be handed out; all of them by default."
+    )
+    redundancy: int = Field(
+        default=0,
+        ge=0,
+        description="Samples of each task beyond `repeats` that are begun: the first to be scored make the group, and "
+        "the stragglers are broken off. Groups lean towards short episodes then.",
+    )
+    suspect: bool = Field(
+        default=False,
+        description="Hand out rollouts whose scores their verifier calls suspect as if it did not: trainers learn from "
+        "them, too.",
+    )
+    buffer: int | None = Field(
+        default=None,
+        ge=1,
+        description="Groups begun and not yet handed out, at most; by default what `max_staleness` allows, or two "
+        "batches without it.",
+    )
 
 
 class Bounds(Frozen):

@@ -28,7 +28,7 @@ POLICY_VERSION = "policy_version"
 
 
 class Supply(Generic[Piece]):
-    """Scored rollouts as they come, for a trainer that pulls. Made by `rollouthub.collect`; iterate it once.
+    """Scored rollouts as they come, for a trainer that pulls. Made by `rollouthub.stream_rollouts`; iterate it once.
 
     What was taken counts as done with when the consumer comes back: for more, to publish weights, or to leave the block
     without an error. Several tasks may take from it; each piece goes to one of them.

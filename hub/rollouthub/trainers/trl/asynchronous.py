@@ -27,9 +27,10 @@ _FULL_SECONDS = 0.05
 
 
 class HubRolloutWorker:
-    """TRL's `RolloutWorkerProtocol` over `rollouthub.collect`.
+    """TRL's `RolloutWorkerProtocol` over `rollouthub.stream_rollouts`.
 
-        worker = HubRolloutWorker(lambda: rollouthub.collect(environments=("lamp.py",), model="hosted_vllm/NAME", …))
+        asked = {"environments": ("lamp.py",), "model": "hosted_vllm/NAME", …}
+        worker = HubRolloutWorker(lambda: rollouthub.stream_rollouts(**asked))
         AsyncGRPOTrainer(model, args=args, processing_class=tokenizer, rollout_worker=worker).train()
 
     Every row of every rollout is a sample, also of those that forked, with the rollout's whole advantage in its group:
@@ -93,7 +94,7 @@ class HubRolloutWorker:
         if self._feeding is not None and self._feeding.done() and (error := self._feeding.exception()) is not None:
             raise SupplyError(f"the hub's rollout worker has stopped: {error}") from error
         if self._feeding is not None and self._feeding.done() and self.rollout_buffer.empty():
-            raise SupplyError("the hub's rollout worker has come to its tasks' end; collect with epochs=None")
+            raise SupplyError("the hub's rollout worker has come to its tasks' end; stream with epochs=None")
         silent = time.monotonic() - self._heard
         # A trainer that does not take what is there is not the worker's silence.
         if silent > stale_after_s and self.rollout_buffer.empty():

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class GroupRules(Frozen):
-    """What makes a group whole, as `rollouthub.collect` names it."""
+    """What makes a group whole, as `rollouthub.stream_rollouts` names it."""
 
     redundancy: int = Field(default=0, ge=0)
     """Samples begun beyond the group's size; the first to learn from make it, the others are broken off."""

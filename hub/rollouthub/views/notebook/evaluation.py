@@ -28,13 +28,17 @@ from rollouthub.live.follow.played_so_far import Played
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.plugins.entry_points import held
 from rollouthub.rollout import Rollout
+from rollouthub.settings import takes_settings
 from rollouthub.views.notebook.notebook_run import Run, open_run
 
 Target = str | PathLike[str] | type[Environment[Any, Any, Any]]
 """An environment: its name, the path of its file or folder, or its class, which may be a notebook cell's."""
 _ELSEWHERE = "play it with served=True, in processes of its own"
 
+_OWN = ("directory", "resume", "progress", "credentials")
 
+
+@takes_settings(RunRequest)
 def evaluate(
     environments: Target | Sequence[Target],
     model: str | None = None,
@@ -51,10 +55,10 @@ def evaluate(
         run.mean_reward, run.failed, run.rollouts().to_pandas()
 
     `settings` are those of `hub run`, by the names that a `--config` file has (`agent`, `limit`, `repeats`, `set`,
-    `sampling` …). Without a model the oracle plays the reference solutions. The run is kept in `directory`
-    (`runs/ENV-AGENT-TIME` unless it is given); `resume` goes on with one. `progress` shows a bar; None shows one in a
-    terminal and in a notebook. `credentials` are the process's own unless they are given. Interrupted, it keeps what is
-    finished.
+    `limits={"max_turns": 5}` …); docs/settings.md lists them. Without a model the oracle plays the reference solutions.
+    The run is kept in `directory` (`runs/ENV-AGENT-TIME` unless it is given); `resume` goes on with one. `progress`
+    shows a bar; None shows one in a terminal and in a notebook. `credentials` are the process's own unless they are
+    given. Interrupted, it keeps what is finished.
 
     It may also be called in a notebook, or where an event loop runs; that loop waits meanwhile, see `aevaluate`.
 
@@ -78,6 +82,7 @@ def evaluate(
         return portal.call(play)
 
 
+@takes_settings(RunRequest)
 async def aevaluate(
     environments: Target | Sequence[Target],
     model: str | None = None,
@@ -96,7 +101,7 @@ async def aevaluate(
     targets = [environments] if isinstance(environments, str | PathLike | type) else list(environments)
     classes: list[AnyEnvironment] = [target for target in targets if isinstance(target, type)]
     names = [target.__name__ if isinstance(target, type) else os.fspath(target) for target in targets]
-    request = build_request({**settings, "environments": names, "model": model}, "evaluate()")
+    request = build_request({**settings, "environments": names, "model": model}, "evaluate()", _OWN)
     if classes and (request.served or request.pool != "local"):
         raise ConfigError(
             f"{classes[0].__name__} is a class of this process, which no other process can play; "

@@ -35,7 +35,7 @@ async def test_what_is_handed_out_is_durable(tmp_path: Path) -> None:
 async def test_single_rollouts_come_where_no_groups_are_asked_for(tmp_path: Path) -> None:
     rollouts = list[Rollout]()
     with anyio.fail_after(60):
-        async with rollouthub.collect(groups=False, **settings(tmp_path)) as supply:
+        async with rollouthub.stream_rollouts(groups=False, **settings(tmp_path)) as supply:
             rollouts = [rollout async for rollout in supply]
     assert Counter(rollout.task.id for rollout in rollouts) == Counter({str(number): 4 for number in range(6)})
     assert len({rollout.rollout_id for rollout in rollouts}) == 24
@@ -194,5 +194,5 @@ async def test_a_wrong_setting_is_refused_before_anything_is_begun(
 ) -> None:
     asked: dict[str, Any] = {"groups": True} | settings(tmp_path, **wrong)
     with pytest.raises(UsageError, match=said):
-        rollouthub.collect(**asked)
+        rollouthub.stream_rollouts(**asked)
     assert not (tmp_path / "run").exists()
