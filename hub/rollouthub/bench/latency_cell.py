@@ -15,6 +15,7 @@ from rollouthub.engine.run import collect
 from rollouthub.event_loop import run_async
 from rollouthub.models.credentials import Credentials
 from rollouthub.rollout import Rollout
+from rollouthub.statistics.quantiles import quantile
 from rollouthub.telemetry.cpu import cpu_seconds
 
 BEAT_SECONDS = 0.005
@@ -89,7 +90,7 @@ def _lateness(name: str, lags: Sequence[float]) -> dict[str, float]:
         while (lag := lag - BEAT_SECONDS) > 0:
             whole.append(lag)
     whole.sort()
-    picked = {"p50": whole[len(whole) // 2], "p99": whole[int(len(whole) * 0.99)], "max": whole[-1]}
+    picked = {"p50": quantile(whole, 0.5), "p99": quantile(whole, 0.99), "max": whole[-1]}
     return {f"{name}_{what}_ms": round(seconds * 1000, 2) for what, seconds in picked.items()}
 
 

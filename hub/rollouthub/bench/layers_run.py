@@ -18,6 +18,7 @@ from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.models.credentials import Credentials
 from rollouthub.rollout import Rollout
+from rollouthub.statistics.quantiles import quantile
 from rollouthub.telemetry.cpu import children_cpu_seconds, process_cpu_seconds
 
 WARM_UP = 32
@@ -102,8 +103,8 @@ class Watch(Count):
             workers_cpu_ms=each(lambda mark: mark.workers),
             servers_cpu_ms=each(lambda mark: mark.children - mark.workers),
             model_cpu_ms=each(lambda mark: mark.model),
-            p50_ms=round(ordered[len(ordered) // 2] * 1000, 2),
-            p95_ms=round(ordered[int(len(ordered) * 0.95)] * 1000, 2),
+            p50_ms=round(quantile(ordered, 0.5) * 1000, 2),
+            p95_ms=round(quantile(ordered, 0.95) * 1000, 2),
         )
 
 

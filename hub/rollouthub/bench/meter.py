@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from rollouthub.bench.layer import Layer, LayerName
+from rollouthub.statistics.quantiles import quantile
 from rollouthub.telemetry.cpu import queued_seconds
 
 Result = TypeVar("Result")
@@ -64,8 +65,8 @@ class Meter:
             per_second=round(count / self.wall, 2),
             cpu_ms=round(self.cpu / count * 1000, 4),
             server_cpu_ms=round(self.answered / count * 1000, 4),
-            p50_ms=round(ordered[count // 2] * 1000, 3) if has_wall else None,
-            p95_ms=round(ordered[int(count * 0.95)] * 1000, 3) if has_wall else None,
+            p50_ms=round(quantile(ordered, 0.5) * 1000, 3) if has_wall else None,
+            p95_ms=round(quantile(ordered, 0.95) * 1000, 3) if has_wall else None,
             busy=round(self.busy, 3),
             without_ms=0.0 if without is None else round(without.wall / len(without.operations) * 1000, 4),
         )

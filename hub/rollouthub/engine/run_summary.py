@@ -5,9 +5,8 @@ from typing import Any, cast
 
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import GroupSummary, RunningMeans, Summary, summarise_groups
+from rollouthub.statistics.quantiles import QUANTILES
 from rollouthub.store import Resumption, RunReader, Totals
-
-QUANTILES = (0.5, 0.95, 0.99)
 
 
 @dataclass(frozen=True)
@@ -129,9 +128,7 @@ def summarise(
     info = reader.info
     tables = summarise_groups(reader.group_counts())
     outcomes = reader.outcomes()
-    means = RunningMeans(planned=info.planned or sum(outcomes.values()))
-    means.outcomes.update(outcomes)
-    means.reward_sum, means.judged, means.passed = reader.reward_sums()
+    means = reader.means(planned=info.planned or sum(outcomes.values()))
     return RunSummary(
         directory=str(info.directory),
         run_id=info.run_id,
@@ -139,7 +136,7 @@ def summarise(
         rollouts=means.planned,
         means=means,
         tables=tables,
-        stages=reader.stage_quantiles(QUANTILES) if outcomes.get(Outcome.SCORED) else {},
+        stages=reader.stage_quantiles() if outcomes.get(Outcome.SCORED) else {},
         attempt_faults=reader.attempt_faults(),
         fault_examples=reader.fault_examples(),
         totals=reader.totals(),

@@ -3,14 +3,56 @@
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pydantic import JsonValue
 
 from rollouthub.rollout import Outcome, OutcomeKind
 
 
+def mean_of(total: float, count: int) -> float | None:
+    """A sum over its count; None over nothing, which is unknown and never zero."""
+    return total / count if count else None
+
+
+class RewardSums(Protocol):
+    """What the means of rewards are made of."""
+
+    @property
+    def scored(self) -> int:
+        """Samples that have a reward."""
+        ...
+
+    @property
+    def reward_sum(self) -> float: ...
+
+    @property
+    def judged(self) -> int:
+        """Scored samples whose verifier drew a pass line."""
+        ...
+
+    @property
+    def passed(self) -> int: ...
+
+
+class RewardMeans:
+    """The means of what holds `RewardSums`."""
+
+    __slots__ = ()
+
+    @property
+    def mean_reward(self: RewardSums) -> float | None:
+        """Over scored samples alone; None without any."""
+        return mean_of(self.reward_sum, self.scored)
+
+    @property
+    def pass_rate(self: RewardSums) -> float | None:
+        """Over scored samples whose verifier drew a pass line; None without any."""
+        return mean_of(self.passed, self.judged)
+
+
 @dataclass
-class RunningMeans:
+class RunningMeans(RewardMeans):
     """Counts and sums over effective attempts, in constant memory; those of two workers merge by addition.
 
     Resuming, make it from the store's sums and go on adding.
@@ -85,14 +127,9 @@ class RunningMeans:
         return counts
 
     @property
-    def mean_reward(self) -> float | None:
-        """Over scored rollouts alone; None when there are none."""
-        return self.reward_sum / self.scored if self.scored else None
-
-    @property
     def coverage(self) -> float | None:
         """Scored over planned; None when nothing was planned."""
-        return self.scored / self.planned if self.planned else None
+        return mean_of(self.scored, self.planned)
 
     @property
     def mean_reward_strict(self) -> float | None:
@@ -103,12 +140,7 @@ class RunningMeans:
         """
         failures = self.kinds.get("agent_failure", 0)
         count = self.scored + failures
-        return (self.reward_sum + self.floor * failures) / count if count else None
-
-    @property
-    def pass_rate(self) -> float | None:
-        """Passed over scored rollouts whose verifier draws a pass line; None when none does."""
-        return self.passed / self.judged if self.judged else None
+        return mean_of(self.reward_sum + self.floor * failures, count)
 
     def to_json(self) -> dict[str, JsonValue]:
         """The figures, under the names `hub run --json` prints."""

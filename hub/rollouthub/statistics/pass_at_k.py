@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from rollouthub.statistics.intervals import Estimate, TaskMeans
+from rollouthub.statistics.means import RewardMeans, mean_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,16 @@ class GroupCounts:
         if self.passed is None:
             return 0
         return self.scored if self.judged is None else self.judged
+
+    @property
+    def mean_reward(self) -> float | None:
+        """Over scored samples; None without any."""
+        return mean_of(self.reward_sum, self.scored)
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Over samples with a verdict; None without any."""
+        return mean_of(self.passed or 0, self.verdicts)
 
     @property
     def is_binary(self) -> bool:
@@ -142,7 +153,7 @@ class _At:
     average: TaskMeans = field(default_factory=TaskMeans)
 
 
-class _Tally:
+class _Tally(RewardMeans):
     """What a pass over the groups adds up."""
 
     def __init__(self, ks: Sequence[int] | None) -> None:
@@ -195,9 +206,9 @@ class _Tally:
             planned=self.planned,
             scored=self.scored,
             constant_groups=self.constant,
-            coverage=self.scored / self.planned if self.planned else None,
-            mean_reward=self.reward_sum / self.scored if self.scored else None,
-            pass_rate=self.passed / self.judged if self.judged else None,
+            coverage=mean_of(self.scored, self.planned),
+            mean_reward=self.mean_reward,
+            pass_rate=self.pass_rate,
             at_k=tuple(
                 AtK(
                     k,

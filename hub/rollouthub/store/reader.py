@@ -1,8 +1,8 @@
 """Reading a run, live or later: everything a table, a report, a replay or a trainer asks of it."""
 
 import difflib
-import math
 from array import array
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +13,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from rollouthub.errors import RunDirectoryError, UnknownNameError, UsageError
 from rollouthub.rollout import Outcome, Rollout
-from rollouthub.statistics import GroupCounts
+from rollouthub.statistics import GroupCounts, RunningMeans
+from rollouthub.statistics.quantiles import QUANTILES, quantiles
 from rollouthub.store.grouped_reader import BrokenRecord, has_media, read_groups, read_models
 from rollouthub.store.media import media_name
 from rollouthub.store.read_only_source import Source
@@ -273,6 +274,12 @@ class RunReader:
                 "SELECT total(reward), count(passed), coalesce(sum(passed), 0) FROM rollouts WHERE effective"
             ).fetchone()
 
+    def means(self, planned: int = 0) -> RunningMeans:
+        """Over effective attempts; `planned` is how many samples the run is to play."""
+        means = RunningMeans(planned, Counter(self.outcomes()))
+        means.reward_sum, means.judged, means.passed = self.reward_sums()
+        return means
+
     def attempt_faults(self) -> dict[str, int]:
         """How many attempts broke, by `boundary:type` of their first fault; retried ones count."""
         with self._source.connect() as connection:
@@ -333,7 +340,7 @@ class RunReader:
             (turns,) = connection.execute(f"SELECT total(length(CAST(body AS BLOB)) + {turn}) FROM turns").fetchone()
         return int(records + turns)
 
-    def stage_quantiles(self, qs: Sequence[float] = (0.5, 0.95, 0.99)) -> dict[str, tuple[float, ...]]:
+    def stage_quantiles(self, qs: Sequence[float] = QUANTILES) -> dict[str, tuple[float, ...]]:
         """Seconds in each stage at these quantiles (nearest rank), over effective attempts; empty without any."""
         columns = ["seconds" if stage == "total" else f"{stage}_seconds" for stage in STAGES]
         values = [array("d") for _ in STAGES]
@@ -341,7 +348,7 @@ class RunReader:
             for row in connection.execute(f"SELECT {', '.join(columns)} FROM rollouts WHERE effective"):
                 for column, seconds in zip(values, row, strict=True):
                     column.append(seconds)
-        return {stage: _quantiles(column, qs) for stage, column in zip(STAGES, values, strict=True) if column}
+        return {stage: quantiles(column, qs) for stage, column in zip(STAGES, values, strict=True) if column}
 
     def task_digests(self) -> dict[str, str]:
         """The digest of each group's task, as it was when its first sample was played."""
@@ -379,11 +386,6 @@ class RunReader:
                     reward_sq_sum=squares,
                     judged=judged,
                 )
-
-
-def _quantiles(values: "array[float]", qs: Sequence[float]) -> tuple[float, ...]:
-    ranked = sorted(values)
-    return tuple(ranked[max(0, math.ceil(q * len(ranked)) - 1)] for q in qs)
 
 
 @contextmanager

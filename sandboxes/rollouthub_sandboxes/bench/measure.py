@@ -12,8 +12,9 @@ import anyio
 
 from rollouthub.errors import HubError
 from rollouthub.sandbox import Sandbox, SandboxProvider, SandboxSpec
+from rollouthub.statistics.quantiles import quantile
 from rollouthub_sandboxes.bench.engine_baseline import BareEngine, bare_engine
-from rollouthub_sandboxes.bench.sandbox_figures import SandboxReport, percentile
+from rollouthub_sandboxes.bench.sandbox_figures import SandboxReport
 from rollouthub_sandboxes.docker.engine import Engine, connect_engine
 from rollouthub_sandboxes.docker.provider import DockerProvider, docker_provider
 from rollouthub_sandboxes.process.provider import process_provider
@@ -163,7 +164,7 @@ async def _execs(
         report.hub_growth_kb = _growth(hub_before, _resident_kb(os.getpid()))
         report.supervisor_growth_kb = _growth(supervisor_before, _resident_kb(supervisor))
     report.execs = len(times)
-    report.exec_p50_ms, report.exec_p99_ms = 1000 * median(times), 1000 * percentile(times, 0.99)
+    report.exec_p50_ms, report.exec_p99_ms = 1000 * median(times), 1000 * quantile(sorted(times), 0.99)
 
 
 async def _acquires(
@@ -190,7 +191,7 @@ async def _acquires(
             group.start_soon(want)
             await anyio.sleep(rng.expovariate(demand))
     report.acquires, report.demand_per_second = len(times), demand
-    report.acquire_p50_ms, report.acquire_p99_ms = 1000 * median(times), 1000 * percentile(times, 0.99)
+    report.acquire_p50_ms, report.acquire_p99_ms = 1000 * median(times), 1000 * quantile(sorted(times), 0.99)
     if isinstance(provider, DockerProvider) and warm_before is not None:
         report.acquired_warm = provider.statistics.from_warm - warm_before
 

@@ -1,7 +1,5 @@
 """The figures of `hub bench sandbox`, as JSON and as a table."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -53,12 +51,6 @@ class SandboxReport:
     def as_json(self) -> dict[str, Any]:
         """As `--json` prints it."""
         return asdict(self)
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """The value that a share of all do not exceed."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, max(0, math.ceil(share * len(ordered)) - 1))]
 
 
 def report_table(report: SandboxReport) -> Table:

@@ -5,7 +5,8 @@ import io
 import anyio
 import pytest
 
-from rollouthub_sandboxes.bench.sandbox_figures import SandboxReport, percentile, report_table
+from rollouthub.statistics.quantiles import quantile
+from rollouthub_sandboxes.bench.sandbox_figures import SandboxReport, report_table
 from rollouthub_sandboxes.docker.engine import NoEngine, connect_engine
 from tests.cli.conftest import Hub
 from tests.cli.conftest import hub as hub
@@ -59,4 +60,4 @@ def test_a_table_shows_what_there_is() -> None:
 
 @pytest.mark.parametrize(("share", "expected"), [(0.5, 5.0), (0.99, 10.0), (0.0, 1.0), (1.0, 10.0)])
 def test_a_percentile_is_one_of_the_values(share: float, expected: float) -> None:
-    assert percentile([float(value) for value in range(10, 0, -1)], share) == expected
+    assert quantile([float(value) for value in range(1, 11)], share) == expected

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from rollouthub.errors import HubError
+from rollouthub.statistics.quantiles import quantile
 from rollouthub_tui.bench.real_runs import HUB, Played, play
 from rollouthub_tui.bench.terminal import Terminal
 
@@ -51,7 +52,7 @@ class Painting:
 
 def p95(values: Sequence[float]) -> float:
     """What nineteen of twenty stay within; not a number without any."""
-    return sorted(values)[math.ceil(len(values) * 0.95) - 1] if values else math.nan
+    return quantile(sorted(values), 0.95) if values else math.nan
 
 
 def measure_live(scratch: Path, environ: Mapping[str, str], rollouts: int, say: Callable[[str], None]) -> Painting:

@@ -12,6 +12,7 @@ import anyio
 
 from rollouthub.analysis.checkup.check_result import Finding
 from rollouthub.event_loop import run_async
+from rollouthub.statistics.quantiles import quantile
 
 LONGEST_SYNC = 0.02
 """Seconds; every batch of records waits for one."""
@@ -100,7 +101,7 @@ async def _loop() -> Finding:
         started = time.perf_counter()
         await anyio.sleep(0.002)
         late.append(time.perf_counter() - started - 0.002)
-    worst = sorted(late)[int(0.95 * _LAGS)]
+    worst = quantile(sorted(late), 0.95)
     says = f"wakes {median(late) * 1e3:.1f} ms late (p95 {worst * 1e3:.1f} ms) with nothing to do"
     if worst > LONGEST_LAG:
         return Finding("event loop", "poor", says, "the machine is crowded: run fewer processes beside it")

@@ -1,6 +1,5 @@
 """Runs compared on the tasks they have in common, task by task against the first."""
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -12,6 +11,7 @@ from rollouthub.live.follow.pace import overall_rate
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import Estimate, summarise_groups
 from rollouthub.statistics.intervals import TaskMeans
+from rollouthub.statistics.quantiles import quantile
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _mismatch(runs: Sequence[Compared]) -> str:
 
 
 def _task_means(run: Compared) -> dict[TaskKey, float]:
-    return {key: group.reward_sum / group.scored for key, group in run.groups() if group.scored}
+    return {key: group.mean_reward for key, group in run.groups() if group.mean_reward is not None}
 
 
 def _difference(first: dict[TaskKey, float], other: dict[TaskKey, float]) -> Estimate:
@@ -143,8 +143,8 @@ def _standing(run: Compared, difference: Estimate | None, full_tasks: int | None
         prompt_tokens=sum(attempt.prompt_tokens for attempt in run.attempts) / max(1, count),
         output_tokens=sum(attempt.output_tokens for attempt in run.attempts) / max(1, count),
         cost=cost,
-        seconds_p50=_rank(seconds, 0.5),
-        seconds_p95=_rank(seconds, 0.95),
+        seconds_p50=quantile(seconds, 0.5) if seconds else None,
+        seconds_p95=quantile(seconds, 0.95) if seconds else None,
         rollouts_per_second=rate,
         outcomes=dict(kinds),
         projected_cost=None if cost is None or projected is None else cost * projected,
@@ -167,7 +167,3 @@ def _remarks(runs: Sequence[Compared]) -> list[str]:
     return found + [
         f"{run.label} is not complete: its run is {run.info.status}" for run in runs if run.info.status != "finished"
     ]
-
-
-def _rank(ranked: Sequence[float], q: float) -> float | None:
-    return ranked[max(0, math.ceil(q * len(ranked)) - 1)] if ranked else None

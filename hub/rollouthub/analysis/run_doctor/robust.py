@@ -18,8 +18,3 @@ def scores(values: Sequence[float], *, floor: float) -> list[float]:
     spread = TO_SIGMA * median(abs(value - middle) for value in values)
     width = max(spread, floor, 0.1 * abs(middle))
     return [(value - middle) / width for value in values]
-
-
-def quantile(ranked: Sequence[float], q: float) -> float:
-    """The value at a quantile of sorted values (nearest rank below)."""
-    return ranked[min(len(ranked) - 1, int(q * len(ranked)))]

@@ -5,8 +5,8 @@ from itertools import pairwise
 from statistics import median
 
 from rollouthub.analysis.run_doctor.attempt_rows import RunRecord
-from rollouthub.analysis.run_doctor.robust import quantile
 from rollouthub.analysis.run_doctor.symptom import Symptom, share, some_ids
+from rollouthub.statistics.quantiles import quantile
 
 LEAST_SECONDS = 5.0
 """Runs shorter than this have no bottleneck worth a word."""

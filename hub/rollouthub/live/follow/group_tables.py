@@ -30,12 +30,12 @@ class Line:
     @property
     def mean_reward(self) -> float | None:
         """Over scored samples; None without any."""
-        return self.counts.reward_sum / self.counts.scored if self.counts.scored else None
+        return self.counts.mean_reward
 
     @property
     def pass_rate(self) -> float | None:
         """Over samples with a verdict; None without any."""
-        return (self.counts.passed or 0) / self.counts.verdicts if self.counts.verdicts else None
+        return self.counts.pass_rate
 
     @property
     def spread(self) -> float | None:

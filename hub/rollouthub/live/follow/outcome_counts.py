@@ -6,9 +6,10 @@ from math import isnan
 from rollouthub.live.follow.attempt_columns import Columns
 from rollouthub.live.follow.incremental import Follower
 from rollouthub.rollout import Outcome, OutcomeKind
+from rollouthub.statistics.means import RewardMeans
 
 
-class Counts(Follower):
+class Counts(Follower, RewardMeans):
     """Counts and sums: outcomes and rewards over effective attempts, what was used over all."""
 
     def __init__(self, columns: Columns) -> None:
@@ -82,16 +83,6 @@ class Counts(Follower):
     def faults(self) -> dict[str, int]:
         """Attempts by their first fault, `boundary:type`; retried ones count."""
         return self._named("fault", self._faults)
-
-    @property
-    def mean_reward(self) -> float | None:
-        """Over scored samples; None without any."""
-        return self.reward_sum / self.scored if self.scored else None
-
-    @property
-    def pass_rate(self) -> float | None:
-        """Over samples with a verdict; None without any."""
-        return self.passed / self.judged if self.judged else None
 
     @property
     def cost(self) -> float | None:

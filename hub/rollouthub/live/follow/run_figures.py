@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from rollouthub.live.follow.outcome_counts import Counts
-from rollouthub.rollout import Outcome
+from rollouthub.statistics.means import mean_of
 from rollouthub.store import RunReader
 
 
@@ -30,7 +30,7 @@ class Figures:
     @property
     def coverage(self) -> float | None:
         """Scored over planned; None without a plan."""
-        return self.scored / self.planned if self.planned else None
+        return mean_of(self.scored, self.planned or 0)
 
     @property
     def retried(self) -> int:
@@ -40,10 +40,9 @@ class Figures:
 
 def figures_of(counts: Counts, planned: int | None) -> Figures:
     """The figures of a run that is watched."""
-    floored = counts.scored + counts.kinds.get("agent_failure", 0)
     return Figures(
         mean_reward=counts.mean_reward,
-        strict=counts.reward_sum / floored if floored else None,
+        strict=mean_of(counts.reward_sum, counts.scored + counts.kinds.get("agent_failure", 0)),
         pass_rate=counts.pass_rate,
         scored=counts.scored,
         done=counts.effective,
@@ -59,14 +58,13 @@ def figures_of(counts: Counts, planned: int | None) -> Figures:
 
 def figures_in(reader: RunReader) -> Figures:
     """The same of a run of which nothing but sums has been read: of a large one long before all of it is."""
-    outcomes, (rewards, judged, passed), totals = reader.outcomes(), reader.reward_sums(), reader.totals()
-    scored, failed = outcomes.get(Outcome.SCORED, 0), outcomes.get(Outcome.AGENT_FAILED, 0)
+    means, totals = reader.means(), reader.totals()
     return Figures(
-        mean_reward=rewards / scored if scored else None,
-        strict=rewards / (scored + failed) if scored + failed else None,
-        pass_rate=passed / judged if judged else None,
-        scored=scored,
-        done=sum(outcomes.values()),
+        mean_reward=means.mean_reward,
+        strict=means.mean_reward_strict,
+        pass_rate=means.pass_rate,
+        scored=means.scored,
+        done=means.finished,
         planned=reader.info.planned,
         attempts=totals.attempts,
         turns=totals.turns,

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from rollouthub.live.follow.attempt_columns import Columns
 from rollouthub.live.follow.incremental import Follower
+from rollouthub.statistics.quantiles import QUANTILES, rank
 from rollouthub.store.reader import STAGES
 
 _COLUMNS = {stage: "seconds" if stage == "total" else f"{stage}_seconds" for stage in STAGES}
@@ -39,7 +40,7 @@ class StageQuantiles(Follower):
         for stage, column in _COLUMNS.items():
             self._counts[stage].subtract(_buckets([self._columns.numbers[column][place]]))
 
-    def quantiles(self, qs: Sequence[float] = (0.5, 0.95, 0.99)) -> dict[str, tuple[float, ...]]:
+    def quantiles(self, qs: Sequence[float] = QUANTILES) -> dict[str, tuple[float, ...]]:
         """Seconds at these quantiles (nearest rank, within 0.4 %) by stage; empty without rows."""
         return {stage: _at(counts, qs) for stage, counts in self._counts.items() if counts.total()}
 
@@ -57,15 +58,15 @@ def _buckets(seconds: Iterable[float]) -> list[int]:
 
 def _at(counts: Counter[int], qs: Sequence[float]) -> tuple[float, ...]:
     total = counts.total()
-    ranks = [max(1, math.ceil(q * total)) for q in qs]
+    ranks = [rank(q, total) for q in qs]
     found: dict[int, float] = {}
     passed = 0
     for bucket in sorted(counts):
         passed += counts[bucket]
-        for rank in ranks:
-            if rank <= passed and rank not in found:
-                found[rank] = _middle(bucket)
-    return tuple(found[rank] for rank in ranks)
+        for place in ranks:
+            if place <= passed and place not in found:
+                found[place] = _middle(bucket)
+    return tuple(found[place] for place in ranks)
 
 
 def _middle(bucket: int) -> float:

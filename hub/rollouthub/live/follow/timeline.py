@@ -6,12 +6,13 @@ from math import inf, isnan
 from rollouthub.live.follow.attempt_columns import Columns
 from rollouthub.live.follow.incremental import Follower
 from rollouthub.live.follow.pace import Recent
+from rollouthub.statistics.means import RewardMeans
 
 MOST_POINTS = 240
 
 
 @dataclass(slots=True)
-class Point:
+class Point(RewardMeans):
     """What finished in a stretch of time."""
 
     at: float
@@ -23,16 +24,6 @@ class Point:
     reward_sum: float = 0.0
     judged: int = 0
     passed: int = 0
-
-    @property
-    def mean_reward(self) -> float | None:
-        """Of what was scored then; None without any."""
-        return self.reward_sum / self.scored if self.scored else None
-
-    @property
-    def pass_rate(self) -> float | None:
-        """Of what had a verdict then; None without any."""
-        return self.passed / self.judged if self.judged else None
 
 
 _Bucket = list[float]

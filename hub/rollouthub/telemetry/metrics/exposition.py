@@ -10,6 +10,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from rollouthub.rollout import Outcome
+from rollouthub.statistics.means import mean_of
 from rollouthub.telemetry.metrics.catalogue import METRICS
 from rollouthub.telemetry.metrics.counter_histogram import Histogram
 from rollouthub.telemetry.metrics.process_figures import Backend, PoolLoad, SandboxLoad, Snapshot, StoreLoad
@@ -136,10 +137,10 @@ def _expose_environment(book: _Book, environment: str, tally: EnvironmentTally) 
     book.put("rollouthub_tool_errors_total", tally.tool_errors, environment)
     book.put("rollouthub_passed_total", tally.passed, environment)
     book.put("rollouthub_failed_total", tally.failed, environment)
-    book.put("rollouthub_reward_mean", tally.reward_sum / tally.scored if tally.scored else None, environment)
+    book.put("rollouthub_reward_mean", mean_of(tally.reward_sum, tally.scored), environment)
     book.put("rollouthub_reward_recent_mean", tally.rewards.mean, environment)
     judged = tally.passed + tally.failed
-    book.put("rollouthub_pass_rate", tally.passed / judged if judged else None, environment)
+    book.put("rollouthub_pass_rate", mean_of(tally.passed, judged), environment)
     book.put("rollouthub_pass_rate_recent", tally.passes.mean, environment)
     for role, spent in tally.spent.items():
         book.put("rollouthub_model_answers_total", spent.calls, environment, role)

@@ -1,12 +1,13 @@
 """From committed rollouts to points: means over windows, and what the run has come to so far."""
 
-import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rollouthub.rollout import Outcome, Rollout, Stop
 from rollouthub.statistics import RunningMeans
+from rollouthub.statistics.means import RewardMeans
+from rollouthub.statistics.quantiles import quantiles
 from rollouthub.telemetry.trackers.tracker import Point
 
 STAGES = ("queue", "setup", "agent", "model", "tool", "verify", "close", "total")
@@ -36,10 +37,10 @@ class Before:
 
 
 @dataclass(slots=True)
-class _Rewards:
+class _Rewards(RewardMeans):
     """One environment's verdicts in a window."""
 
-    total: float = 0.0
+    reward_sum: float = 0.0
     scored: int = 0
     passed: int = 0
     judged: int = 0
@@ -119,7 +120,7 @@ class Curves:
             rewards = window.rewards.get(rollout.environment.name)
             if rewards is None:
                 rewards = window.rewards[rollout.environment.name] = _Rewards()
-            rewards.total += score.reward
+            rewards.reward_sum += score.reward
             rewards.scored += 1
             if score.passed is not None:
                 rewards.judged += 1
@@ -146,9 +147,8 @@ class Curves:
         self._output_tokens += window.output_tokens
         values = self.figures()
         for name, rewards in window.rewards.items():
-            values[f"reward/{name}"] = rewards.total / rewards.scored
-            if rewards.judged:
-                values[f"pass_rate/{name}"] = rewards.passed / rewards.judged
+            figures = {"reward": rewards.mean_reward, "pass_rate": rewards.pass_rate}
+            values |= {f"{figure}/{name}": value for figure, value in figures.items() if value is not None}
         scored = sum(rewards.scored for rewards in window.rewards.values())
         if scored:
             values["episode/truncated"] = window.truncated / scored
@@ -160,14 +160,8 @@ class Curves:
         ):
             values[name] = count / window.records
         for name, seconds in zip(STAGES, window.stages, strict=True):
-            ranked = sorted(seconds)
-            values[f"seconds/{name}/p50"] = _rank(ranked, 0.5)
-            values[f"seconds/{name}/p95"] = _rank(ranked, 0.95)
+            values[f"seconds/{name}/p50"], values[f"seconds/{name}/p95"] = quantiles(seconds, (0.5, 0.95))
         if self._latest > self._drawn_at:
             values["speed/rollouts_per_second"] = (self.step - self._drawn) / (self._latest - self._drawn_at)
         self._drawn, self._drawn_at = self.step, self._latest
         return Point(self.step, self._latest, values)
-
-
-def _rank(ranked: Sequence[float], q: float) -> float:
-    return ranked[max(0, math.ceil(q * len(ranked)) - 1)]

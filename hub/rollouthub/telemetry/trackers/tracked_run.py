@@ -17,7 +17,6 @@ import anyio.to_thread
 from rollouthub.engine.run import Observer
 from rollouthub.errors import HubError, describe, first_error
 from rollouthub.rollout import Rollout
-from rollouthub.statistics import RunningMeans
 from rollouthub.store import open_run
 from rollouthub.telemetry.trackers.curves import Before, Curves
 from rollouthub.telemetry.trackers.flat_settings import shown_settings
@@ -166,9 +165,7 @@ def read_before(directory: Path) -> Before:
         HubError: it cannot be read.
     """
     with open_run(directory) as reader:
-        means = RunningMeans()
-        means.outcomes.update(reader.outcomes())
-        means.reward_sum, means.judged, means.passed = reader.reward_sums()
+        means = reader.means()
         totals = reader.totals()
         unscored = {row.rollout_id: row.outcome for row in reader.summaries() if row.reward is None}
     return Before(means, unscored, totals.prompt_tokens, totals.output_tokens, totals.cost or 0.0)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from rollouthub.statistics.means import RewardMeans
 from rollouthub.store.read_only_source import Source
 from rollouthub.telemetry.trackers.trainer_logs import TrainerStep
 
@@ -17,7 +18,7 @@ WHERE effective AND reward IS NOT NULL
 
 
 @dataclass
-class Row:
+class Row(RewardMeans):
     """One step of the trainer, and the rollouts that belong to it."""
 
     step: TrainerStep
@@ -25,16 +26,6 @@ class Row:
     reward_sum: float = 0.0
     judged: int = 0
     passed: int = 0
-
-    @property
-    def mean_reward(self) -> float | None:
-        """None where no rollout belongs to the step."""
-        return self.reward_sum / self.scored if self.scored else None
-
-    @property
-    def pass_rate(self) -> float | None:
-        """None where no verifier drew a line."""
-        return self.passed / self.judged if self.judged else None
 
     def as_json(self) -> dict[str, Any]:
         """As plain fields."""

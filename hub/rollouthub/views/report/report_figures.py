@@ -4,13 +4,15 @@ import heapq
 import math
 import sqlite3
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import AtK as TasksAtK
 from rollouthub.statistics import Estimate, GroupCounts, GroupSummary, summarise_groups
 from rollouthub.statistics.intervals import TaskMeans
+from rollouthub.statistics.means import mean_of
+from rollouthub.statistics.quantiles import quantiles as ranked
 from rollouthub.views.report.redacted_text import Plainness
 from rollouthub.views.report.report_facts import AtK, Bar, Figure, Figures, Group, Quantiles
 
@@ -28,7 +30,6 @@ _OUTCOMES = """
 SELECT environment, outcome, stop, count(*) FROM rollouts WHERE effective GROUP BY environment, outcome, stop
 ORDER BY 4 DESC, 1, 2, 3
 """
-QUANTILES = (0.5, 0.95, 0.99)
 
 
 @dataclass
@@ -54,7 +55,7 @@ class Strict:
     def figure(self) -> Figure:
         """The mean over rollouts, as everywhere, with the interval that tasks give it."""
         found = self.means.estimate(all_tasks=self.tasks, is_share=self.is_binary)
-        return _figure(self.reward_sum / self.samples if self.samples else None, found)
+        return _figure(mean_of(self.reward_sum, self.samples), found)
 
 
 @dataclass
@@ -120,8 +121,7 @@ class _Kept:
         """Keep it while it is among them."""
         self.seen += 1
         entry = (counts, split, samples)
-        mean = counts.reward_sum / counts.scored if counts.scored else -math.inf
-        _push(self._hardest, (-mean, -self.seen, entry), MOST_GROUPS // 2)
+        _push(self._hardest, (-_mean_key(counts), -self.seen, entry), MOST_GROUPS // 2)
         _push(self._widest, (_spread(counts) or 0.0, -self.seen, entry), MOST_GROUPS // 2)
 
     def groups(self) -> list[tuple[GroupCounts, str, int]]:
@@ -132,7 +132,8 @@ class _Kept:
 
 
 def _mean_key(counts: GroupCounts) -> float:
-    return counts.reward_sum / counts.scored if counts.scored else -math.inf
+    mean = counts.mean_reward
+    return -math.inf if mean is None else mean
 
 
 def _push(
@@ -162,7 +163,7 @@ def _group(counts: GroupCounts, split: str, samples: int, plainness: Plainness) 
         samples=samples,
         scored=counts.scored,
         passed=counts.passed,
-        mean_reward=counts.reward_sum / counts.scored if counts.scored else None,
+        mean_reward=counts.mean_reward,
         spread=_spread(counts),
     )
 
@@ -234,10 +235,5 @@ def quantiles(connection: sqlite3.Connection, columns: Sequence[str]) -> dict[st
     for row in connection.execute(f"SELECT {', '.join(columns)} FROM rollouts WHERE effective"):
         for column, value in zip(values, row, strict=True):
             column.append(value)
-    return {name: _ranks(column) for name, column in zip(columns, values, strict=True) if column}
-
-
-def _ranks(values: Iterable[float]) -> Quantiles:
-    ranked = sorted(values)
-    p50, p95, p99 = (ranked[max(0, math.ceil(q * len(ranked)) - 1)] for q in QUANTILES)
-    return Quantiles(p50=p50, p95=p95, p99=p99)
+    ranks = {name: ranked(column) for name, column in zip(columns, values, strict=True) if column}
+    return {name: Quantiles(p50=p50, p95=p95, p99=p99) for name, (p50, p95, p99) in ranks.items()}

@@ -9,7 +9,6 @@ from pathlib import Path
 from rollouthub.errors import HubError
 from rollouthub.live.control.live_protocol import RunView
 from rollouthub.live.follow import SeenRun
-from rollouthub.rollout import Outcome
 from rollouthub.store import RunInfo, open_run
 from rollouthub.store.sql_schema import DATABASE
 
@@ -86,14 +85,10 @@ def tally_of(view: RunView) -> Tally:
 def _read(directory: Path) -> Tally | None:
     try:
         with open_run(directory) as reader:
-            outcomes = reader.outcomes()
-            total, judged, passed = reader.reward_sums()
+            means = reader.means()
     except (HubError, OSError, ValueError, TypeError, sqlite3.Error):
         return None  # the list says what is wrong with it
-    scored = outcomes.get(Outcome.SCORED, 0)
-    return Tally(
-        sum(outcomes.values()), scored, total / scored if scored else None, passed / judged if judged else None
-    )
+    return Tally(means.finished, means.scored, means.mean_reward, means.pass_rate)
 
 
 def _stamp(directory: Path) -> _Stamp:
