@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rollouthub.bench.export_cell import FILES, TRAINERS, measure
+from rollouthub.bench.export_cell import FILES, conversions, measure
 from rollouthub.bench.export_run import TURNS, synthetic_run
 from rollouthub.store import open_run
 
@@ -27,4 +27,4 @@ def test_every_format_has_a_row_for_what_can_be_learnt_from(tmp_path: Path) -> N
         assert figures["rows"] == 8 or (name == "dpo" and 1 <= figures["rows"] <= 2)
         assert figures["written_mb"] > 0
     assert measure(run, "training rows")["rows"] == 8
-    assert set(TRAINERS) > {"TRL", "veRL", "OpenRLHF", "AReaL", "slime", "SkyRL"}
+    assert set(conversions()) > {"TRL", "veRL", "OpenRLHF", "AReaL", "slime", "SkyRL"}

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rollouthub.bench.export_cell import ABSENT, FILES, TRAINERS
+from rollouthub.bench.export_cell import ABSENT, FILES, conversions
 from rollouthub.bench.export_run import GROUP, TURNS, synthetic_run
 from rollouthub.errors import HubError
 from rollouthub.processes import PYTHON
@@ -71,7 +71,7 @@ def measure_export(rollouts: int, say: Callable[[str], None], folder: Path | Non
         content = reader.content_bytes()
     rows: list[ExportRow] = []
     absent: dict[str, str] = {}
-    for name in (*FILES, *TRAINERS):
+    for name in (*FILES, *conversions()):
         say(f"{name} …")
         found = [_cell(run, name) for run in runs]
         less, more = found

@@ -8,7 +8,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from rollouthub.export.recipe import Recipe
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunReader, open_run
 from rollouthub.telemetry.memory import resident_bytes
+from rollouthub.trainers.trainer_adapter import ConvertingAdapter, trainer_adapters
 
 Convert = Callable[[Sequence[Rollout]], object]
 ABSENT = 3
@@ -46,48 +46,6 @@ FILES: Mapping[str, File] = {
 }
 
 
-def _openrlhf() -> Convert:
-    response_of = import_module("rollouthub.trainers.openrlhf").response_of
-    return lambda group: [response_of(rollout, "", "") for rollout in group]
-
-
-def _areal() -> Convert:
-    row_columns = import_module("rollouthub.trainers.areal.tensors").row_columns
-    return lambda group: [row_columns(row) for rollout in group for row in training_rows(rollout)]
-
-
-def _skyrl() -> Convert:
-    generator_output = import_module("rollouthub.trainers.skyrl.output").generator_output
-    return lambda group: generator_output([(None, rollout) for rollout in group])
-
-
-def _slime() -> Convert:
-    samples_of = import_module("rollouthub.trainers.slime.sample").samples_of
-    sample = import_module("slime.utils.types").Sample
-    return lambda group: [samples_of(rollout, sample()) for rollout in group]
-
-
-def _trl() -> Convert:
-    columns = import_module("rollouthub.trainers.trl.rollouts").columns
-    return lambda group: columns(group, "longest", 0)
-
-
-def _verl() -> Convert:
-    data_proto = import_module("rollouthub.trainers.verl.batch").data_proto
-    import_module("verl.protocol")
-    return lambda group: data_proto([row for rollout in group for row in training_rows(rollout)], pad_token_id=0)
-
-
-def _nemo_rl() -> Convert:
-    gym_result = import_module("rollouthub.trainers.nemo_rl.results").gym_result
-    return lambda group: [gym_result(rollout) for rollout in group]
-
-
-def _agent_lightning() -> Convert:
-    replay_events = import_module("rollouthub.trainers.agent_lightning_events").replay_events
-    return lambda group: [replay_events(rollout) for rollout in group]
-
-
 def _rows() -> Convert:
     def convert(group: Sequence[Rollout]) -> object:
         rows = [row for rollout in group for row in training_rows(rollout)]
@@ -96,18 +54,17 @@ def _rows() -> Convert:
     return convert
 
 
-TRAINERS: Mapping[str, Callable[[], Convert]] = {
-    "training rows": _rows,
-    "TRL": _trl,
-    "veRL": _verl,
-    "OpenRLHF": _openrlhf,
-    "AReaL": _areal,
-    "slime": _slime,
-    "SkyRL": _skyrl,
-    "NeMo-RL": _nemo_rl,
-    "agent-lightning": _agent_lightning,
-}
-"""What a group is made into for a trainer, in its own words: `columns`, `DataProto`, `Sample` …"""
+_ROWS = "training rows"
+
+
+def _adapters() -> Mapping[str, ConvertingAdapter]:
+    """Those that make a system's own records, by its name."""
+    return {each.system: each for _, each in trainer_adapters() if isinstance(each, ConvertingAdapter)}
+
+
+def conversions() -> list[str]:
+    """What a group can be made into: training rows, and each training system's records (`DataProto`, `Sample` …)."""
+    return [_ROWS, *_adapters()]
 
 
 def measure(run: Path, name: str) -> dict[str, Any]:
@@ -116,7 +73,10 @@ def measure(run: Path, name: str) -> dict[str, Any]:
     Raises:
         ImportError: the trainer's classes are not here.
     """
-    work: Callable[[RunReader, Path], int] = _writing(FILES[name]) if name in FILES else _converting(TRAINERS[name]())
+    if name in FILES:
+        work: Callable[[RunReader, Path], int] = _writing(FILES[name])
+    else:
+        work = _converting(_rows() if name == _ROWS else _adapters()[name].convert)
     before = resident_bytes()
     with tempfile.TemporaryDirectory(dir=run.parent) as folder, open_run(run) as reader:
         turns = reader.totals().turns

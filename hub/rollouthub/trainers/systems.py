@@ -3,23 +3,11 @@
 from importlib import import_module
 from typing import Any
 
-_PAGES = {
-    "areal": ("AReaL", "areal", "areal"),
-    "datasets": ("TRL's `datasets`", "datasets", "trl"),
-    "gem": ("GEM", "gem-llm", "roll"),
-    "nemo_rl": ("NeMo-RL", None, "nemo-rl"),
-    "openrlhf": ("OpenRLHF", "openrlhf", "openrlhf"),
-    "roll": ("ROLL", None, "roll"),
-    "skyrl": ("SkyRL", "skyrl", "skyrl"),
-    "slime": ("slime", None, "slime"),
-    "trl": ("TRL", "trl", "trl"),
-    "verl": ("veRL", "verl", "verl"),
-}
-"""By package: the system's name, its distribution (None where it is installed from source), its page in the docs."""
+from rollouthub.trainers.trainer_adapter import trainer_adapters
 
 
 def system_module(module: str) -> Any:
-    """A module of a training system.
+    """A module of a training system, which an adapter's `packages` name.
 
     Raises:
         ModuleNotFoundError: the system is not installed in this interpreter; the message says how to install it.
@@ -31,10 +19,14 @@ def system_module(module: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != package:  # it is there, and lacks something of its own: its own words say what
             raise
-        name, distribution, page = _PAGES[package]
+        adapter = next((adapter for _, adapter in trainer_adapters() if package in adapter.packages), None)
+        if adapter is None:
+            raise
+        distribution = adapter.packages[package]
         how = f"run `pip install {distribution}`" if distribution else "install it from its sources"
+        is_whole = package == next(iter(adapter.packages))
         raise ModuleNotFoundError(
-            f"{name} is not installed where this runs: {how}, or use the interpreter that has it "
-            f"(docs/trainers/{page}.md names the version that was tested)",
+            f"{adapter.system if is_whole else f'{package} (for {adapter.system})'} is not installed where this runs: "
+            f"{how}, or use the interpreter that has it ({adapter.page} names the version that was tested)",
             name=package,
         ) from error

@@ -1,7 +1,6 @@
-"""EasyR1: a reward file for `worker.reward.reward_function`, and the data sets it reads.
+"""EasyR1's batch reward (`worker.reward.reward_function`), and the rows of its data sets.
 
-EasyR1 loads this file by its path and calls `compute_score` with a whole batch; the task's reference is in the answer
-column, for a reward function sees nothing else of a row.
+The task's reference is in the answer column, for a reward function sees nothing else of a row.
 """
 
 from collections import defaultdict
@@ -15,9 +14,6 @@ from rollouthub.messages import Message, Text
 from rollouthub.task import Public
 from rollouthub.trainers.blocking_scorer import scorer_for
 from rollouthub.trainers.scorer import Verdict
-from rollouthub.trainers.verl.prompts import write_prompts
-
-__all__ = ["REWARD_NAME", "REWARD_TYPE", "RewardInput", "compute_score", "prompt_rows", "write_prompts"]
 
 REWARD_NAME = "rollouthub"
 REWARD_TYPE = "batch"

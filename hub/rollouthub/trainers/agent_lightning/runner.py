@@ -19,14 +19,12 @@ from rollouthub.errors import ConfigError, HubError, UsageError, first_error
 from rollouthub.export import TaskReference
 from rollouthub.export.task_rows import find_task
 from rollouthub.rollout import Rollout
-from rollouthub.trainers.agent_lightning_events import replay_events, reward_event
+from rollouthub.trainers.agent_lightning.events import replay_events, reward_event
 from rollouthub.trainers.engines.gateway_calls import GatewayCalls, GatewayError, open_calls
 from rollouthub.trainers.engines.proxied_model import ProxiedModel
 from rollouthub.trainers.stream.open_worker import Wanted
 from rollouthub.trainers.workers.one_shot import Soloist, Unscored, open_soloist, reward_of
 from rollouthub.trainers.workers.worker_settings import given_settings, read_settings
-
-__all__ = ["HubAgent", "Queued", "Runner", "open_runner", "post_replay", "replay_events", "reward_event"]
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,6 @@
+"""agent-lightning 1.0: an agent for its controller, a runner in its controller's place, and events to replay."""
+
+from rollouthub.trainers.agent_lightning.events import replay_events, reward_event
+from rollouthub.trainers.agent_lightning.runner import HubAgent, Queued, Runner, open_runner, post_replay
+
+__all__ = ["HubAgent", "Queued", "Runner", "open_runner", "post_replay", "replay_events", "reward_event"]

@@ -1,0 +1,25 @@
+"""What the hub offers TRL."""
+
+from collections.abc import Sequence
+
+from rollouthub.rollout import Rollout
+from rollouthub.trainers.trl.rollouts import columns
+
+
+class TrlAdapter:
+    """TRL: see its page."""
+
+    system = "TRL"
+    packages = {"trl": "trl", "datasets": "datasets"}
+    tested_with = "1.16.0"
+    entries = (
+        "rollouthub.trainers.trl.rollout_func",
+        "rollouthub.trainers.trl.hub_reward",
+        "rollouthub.trainers.trl.HubSpec",
+        "rollouthub.trainers.trl.HubRolloutWorker",
+    )
+    page = "docs/trainers/trl.md"
+
+    def convert(self, rollouts: Sequence[Rollout]) -> object:
+        """The columns of a batch, the longest row of each rollout."""
+        return columns(rollouts, "longest", 0)
