@@ -45,6 +45,15 @@ def test_the_page_of_settings_lists_them_all() -> None:
     assert listed == {setting.key: setting.help for setting in SETTINGS} | {"setting": "meaning", "---": "---"}
 
 
+@pytest.mark.parametrize("command", ["compare", "estimate", "play"])
+def test_another_command_says_of_a_setting_what_a_run_says(command: str) -> None:
+    meanings = {one.flag: one.help for one in SETTINGS if one.option.is_offered}
+    own = {"--sample", "--model", "--base-url", "--task", "ENV"}
+    shared = {flag: one for flag, one in options_of(command).items() if flag in meanings and flag not in own}
+    assert shared
+    assert [flag for flag, one in shared.items() if not one.help.replace("\\[", "[").startswith(meanings[flag])] == []
+
+
 def test_no_two_settings_have_one_option() -> None:
     flags = [setting.flag for setting in SETTINGS if setting.option.is_offered]
     assert len(flags) == len(set(flags))

@@ -3,39 +3,43 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from rollouthub.cli.deadline_options import DEADLINES, deadlines_of, takes_deadlines
-from rollouthub.cli.options import (
-    ConfigOption,
-    InProcessOption,
-    LaneOption,
-    LimitOption,
-    MaxCostOption,
-    MaxTokensOption,
-    MaxTurnsOption,
-    NoTrackOption,
-    QuietOption,
-    SampleOption,
-    SeedOption,
-    ServedOption,
-    SetOption,
-    ShuffleOption,
-    SkipOption,
-    TaskOption,
-    TemperatureOption,
-    TopPOption,
-    run_settings,
-    some,
-    trackers_of,
-)
+from rollouthub.cli.options import ConfigOption, QuietOption
+from rollouthub.cli.settings_command import SettingsCommand, given_settings
 from rollouthub.errors import ConfigError
 
 
-@takes_deadlines(*DEADLINES)
+class CompareCommand(SettingsCommand):
+    """`hub compare`: the settings that mean the same for every model."""
+
+    taken = (
+        "agent",
+        "split",
+        "repeats",
+        "seed",
+        "set",
+        "tasks",
+        "shuffle",
+        "skip",
+        "sample",
+        "limit",
+        "lane",
+        "budget",
+        "sampling",
+        "limits",
+        "deadlines",
+        "concurrency",
+        "in_process",
+        "served",
+        "track",
+    )
+
+
 def compare(
+    ctx: typer.Context,
     what: Annotated[
         list[str] | None,
         typer.Argument(metavar="[ENV…] | RUN RUN…", help="With -m the environments to play, else runs that are there."),
@@ -48,30 +52,7 @@ def compare(
         list[str] | None,
         typer.Option(metavar="[MODEL=]URL", help="A model's server; without MODEL= that of all that need one."),
     ] = None,
-    agent: Annotated[str | None, typer.Option("-a", "--agent", help="Who acts; tool_loop by default.")] = None,
-    split: Annotated[str | None, typer.Option(help="Which tasks; the environment's first split by default.")] = None,
-    task: TaskOption = None,
-    shuffle: ShuffleOption = False,
-    skip: SkipOption = None,
-    sample: SampleOption = None,
-    limit: LimitOption = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Samples of each task.")] = None,
-    concurrency: Annotated[int | None, typer.Option("-c", "--concurrency", min=1, help="Episodes in flight.")] = None,
-    seed: SeedOption = None,
-    settings: SetOption = None,
     config: ConfigOption = None,
-    lane: LaneOption = None,
-    temperature: TemperatureOption = None,
-    top_p: TopPOption = None,
-    max_tokens: MaxTokensOption = None,
-    max_turns: MaxTurnsOption = None,
-    max_cost: MaxCostOption = None,
-    budget: Annotated[
-        float | None, typer.Option(min=0.0, help="US dollars each model may cost.", rich_help_panel="Models")
-    ] = None,
-    in_process: InProcessOption = False,
-    served: ServedOption = False,
-    no_track: NoTrackOption = False,
     project: Annotated[
         int | None, typer.Option(min=1, help="Project cost and time to N tasks; the full split where it is played.")
     ] = None,
@@ -87,7 +68,6 @@ def compare(
     root: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: QuietOption = False,
-    **timeouts: Any,
 ) -> None:
     """Compare models on the same tasks and seeds before money is spent, or runs on the tasks they have in common.
 
@@ -101,7 +81,6 @@ def compare(
     from rollouthub.store.atomic_files import check_output
     from rollouthub.views.report.write import is_report
 
-    deadlines = deadlines_of(timeouts)
     code, file = 0, output if is_report(output) else None
     if file is not None:
         check_output(file)  # before models are paid for
@@ -110,28 +89,9 @@ def compare(
             f"{output} is no report; name one that ends in .html, .md or .json, or models with -m to play"
         )
     if model or resume:
-        given = run_settings(
-            environments=what,
-            agent=agent,
-            split=split,
-            tasks=task,
-            shuffle=shuffle,
-            skip=skip,
-            sample=sample,
-            limit=limit,
-            repeats=repeats,
-            concurrency=concurrency,
-            seed=seed,
-            set=settings,
-            lane=lane,
-            budget=budget,
-            sampling=some(temperature=temperature, top_p=top_p, max_tokens=max_tokens),
-            limits=some(max_turns=max_turns, max_cost=max_cost),
-            deadlines=deadlines,
-            in_process=in_process,
-            served=served,
-            track=trackers_of(None, no_track),
-        )
+        given = given_settings(ctx)
+        if what:
+            given["environments"] = what
         comparison, code = play_models(
             given, model or [], base_url or [], config, None if file else output, resume, project, is_quiet=quiet
         )

@@ -5,15 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rollouthub.cli.options import (
-    MaxSecondsOption,
-    MaxTurnsOption,
-    RoleOption,
-    SeedOption,
-    SetOption,
-    run_settings,
-    some,
-)
+from rollouthub.cli.settings_command import SettingsCommand, given_settings
 
 EnvironmentArgument = Annotated[
     str, typer.Argument(metavar="ENV", help="An environment by name (`hub list`), a file, or a server's address.")
@@ -26,15 +18,16 @@ PATIENT = {"agent": 86400.0, "episode": 90000.0}
 """Seconds a person may take; past an agent's hour, nothing is broken."""
 
 
+class PlayCommand(SettingsCommand):
+    """`hub play`: the settings that concern a person's one episode."""
+
+    taken = ("split", "seed", "set", "roles", "limits.max_turns", "limits.max_seconds")
+
+
 def play(
+    ctx: typer.Context,
     environment: EnvironmentArgument,
     task: Annotated[str | None, typer.Option("--task", help="Which task, by its id; the first by default.")] = None,
-    split: SplitOption = None,
-    settings: SetOption = None,
-    seed: SeedOption = None,
-    role: RoleOption = None,
-    max_turns: MaxTurnsOption = None,
-    max_seconds: MaxSecondsOption = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Show the task as Markdown, not as the text a model reads.")
     ] = False,
@@ -48,21 +41,17 @@ def play(
     Exit codes: 0 scored, 1 not scored, 2 usage, 130 discarded.
     """
     from rollouthub.cli.play.action import play_command
+    from rollouthub.engine.task_names import read_names
 
-    request = run_settings(
-        environments=[environment],
-        tasks=None if task is None else [task],
-        limit=1,
-        split=split,
-        set=settings,
-        seed=seed,
-        roles=role,
-        limits=some(max_turns=max_turns, max_seconds=max_seconds),
-        deadlines=PATIENT,
-        retries={"infrastructure": 0, "verifier": 0},
-        concurrency=1,
-        skip_bad=True,
-        agent="human",
-        agent_set=["markdown=true"] if markdown else [],
-    )
+    request = given_settings(ctx) | {
+        "environments": [environment],
+        "tasks": [] if task is None else read_names([task], Path.cwd(), "--task"),
+        "limit": 1,
+        "deadlines": PATIENT,
+        "retries": {"infrastructure": 0, "verifier": 0},
+        "concurrency": 1,
+        "skip_bad": True,
+        "agent": "human",
+        "agent_set": {"markdown": True} if markdown else {},
+    }
     raise typer.Exit(play_command(request, output, as_json))
