@@ -339,12 +339,12 @@ async def test_metrics_count_what_happened() -> None:
         await desk.control("POST", f"/v1/episodes/{opened.id}/verify")
         text = (await desk.control("GET", "/metrics")).body.decode()
         for line in (
-            "rollouthub_episodes_open 1",
-            "rollouthub_episodes_opened_total 1",
-            'rollouthub_tool_calls_total{outcome="ok"} 1',
-            'rollouthub_tool_calls_total{outcome="error"} 1',
-            'rollouthub_verifications_total{outcome="scored"} 1',
-            "rollouthub_tool_call_seconds_count 2",
+            "rollouthub_episodes_open 1.0",
+            "rollouthub_episodes_opened_total 1.0",
+            'rollouthub_tool_calls_total{outcome="ok"} 1.0',
+            'rollouthub_tool_calls_total{outcome="error"} 1.0',
+            'rollouthub_verifications_total{outcome="scored"} 1.0',
+            "rollouthub_tool_call_seconds_count 2.0",
         ):
             assert f"{line}\n" in text
 

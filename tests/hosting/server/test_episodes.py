@@ -61,7 +61,7 @@ async def test_an_episode_over_its_age_is_closed() -> None:
         assert (await desk.control("GET", f"/v1/episodes/{opened.id}")).json["state"] == "closed"
         assert (await desk.call(opened.seats[0].url, "note", text="late")).status == 404
         metrics = (await desk.control("GET", "/metrics")).body.decode()
-        assert "rollouthub_episodes_reaped_total 1\n" in metrics
+        assert "rollouthub_episodes_reaped_total 1.0\n" in metrics
 
 
 async def test_the_servers_own_bound_on_age_wins() -> None:
@@ -92,4 +92,4 @@ async def test_a_rude_close_leaves_no_episode_behind(kind: str) -> None:
     async with served(World, close=kind) as desk:
         opened = await desk.open(deadlines={"close": 0.05})
         assert (await desk.control("DELETE", f"/v1/episodes/{opened.id}")).status == 500
-        assert "rollouthub_episodes_open 0\n" in (await desk.control("GET", "/metrics")).body.decode()
+        assert "rollouthub_episodes_open 0.0\n" in (await desk.control("GET", "/metrics")).body.decode()

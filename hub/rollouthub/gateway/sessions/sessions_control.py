@@ -123,4 +123,4 @@ class ServiceControl(ControlHttp):
     def _metrics(self) -> bytes:
         metrics = self._service.gateway.metrics
         metrics.reaped = self._service.reaper.count
-        return metrics.text().encode()
+        return metrics.text()

@@ -74,7 +74,7 @@ class ControlPlane(ControlHttp):
             await self._stream(parts[2], first_event(scope), scope, send)
         elif parts == ["metrics"]:
             need(scope, "GET")
-            await answer(send, 200, self._metrics.text().encode(), METRICS_TEXT)
+            await answer(send, 200, self._metrics.text(), METRICS_TEXT)
         else:
             await answer(send, 200, await self._answer(parts, scope, receive))
 

@@ -1,13 +1,16 @@
 """What the server counts, in Prometheus' text format."""
 
-import os
 from bisect import bisect_left
 from collections import Counter
-from pathlib import Path
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """Upper bounds of the histogram of tool calls, in seconds."""
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Metrics:
@@ -30,39 +33,31 @@ class Metrics:
         self._seconds[bisect_left(BUCKETS, seconds)] += 1
         self._sum += seconds
 
-    def text(self) -> str:
-        """Everything, in the exposition format."""
-        lines = [
-            *_metric("episodes_open", "gauge", "Episodes open now.", [("", self.open)]),
-            *_metric("episodes_opened_total", "counter", "Episodes opened.", [("", self.opened)]),
-            *_metric("episodes_reaped_total", "counter", "Episodes closed for their age.", [("", self.reaped)]),
-            *_metric("tool_calls_total", "counter", "Tool calls by outcome.", _by("outcome", self.calls)),
-            *_metric("verifications_total", "counter", "Verdicts by outcome.", _by("outcome", self.verdicts)),
-            *self._histogram(),
-            *_metric("process_resident_memory_bytes", "gauge", "Resident memory.", [("", _resident())], prefix=""),
-        ]
-        return "\n".join(lines) + "\n"
+    def text(self) -> bytes:
+        """Everything, and what the process uses, in the exposition format."""
+        # Loaded for those who scrape: it takes longer than all else that a server has to do before its first episode.
+        from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
-    def _histogram(self) -> list[str]:
-        total, rows = 0, list[tuple[str, float]]()
-        for bound, count in zip((*map(str, BUCKETS), "+Inf"), self._seconds, strict=True):
-            total += count
-            rows.append((f'_bucket{{le="{bound}"}}', total))
-        rows += [("_sum", round(self._sum, 6)), ("_count", total)]
-        return _metric("tool_call_seconds", "histogram", "How long tool calls took.", rows)
+        registry = CollectorRegistry()
+        registry.register(self)
+        ProcessCollector(registry=registry)
+        return generate_latest(registry)
 
+    def collect(self) -> "Iterator[Metric]":
+        """The metrics as Prometheus' client takes them."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-def _metric(name: str, kind: str, note: str, rows: list[tuple[str, float]], prefix: str = "rollouthub_") -> list[str]:
-    full = prefix + name
-    return [f"# HELP {full} {note}", f"# TYPE {full} {kind}", *(f"{full}{label} {value}" for label, value in rows)]
-
-
-def _by(label: str, counts: Counter[str]) -> list[tuple[str, float]]:
-    return [(f'{{{label}="{value}"}}', count) for value, count in sorted(counts.items())]
-
-
-def _resident() -> int:
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
-    except OSError:  # no /proc
-        return 0
+        yield GaugeMetricFamily("rollouthub_episodes_open", "Episodes open now.", self.open)
+        yield CounterMetricFamily("rollouthub_episodes_opened_total", "Episodes opened.", self.opened)
+        yield CounterMetricFamily("rollouthub_episodes_reaped_total", "Episodes closed for their age.", self.reaped)
+        for name, note, counts in (
+            ("rollouthub_tool_calls_total", "Tool calls by outcome.", self.calls),
+            ("rollouthub_verifications_total", "Verdicts by outcome.", self.verdicts),
+        ):
+            family = CounterMetricFamily(name, note, labels=["outcome"])
+            for outcome, count in sorted(counts.items()):
+                family.add_metric([outcome], count)
+            yield family
+        buckets = list(zip((*map(str, BUCKETS), "+Inf"), accumulate(self._seconds), strict=True))
+        note = "How long tool calls took."
+        yield HistogramMetricFamily("rollouthub_tool_call_seconds", note, buckets, sum_value=self._sum)

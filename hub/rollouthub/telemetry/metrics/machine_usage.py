@@ -1,14 +1,12 @@
 """What this process uses of its machine."""
 
-import os
 import resource
 import sys
-from pathlib import Path
 
 from rollouthub.telemetry.cpu import cpu_seconds
+from rollouthub.telemetry.memory import resident_bytes
 from rollouthub.telemetry.metrics.process_figures import Usage
 
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _BLOCK_BYTES = 512
 """In which Linux counts what was read and written, whatever the disk's own."""
 
@@ -20,17 +18,10 @@ def usage() -> Usage:
     return Usage(
         cpu_seconds=own,
         children_cpu_seconds=max(0.0, cpu_seconds() - own),
-        resident_bytes=_resident(),
+        resident_bytes=resident_bytes() or times.ru_maxrss * 1024,
         read_bytes=_bytes(times.ru_inblock),
         written_bytes=_bytes(times.ru_oublock),
     )
-
-
-def _resident() -> int:
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
-    except OSError:  # no /proc
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _bytes(blocks: int) -> int | None:
