@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 
 from rollouthub.processes import PYTHON
-from rollouthub.views.report.markup import Markup, tag
+from rollouthub.views.markup import Markup, tag
 
 SEEDS = range(10, 15)
 """Held out: the settings of train.py were chosen on seeds below ten."""

@@ -1,7 +1,11 @@
-"""HTML and SVG without a template engine: text is escaped unless it is made here."""
+"""HTML and SVG without a template engine: text is escaped, and made harmless, unless it is made here."""
 
 from collections.abc import Iterable
 from html import escape
+
+from rollouthub.text import printable
+
+_VOID = ("base", "br", "img", "input", "link", "meta")
 
 
 class Markup(str):
@@ -19,9 +23,9 @@ def tag(name: str, /, *children: "str | Iterable[str] | None", **attributes: str
             words.append(given)
         elif value is not None and value is not False:
             text = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-            words.append(f'{given}="{escape(text)}"')
+            words.append(f'{given}="{escape(printable(text))}"')
     opening = f"<{' '.join(words)}>"
-    if name in ("br", "img", "link", "meta"):
+    if name in _VOID:
         return Markup(opening)
     return Markup(f"{opening}{join(*children)}</{name}>")
 
@@ -33,7 +37,7 @@ def join(*children: "str | Iterable[str] | None") -> Markup:
         if isinstance(child, Markup):
             parts.append(child)
         elif isinstance(child, str):
-            parts.append(escape(child))
+            parts.append(escape(printable(child)))
         elif child is not None:
             parts.extend(join(each) for each in child)
     return Markup("".join(parts))

@@ -8,9 +8,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rollouthub.errors import UsageError
+from rollouthub.views.markup import Markup, join, tag
 from rollouthub_registry.names import PackageName, Release
 from rollouthub_registry.server.api import query_of
-from rollouthub_registry.server.html import Html, join, tag
 from rollouthub_registry.server.registry import Registry
 from rollouthub_registry.server.responses import HEADERS
 from rollouthub_registry.server.search import ORDERS, Found, Query
@@ -91,7 +91,7 @@ def _refusal(base: str, error: UsageError) -> Response:
     return _page(base, heading, tag("h1", heading), tag("p", str(error)), status=status)
 
 
-def _search_form(query: Query) -> Html:
+def _search_form(query: Query) -> Markup:
     orders = [tag("option", order, value=order, selected=order == query.order) for order in ORDERS]
     passed = tag("input", type="checkbox", name="passed", value="1", checked=query.passed_only)
     return tag(
@@ -107,7 +107,7 @@ def _search_form(query: Query) -> Html:
     )
 
 
-def _results(query: Query, found: Found) -> Html:
+def _results(query: Query, found: Found) -> Markup:
     if not found.listings:
         return tag("p", "Nothing fits." if query.words or query.tag else "Nothing is published yet.", class_="soft")
     first, last = query.offset + 1, query.offset + len(found.listings)
@@ -129,7 +129,7 @@ def _address(query: Query, offset: int) -> str:
     return urlencode({**kept, **({"passed": "1"} if query.passed_only else {}), "offset": max(0, offset)})
 
 
-def _card(listing: Listing) -> Html:
+def _card(listing: Listing) -> Markup:
     name, facts = str(listing.release.package), listing.facts
     return tag(
         "li",
@@ -145,7 +145,7 @@ def _card(listing: Listing) -> Html:
     )
 
 
-def _signals(listing: Listing) -> list[Html]:
+def _signals(listing: Listing) -> list[Markup]:
     facts = listing.facts
     count = listing.downloads
     said = [f"{count} download{'' if count == 1 else 's'}", *([facts.licence] if facts.licence else [])]
@@ -154,17 +154,17 @@ def _signals(listing: Listing) -> list[Html]:
     return [tag("span", text) for text in said]
 
 
-def _checks(listing: Listing) -> Html:
+def _checks(listing: Listing) -> Markup:
     if listing.facts.checks_passed:
         return tag("span", "checks passed", class_="mark good")
     return tag("span", "checks failed", class_="mark bad")
 
 
-def _tag(word: str) -> Html:
+def _tag(word: str) -> Markup:
     return tag("a", word, href=f"./?{urlencode({'tag': word})}", class_="tag")
 
 
-def _package(shown: Listing, versions: list[Listing], url: str) -> list[Html]:
+def _package(shown: Listing, versions: list[Listing], url: str) -> list[Markup]:
     facts, release = shown.facts, shown.release
     parts = [
         tag("h1", str(release.package)),
@@ -185,7 +185,7 @@ def _package(shown: Listing, versions: list[Listing], url: str) -> list[Html]:
     return parts
 
 
-def _install(shown: Listing, versions: list[Listing], url: str) -> Html:
+def _install(shown: Listing, versions: list[Listing], url: str) -> Markup:
     """How it is installed; of one that is yanked, why it should not be."""
     if shown.yanked is None:
         return tag("pre", tag("code", f"hub install {shown.release} --from {url}"))
@@ -196,7 +196,7 @@ def _install(shown: Listing, versions: list[Listing], url: str) -> Html:
     return tag("p", said, tag("br"), "It is installed only where a lock names it.", instead, class_="notice")
 
 
-def _baselines(shown: Listing) -> Html:
+def _baselines(shown: Listing) -> Markup:
     if not shown.facts.baselines:
         return tag("p", "None were published with it.", class_="soft")
     rows = [
@@ -210,7 +210,7 @@ def _number(reward: float) -> str:
     return f"{reward:.3f}" if abs(reward) < 1e6 else f"{reward:.3g}"
 
 
-def _about(shown: Listing) -> Html:
+def _about(shown: Listing) -> Markup:
     facts = shown.facts
     rows: list[tuple[str, str | None]] = [
         ("Checks", "passed before it was published" if facts.checks_passed else "failed; published all the same"),
@@ -230,7 +230,7 @@ def _about(shown: Listing) -> Html:
     return tag("dl", [join(tag("dt", name), tag("dd", value)) for name, value in rows if value])
 
 
-def _link(url: str) -> Html | None:
+def _link(url: str) -> Markup | None:
     """A link, where it leads to the web and nowhere else."""
     try:
         is_web = urlsplit(url).scheme in ("http", "https")
@@ -239,7 +239,7 @@ def _link(url: str) -> Html | None:
     return tag("a", url, href=url, rel="nofollow noopener noreferrer") if is_web else None
 
 
-def _versions(versions: list[Listing]) -> Html:
+def _versions(versions: list[Listing]) -> Markup:
     rows = [
         tag(
             "tr",
@@ -257,6 +257,6 @@ def _versions(versions: list[Listing]) -> Html:
     return _table(("Version", "Published", "State"), rows)
 
 
-def _table(head: tuple[str, ...], rows: list[Html]) -> Html:
+def _table(head: tuple[str, ...], rows: list[Markup]) -> Markup:
     titles = tag("tr", [tag("th", title) for title in head])
     return tag("div", tag("table", tag("thead", titles), tag("tbody", rows)), class_="wide")

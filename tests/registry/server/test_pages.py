@@ -4,7 +4,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from rollouthub_registry.server.html import tag
+from rollouthub.views.markup import tag
 from tests.registry.server.publishers import Offer, Publisher
 from tests.registry.server.serving import Served, bearer, served
 

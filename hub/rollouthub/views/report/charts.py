@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rollouthub.views.report.markup import Markup, join, table, tag
+from rollouthub.views.markup import Markup, join, table, tag
 from rollouthub.views.report.phrases import KINDS, figure
 from rollouthub.views.report.report_facts import ComparisonReport, Figure, RunReport
 from rollouthub.views.report.svg_charts import COLOURS, Line, Point, curves, differences, histogram, shares

@@ -1,7 +1,7 @@
 """Transcripts as HTML: conversations that open on demand, with tool calls closed within them."""
 
 from rollouthub.statistics.amounts import count, number, seconds
-from rollouthub.views.report.markup import Markup, join, table, tag
+from rollouthub.views.markup import Markup, join, table, tag
 from rollouthub.views.report.report_facts import RunReport
 from rollouthub.views.report.rollout_text import Block, Picture, Transcript
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from rollouthub.statistics import amounts
 from rollouthub.statistics.amounts import moment, number, share
+from rollouthub.views.markup import Markup, join, table, tag
 from rollouthub.views.report import phrases
 from rollouthub.views.report.charts import comparison_chart, distribution_chart, k_charts, outcome_strip
 from rollouthub.views.report.conversation_html import transcripts
-from rollouthub.views.report.markup import Markup, join, table, tag
 from rollouthub.views.report.phrases import figure
 from rollouthub.views.report.provenance import provenance, settings
 from rollouthub.views.report.report_facts import Compared, ComparisonReport, Figures, Report, RunReport

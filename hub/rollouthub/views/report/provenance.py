@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rollouthub.statistics import amounts
 from rollouthub.statistics.amounts import count
-from rollouthub.views.report.markup import Markup, tag
+from rollouthub.views.markup import Markup, tag
 from rollouthub.views.report.report_facts import EnvironmentIdentity, RunReport
 
 MOST_SETTINGS = 20_000

@@ -3,9 +3,9 @@
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import amounts
 from rollouthub.statistics.amounts import count, dollars, moment, number, seconds, share, size
+from rollouthub.views.markup import Markup, join, table, tag
 from rollouthub.views.report import phrases
 from rollouthub.views.report.charts import outcome_strip
-from rollouthub.views.report.markup import Markup, join, table, tag
 from rollouthub.views.report.report_facts import RunReport
 
 OPEN_GROUPS = 12

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rollouthub.views.report.markup import Markup, tag
+from rollouthub.views.markup import Markup, tag
 from rollouthub.views.report.report_facts import Bar
 
 WIDTH, HEIGHT = 440.0, 250.0
