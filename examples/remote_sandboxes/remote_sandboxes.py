@@ -12,7 +12,7 @@ import anyio
 import anyio.abc
 
 from rollouthub.errors import ConfigError
-from rollouthub.sandbox import Limits, Sandbox, SandboxRef, SandboxSpec, Snapshot
+from rollouthub.sandbox import CommandLimits, Sandbox, SandboxRef, SandboxSpec, Snapshot
 from rollouthub_sandboxes.supervisor.client import supervise
 from rollouthub_sandboxes.supervisor.sandbox import SupervisedSandbox, Surroundings
 
@@ -53,7 +53,7 @@ class RemoteSandboxes:
                 surroundings=Surroundings(
                     workdir=spec.workdir or "/tmp",
                     environment=spec.environment,
-                    limits=Limits(memory_bytes=spec.resources.memory_bytes),
+                    limits=CommandLimits(memory_bytes=spec.resources.memory_bytes),
                 ),
             )
 

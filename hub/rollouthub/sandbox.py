@@ -165,7 +165,7 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CommandLimits:
     """What one command may use beyond the sandbox's own resources; None for no such limit."""
 
     cpu_seconds: float | None = None
@@ -174,6 +174,10 @@ class Limits:
     """Address space of each of its processes."""
     file_bytes: int | None = None
     """Size of a file it writes."""
+
+
+Limits = CommandLimits
+"""The old name, until 0.2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +308,7 @@ class Sandbox(Protocol):
         user: str | None = None,
         timeout_seconds: float = TIMEOUT_SECONDS,
         output_bytes: int = OUTPUT_BYTES,
-        limits: Limits = Limits(),
+        limits: CommandLimits = CommandLimits(),
         keeps_background: bool = True,
     ) -> Finished:
         """Run a command to its end.
@@ -327,7 +331,7 @@ class Sandbox(Protocol):
         environment: Mapping[str, str] | None = None,
         user: str | None = None,
         timeout_seconds: float | None = None,
-        limits: Limits = Limits(),
+        limits: CommandLimits = CommandLimits(),
     ) -> AbstractAsyncContextManager[Program]:
         """Run a command in the background, its streams at hand; leaving the context kills its tree.
 

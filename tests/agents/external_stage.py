@@ -10,7 +10,7 @@ import anyio
 
 from rollouthub import BadRow, Limits, Rollout, Sampling
 from rollouthub.engine.attempt import Attempt
-from rollouthub.engine.sample import Cast, Item
+from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.gateway.gateway import Gateway, open_gateway
 from rollouthub.hosting import InProcessHost
 from rollouthub.limits import Deadlines
@@ -57,7 +57,7 @@ class Stage:
         card = await anext(aiter(self.host.tasks(self.host.info.splits[0], 0)))
         assert not isinstance(card, BadRow)
         info = self.host.info
-        cast = Cast(
+        cast = SampleContext(
             run_id="run",
             host=self.host,
             environment=EnvironmentRef(name=info.name, version=info.version, digest=info.digest),
@@ -71,7 +71,7 @@ class Stage:
         )
         task = TaskRef(split=card.split, id=card.public.id, digest=card.digest)
         with anyio.fail_after(seconds):
-            return await Attempt(Item(cast, card, task, "group", "group-0", 0, 1, None), 0, 0.0, _unseen).play()
+            return await Attempt(Sample(cast, card, task, "group", "group-0", 0, 1, None), 0, 0.0, _unseen).play()
 
 
 def _unseen(attempt: Attempt) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub.bench.bottleneck import RunFacts, Verdict, judge
+from rollouthub.bench.bottleneck import BottleneckVerdict, MeasuredRun, judge
 from rollouthub.bench.layer import Alone, Reach, Setup
 from rollouthub.bench.layers import measure_layers
 from rollouthub.bench.layers_cell import alone
@@ -60,14 +60,14 @@ def lever(tmp_path: Path) -> str:
 
 async def judged(
     lever: str, model: str = "mock/solver", reach: Reach = "near", **settings: float
-) -> tuple[Alone, Verdict]:
+) -> tuple[Alone, BottleneckVerdict]:
     """The layers and a run in this process, and what holds it back."""
     request = RunRequest(environments=(lever,), model=model, set={**settings}, concurrency=IN_FLIGHT)
     measured = await alone(Setup(request=request, seconds=0.05, reach=reach), Credentials())
     run = request.model_copy(update={"limit": measured.tasks, "repeats": 4})
     played = await play(Setup(request=run), Credentials())
     assert (played.rollouts, played.unscored) == (4 * 8, 0)
-    return measured, judge(RunFacts("one process", "one process", played, IN_FLIGHT, cores=2), measured.layers)
+    return measured, judge(MeasuredRun("one process", "one process", played, IN_FLIGHT, cores=2), measured.layers)
 
 
 async def test_every_layer_is_measured_with_what_a_rollout_asks_of_it(lever: str) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rollouthub import Outcome
-from rollouthub.live.follow import Progress, RunFeed
-from rollouthub.live.follow.played_so_far import Played
+from rollouthub.live.follow import RunFeed, RunProgress
+from rollouthub.live.follow.played_so_far import PlayedSoFar
 from rollouthub.store import open_writer
 from tests.store.records import RESOLVED, record
 
@@ -32,7 +32,7 @@ FAILED, BROKEN, CANCELLED, SCORED = (
     ],
 )
 def test_a_sample_that_is_played_again_counts_once(outcomes: tuple[Outcome, ...], counts: Outcome) -> None:
-    played = Played()
+    played = PlayedSoFar()
     for number, outcome in enumerate(outcomes):
         played.add([record("g-0", number, outcome)])
     assert {outcome: count for outcome, count in played.means.outcomes.items() if count} == {counts: 1}
@@ -41,7 +41,7 @@ def test_a_sample_that_is_played_again_counts_once(outcomes: tuple[Outcome, ...]
 
 async def test_a_run_shows_the_rate_that_those_who_watch_it_see(tmp_path: Path) -> None:
     now = 0.0
-    played = Played(clock=lambda: now)
+    played = PlayedSoFar(clock=lambda: now)
     async with open_writer(tmp_path / "run", resolved=RESOLVED, given="", resume=False) as writer:
         writer.set_plan(400)
         await writer.flush()
@@ -72,7 +72,7 @@ async def test_a_run_shows_the_rate_that_those_who_watch_it_see(tmp_path: Path) 
         assert played.progress.rate == 90 / played.progress.seconds
 
 
-def facts(progress: Progress) -> tuple[object, ...]:
+def facts(progress: RunProgress) -> tuple[object, ...]:
     """What both tell of a run, whatever its status."""
     return progress.done, progress.rate, progress.eta_seconds, progress.seconds
 

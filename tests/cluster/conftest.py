@@ -12,7 +12,7 @@ import pytest
 
 from rollouthub import Rollout
 from rollouthub.cluster.ray_pool import RayPool
-from rollouthub.cluster.worker_handles import PATIENCE, Patience, Terms
+from rollouthub.cluster.worker_handles import PATIENCE, Terms, WorkerTimeouts
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.open_plan import open_plan
 from rollouthub.engine.plan import make_plan
@@ -151,7 +151,7 @@ class PlayWith(Protocol):
     """Plays on the cluster with a patience of the test's own."""
 
     async def __call__(
-        self, patience: Patience = ..., *, on_record: Callable[[Kept], None] = ..., **settings: Any
+        self, patience: WorkerTimeouts = ..., *, on_record: Callable[[Kept], None] = ..., **settings: Any
     ) -> Kept: ...
 
 
@@ -160,7 +160,7 @@ def play_with(cluster: Any) -> PlayWith:
     """Play on the cluster, with less patience than a run has, and keep records in memory."""
 
     async def run(
-        patience: Patience = PATIENCE, *, on_record: Callable[[Kept], None] = lambda kept: None, **settings: Any
+        patience: WorkerTimeouts = PATIENCE, *, on_record: Callable[[Kept], None] = lambda kept: None, **settings: Any
     ) -> Kept:
         plan = make_plan(RunRequest.model_validate({"pool": "ray", "workers": 2, "track": (), **settings}))
         stop = StopSignal()

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from rollouthub import Outcome, UsageError
-from rollouthub.cluster.worker_handles import Patience
+from rollouthub.cluster.worker_handles import WorkerTimeouts
 
 from .conftest import Kept, PlayWith
 from .test_pool import alive
@@ -58,7 +58,7 @@ async def test_a_worker_that_hangs_is_ended_and_its_episodes_are_played_again(pl
             os.kill(stopped[0], signal.SIGSTOP)
 
     kept = await play_with(
-        Patience(silence_seconds=1.5),
+        WorkerTimeouts(silence_seconds=1.5),
         on_record=stop,
         environments=("arithmetic",),
         model="mock/solver?latency=0.1",
@@ -117,7 +117,7 @@ async def test_an_environment_whose_workers_do_not_come_back_ends_a_run_parted_b
             os.kill(killed[0], signal.SIGKILL)
 
     kept = await play_with(
-        Patience(longest_pause_seconds=0.2),
+        WorkerTimeouts(longest_pause_seconds=0.2),
         on_record=kill,
         environments=("arithmetic", particular(tmp_path)),
         model="mock/solver?latency=0.1",
@@ -138,7 +138,7 @@ async def test_workers_that_find_no_room_leave_their_share_to_the_others(play_wi
 
     with anyio.fail_after(30):
         kept = await play_with(
-            Patience(late_seconds=0.3),
+            WorkerTimeouts(late_seconds=0.3),
             on_record=note,
             environments=("arithmetic",),
             model="mock/solver?latency=0.05",
@@ -201,7 +201,7 @@ async def test_a_run_cut_short_while_a_worker_hangs_ends_soon_and_says_what_was_
 
     with anyio.fail_after(25), scope:
         await play_with(
-            Patience(hurry_seconds=1.0),
+            WorkerTimeouts(hurry_seconds=1.0),
             on_record=cut,
             environments=("arithmetic",),
             model="mock/solver?latency=0.05..5",

@@ -7,15 +7,15 @@ import anyio
 
 from rollouthub import Rollout
 from rollouthub.cluster.allowances import Allowances
-from rollouthub.cluster.cluster_messages import Ended, Hello, Order, Report, WorkOrder
-from rollouthub.cluster.worker_handles import PATIENCE, Member, Standing
-from rollouthub.cluster.worker_loop import Post, Shared
+from rollouthub.cluster.cluster_messages import Ended, Hello, WorkerOrder, WorkerReport, WorkOrder
+from rollouthub.cluster.worker_handles import PATIENCE, Member, PlaceStatus
+from rollouthub.cluster.worker_loop import Shared, WorkerLoop
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.run_request import Retries
 from rollouthub.engine.schedule import Schedule
 from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.engine.work_queue import Feed
+from rollouthub.engine.work_queue import WorkQueue
 from rollouthub_agents.null import Null
 from tests.engine.conftest import Player, attempt
 from tests.engine.test_pool import stream
@@ -32,13 +32,13 @@ class Stammerer(Member):
         self._told = list[Ended]()
         self.looked_at = list[bool]()
 
-    async def exchange(self, order: Order) -> Report:
+    async def exchange(self, order: WorkerOrder) -> WorkerReport:
         """Play what is ordered."""
         self.looked_at.append(order.look)
         for work in order.works:
             record = await self._attempts[work.rollout_id].play()
             self._told.append(Ended(work.rollout_id, work.attempt, record.model_dump_json().encode(), {}))
-        return Report(ended=list(self._told))
+        return WorkerReport(ended=list(self._told))
 
 
 class Steady(Member):
@@ -50,7 +50,7 @@ class Steady(Member):
         self._queue = list[WorkOrder]()
         self.lets, self.begun, self.exchanges, self.is_busy = 0, 0, 0, False
 
-    async def exchange(self, order: Order) -> Report:
+    async def exchange(self, order: WorkerOrder) -> WorkerReport:
         """Begin with the first there is; end it, where that is let."""
         await anyio.lowlevel.checkpoint()
         self.exchanges += 1
@@ -60,11 +60,13 @@ class Steady(Member):
         returned = [work.key for work in self._queue[1:]] if order.give_back else []
         del self._queue[1 if order.give_back else len(self._queue) :]
         if not self.lets or not self.is_busy:
-            return Report(returned=returned)
+            return WorkerReport(returned=returned)
         self.lets, self.is_busy = self.lets - 1, False
         work = self._queue.pop(0)
         record = await self._attempts[work.rollout_id].play()
-        return Report([Ended(work.rollout_id, work.attempt, record.model_dump_json().encode(), {})], returned=returned)
+        return WorkerReport(
+            [Ended(work.rollout_id, work.attempt, record.model_dump_json().encode(), {})], returned=returned
+        )
 
 
 class SlowSink:
@@ -96,10 +98,10 @@ def five(attempt: Player) -> list[Attempt]:
     return [Attempt(item, 0, 0.0, lambda attempt: None) for item in items]
 
 
-def post_of(attempts: list[Attempt], sink: SlowSink, is_watched: Callable[[], bool] = lambda: False) -> Post:
+def post_of(attempts: list[Attempt], sink: SlowSink, is_watched: Callable[[], bool] = lambda: False) -> WorkerLoop:
     stop = StopSignal()
-    feed = Feed(stream([each.item for each in attempts]), Schedule(sink.attempts, Retries()), stop)
-    return Post(0, Shared(feed, sink, stop, Allowances({}), is_watched))
+    feed = WorkQueue(stream([each.item for each in attempts]), Schedule(sink.attempts, Retries()), stop)
+    return WorkerLoop(0, Shared(feed, sink, stop, Allowances({}), is_watched))
 
 
 async def test_a_record_that_is_told_again_is_kept_once(attempt: Player) -> None:
@@ -124,8 +126,8 @@ async def test_records_that_were_fetched_are_kept_when_the_run_is_cut_short(atte
 
 async def test_a_held_run_takes_back_what_its_worker_has_not_begun_and_gives_it_again(attempt: Player) -> None:
     attempts, sink, stop = five(attempt), SlowSink(99), StopSignal()
-    feed = Feed(stream([each.item for each in attempts]), Schedule(sink.attempts, Retries()), stop)
-    post = Post(0, Shared(feed, sink, stop, Allowances({}), is_watched=lambda: False))
+    feed = WorkQueue(stream([each.item for each in attempts]), Schedule(sink.attempts, Retries()), stop)
+    post = WorkerLoop(0, Shared(feed, sink, stop, Allowances({}), is_watched=lambda: False))
     post.concurrency, worker = 3, Steady(attempts)
 
     async def until(claim: Callable[[], object]) -> None:
@@ -152,13 +154,13 @@ async def test_a_held_run_takes_back_what_its_worker_has_not_begun_and_gives_it_
 async def test_a_place_tells_who_plays_there_and_asks_nobody(attempt: Player) -> None:
     attempts, sink = five(attempt), SlowSink(99)
     post = post_of(attempts, sink)
-    assert post.standing(is_wanted=True) == Standing("worker 0", "starting", "", None, 0, 0)
+    assert post.standing(is_wanted=True) == PlaceStatus("worker 0", "starting", "", None, 0, 0)
     post.is_late = True
     assert post.standing(is_wanted=True).state == "late"
     member = Stammerer(attempts)
     with anyio.fail_after(5):
         await post.play(member, lambda: True)
-    assert post.standing(is_wanted=True) == Standing("worker 0", "idle", "here", 1, 0, 5)
+    assert post.standing(is_wanted=True) == PlaceStatus("worker 0", "idle", "here", 1, 0, 5)
     assert post.standing(is_wanted=False).state == "leaving"
     member.is_killed = True
     assert post.standing(is_wanted=False).state == "gone"

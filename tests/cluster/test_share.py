@@ -7,7 +7,7 @@ from rollouthub.cluster.worker_share import check_shares, most_sharing
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError
-from rollouthub.models.router.gate import Gate
+from rollouthub.models.router.gate import RateLimiter
 
 
 def request(**settings: object) -> RunRequest:
@@ -16,7 +16,7 @@ def request(**settings: object) -> RunRequest:
 
 
 def test_a_gate_keeps_to_its_share_and_to_the_whole_again() -> None:
-    gate = Gate(99, 6, None, lambda: 0.0)
+    gate = RateLimiter(99, 6, None, lambda: 0.0)
     gate.share(3)
     assert [gate.try_enter(0) is not None for _ in range(3)] == [True, True, False]
     gate.share(1)
@@ -25,7 +25,7 @@ def test_a_gate_keeps_to_its_share_and_to_the_whole_again() -> None:
 
 async def test_who_waits_with_more_tokens_than_a_share_that_shrank_gets_the_minute_to_itself() -> None:
     now = [0.0]
-    gate = Gate(99, None, 100, lambda: now[0])
+    gate = RateLimiter(99, None, 100, lambda: now[0])
     gate.share(4)
     with anyio.fail_after(5):
         await gate.enter(80)

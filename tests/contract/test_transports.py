@@ -10,7 +10,7 @@ import pytest
 
 from rollouthub import BadRow, Deadlines, Message, Outcome, Sampling, Submission
 from rollouthub.engine.attempt import Attempt
-from rollouthub.engine.sample import Cast, Item
+from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.hosting.local.hosted_episode import BROKEN, CLOSED
 from rollouthub.hosting.open_host import configured, open_in_process, open_served
 from rollouthub.limits import DEFAULT_LIMITS
@@ -120,7 +120,7 @@ async def test_other_peoples_clients_see_and_score_the_same(subject: Subject) ->
 async def attempt(host: EnvironmentHost, card: TaskCard) -> Rollout:
     agent = Oracle()
     info = host.info
-    cast = Cast(
+    cast = SampleContext(
         run_id="run",
         host=host,
         environment=EnvironmentRef(name=info.name, version=info.version, digest=info.digest),
@@ -132,7 +132,7 @@ async def attempt(host: EnvironmentHost, card: TaskCard) -> Rollout:
         deadlines=Deadlines(),
     )
     task = TaskRef(split=card.split, id=card.public.id, digest=card.digest)
-    return await Attempt(Item(cast, card, task, "g", "g-0", 0, 3, None), 0, 0.0, lambda attempt: None).play()
+    return await Attempt(Sample(cast, card, task, "g", "g-0", 0, 3, None), 0, 0.0, lambda attempt: None).play()
 
 
 def without_clocks(value: Any) -> Any:

@@ -11,10 +11,10 @@ import pytest
 from rollouthub import ModelError
 from rollouthub.engine.pool import LocalPool
 from rollouthub.engine.run_request import Retries
-from rollouthub.engine.sample import Item
+from rollouthub.engine.sample import Sample
 from rollouthub.engine.schedule import Schedule
 from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.engine.work_queue import READ_AT_ONCE, Feed
+from rollouthub.engine.work_queue import READ_AT_ONCE, WorkQueue
 from rollouthub_agents.tool_loop import ToolLoop
 
 from .conftest import Player, TellModel
@@ -24,7 +24,7 @@ from .test_pool import Kept
 class Tap:
     """Samples that are let out one by one, each when the one before is settled."""
 
-    def __init__(self, items: list[Item]) -> None:
+    def __init__(self, items: list[Sample]) -> None:
         self._left = deque(items)
         self._is_open = True
         self._told: Callable[[], None] = lambda: None
@@ -37,7 +37,7 @@ class Tap:
     def on_change(self, told: Callable[[], None]) -> None:
         self._told = told
 
-    def settled(self, item: Item) -> None:
+    def settled(self, item: Sample) -> None:
         self.settlements.append(item.rollout_id)
         self._is_open = True
         self._told()
@@ -45,7 +45,7 @@ class Tap:
     def __aiter__(self) -> "Tap":
         return self
 
-    async def __anext__(self) -> Item:
+    async def __anext__(self) -> Sample:
         assert self._is_open, "read while there was nothing to be had"
         if not self._left:
             raise StopAsyncIteration
@@ -68,7 +68,7 @@ async def test_a_sample_on_demand_is_settled_once_after_its_last_attempt(attempt
 class Drip:
     """Samples on demand, of which no more come until all of those are played."""
 
-    def __init__(self, items: list[Item]) -> None:
+    def __init__(self, items: list[Sample]) -> None:
         self._left = deque(items)
 
     @property
@@ -77,12 +77,12 @@ class Drip:
 
     def on_change(self, told: Callable[[], None]) -> None: ...
 
-    def settled(self, item: Item) -> None: ...
+    def settled(self, item: Sample) -> None: ...
 
     def __aiter__(self) -> "Drip":
         return self
 
-    async def __anext__(self) -> Item:
+    async def __anext__(self) -> Sample:
         return self._left.popleft()
 
 
@@ -91,7 +91,7 @@ async def test_a_sample_that_another_environments_player_came_across_reaches_its
 ) -> None:
     item = attempt(ToolLoop(), TellModel(["done"])).item
     name = item.cast.environment.name
-    feed = Feed(Drip([item]), Schedule(lambda _: 0, Retries(), by_environment=True), StopSignal())
+    feed = WorkQueue(Drip([item]), Schedule(lambda _: 0, Retries(), by_environment=True), StopSignal())
     played = list[str]()
 
     async def play() -> None:
@@ -111,13 +111,13 @@ async def test_a_sample_that_another_environments_player_came_across_reaches_its
 class Counted:
     """Endless samples that count how many were read."""
 
-    def __init__(self, item: Item) -> None:
+    def __init__(self, item: Sample) -> None:
         self._item, self.reads = item, 0
 
     def __aiter__(self) -> "Counted":
         return self
 
-    async def __anext__(self) -> Item:
+    async def __anext__(self) -> Sample:
         self.reads += 1
         return replace(self._item, sample=self.reads)
 
@@ -127,7 +127,7 @@ async def test_samples_are_read_some_at_a_time_and_handed_out_in_order(
 ) -> None:
     monkeypatch.setattr("rollouthub.engine.work_queue.READ_SECONDS", 60.0)
     samples = Counted(attempt(ToolLoop(), TellModel(["done"])).item)
-    feed = Feed(samples, Schedule(lambda _: 0, Retries()), StopSignal())
+    feed = WorkQueue(samples, Schedule(lambda _: 0, Retries()), StopSignal())
     taken = [await feed.at_once() for _ in range(READ_AT_ONCE + 1)]
     assert [work and work.item.sample for work in taken] == list(range(1, READ_AT_ONCE + 2))
     assert samples.reads == 2 * READ_AT_ONCE
@@ -138,7 +138,7 @@ async def test_samples_that_take_time_to_make_are_read_one_by_one(
 ) -> None:
     monkeypatch.setattr("rollouthub.engine.work_queue.READ_SECONDS", -1.0)
     samples = Counted(attempt(ToolLoop(), TellModel(["done"])).item)
-    feed = Feed(samples, Schedule(lambda _: 0, Retries()), StopSignal())
+    feed = WorkQueue(samples, Schedule(lambda _: 0, Retries()), StopSignal())
     for reads in range(1, 6):
         assert await feed.at_once() is not None
         assert samples.reads == reads

@@ -9,10 +9,10 @@ import pytest
 from rollouthub import ModelError, Outcome, Seat, Stop
 from rollouthub.engine.pool import LocalPool
 from rollouthub.engine.run_request import Retries
-from rollouthub.engine.sample import Item
+from rollouthub.engine.sample import Sample
 from rollouthub.engine.schedule import Schedule
 from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.engine.work_queue import Feed
+from rollouthub.engine.work_queue import WorkQueue
 from rollouthub.messages import assistant
 from rollouthub_agents.null import Null
 from rollouthub_agents.tool_loop import ToolLoop
@@ -58,7 +58,7 @@ class Waiter:
         return Stop.FINISHED
 
 
-def items_of(item: Item, count: int) -> list[Item]:
+def items_of(item: Sample, count: int) -> list[Sample]:
     return [replace(item, rollout_id=f"r-{number}") for number in range(count)]
 
 
@@ -124,7 +124,7 @@ async def test_a_held_pool_tries_nothing_again_and_does_not_spin_on_what_is_due(
 
 async def test_what_waits_while_held_waits_for_a_change_and_not_for_the_clock(attempt: Player) -> None:
     schedule = Schedule(lambda _: 0, Retries(), jitter=lambda: 1.0)
-    feed = Feed(stream(items_of(attempt(Null()).item, 1)), schedule, StopSignal())
+    feed = WorkQueue(stream(items_of(attempt(Null()).item, 1)), schedule, StopSignal())
     work = await feed.at_once()
     assert work is not None
     feed.ended(work, await attempt(ToolLoop(), TellModel([ModelError("down")])).play())
@@ -202,21 +202,21 @@ async def test_what_comes_on_demand_is_not_played_again_by_the_pool(attempt: Pla
     class Demanded:
         has_next = True
 
-        def __init__(self, items: list[Item]) -> None:
+        def __init__(self, items: list[Sample]) -> None:
             self._items = items
 
         def on_change(self, told: Callable[[], None]) -> None: ...
-        def settled(self, item: Item) -> None: ...
-        def __aiter__(self) -> AsyncIterator[Item]:
+        def settled(self, item: Sample) -> None: ...
+        def __aiter__(self) -> AsyncIterator[Sample]:
             return self
 
-        async def __anext__(self) -> Item:
+        async def __anext__(self) -> Sample:
             if not self._items:
                 raise StopAsyncIteration
             return self._items.pop()
 
     item = attempt(ToolLoop(), None).item
-    feed = Feed(Demanded([item]), Schedule(lambda _: 0, Retries()), StopSignal())
+    feed = WorkQueue(Demanded([item]), Schedule(lambda _: 0, Retries()), StopSignal())
     work = await feed.at_once()
     assert work is not None
     feed.ended(work, await attempt(ToolLoop(), None).play())

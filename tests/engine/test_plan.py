@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import check_roles, make_plan
 from rollouthub.engine.run_request import RunRequest, build_request, request_from_file
-from rollouthub.engine.sample import Item
+from rollouthub.engine.sample import Sample
 from rollouthub.engine.settings_changes import changed_settings
 from rollouthub.errors import ConfigError, DataError
 from rollouthub.models.credentials import Credentials
@@ -24,7 +24,7 @@ async def opened(request: RunRequest) -> AsyncGenerator[OpenPlan]:
         yield plan
 
 
-async def items(request: RunRequest) -> list[Item]:
+async def items(request: RunRequest) -> list[Sample]:
     async with opened(request) as plan:
         return [item async for _, item in plan.items("run")]
 

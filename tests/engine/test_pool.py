@@ -9,7 +9,7 @@ from rollouthub import ModelError, Outcome, Rollout
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.pool import LocalPool
 from rollouthub.engine.run_request import Retries
-from rollouthub.engine.sample import Item
+from rollouthub.engine.sample import Sample
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import BudgetError, VerifierError
 from rollouthub_agents.null import Null
@@ -40,12 +40,12 @@ class Kept:
         raise AssertionError("what is taken here is begun")
 
 
-async def stream(items: Iterable[Item]) -> AsyncIterator[Item]:
+async def stream(items: Iterable[Sample]) -> AsyncIterator[Sample]:
     for item in items:
         yield item
 
 
-async def collect(items: list[Item], retries: Retries, *, stop: StopSignal | None = None, before: int = 0) -> Kept:
+async def collect(items: list[Sample], retries: Retries, *, stop: StopSignal | None = None, before: int = 0) -> Kept:
     sink = Kept(before)
     with anyio.fail_after(10):
         await LocalPool(4, retries, stop or StopSignal()).collect(stream(items), sink)

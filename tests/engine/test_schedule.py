@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from rollouthub import Outcome, Rollout
 from rollouthub.bench.schedule import BROKEN, SCORED, Simulation, simulated_items
 from rollouthub.engine.run_request import Retries
-from rollouthub.engine.schedule import MOST_LOSSES, MOST_UNDECIDED, Schedule, Work
+from rollouthub.engine.schedule import MOST_LOSSES, MOST_UNDECIDED, QueuedAttempt, Schedule
 from tests.store.records import record
 
 
@@ -19,7 +19,7 @@ def schedule_of(count: int, retries: Retries | None = None) -> Schedule:
     return schedule
 
 
-def taken(schedule: Schedule, now: float = 0.0) -> Work:
+def taken(schedule: Schedule, now: float = 0.0) -> QueuedAttempt:
     work = schedule.take(now)
     assert work is not None
     return work
@@ -179,7 +179,7 @@ class Steps(RuleBasedStateMachine):
         self.schedule = Schedule(lambda rollout_id: 0, Retries(infrastructure=1, verifier=0), jitter=lambda: 1.0)
         self.items = simulated_items(1000)
         self.now, self.count = 0.0, 0
-        self.playing, self.scored = list[Work](), set[str]()
+        self.playing, self.scored = list[QueuedAttempt](), set[str]()
         self.attempts = dict[str, list[int]]()
 
     @rule()

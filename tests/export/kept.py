@@ -11,7 +11,7 @@ from typing import Any
 from mcp_types import Tool
 
 from rollouthub import Message, Rollout
-from rollouthub.export.data_set import DataSet, Progress
+from rollouthub.export.data_set import DataSet, ReadProgress
 from rollouthub.export.recipe import Recipe
 from rollouthub.messages import Media, Text
 from rollouthub.store import open_run
@@ -38,7 +38,7 @@ class Made:
     """A data set, gone through."""
 
     rows: list[dict[str, Any]]
-    progress: Progress
+    progress: ReadProgress
     columns: list[str]
 
     @property

@@ -10,7 +10,7 @@ import anyio
 
 from rollouthub import BadRow, Limits, Rollout, Sampling
 from rollouthub.engine.attempt import Attempt
-from rollouthub.engine.sample import Cast, Item
+from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.gateway.gateway import Gateway, open_gateway
 from rollouthub.hosting import InProcessHost
 from rollouthub.limits import Deadlines
@@ -66,7 +66,7 @@ class Desk:
         assert not isinstance(card, BadRow)
         agent = Visitor(play)
         info = self.host.info
-        cast = Cast(
+        cast = SampleContext(
             run_id="run",
             host=self.host,
             environment=EnvironmentRef(name=info.name, version=info.version, digest=info.digest),
@@ -80,7 +80,7 @@ class Desk:
         )
         task = TaskRef(split=card.split, id=card.public.id, digest=card.digest)
         with anyio.fail_after(seconds):
-            return await Attempt(Item(cast, card, task, "group", "group-0", 0, 1, None), 0, 0.0, _unseen).play()
+            return await Attempt(Sample(cast, card, task, "group", "group-0", 0, 1, None), 0, 0.0, _unseen).play()
 
     async def chat(self, address: SeatAddress, said: str | list[dict[str, Any]] = "count", **more: Any) -> Any:
         """Ask the seam for a chat completion; status and JSON."""

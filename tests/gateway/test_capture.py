@@ -8,7 +8,7 @@ import pytest
 
 from rollouthub import BadRow, Limits, ModelReply, Outcome, Rollout, Stop, segments
 from rollouthub.engine.attempt import Attempt
-from rollouthub.engine.sample import Cast, Item
+from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.errors import ContextLimitError, ModelError
 from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.limits import Deadlines
@@ -53,7 +53,7 @@ async def test_a_captured_run_trains_on_what_our_own_loop_would() -> None:
         assert not isinstance(card, BadRow)
         info = host.info
         own = find_agent("tool_loop", {})
-        cast = Cast(
+        cast = SampleContext(
             run_id="run",
             host=host,
             environment=EnvironmentRef(name=info.name, version=info.version, digest=info.digest),
@@ -66,7 +66,7 @@ async def test_a_captured_run_trains_on_what_our_own_loop_would() -> None:
         )
         task = TaskRef(split=card.split, id=card.public.id, digest=card.digest)
         ours = await Attempt(
-            Item(cast, card, task, "group", "group-0", 0, 1, None), 0, 0.0, lambda attempt: None
+            Sample(cast, card, task, "group", "group-0", 0, 1, None), 0, 0.0, lambda attempt: None
         ).play()
         offered = [
             {

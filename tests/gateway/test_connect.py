@@ -21,7 +21,7 @@ from rollouthub.cli.runs.command import user_store
 from rollouthub.engine.run_request import build_request
 from rollouthub.errors import UsageError
 from rollouthub.gateway.app_configs import App
-from rollouthub.gateway.app_connection import Connection, ConnectOrder
+from rollouthub.gateway.app_connection import AppConnection, ConnectOrder
 from rollouthub.gateway.sessions.sessions_wire import EpisodeRequest
 from rollouthub.hosting.local.hosted_episode import CLOSED
 from rollouthub.hosting.server.stdio_bridge import MAX_LINE_BYTES
@@ -211,7 +211,7 @@ class Pipes:
 
     async def serve(self) -> None:
         """The other end."""
-        connection = Connection(self._order, self.log.append)
+        connection = AppConnection(self._order, self.log.append)
         await connection.serve(lambda visit: None, self.told_to_leave.wait, lambda: None)
         os.close(self._order.stdout)
         self.over.set()

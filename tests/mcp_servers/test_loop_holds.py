@@ -12,7 +12,7 @@ import pytest
 
 from rollouthub import BadRow, Limits, Outcome, Sampling, Seat, Stop, ToolRequest
 from rollouthub.engine.attempt import Attempt
-from rollouthub.engine.sample import Cast, Item
+from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message, assistant
@@ -107,7 +107,7 @@ async def test_four_mebibytes_hold_up_nobody(name: str, way: Way, tmp_path: Path
             assert held < SECONDS, (mark, held)
 
 
-async def held_by(item: Item) -> float:
+async def held_by(item: Sample) -> float:
     """For how long playing it holds the loop."""
 
     async def play(longest: list[float]) -> None:
@@ -117,9 +117,9 @@ async def held_by(item: Item) -> float:
     return await shortest_hold(play)
 
 
-def item_of(card: TaskCard, host: Any, agent: Huge) -> Item:
+def item_of(card: TaskCard, host: Any, agent: Huge) -> Sample:
     """One sample of a task."""
-    cast = Cast(
+    cast = SampleContext(
         run_id="run",
         host=host,
         environment=EnvironmentRef(name=host.info.name, version="1", digest="d"),
@@ -131,7 +131,7 @@ def item_of(card: TaskCard, host: Any, agent: Huge) -> Item:
         deadlines=Deadlines(),
     )
     task = TaskRef(split=host.info.splits[0], id=card.public.id, digest=card.digest)
-    return Item(cast, card, task, "group", "group-0", 0, 1, None)
+    return Sample(cast, card, task, "group", "group-0", 0, 1, None)
 
 
 async def test_four_mebibytes_over_mcp_hold_up_nobody(tmp_path: Path) -> None:

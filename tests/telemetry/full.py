@@ -9,22 +9,22 @@ from rollouthub.telemetry.metrics.process_figures import (
     Gpu,
     ModelLoad,
     PoolLoad,
+    ProcessSnapshot,
+    ProcessUsage,
     SandboxLoad,
     ServerLoad,
-    Snapshot,
     StoreLoad,
-    Usage,
     decode,
     encode,
 )
 from tests.telemetry.records import record
 
 
-def snapshot(process: str) -> Snapshot:
+def snapshot(process: str) -> ProcessSnapshot:
     """A process that does everything, as it was sent."""
-    taken = Snapshot(
+    taken = ProcessSnapshot(
         process=process,
-        usage=Usage(2.0, 1.0, 2**20, 10, 20),
+        usage=ProcessUsage(2.0, 1.0, 2**20, 10, 20),
         states={"model": 2, "tool": 1},
         backends=[Backend("hosted_vllm/m", "http://127.0.0.1:8000/v1", 5, 100, 3, True, 0.25, 64.0)],
         models=[ModelLoad("hosted_vllm/m", 1, 5, 64)],

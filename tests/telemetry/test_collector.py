@@ -13,7 +13,7 @@ from rollouthub.models.credentials import Credentials
 from rollouthub.telemetry.traces.otlp_collector import (
     FAREWELL_SECONDS,
     MOST_WAITING,
-    Delivery,
+    OtlpDelivery,
     traces_headers,
     traces_url,
 )
@@ -49,7 +49,7 @@ async def test_a_hanging_collector_holds_up_the_end_of_a_run_for_seconds_alone(t
 
 async def test_the_end_does_not_wait_for_a_collector_that_hangs() -> None:
     async with hanging() as (url, met), aiohttp.ClientSession() as session:
-        delivery = Delivery(traces_url(url), {}, {}, "1", farewell_seconds=1)
+        delivery = OtlpDelivery(traces_url(url), {}, {}, "1", farewell_seconds=1)
         delivery.take(span())
         with anyio.fail_after(20):
             await delivery.end(session)
@@ -57,7 +57,7 @@ async def test_the_end_does_not_wait_for_a_collector_that_hangs() -> None:
 
 
 async def test_spans_wait_within_bounds_and_the_oldest_give_way() -> None:
-    delivery = Delivery(CLOSED, {}, {}, "1")
+    delivery = OtlpDelivery(CLOSED, {}, {}, "1")
     for number in range(MOST_WAITING + 10):
         delivery.take(span(str(number)))
     assert delivery.dropped == 10
@@ -76,7 +76,7 @@ async def test_what_a_collector_refuses_for_good_is_not_sent_again() -> None:
 async def test_what_a_busy_collector_sent_away_is_delivered_later() -> None:
     collector = Collector(status=503)
     async with collector.serve() as url, aiohttp.ClientSession() as session:
-        delivery = Delivery(traces_url(url), {}, {"service.name": "x"}, "1", gather_seconds=0.01)
+        delivery = OtlpDelivery(traces_url(url), {}, {"service.name": "x"}, "1", gather_seconds=0.01)
         delivery.take(span())
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(delivery.run, session)

@@ -8,7 +8,7 @@ from rollouthub.rollout import Outcome
 from rollouthub.telemetry.metrics.catalogue import METRICS
 from rollouthub.telemetry.metrics.counter_histogram import LAG_BOUNDS, empty
 from rollouthub.telemetry.metrics.exposition import RunFigures, expose
-from rollouthub.telemetry.metrics.process_figures import PoolLoad, Snapshot, Usage
+from rollouthub.telemetry.metrics.process_figures import PoolLoad, ProcessSnapshot, ProcessUsage
 from tests.telemetry.full import full
 from tests.telemetry.records import record
 
@@ -95,7 +95,7 @@ def test_processes_that_call_one_server_are_summed_and_their_loops_are_not() -> 
 
 def test_the_queue_is_what_nobody_has_begun() -> None:
     figures = RunFigures(planned=100, done_before=10, pool=PoolLoad(in_flight=4, concurrency=4))
-    figures.processes = [Snapshot("hub", Usage(1.0, 0.0, 1), states={"model": 4})]
+    figures.processes = [ProcessSnapshot("hub", ProcessUsage(1.0, 0.0, 1), states={"model": 4})]
     figures.tally.count([record(Outcome.MODEL_FAILED), record(queue=0.3), record()])
     found = samples(figures)
     assert value(found, "rollouthub_queue_length") == 100 - 10 - 4 - 2

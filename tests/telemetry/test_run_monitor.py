@@ -5,11 +5,11 @@ from pathlib import Path
 
 from rollouthub.engine.pool import Sink
 from rollouthub.engine.run_control import LiveRun, RunFacts, RunParts
-from rollouthub.engine.sample import Item
+from rollouthub.engine.sample import Sample
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.engine.work_queue import Retrying
 from rollouthub.store import open_writer
-from rollouthub.telemetry.metrics.process_figures import Snapshot, decode, encode
+from rollouthub.telemetry.metrics.process_figures import ProcessSnapshot, decode, encode
 from rollouthub.telemetry.metrics.process_snapshot import take_snapshot
 from rollouthub.telemetry.metrics.run_monitor import RunMonitor
 from tests.telemetry.collectors import Silent
@@ -32,11 +32,11 @@ class Crew:
     def resize(self, concurrency: int) -> None:
         """Not here."""
 
-    async def collect(self, items: AsyncIterator[Item], sink: Sink) -> None:
+    async def collect(self, items: AsyncIterator[Sample], sink: Sink) -> None:
         """Not here."""
 
     @property
-    def snapshots(self) -> Sequence[Snapshot]:
+    def snapshots(self) -> Sequence[ProcessSnapshot]:
         """As it came over the wire."""
         return [decode(encode(take_snapshot("worker-1")))]
 

@@ -8,33 +8,33 @@ import pytest
 from rollouthub.rollout import Outcome
 from rollouthub.score import ModelCall
 from rollouthub.telemetry.metrics.counter_histogram import STAGE_BOUNDS, empty
-from rollouthub.telemetry.metrics.rollout_tally import MOST_ENVIRONMENTS, MOST_ROLES, OTHER, WINDOW, Tally
+from rollouthub.telemetry.metrics.rollout_tally import MOST_ENVIRONMENTS, MOST_ROLES, OTHER, WINDOW, RolloutTally
 from tests.telemetry.records import record
 
 
 def test_every_kind_of_outcome_is_counted_by_itself() -> None:
-    tally = Tally()
+    tally = RolloutTally()
     tally.count(record(outcome) for outcome in Outcome for _ in range(2))
     assert tally.of("sums").outcomes == {outcome.value: 2 for outcome in Outcome}
     assert tally.of("sums").scored == 2
 
 
 def test_where_nothing_is_scored_there_is_no_mean() -> None:
-    tally = Tally()
+    tally = RolloutTally()
     tally.count([record(Outcome.MODEL_FAILED), record(Outcome.AGENT_FAILED)])
     sums = tally.of("sums")
     assert (sums.scored, sums.rewards.mean, sums.passes.mean) == (0, None, None)
 
 
 def test_a_score_without_a_verdict_of_passing_neither_passed_nor_failed() -> None:
-    tally = Tally()
+    tally = RolloutTally()
     tally.count([record(reward=0.5), record(passed=True), record(reward=0.0, passed=False)])
     sums = tally.of("sums")
     assert (sums.passed, sums.failed, sums.scored) == (1, 1, 3)
 
 
 def test_recent_means_forget_what_is_long_ago() -> None:
-    tally = Tally()
+    tally = RolloutTally()
     tally.count(record(reward=0.0) for _ in range(1000))
     tally.count(record(reward=1.0) for _ in range(WINDOW // 2))
     assert tally.of("sums").rewards.mean == 0.5
@@ -43,7 +43,7 @@ def test_recent_means_forget_what_is_long_ago() -> None:
 
 
 def test_tokens_money_and_retries_are_summed() -> None:
-    tally = Tally()
+    tally = RolloutTally()
     judged = ModelCall(role="judge", model="m", messages=(), response=None, prompt_tokens=7, cost=None)
     tally.count([record(turns=2, queue=0.5, role_calls=(judged,)), record(turns=1)])
     sums = tally.of("sums")
@@ -55,7 +55,7 @@ def test_tokens_money_and_retries_are_summed() -> None:
 
 
 def test_a_stage_that_was_not_reached_is_not_counted_as_short() -> None:
-    tally = Tally()
+    tally = RolloutTally()
     tally.count([record()])
     assert {name: stage.count for name, stage in tally.of("sums").stages.items()} == {
         "queue": 0,
@@ -82,15 +82,15 @@ def test_tallies_of_several_processes_add_up_to_that_of_one() -> None:
         )
         for _ in range(200)
     ]
-    one, sent = Tally(), list[bytes]()
+    one, sent = RolloutTally(), list[bytes]()
     one.count(records)
     for start in range(0, 200, 50):
-        part = Tally()
+        part = RolloutTally()
         part.count(records[start : start + 50])
         sent.append(msgspec.json.encode(part))
-    added = Tally()
+    added = RolloutTally()
     for each in sent:
-        added.add(msgspec.json.decode(each, type=Tally))
+        added.add(msgspec.json.decode(each, type=RolloutTally))
     assert added.records == one.records == 200
     for name in ("sums", "dice"):
         ours, theirs = added.of(name), one.of(name)
@@ -103,7 +103,7 @@ def test_tallies_of_several_processes_add_up_to_that_of_one() -> None:
 
 
 def test_what_is_counted_apart_is_bounded() -> None:
-    tally = Tally()
+    tally = RolloutTally()
     tally.count(record(environment=f"e{number}") for number in range(MOST_ENVIRONMENTS + 50))
     assert len(tally.environments) == MOST_ENVIRONMENTS + 1
     assert tally.of(OTHER).scored == 50

@@ -17,7 +17,7 @@ from rollouthub.trainers.blocking_scorer import blocking_scorer
 from rollouthub.trainers.nemo_rl import gym_result, gym_rows, write_gym_data, write_gym_results, write_prompts
 from rollouthub.trainers.nemo_rl.row_player import Rows
 from rollouthub.trainers.nemo_rl.verdict_environment import judge
-from rollouthub.trainers.stream import Wanted
+from rollouthub.trainers.stream import SampleRequest
 from tests.export.made import forked, rollout, turn
 
 FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
@@ -100,9 +100,9 @@ class Playing:
     """Hands out these rollouts, one for each sample that is asked for."""
 
     def __init__(self, *rollouts: Rollout) -> None:
-        self._left, self.wanted = list(rollouts), list[Wanted]()
+        self._left, self.wanted = list(rollouts), list[SampleRequest]()
 
-    def begin(self, wanted: Wanted) -> Future[Rollout]:
+    def begin(self, wanted: SampleRequest) -> Future[Rollout]:
         self.wanted.append(wanted)
         future: Future[Rollout] = Future()
         future.set_result(self._left.pop(0))

@@ -9,7 +9,7 @@ import pytest
 
 from rollouthub import Media, Message, Public, Rollout, Score
 from rollouthub.errors import ConfigError, ContextLimitError
-from rollouthub.export import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
+from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReference, TrainingRow, training_rows
 from rollouthub.protocols import Sampling
 from rollouthub.rollout import Told
 from rollouthub.score import Component
@@ -82,7 +82,7 @@ def test_rows_of_two_models_make_no_batch() -> None:
 
 
 def test_what_must_not_be_learnt_from_is_left_out_by_name_and_short_groups_whole() -> None:
-    refused: list[Refused] = []
+    refused: list[RefusalReason] = []
     stream = [
         rollout(group="a"),
         rollout(group="a", sample=1, reward=0.0),
@@ -133,7 +133,7 @@ def test_an_unscored_member_gets_its_groups_mean_and_moves_no_baseline() -> None
     def output(sample: int, reward: float | None) -> dict[str, Any]:
         record = rollout(sample=sample, reward=reward)
         if reward is None:
-            return masked_output(record, Refused(Refusal.UNSCORED, "broke"), pad_token_id=0)
+            return masked_output(record, RefusalReason(Refusal.UNSCORED, "broke"), pad_token_id=0)
         return loop_outputs(record)[0]
 
     outputs = [output(0, 1.0), output(1, None), output(2, 0.5), output(3, None)]
@@ -144,7 +144,7 @@ def test_an_unscored_member_gets_its_groups_mean_and_moves_no_baseline() -> None
 def test_what_a_person_helped_to_earn_is_no_reward_of_the_policys() -> None:
     helped = rollout(reward=1.0, told=(Told(at=1.0, seat="agent", text="left"),))
     outputs = [
-        masked_output(helped, Refused(Refusal.HELPED, "told"), pad_token_id=0),
+        masked_output(helped, RefusalReason(Refusal.HELPED, "told"), pad_token_id=0),
         *loop_outputs(rollout(sample=1, reward=0.5)),
     ]
     balanced(outputs, ["a", "a"])

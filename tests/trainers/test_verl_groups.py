@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from rollouthub.errors import ConfigError, SupplyError
-from rollouthub.export import NotTrainable, Refusal, Refused
+from rollouthub.export import NotTrainable, Refusal, RefusalReason
 from rollouthub.trainers.verl.outputs import Output
 from rollouthub.trainers.verl.whole_groups import ANY, GroupRules, group_rules, no_groups, whole_group
 
@@ -20,7 +20,7 @@ def players(*members: str) -> tuple[Callable[[], Awaitable[list[Output]]], list[
     async def play() -> list[Output]:
         name = next(waiting)
         if name == "broken":
-            raise NotTrainable(Refused(Refusal.UNSCORED, "it broke"))
+            raise NotTrainable(RefusalReason(Refusal.UNSCORED, "it broke"))
         if name == "never":
             try:
                 await anyio.sleep_forever()

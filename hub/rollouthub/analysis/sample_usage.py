@@ -9,7 +9,7 @@ from rollouthub.models.prices import Price
 from rollouthub.rollout import Outcome
 from rollouthub.statistics.intervals import TaskMeans
 from rollouthub.store import RoleUsage, RunReader
-from rollouthub.store.run_facts import Summary
+from rollouthub.store.run_facts import AttemptSummary
 
 QUANTITIES = ("prompt_tokens", "output_tokens", "calls", "cost", "seconds")
 
@@ -54,9 +54,9 @@ def read_sample(reader: RunReader, price: Price | None = None) -> dict[str, Envi
     return samples
 
 
-def _by_task(reader: RunReader) -> Iterator[tuple[str, list[Summary]]]:
+def _by_task(reader: RunReader) -> Iterator[tuple[str, list[AttemptSummary]]]:
     """All attempts at each task's samples, environment by environment."""
-    rows: list[Summary] = []
+    rows: list[AttemptSummary] = []
     for row in reader.summaries(effective=False, order_by="group_id"):
         if rows and row.group_id != rows[0].group_id:
             yield rows[0].environment, rows
@@ -66,7 +66,7 @@ def _by_task(reader: RunReader) -> Iterator[tuple[str, list[Summary]]]:
         yield rows[0].environment, rows
 
 
-def _amount(quantity: str, row: Summary, price: Price | None) -> float:
+def _amount(quantity: str, row: AttemptSummary, price: Price | None) -> float:
     match quantity:
         case "prompt_tokens":
             return row.prompt_tokens

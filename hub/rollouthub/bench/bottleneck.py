@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from rollouthub.bench.layer import Layer, Played, Way
+from rollouthub.bench.layer import Layer, LayerRun, Way
 
 Part = Literal["model", "environment", "verifier", "transport", "store", "schedule", "engine"]
 """A layer, or the engine around them: the agent's loop, the record, coroutines."""
@@ -35,7 +35,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class BottleneckVerdict:
     """What holds one run back."""
 
     run: str
@@ -56,12 +56,12 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class RunFacts:
+class MeasuredRun:
     """One whole run, and where it was played."""
 
     name: str
     way: Way
-    played: Played
+    played: LayerRun
     in_flight: int
     cores: int
     workers: int = 0
@@ -69,7 +69,7 @@ class RunFacts:
     """Whether others were at work on the machine."""
 
 
-def judge(run: RunFacts, layers: Sequence[Layer]) -> Verdict:
+def judge(run: MeasuredRun, layers: Sequence[Layer]) -> BottleneckVerdict:
     """Say what holds a run back, by what its layers do alone."""
     found = [bound for bound in (*_alone(run, layers), *_processes(run, layers)) if bound.per_second > 0]
     bounds = tuple(sorted(found, key=lambda bound: bound.per_second))
@@ -82,10 +82,10 @@ def judge(run: RunFacts, layers: Sequence[Layer]) -> Verdict:
         sentence += "; others were at work on this machine"
     elif share < NEAR and others:
         sentence += f"; {others[0].part} is next with {_rate(others[0])}, and an episode meets one after the other"
-    return Verdict(run.name, first.part, measured, round(first.per_second, 1), share, f"{sentence}.", bounds)
+    return BottleneckVerdict(run.name, first.part, measured, round(first.per_second, 1), share, f"{sentence}.", bounds)
 
 
-def _alone(run: RunFacts, layers: Sequence[Layer]) -> list[Bound]:
+def _alone(run: MeasuredRun, layers: Sequence[Layer]) -> list[Bound]:
     """What each layer allows by itself."""
     bounds: list[Bound] = []
     for part in ("model", "environment", "verifier", "transport", "store", "schedule"):
@@ -108,7 +108,7 @@ def _alone(run: RunFacts, layers: Sequence[Layer]) -> list[Bound]:
     return bounds
 
 
-def _processes(run: RunFacts, layers: Sequence[Layer]) -> list[Bound]:
+def _processes(run: MeasuredRun, layers: Sequence[Layer]) -> list[Bound]:
     """What the processes allow that do the work, each with a core, and the cores they share."""
     played = run.played
     parted: list[dict[Part, float]]
@@ -170,7 +170,7 @@ _WORK: Mapping[Part, str] = {
 }
 
 
-def _advice(bound: Bound, run: RunFacts, layers: Sequence[Layer]) -> str:
+def _advice(bound: Bound, run: MeasuredRun, layers: Sequence[Layer]) -> str:
     """What to do about it."""
     if bound.kind == "cpu":
         return _cpu_advice(bound, run)
@@ -188,7 +188,7 @@ def _advice(bound: Bound, run: RunFacts, layers: Sequence[Layer]) -> str:
     }[bound.part]
 
 
-def _cpu_advice(bound: Bound, run: RunFacts) -> str:
+def _cpu_advice(bound: Bound, run: MeasuredRun) -> str:
     if bound.where.startswith("this machine"):
         return "its cores are all there is: add machines (--ray-address), or take the model's server off this one"
     if run.way == "ray":

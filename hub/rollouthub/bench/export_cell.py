@@ -26,23 +26,23 @@ ABSENT = 3
 
 
 @dataclass(frozen=True)
-class File:
+class ExportFile:
     """A format and a kind of file."""
 
     recipe: Recipe
     form: FileFormat = "jsonl"
 
 
-FILES: Mapping[str, File] = {
-    "sft": File(Recipe(format="sft")),
-    "sft, token ids": File(Recipe(format="sft", tokens=True)),
-    "sft, token ids, Parquet": File(Recipe(format="sft", tokens=True), "parquet"),
-    "dpo": File(Recipe(format="dpo")),
-    "kto": File(Recipe(format="kto")),
-    "groups": File(Recipe(format="groups")),
-    "groups, Parquet": File(Recipe(format="groups"), "parquet"),
-    "atif": File(Recipe(format="atif")),
-    "atif, Parquet": File(Recipe(format="atif"), "parquet"),
+FILES: Mapping[str, ExportFile] = {
+    "sft": ExportFile(Recipe(format="sft")),
+    "sft, token ids": ExportFile(Recipe(format="sft", tokens=True)),
+    "sft, token ids, Parquet": ExportFile(Recipe(format="sft", tokens=True), "parquet"),
+    "dpo": ExportFile(Recipe(format="dpo")),
+    "kto": ExportFile(Recipe(format="kto")),
+    "groups": ExportFile(Recipe(format="groups")),
+    "groups, Parquet": ExportFile(Recipe(format="groups"), "parquet"),
+    "atif": ExportFile(Recipe(format="atif")),
+    "atif, Parquet": ExportFile(Recipe(format="atif"), "parquet"),
 }
 
 
@@ -97,7 +97,7 @@ def measure(run: Path, name: str) -> dict[str, Any]:
     }
 
 
-def _writing(file: File) -> Callable[[RunReader, Path], int]:
+def _writing(file: ExportFile) -> Callable[[RunReader, Path], int]:
     return lambda reader, out: write_file(DataSet([reader], file.recipe), out, file.form)
 
 

@@ -11,7 +11,7 @@ import anyio
 from pydantic import JsonValue
 
 from rollouthub.engine.attempt import Attempt
-from rollouthub.engine.sample import Cast, Item
+from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.event_loop import run_async
 from rollouthub.gateway.gateway import Gateway, open_gateway
 from rollouthub.hosting.open_host import configured, open_in_process, open_served
@@ -75,20 +75,22 @@ async def _model(url: str | None) -> AsyncGenerator[Model | None]:
         yield model
 
 
-async def _play(item: Item) -> None:
+async def _play(item: Sample) -> None:
     await Attempt(item, 0, 0.0, lambda attempt: None).play()
 
 
-async def _open(host: EnvironmentHost, gateway: Gateway, model: Model | None, count: int, agent: _Waiter) -> list[Item]:
+async def _open(
+    host: EnvironmentHost, gateway: Gateway, model: Model | None, count: int, agent: _Waiter
+) -> list[Sample]:
     card = await anext(aiter(host.tasks("test", 0)))
     assert not isinstance(card, BadRow)
     cast = _cast(host, gateway, model, agent)
     return [_item(cast, card, number) for number in range(count)]
 
 
-def _cast(host: EnvironmentHost, gateway: Gateway, model: Model | None, agent: _Waiter) -> Cast:
+def _cast(host: EnvironmentHost, gateway: Gateway, model: Model | None, agent: _Waiter) -> SampleContext:
     info = host.info
-    return Cast(
+    return SampleContext(
         run_id="bench",
         host=host,
         environment=EnvironmentRef(name=info.name, version=info.version, digest=info.digest),
@@ -102,9 +104,9 @@ def _cast(host: EnvironmentHost, gateway: Gateway, model: Model | None, agent: _
     )
 
 
-def _item(cast: Cast, card: TaskCard, number: int) -> Item:
+def _item(cast: SampleContext, card: TaskCard, number: int) -> Sample:
     task = TaskRef(split=card.split, id=card.public.id, digest=card.digest)
-    return Item(cast, card, task, "bench", f"bench-{number}", number, 0, None)
+    return Sample(cast, card, task, "bench", f"bench-{number}", number, 0, None)
 
 
 async def _serve(leg: str, count: int, url: str | None) -> None:

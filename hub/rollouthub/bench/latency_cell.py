@@ -22,7 +22,7 @@ BEAT_SECONDS = 0.005
 """How often the loop is asked to be on time."""
 
 
-class Watch(Count):
+class LatencyWatch(Count):
     """Counts commits, and keeps what is needed to say how late the loop was and how large the process."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Watch(Count):
 
 async def play(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
     """One durable run; its figures."""
-    watch = Watch()
+    watch = LatencyWatch()
     with tempfile.TemporaryDirectory() as folder:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch.listen)

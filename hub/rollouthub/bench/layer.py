@@ -58,7 +58,7 @@ class Alone(Frozen):
     """How many the environment has, up to what was asked for."""
 
 
-class Played(Frozen):
+class LayerRun(Frozen):
     """One whole run. CPU is in milliseconds for each rollout."""
 
     rollouts: int

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rollouthub.bench.bottleneck import RunFacts, Verdict, judge
-from rollouthub.bench.layer import Alone, Layer, Played, Reach, Setup, Way
+from rollouthub.bench.bottleneck import BottleneckVerdict, MeasuredRun, judge
+from rollouthub.bench.layer import Alone, Layer, LayerRun, Reach, Setup, Way
 from rollouthub.bench.overhead import CELL_SECONDS, mock_process
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import RunRequest
@@ -30,13 +30,13 @@ FEWEST_ROUNDS, MOST_ROLLOUTS = 4, 5000
 
 
 @dataclass(frozen=True)
-class Run:
+class NamedRun:
     """A whole run with its name."""
 
     name: str
     model: str
     workers: int
-    played: Played
+    played: LayerRun
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class LayersReport:
     """Processes at work on this machine when it began; with more than cores, all walls are too long."""
     layers: dict[str, tuple[Layer, ...]]
     """Model → its layers; of a further backend, the model alone."""
-    runs: tuple[Run, ...]
-    verdicts: tuple[Verdict, ...]
+    runs: tuple[NamedRun, ...]
+    verdicts: tuple[BottleneckVerdict, ...]
     left_out: tuple[str, ...] = ()
     """What could not be measured here, and why."""
 
@@ -82,7 +82,7 @@ class LayersReport:
 
 
 @dataclass(frozen=True)
-class Backend:
+class MeasuredModel:
     """A model that is measured."""
 
     name: str
@@ -112,10 +112,12 @@ def measure_layers(
     mock, other = _models(request)
     _check(request, other or mock)
     session = _Session(request, say, rollouts, is_quick)
-    backend = None if other is None else Backend(other, {"base_url": request.base_url, "lane": request.lane}, None)
+    backend = (
+        None if other is None else MeasuredModel(other, {"base_url": request.base_url, "lane": request.lane}, None)
+    )
     with mock_process(mock) as (url, pid):
         kind = mock.partition("?")[0]
-        main = Backend(mock, {"model": f"hosted_vllm/{kind}", "base_url": (url,), "lane": None}, pid)
+        main = MeasuredModel(mock, {"model": f"hosted_vllm/{kind}", "base_url": (url,), "lane": None}, pid)
         if backend is not None:
             session.measure(backend, "model")  # before the rest: it may not be there
         session.measure(main, "all")
@@ -173,11 +175,11 @@ class _Session:
         self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._tasks = 1
         self._layers: dict[str, tuple[Layer, ...]] = {}
-        self._runs: list[Run] = []
-        self._verdicts: list[Verdict] = []
+        self._runs: list[NamedRun] = []
+        self._verdicts: list[BottleneckVerdict] = []
         self._left_out: list[str] = []
 
-    def measure(self, backend: Backend, reach: Reach) -> None:
+    def measure(self, backend: MeasuredModel, reach: Reach) -> None:
         """Layers alone."""
         what = "the model" if reach == "model" else "every layer"
         self._say(f"{what} alone, {backend.name}, {self._request.concurrency} in flight …")
@@ -186,7 +188,9 @@ class _Session:
         self._layers[backend.name] = alone.layers
         self._tasks = alone.tasks
 
-    def play(self, backend: Backend, name: str, way: Way, workers: int = 0, *, like: Backend | None = None) -> None:
+    def play(
+        self, backend: MeasuredModel, name: str, way: Way, workers: int = 0, *, like: MeasuredModel | None = None
+    ) -> None:
         """One whole run, and what holds it back; all layers but the model may be `like` another backend's."""
         layers, in_flight = self._layers[backend.name], self._request.concurrency
         if like is not None:
@@ -203,10 +207,10 @@ class _Session:
             }
         )
         self._say(f"{name}: {request.repeats * tasks:,} rollouts …")
-        played = Played.model_validate(self._cell("run", request, backend))
-        self._runs.append(Run(name, backend.name, workers, played))
+        played = LayerRun.model_validate(self._cell("run", request, backend))
+        self._runs.append(NamedRun(name, backend.name, workers, played))
         is_busy = _is_busy(self._load, self._cores)
-        self._verdicts.append(judge(RunFacts(name, way, played, in_flight, self._cores, workers, is_busy), layers))
+        self._verdicts.append(judge(MeasuredRun(name, way, played, in_flight, self._cores, workers, is_busy), layers))
 
     def leave_out(self, why: str) -> None:
         """Say what is not measured."""
@@ -233,10 +237,10 @@ class _Session:
         rounds = max(FEWEST_ROUNDS, round(rate * self._run_seconds / in_flight))
         return max(min(rounds * in_flight, MOST_ROLLOUTS * max(workers, 1)), FEWEST_ROUNDS * in_flight)
 
-    def _asked(self, backend: Backend, **update: Any) -> RunRequest:
+    def _asked(self, backend: MeasuredModel, **update: Any) -> RunRequest:
         return self._request.model_copy(update={**backend.settings, **update})
 
-    def _cell(self, what: str, request: RunRequest, backend: Backend, *, reach: Reach = "all") -> dict[str, Any]:
+    def _cell(self, what: str, request: RunRequest, backend: MeasuredModel, *, reach: Reach = "all") -> dict[str, Any]:
         setup = Setup(request=request, seconds=self._layer_seconds, reach=reach, model_pid=backend.pid)
         command = [*PYTHON, "-m", "rollouthub.bench.layers_cell", what, setup.model_dump_json()]
         try:

@@ -26,7 +26,7 @@ from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.engine.sample import Item
+from rollouthub.engine.sample import Sample
 from rollouthub.errors import HubError, UsageError, first_error
 from rollouthub.event_loop import run_async
 from rollouthub.hosting.local.toolbox import REPLY
@@ -82,7 +82,7 @@ async def alone(setup: Setup, credentials: Credentials) -> Alone:
 
 async def _play_some(opened: OpenPlan, in_flight: int) -> list[Recorded]:
     """As many rollouts as there are in flight, played in full."""
-    items: list[Item] = []
+    items: list[Sample] = []
     async with aclosing(opened.items("")) as planned:
         async for _, item in planned:
             items.append(item)
@@ -91,7 +91,7 @@ async def _play_some(opened: OpenPlan, in_flight: int) -> list[Recorded]:
     played: list[Recorded] = []
     broken: list[Rollout] = []
 
-    async def record(item: Item) -> None:
+    async def record(item: Sample) -> None:
         assert item.cast.model is not None
         model = Listening(item.cast.model)
         attempt = Attempt(replace(item, cast=replace(item.cast, model=model)), 0, 0.0, lambda attempt: None)

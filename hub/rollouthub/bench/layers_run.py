@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from rollouthub.bench.layer import Played, Setup
+from rollouthub.bench.layer import LayerRun, Setup
 from rollouthub.bench.overhead_cell import Count, run_plan
 from rollouthub.cluster.open_cluster import open_cluster
 from rollouthub.cluster.ray_pool import RayPool
@@ -39,7 +39,7 @@ class _Mark:
     workers: float
 
 
-class Watch(Count):
+class LayerWatch(Count):
     """Notes how things stand when what counts begins, and after every commit."""
 
     def __init__(self, records: int, model_pid: int | None, live: LiveRun, workers: int) -> None:
@@ -86,7 +86,7 @@ class Watch(Count):
             workers,
         )
 
-    def played(self) -> Played:
+    def played(self) -> LayerRun:
         """The figures, once it is over."""
         start, *beginning, last = self._marks
         first = next((mark for mark in beginning if last.records - mark.records >= last.records / 4), start)
@@ -95,7 +95,7 @@ class Watch(Count):
         def each(of: Callable[[_Mark], float]) -> float:
             return round(max(of(last) - of(first), 0.0) / records * 1000, 4)
 
-        return Played(
+        return LayerRun(
             rollouts=last.records,
             unscored=last.records - self.scored,
             per_second=round(records / (last.wall - first.wall), 2),
@@ -108,7 +108,7 @@ class Watch(Count):
         )
 
 
-async def play(setup: Setup, credentials: Credentials) -> Played:
+async def play(setup: Setup, credentials: Credentials) -> LayerRun:
     """One run, after a short one that does not count."""
     request = setup.request
     workers = request.workers if isinstance(request.workers, int) else 0
@@ -118,6 +118,6 @@ async def play(setup: Setup, credentials: Credentials) -> Played:
         first = {"limit": min(request.limit or WARM_UP, request.concurrency, WARM_UP), "repeats": 1}
         await run_plan(make_plan(request.model_copy(update=first)), credentials, Count())
         live = LiveRun(StopSignal())
-        watch = Watch((request.limit or 1) * request.repeats, setup.model_pid, live, workers)
+        watch = LayerWatch((request.limit or 1) * request.repeats, setup.model_pid, live, workers)
         await run_plan(make_plan(request), credentials, watch, live=live)
     return watch.played()

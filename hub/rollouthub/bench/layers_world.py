@@ -11,7 +11,7 @@ import anyio
 from rollouthub.bench.layer import Layer, LayerName
 from rollouthub.bench.meter import Meter
 from rollouthub.bench.overhead_cell import spread
-from rollouthub.engine.sample import Item
+from rollouthub.engine.sample import Sample
 from rollouthub.messages import Message
 from rollouthub.protocols import Episode, ModelRequest
 from rollouthub.rollout import Rollout, ToolCall
@@ -37,7 +37,7 @@ class Step:
 class Recorded:
     """A rollout that was played, to be done again in parts."""
 
-    item: Item
+    item: Sample
     asked: Sequence[ModelRequest]
     steps: Sequence[Step]
     submission: Submission

@@ -34,7 +34,7 @@ MEMORY_CONCURRENCY = 256
 
 
 @dataclass(frozen=True)
-class Row:
+class OverheadRow:
     """One cell of the table."""
 
     lane: str
@@ -49,7 +49,7 @@ class Row:
 class OverheadReport:
     """Everything measured in one go."""
 
-    rows: list[Row]
+    rows: list[OverheadRow]
     parts: dict[int, dict[str, float]]
     """Concurrency → part of a rollout → CPU milliseconds."""
     memory_growth_mb: float | None
@@ -77,7 +77,7 @@ def measure_overhead(
     for lane in lanes:
         if lane not in LANES:
             raise UnknownNameError("lane", lane, LANES)
-    rows: list[Row] = []
+    rows: list[OverheadRow] = []
     parts: dict[int, dict[str, float]] = {}
     growth: float | None = None
     with mock_server() as url:
@@ -95,7 +95,8 @@ def measure_overhead(
                     results.append(_cell(lane, url, level, counts[lane]))
             best = {lane: min(results, key=lambda result: result["cpu_ms"]) for lane, results in tries.items()}
             rows += [
-                Row(lane, level, result["cpu_ms"], result["per_second"], counts[lane]) for lane, result in best.items()
+                OverheadRow(lane, level, result["cpu_ms"], result["per_second"], counts[lane])
+                for lane, result in best.items()
             ]
             if "direct" in best:
                 say(f"where the time goes at {level} in flight …")

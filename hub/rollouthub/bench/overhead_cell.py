@@ -18,7 +18,7 @@ from rollouthub.engine.plan import Plan, make_plan
 from rollouthub.engine.run import collect
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.engine.sample import Item
+from rollouthub.engine.sample import Sample
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.event_loop import run_async
 from rollouthub.messages import Message, assistant, user
@@ -239,7 +239,7 @@ async def _parts(opened: OpenPlan, url: str, concurrency: int) -> dict[str, floa
     items = [item async for _, item in opened.items("parts")]
     opening = ModelRequest(messages=(user(PROMPT),), tools=tools)
 
-    async def ask(item: Item) -> None:
+    async def ask(item: Sample) -> None:
         first = (await model.generate(opening)).message
         answer = Message(role="tool", content="777777", tool_call_id=first.tool_requests[0].id)
         await model.generate(ModelRequest(messages=(*opening.messages, first, answer), tools=opening.tools))
@@ -247,7 +247,7 @@ async def _parts(opened: OpenPlan, url: str, concurrency: int) -> dict[str, floa
     await spread(ask, items[:WARM_UP], 32)
     calls = await _cpu(ask, items, concurrency)
 
-    async def host(item: Item) -> None:
+    async def host(item: Sample) -> None:
         cast = item.cast
         async with cast.host.open(item.task, seed=item.seed, deadlines=cast.deadlines) as episode:
             seat = episode.seats["agent"]
@@ -283,7 +283,7 @@ async def _storing(opened: OpenPlan, url: str) -> float:
     return round(spent / len(copies) * 1000, 4)
 
 
-async def _cpu(work: Callable[[Item], Awaitable[None]], items: Sequence[Item], concurrency: int) -> float:
+async def _cpu(work: Callable[[Sample], Awaitable[None]], items: Sequence[Sample], concurrency: int) -> float:
     cpu = time.process_time()
     await spread(work, items, concurrency)
     return round((time.process_time() - cpu) / len(items) * 1000, 4)

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from rollouthub.engine.run_request import Retries
-from rollouthub.engine.sample import Cast, Item
-from rollouthub.engine.schedule import Schedule, Work
+from rollouthub.engine.sample import Sample, SampleContext
+from rollouthub.engine.schedule import QueuedAttempt, Schedule
 from rollouthub.protocols import TaskCard
 from rollouthub.rollout import Fault, Outcome, Rollout, TaskRef
 from rollouthub.score import Score
@@ -26,7 +26,7 @@ _POISON_EVERY = 50_000
 
 
 @dataclass(frozen=True)
-class Row:
+class ScheduleRow:
     """One simulated run."""
 
     items: int
@@ -43,16 +43,16 @@ class Row:
     """Share of the slots' time in which something was played that came to an end."""
 
 
-def measure_schedule(sizes: Sequence[int], say: Callable[[str], None]) -> list[Row]:
+def measure_schedule(sizes: Sequence[int], say: Callable[[str], None]) -> list[ScheduleRow]:
     """Simulate runs of these sizes."""
-    rows: list[Row] = []
+    rows: list[ScheduleRow] = []
     for size in sizes:
         say(f"{size:,} samples on {WORKERS} workers …")
         rows.append(Simulation(size).run())
     return rows
 
 
-def as_json(rows: Sequence[Row]) -> dict[str, Any]:
+def as_json(rows: Sequence[ScheduleRow]) -> dict[str, Any]:
     """As `hub bench schedule --json` prints it."""
     return {"workers": WORKERS, "slots": SLOTS, "rows": [asdict(row) for row in rows]}
 
@@ -66,14 +66,14 @@ class Simulation:
         self._items = simulated_items(items)
         self._is_exhausted = False
         self._now = 0.0
-        self._events: list[tuple[float, int, int, Work | None]] = []
+        self._events: list[tuple[float, int, int, QueuedAttempt | None]] = []
         self._number = 0
-        self._playing: list[dict[int, tuple[Work, float]]] = [{} for _ in range(WORKERS)]
+        self._playing: list[dict[int, tuple[QueuedAttempt, float]]] = [{} for _ in range(WORKERS)]
         self._free = list(range(WORKERS))
         self._finished = self._set_aside = self._lost = 0
         self._busy_seconds = 0.0
 
-    def run(self) -> Row:
+    def run(self) -> ScheduleRow:
         """Play everything."""
         before, cpu = resident_bytes(), time.process_time()
         self._at(LOST_EVERY_SECONDS, -1, None)
@@ -88,7 +88,7 @@ class Simulation:
                 self._end(*played, worker)
             self._fill()
         used = time.process_time() - cpu
-        return Row(
+        return ScheduleRow(
             items=self._count,
             microseconds_per_item=round(used * 1e6 / self._count, 2),
             growth_mb=round((resident_bytes() - before) / 1e6, 1),
@@ -99,7 +99,7 @@ class Simulation:
             efficiency=round(self._busy_seconds / (self._now * WORKERS * SLOTS), 3),
         )
 
-    def _at(self, when: float, worker: int, work: Work | None) -> int:
+    def _at(self, when: float, worker: int, work: QueuedAttempt | None) -> int:
         self._number += 1
         heapq.heappush(self._events, (when, self._number, worker, work))
         return self._number
@@ -128,7 +128,7 @@ class Simulation:
             length = 30.0 * self._chance.lognormvariate(0.0, 0.5)
             playing[self._at(self._now + length, worker, work)] = work, length
 
-    def _next(self) -> Work | None:
+    def _next(self) -> QueuedAttempt | None:
         work = self._schedule.take(self._now)
         if work is None and not self._is_exhausted:
             item = next(self._items, None)
@@ -139,7 +139,7 @@ class Simulation:
                 work = self._schedule.take(self._now)
         return work
 
-    def _end(self, work: Work, seconds: float, worker: int) -> None:
+    def _end(self, work: QueuedAttempt, seconds: float, worker: int) -> None:
         if len(self._playing[worker]) == SLOTS - 1:
             self._free.append(worker)
         if _is_poison(work):
@@ -162,17 +162,17 @@ class Simulation:
             self._set_aside += not self._schedule.lost(work, self._now)
 
 
-def _is_poison(work: Work) -> bool:
+def _is_poison(work: QueuedAttempt) -> bool:
     return work.item.sample == 1
 
 
-def simulated_items(count: int) -> Iterator[Item]:
+def simulated_items(count: int) -> Iterator[Sample]:
     """Samples that are nothing but names; some are poison."""
-    cast_, card, task = cast(Cast, None), cast(TaskCard, None), TaskRef(split="test", id="test/0", digest="")
+    cast_, card, task = cast(SampleContext, None), cast(TaskCard, None), TaskRef(split="test", id="test/0", digest="")
     for number in range(count):
         name = f"{number:016x}"
         is_poison = number % _POISON_EVERY == _POISON_EVERY - 1
-        yield Item(cast_, card, task, name, name, int(is_poison), number, None)
+        yield Sample(cast_, card, task, name, name, int(is_poison), number, None)
 
 
 SCORED = Rollout.model_construct(outcome=Outcome.SCORED, score=Score(reward=1.0), faults=())

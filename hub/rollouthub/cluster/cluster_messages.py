@@ -28,7 +28,7 @@ class WorkOrder(msgspec.Struct, frozen=True):
         return self.rollout_id, self.attempt
 
 
-class Change(msgspec.Struct, frozen=True):
+class AttemptCommand(msgspec.Struct, frozen=True):
     """Something asked of one attempt in flight."""
 
     rollout_id: str
@@ -39,7 +39,7 @@ class Change(msgspec.Struct, frozen=True):
     """What to say to the agent."""
 
 
-class Order(msgspec.Struct, frozen=True):
+class WorkerOrder(msgspec.Struct, frozen=True):
     """From the driver."""
 
     works: list[WorkOrder] = []
@@ -49,7 +49,7 @@ class Order(msgspec.Struct, frozen=True):
     """Return what has not begun."""
     cancel: bool = False
     """End what is in flight, too."""
-    changes: list[Change] = []
+    changes: list[AttemptCommand] = []
     allowances: dict[str, float] = {}
     """Role → US dollars this worker may have spent in all; the policy's role is empty."""
     look: bool = False
@@ -70,7 +70,7 @@ class Ended(msgspec.Struct, frozen=True):
     media: dict[str, bytes]
 
 
-class State(msgspec.Struct, frozen=True):
+class AttemptState(msgspec.Struct, frozen=True):
     """Where an attempt is."""
 
     rollout_id: str
@@ -91,11 +91,11 @@ class Note(msgspec.Struct, frozen=True):
     text: str
 
 
-class Report(msgspec.Struct, frozen=True):
+class WorkerReport(msgspec.Struct, frozen=True):
     """From a worker."""
 
     ended: list[Ended] = []
-    states: list[State] = []
+    states: list[AttemptState] = []
     returned: list[tuple[str, int]] = []
     """Attempts that were not begun, and are the driver's again."""
     notes: list[Note] = []
@@ -128,6 +128,6 @@ class Hello(msgspec.Struct, frozen=True):
 
 
 encode = msgspec.msgpack.Encoder().encode
-decode_order = msgspec.msgpack.Decoder(Order).decode
-decode_report = msgspec.msgpack.Decoder(Report).decode
+decode_order = msgspec.msgpack.Decoder(WorkerOrder).decode
+decode_report = msgspec.msgpack.Decoder(WorkerReport).decode
 decode_hello = msgspec.msgpack.Decoder(Hello).decode

@@ -13,12 +13,12 @@ import anyio.abc
 from pydantic_core import PydanticSerializationError
 
 from rollouthub.cluster.cluster_messages import (
-    Change,
+    AttemptCommand,
+    AttemptState,
     Ended,
     Hello,
     Note,
-    Report,
-    State,
+    WorkerReport,
     WorkOrder,
     decode_order,
     encode,
@@ -27,7 +27,7 @@ from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.engine.sample import Cast, Item
+from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.errors import EpisodeError, HubError, TaskError, UsageError, describe, first_error
 from rollouthub.event_loop import quiet_collector, steady_collector
 from rollouthub.limits import Limits
@@ -68,7 +68,7 @@ class Worker:
         self._hello = anyio.Event()
         self._problem: tuple[str, bool] | None = None
         self._opened: OpenPlan | None = None
-        self._casts: dict[str, Cast] = {}
+        self._casts: dict[str, SampleContext] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._over = anyio.Event()
         self._queue: deque[WorkOrder] = deque()
@@ -78,7 +78,7 @@ class Worker:
         self._attempts: dict[str, Attempt] = {}
         self._coming: set[str] = set()
         """Rollouts whose attempt has not begun."""
-        self._early: dict[str, list[Change]] = {}
+        self._early: dict[str, list[AttemptCommand]] = {}
         """What is asked of them."""
         self._is_cut_short = False
         self._moved: dict[str, Attempt] = {}
@@ -153,7 +153,7 @@ class Worker:
     async def exchange(self, order: bytes) -> bytes:
         """Take an order; tell what happened since the last report, at once where there is much of it."""
         if self._problem is not None:
-            return encode(Report(problem=self._problem[0], notes=self._notes.taken()))
+            return encode(WorkerReport(problem=self._problem[0], notes=self._notes.taken()))
         given = decode_order(order)
         self._concurrency = given.concurrency
         self._queue.extend(given.works)
@@ -219,16 +219,16 @@ class Worker:
             )
         )
 
-    def _report(self, returned: list[tuple[str, int]], figures: bytes) -> Report:
+    def _report(self, returned: list[tuple[str, int]], figures: bytes) -> WorkerReport:
         ended, self._ended, self._waiting_bytes = self._ended, [], 0
         now = time.monotonic()
-        states: list[State] = []
+        states: list[AttemptState] = []
         if self._moved and now >= self._states_at + STATES_SECONDS:
             states = [_state(attempt) for attempt in self._moved.values()]
             self._moved.clear()
             self._states_at = now
         self._start()
-        return Report(
+        return WorkerReport(
             ended=ended,
             states=states,
             returned=returned,
@@ -305,7 +305,7 @@ class Worker:
     def _track(self, attempt: Attempt) -> None:
         self._moved[attempt.item.rollout_id] = attempt
 
-    def _change(self, change: Change) -> None:
+    def _change(self, change: AttemptCommand) -> None:
         """Do what is asked of one attempt; it may be over by now, or not have begun."""
         attempt = self._attempts.get(change.rollout_id)
         if attempt is None:
@@ -327,9 +327,9 @@ class _Untold:
     """Stands for a task the worker's host does not know: its record needs only the names it was ordered by."""
 
 
-def _item(order: WorkOrder, cast: Cast, card: TaskCard | None) -> Item:
+def _item(order: WorkOrder, cast: SampleContext, card: TaskCard | None) -> Sample:
     source = None if card is None else card.public.source
-    return Item(
+    return Sample(
         cast,
         _Untold() if card is None else card,  # pyright: ignore[reportArgumentType]  # never played
         TaskRef(split=order.split, id=order.task_id, digest=order.digest, source=source),
@@ -348,9 +348,9 @@ def _as_json(rollout: Rollout) -> bytes:
         return mended(rollout).model_dump_json().encode()
 
 
-def _state(attempt: Attempt) -> State:
+def _state(attempt: Attempt) -> AttemptState:
     recorder = attempt.recorder
-    return State(
+    return AttemptState(
         attempt.item.rollout_id,
         attempt.number,
         attempt.state,

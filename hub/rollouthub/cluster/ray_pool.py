@@ -18,24 +18,24 @@ from rollouthub.cluster.worker_handles import (
     PATIENCE,
     Crew,
     Member,
-    Patience,
-    Standing,
+    PlaceStatus,
     Terms,
     WorkerRefusal,
     WorkerStatus,
+    WorkerTimeouts,
 )
-from rollouthub.cluster.worker_loop import Post, Shared
+from rollouthub.cluster.worker_loop import Shared, WorkerLoop
 from rollouthub.cluster.worker_share import check_shares, most_sharing, worker_request
 from rollouthub.engine.plan import Plan
 from rollouthub.engine.pool import Sink
-from rollouthub.engine.sample import Item
+from rollouthub.engine.sample import Sample
 from rollouthub.engine.schedule import Schedule
 from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.engine.work_queue import Feed, Retrying
+from rollouthub.engine.work_queue import Retrying, WorkQueue
 from rollouthub.errors import EpisodeError, HubError
 
 if TYPE_CHECKING:
-    from rollouthub.telemetry.metrics.process_figures import Snapshot
+    from rollouthub.telemetry.metrics.process_figures import ProcessSnapshot
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class RayPool:
         terms: Terms,
         stop: StopSignal,
         budgets: Mapping[str, float] = MappingProxyType({}),
-        patience: Patience = PATIENCE,
+        patience: WorkerTimeouts = PATIENCE,
     ) -> None:
         """`budgets`: US dollars left for each model that has one, by role; the policy's is empty."""
         request = plan.request
@@ -64,12 +64,12 @@ class RayPool:
         self._least = len(plan.environments) if request.ray.by_environment else 1
         self._most = most_sharing(plan)
         self._allowances = Allowances(budgets)
-        self._posts: dict[int, Post] = {}
+        self._posts: dict[int, WorkerLoop] = {}
         self._places: set[int] = set()
         self._tasks: Any = None
         self._looked_at = -math.inf
         self._has_played = self._is_held = False
-        self._open: Feed | None = None
+        self._open: WorkQueue | None = None
         """What is played from, once it plays."""
         self.gone: list[WorkerStatus] = []
         """Workers that have left or were lost, as they last stood."""
@@ -139,12 +139,12 @@ class RayPool:
         return sum(post.member is not None for post in self._posts.values())
 
     @property
-    def staff(self) -> list[Standing]:
+    def staff(self) -> list[PlaceStatus]:
         """Every place on the cluster, those whose worker is not up yet among them."""
         posts = sorted(self._posts.values(), key=lambda post: (post.is_alone, post.place))
         return [post.standing(is_wanted=post.is_alone or post.place < self._workers) for post in posts]
 
-    def look(self) -> "tuple[list[Standing], list[Snapshot]]":
+    def look(self) -> "tuple[list[PlaceStatus], list[ProcessSnapshot]]":
         """Who plays where, and how the workers' processes stood when they last told.
 
         That they tell, for a while to come, with the reports they make anyway.
@@ -156,7 +156,7 @@ class RayPool:
         return self._plan.request.metrics is not None or time.monotonic() < self._looked_at + LOOKING_SECONDS
 
     @property
-    def snapshots(self) -> "list[Snapshot]":
+    def snapshots(self) -> "list[ProcessSnapshot]":
         """How the workers' processes stood when they last told; none where nobody wants to know."""
         from rollouthub.telemetry.metrics.process_figures import decode  # only where somebody wants to know
 
@@ -166,7 +166,7 @@ class RayPool:
         """Of each worker that is up, since its start."""
         return [status.cpu_seconds for status in self.status()]
 
-    async def collect(self, items: AsyncIterator[Item], sink: Sink) -> None:
+    async def collect(self, items: AsyncIterator[Sample], sink: Sink) -> None:
         """Play the items on the cluster's workers.
 
         Raises:
@@ -174,7 +174,7 @@ class RayPool:
         """
         options = self._plan.request.ray
         schedule = Schedule(sink.attempts, self._plan.request.retries, by_environment=options.by_environment)
-        feed = self._feed = self._open = Feed(items, schedule, self._stop)
+        feed = self._feed = self._open = WorkQueue(items, schedule, self._stop)
         feed.hold(self._is_held)
         self._shared = Shared(feed, sink, self._stop, self._allowances, self._is_watched)
         cpus = max(os.cpu_count() or 1, math.ceil(self._workers * options.cpus))
@@ -245,7 +245,7 @@ class RayPool:
         failures, problem = 0, None
         try:
             while self._is_wanted(place) and failures < MOST_FAILURES:
-                post = self._posts[place] = Post(place, self._shared, self._lane(place))
+                post = self._posts[place] = WorkerLoop(place, self._shared, self._lane(place))
                 self._share_out()
                 problem = await self._play(post)
                 failures = 0 if problem is None or post.has_played else failures + 1
@@ -273,7 +273,7 @@ class RayPool:
         what = f"plays {lane}" if lane else "of the cluster plays"
         self._stop.set(f"no worker {what} any more: {problem}")
 
-    async def _play(self, post: Post) -> HubError | None:
+    async def _play(self, post: WorkerLoop) -> HubError | None:
         """Start a worker and play with it; what became of it, where it was lost."""
         try:
             member = await self._start(post)
@@ -290,7 +290,7 @@ class RayPool:
                 self.gone.append(post.status())
         return None
 
-    async def _start(self, post: Post) -> Member | None:
+    async def _start(self, post: WorkerLoop) -> Member | None:
         def late() -> None:
             post.is_late = True
             self._share_out()
@@ -304,7 +304,7 @@ class RayPool:
             return member
         return None
 
-    async def _play_with(self, member: Member, post: Post) -> None:
+    async def _play_with(self, member: Member, post: WorkerLoop) -> None:
         is_cut_short = True
         try:
             await post.play(member, lambda: post.is_alone or post.place < self._workers)
@@ -329,7 +329,7 @@ class RayPool:
             await self._feed.until(lambda: self._feed.is_over or (schedule.has_alone and not self._feed.is_held))
             if self._feed.is_over:
                 return
-            post = self._posts[-1] = Post(-1, self._shared, is_alone=True)
+            post = self._posts[-1] = WorkerLoop(-1, self._shared, is_alone=True)
             self._share_out()
             try:
                 problem = await self._play(post)

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from rollouthub.cluster.cluster_messages import Change, State
+from rollouthub.cluster.cluster_messages import AttemptCommand, AttemptState
 from rollouthub.engine.agent_kind import why_deaf
 from rollouthub.engine.recorder import OpenTurn
-from rollouthub.engine.sample import Item
-from rollouthub.engine.schedule import Work
+from rollouthub.engine.sample import Sample
+from rollouthub.engine.schedule import QueuedAttempt
 from rollouthub.limits import Limits
 from rollouthub.store import LiveState
 from rollouthub.store.run_facts import State as Phase
@@ -31,18 +31,18 @@ class DistantNotes:
         return time.perf_counter() - self._began
 
 
-class Distant:
+class RemoteAttempt:
     """One attempt while a worker plays it."""
 
-    def __init__(self, work: Work, ask: Callable[[Change], None]) -> None:
-        self.item: Item = work.item
+    def __init__(self, work: QueuedAttempt, ask: Callable[[AttemptCommand], None]) -> None:
+        self.item: Sample = work.item
         self.number = work.attempt
         self.state: Phase = "queued"
         self.limits = work.item.cast.limits
         self.recorder = DistantNotes()
         self._ask = ask
 
-    def told(self, state: State) -> None:
+    def told(self, state: AttemptState) -> None:
         """The worker says where it is."""
         self.state = state.state
         self.recorder.turn_count, self.recorder.output_tokens = state.turn, state.output_tokens
@@ -75,7 +75,7 @@ class Distant:
     def retune(self, limits: Limits) -> None:
         """Ask its worker to go on under other limits."""
         self.limits = limits
-        self._ask(Change(self.item.rollout_id, "retune", limits.model_dump_json().encode()))
+        self._ask(AttemptCommand(self.item.rollout_id, "retune", limits.model_dump_json().encode()))
 
     @property
     def deaf(self) -> str | None:
@@ -86,11 +86,11 @@ class Distant:
         """Ask its worker to say something to the agent."""
         if self.state in _AGENT_IS_GONE:
             return False
-        self._ask(Change(self.item.rollout_id, "tell", text=text))
+        self._ask(AttemptCommand(self.item.rollout_id, "tell", text=text))
         return True
 
     def _change(self, what: Literal["cancel", "interrupt"], *, too_late: Sequence[Phase]) -> bool:
         if self.state in too_late:
             return False
-        self._ask(Change(self.item.rollout_id, what))
+        self._ask(AttemptCommand(self.item.rollout_id, what))
         return True

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import anyio
 
-from rollouthub.engine.work_queue import Feed
+from rollouthub.engine.work_queue import WorkQueue
 
 LOOK_SECONDS = 2.0
 BUSY_SHARE = 0.75
@@ -31,7 +31,7 @@ class Scaling:
     def __init__(self, pool: Scaled, most: Callable[[], Awaitable[int]]) -> None:
         self._pool, self._most = pool, most
 
-    async def run(self, feed: Feed) -> None:
+    async def run(self, feed: WorkQueue) -> None:
         """Look every few seconds, until there is nothing more to play."""
         before = sum(self._pool.cpu_seconds())
         while not feed.is_over:

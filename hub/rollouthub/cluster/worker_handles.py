@@ -10,7 +10,15 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from rollouthub.cluster.cluster_messages import Hello, Note, Order, Report, decode_hello, decode_report, encode
+from rollouthub.cluster.cluster_messages import (
+    Hello,
+    Note,
+    WorkerOrder,
+    WorkerReport,
+    decode_hello,
+    decode_report,
+    encode,
+)
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.errors import HubError, TaskError, UsageError, WorkerLost
 
@@ -18,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Patience:
+class WorkerTimeouts:
     """How long workers, and the cluster they are on, are waited for."""
 
     start_seconds: float = 300.0
@@ -39,7 +47,7 @@ class Patience:
     """For what is then in flight to finish."""
 
 
-PATIENCE = Patience()
+PATIENCE = WorkerTimeouts()
 
 
 class WorkerRefusal(UsageError):
@@ -60,7 +68,7 @@ class WorkerStatus:
 
 
 @dataclass(frozen=True)
-class Standing:
+class PlaceStatus:
     """One place on the cluster and who plays there, from what was told last: nobody is asked."""
 
     name: str
@@ -76,7 +84,7 @@ class Standing:
 class Member:
     """One worker, from the driver's side."""
 
-    def __init__(self, actor: Any, running: Any, hello: Hello, name: str, patience: Patience) -> None:
+    def __init__(self, actor: Any, running: Any, hello: Hello, name: str, patience: WorkerTimeouts) -> None:
         self._actor, self._running = actor, running
         self.hello, self.name = hello, name
         self._patience = patience
@@ -84,7 +92,7 @@ class Member:
         self._nudge: Any = None
         self.is_killed = False
 
-    async def exchange(self, order: Order) -> Report:
+    async def exchange(self, order: WorkerOrder) -> WorkerReport:
         """Hand over an order and wait for the report.
 
         Raises:
@@ -102,7 +110,7 @@ class Member:
         """Whether a report is on its way that nobody has waited out."""
         return self._pending is not None
 
-    async def last_report(self) -> Report:
+    async def last_report(self) -> WorkerReport:
         """The report to the last order: what it tells is told only once, so that it must not go unheard."""
         report: bytes | None = None
         try:
@@ -158,7 +166,7 @@ class Terms:
 class Crew:
     """Starts workers alike."""
 
-    def __init__(self, ray: Any, options: RayOptions, terms: Terms, patience: Patience) -> None:
+    def __init__(self, ray: Any, options: RayOptions, terms: Terms, patience: WorkerTimeouts) -> None:
         from rollouthub.cluster.episode_worker import Worker
 
         self._ray, self._options, self._terms, self._patience = ray, options, terms, patience

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import anyio
 
 from rollouthub.cluster.allowances import Allowances
-from rollouthub.cluster.cluster_messages import Change, Ended, Order, Report, WorkOrder
-from rollouthub.cluster.remote_attempt import Distant
-from rollouthub.cluster.worker_handles import Member, Standing, WorkerStatus
+from rollouthub.cluster.cluster_messages import AttemptCommand, Ended, WorkerOrder, WorkerReport, WorkOrder
+from rollouthub.cluster.remote_attempt import RemoteAttempt
+from rollouthub.cluster.worker_handles import Member, PlaceStatus, WorkerStatus
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.pool import LAST_RECORD_SECONDS, Sink
-from rollouthub.engine.schedule import Work
+from rollouthub.engine.schedule import QueuedAttempt
 from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.engine.work_queue import Feed
+from rollouthub.engine.work_queue import WorkQueue
 from rollouthub.errors import HubError, StoreError, WorkerLost
 from rollouthub.rollout import Rollout
 
@@ -27,7 +27,7 @@ MOST_AHEAD = 256
 class Shared:
     """What all places of a run work with."""
 
-    feed: Feed
+    feed: WorkQueue
     sink: Sink
     stop: StopSignal
     allowances: Allowances
@@ -35,7 +35,7 @@ class Shared:
     """Whether workers are to tell how their processes stand, as of now."""
 
 
-class Post:
+class WorkerLoop:
     """Gives a worker what it can play, and takes what it has played."""
 
     def __init__(self, place: int, shared: Shared, lane: str = "", *, is_alone: bool = False) -> None:
@@ -53,11 +53,11 @@ class Post:
         """Attempts whose record came from here."""
         self._feed, self._sink, self._stop = shared.feed, shared.sink, shared.stop
         self._allowances = shared.allowances
-        self._in_hand: dict[tuple[str, int], Work] = {}
-        self._distant: dict[tuple[str, int], Distant] = {}
-        self._changes: list[Change] = []
+        self._in_hand: dict[tuple[str, int], QueuedAttempt] = {}
+        self._distant: dict[tuple[str, int], RemoteAttempt] = {}
+        self._changes: list[AttemptCommand] = []
         self._ahead = 0
-        self._report = Report()
+        self._report = WorkerReport()
         self._unread: deque[Ended] = deque()
         """Records that were fetched and are not kept yet."""
 
@@ -79,7 +79,7 @@ class Post:
         """What its worker is called."""
         return "the worker for suspects" if self.is_alone else f"worker {self.place}"
 
-    def standing(self, *, is_wanted: bool) -> Standing:
+    def standing(self, *, is_wanted: bool) -> PlaceStatus:
         """The place as it is known here; `is_wanted`: a worker is to stay in it."""
         in_flight = len(self._in_hand)
         if self.member is None:
@@ -91,7 +91,7 @@ class Post:
         else:
             state = "playing" if in_flight else "idle"
         hello = None if self.member is None else self.member.hello
-        return Standing(
+        return PlaceStatus(
             name=self.name,
             state=state,
             node="" if hello is None else hello.address,
@@ -127,9 +127,9 @@ class Post:
             await self._cut_short(member)
             raise
 
-    async def _works(self) -> list[Work]:
+    async def _works(self) -> list[QueuedAttempt]:
         """What the worker has room for, as far as there is any by now."""
-        works: list[Work] = []
+        works: list[QueuedAttempt] = []
         room = (1 if self.is_alone else self.concurrency + self._ahead) - len(self._in_hand)
         while len(works) < room:
             if self.is_alone:
@@ -142,15 +142,15 @@ class Post:
             self._in_hand[work.key] = work
         return works
 
-    async def _exchange(self, works: list[Work], *, give_back: bool = False, cancel: bool = False) -> None:
+    async def _exchange(self, works: list[QueuedAttempt], *, give_back: bool = False, cancel: bool = False) -> None:
         """One order, one report."""
         assert self.member is not None
         for work in works:
-            distant = self._distant[work.key] = Distant(work, self._ask)
+            distant = self._distant[work.key] = RemoteAttempt(work, self._ask)
             self._sink.track(distant)
         changes = self._changes.copy()
         self._changes.clear()
-        order = Order(
+        order = WorkerOrder(
             works=[_order(work) for work in works],
             concurrency=self.concurrency,
             give_back=give_back,
@@ -163,7 +163,7 @@ class Post:
         )
         await self._take(await self.member.exchange(order))
 
-    def _ask(self, change: Change) -> None:
+    def _ask(self, change: AttemptCommand) -> None:
         """Ask something of an attempt, soon."""
         self._changes.append(change)
         if len(self._changes) == 1:
@@ -174,7 +174,7 @@ class Post:
         if self.member is not None and self.member.is_talking:
             self.member.nudge()
 
-    async def _take(self, report: Report) -> None:
+    async def _take(self, report: WorkerReport) -> None:
         """Keep what ended, take back what did not begin, show where the rest is."""
         assert self.member is not None
         for note in report.notes:
@@ -252,11 +252,11 @@ class Post:
                 await self._sink.add(_unplayed(work).cancelled(), {})
 
 
-def _unplayed(work: Work) -> Attempt:
+def _unplayed(work: QueuedAttempt) -> Attempt:
     return Attempt(work.item, work.attempt, work.queued, lambda attempt: None)
 
 
-def _order(work: Work) -> WorkOrder:
+def _order(work: QueuedAttempt) -> WorkOrder:
     item = work.item
     return WorkOrder(
         environment=item.cast.environment.name,

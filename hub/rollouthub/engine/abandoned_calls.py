@@ -13,7 +13,7 @@ LEFT_SECONDS = 1.0
 the server's own count of tokens on record; whose answer takes longer, an estimate."""
 
 
-class Patience:
+class AbandonableCall:
     """For how long an agent outside waits for what is done in a scope, and the one who watches it may `cancel` that."""
 
     def __init__(self, scope: anyio.CancelScope) -> None:

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Literal
 
-from rollouthub.engine.sample import Cast
+from rollouthub.engine.sample import SampleContext
 from rollouthub.protocols import Agent
 
 Part = Literal["policy", "reference", "sample", "exposed"]
@@ -19,7 +19,7 @@ def part_of(kind: type[Agent]) -> Part:
     return "sample" if hasattr(kind, "play_sample") else "policy"
 
 
-def why_deaf(cast: Cast) -> str | None:
+def why_deaf(cast: SampleContext) -> str | None:
     """Why nothing can be said to those who play; None where something can."""
     name = cast.agent.name
     match part_of(type(cast.agent)):

@@ -12,7 +12,7 @@ from rollouthub.charged import charged
 from rollouthub.engine.agent_kind import part_of, why_deaf
 from rollouthub.engine.attribution import OUTCOMES, decisive, fault_of, is_overrun
 from rollouthub.engine.recorder import Recorder
-from rollouthub.engine.sample import Item
+from rollouthub.engine.sample import Sample
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.engine.trainable import missing_arrays, why_not_trainable
 from rollouthub.errors import (
@@ -56,7 +56,7 @@ SETUP_SECONDS = 0.1
 class Attempt:
     """One attempt at an item, while it runs."""
 
-    def __init__(self, item: Item, number: int, queued: float, track: "Callable[[Attempt], None]") -> None:
+    def __init__(self, item: Sample, number: int, queued: float, track: "Callable[[Attempt], None]") -> None:
         self.item, self.number = item, number
         self.recorder = Recorder()
         self.state: State = "queued"

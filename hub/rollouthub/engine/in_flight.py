@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rollouthub.engine.recorder import OpenTurn
-from rollouthub.engine.sample import Item
+from rollouthub.engine.sample import Sample
 from rollouthub.limits import Limits
 from rollouthub.store import LiveState
 from rollouthub.store.run_facts import State
@@ -37,7 +37,7 @@ class InFlight(Protocol):
     """One attempt while it runs."""
 
     @property
-    def item(self) -> Item: ...
+    def item(self) -> Sample: ...
     @property
     def number(self) -> int: ...
     @property

@@ -14,7 +14,7 @@ from rollouthub.engine.lock_check import check_hosted, lock_of
 from rollouthub.engine.oracle_references import References, check_references, is_reference_player
 from rollouthub.engine.plan import Plan, PlannedEnvironment, with_named_agent
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.engine.sample import Cast, Exposing, Item
+from rollouthub.engine.sample import Exposing, Sample, SampleContext
 from rollouthub.engine.setting_files import setting_files
 from rollouthub.engine.task_selection import chosen_tasks
 from rollouthub.errors import ConfigError, UnknownNameError
@@ -127,7 +127,7 @@ class OpenPlan:
             for planned, opened in zip(self.plan.environments, self.environments, strict=True)
         )
 
-    def casts(self, run_id: str) -> Iterator[tuple[OpenEnvironment, Cast]]:
+    def casts(self, run_id: str) -> Iterator[tuple[OpenEnvironment, SampleContext]]:
         """Who plays in each environment."""
         plan = self.plan
         agent = AgentRef(name=plan.agent_name, version=plan.agent.version, config=plan.agent.config)
@@ -135,7 +135,7 @@ class OpenPlan:
             info = opened.host.info
             yield (
                 opened,
-                Cast(
+                SampleContext(
                     run_id=run_id,
                     host=opened.host,
                     environment=EnvironmentRef(
@@ -219,7 +219,7 @@ class OpenPlan:
         elif unknown and len(self.environments) == 1:
             raise next(iter(unknown.values()))
 
-    async def items(self, run_id: str, *, in_turns: bool = False) -> AsyncGenerator[tuple[OpenEnvironment, Item]]:
+    async def items(self, run_id: str, *, in_turns: bool = False) -> AsyncGenerator[tuple[OpenEnvironment, Sample]]:
         """Everything there is to play, group by group; `in_turns`, each environment's next group after the other's."""
         async with AsyncExitStack() as streams:
             left = [
@@ -243,12 +243,12 @@ class OpenPlan:
             if not isinstance(card, BadRow):
                 yield card
 
-    def samples(self, cast: Cast, card: TaskCard) -> Iterator[Item]:
+    def samples(self, cast: SampleContext, card: TaskCard) -> Iterator[Sample]:
         """The samples of one task. They share the environment's seed and differ in the policy's."""
         for number in range(self.plan.repeats):
             yield self.sample(cast, card, number)
 
-    def sample(self, cast: Cast, card: TaskCard, number: int, seed: int | None = None) -> Item:
+    def sample(self, cast: SampleContext, card: TaskCard, number: int, seed: int | None = None) -> Sample:
         """One sample of a task; with a seed of its own for the environment, in a group with others of that seed."""
         info, request, run_seed = cast.host.info, self.plan.request, self.plan.seed
         task = f"{info.name}\0{card.split}\0{card.public.id}"
@@ -257,7 +257,7 @@ class OpenPlan:
         policy_seed = None if request.seed is None else _seed(f"{run_seed}\0{task}\0{number}")
         if seed is None:
             seed = _seed(f"{run_seed}\0{task}")
-        return Item(cast, card, task_ref, group_id, f"{group_id}-{number}", number, seed, policy_seed)
+        return Sample(cast, card, task_ref, group_id, f"{group_id}-{number}", number, seed, policy_seed)
 
 
 @asynccontextmanager

@@ -11,10 +11,10 @@ import anyio.lowlevel
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.run_request import Retries
-from rollouthub.engine.sample import Item
-from rollouthub.engine.schedule import Schedule, Work
+from rollouthub.engine.sample import Sample
+from rollouthub.engine.schedule import QueuedAttempt, Schedule
 from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.engine.work_queue import Feed, Retrying
+from rollouthub.engine.work_queue import Retrying, WorkQueue
 from rollouthub.errors import StoreError
 from rollouthub.rollout import Rollout
 
@@ -79,7 +79,7 @@ class Pool(Protocol):
         """Play a sample again that ended without a result."""
         ...
 
-    async def collect(self, items: AsyncIterator[Item], sink: Sink) -> None:
+    async def collect(self, items: AsyncIterator[Sample], sink: Sink) -> None:
         """Play every item and hand each attempt's record to the sink as it ends."""
         ...
 
@@ -106,7 +106,7 @@ class LocalPool:
         self._at_work = 0
         self._hire: Callable[[], None] | None = None
         self._is_hiring = self._is_held = False
-        self._feed: Feed | None = None
+        self._feed: WorkQueue | None = None
 
     @property
     def concurrency(self) -> int:
@@ -139,9 +139,9 @@ class LocalPool:
         """Play a sample again that ended without a result."""
         return "over" if self._feed is None else self._feed.retry(rollout_id)
 
-    async def collect(self, items: AsyncIterator[Item], sink: Sink) -> None:
+    async def collect(self, items: AsyncIterator[Sample], sink: Sink) -> None:
         """Play the items, `concurrency` at a time."""
-        feed = self._feed = Feed(items, Schedule(sink.attempts, self._retries), self._stop)
+        feed = self._feed = WorkQueue(items, Schedule(sink.attempts, self._retries), self._stop)
         feed.hold(self._is_held)
         try:
             async with anyio.create_task_group() as workers:
@@ -170,7 +170,7 @@ class LocalPool:
         finally:
             self._hire = self._feed = None
 
-    async def _work(self, feed: Feed, sink: Sink) -> None:
+    async def _work(self, feed: WorkQueue, sink: Sink) -> None:
         try:
             while (work := await feed.next(wanted=self._has_room)) is not None:
                 await self._play(work, feed, sink)
@@ -180,7 +180,7 @@ class LocalPool:
     def _has_room(self) -> bool:
         return self._at_work <= self._concurrency
 
-    async def _play(self, work: Work, feed: Feed, sink: Sink) -> None:
+    async def _play(self, work: QueuedAttempt, feed: WorkQueue, sink: Sink) -> None:
         """One attempt; its record is kept, however it ends."""
         attempt = Attempt(work.item, work.attempt, work.queued, sink.track)
         rollout: Rollout | None = None

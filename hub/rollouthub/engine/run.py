@@ -12,7 +12,7 @@ from rollouthub.engine.repeated_refusals import Refusals
 from rollouthub.engine.resumption import is_complete
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_limits import RunBounds
-from rollouthub.engine.sample import Item
+from rollouthub.engine.sample import Sample
 from rollouthub.engine.session import open_session
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.models.credentials import Credentials
@@ -122,7 +122,7 @@ async def _say_how_it_ended(
     writer.set_status("interrupted")
 
 
-async def _remaining(opened: OpenPlan, writer: RunWriter) -> AsyncGenerator[Item]:
+async def _remaining(opened: OpenPlan, writer: RunWriter) -> AsyncGenerator[Sample]:
     """What is planned and not done, group by group; in turns where each environment has workers of its own."""
     async with aclosing(opened.items(writer.run_id, in_turns=opened.plan.request.ray.by_environment)) as items:
         async for environment, item in items:

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from rollouthub.rollout import Outcome
-from rollouthub.statistics import GroupSummary, RunningMeans, Summary, summarise_groups
+from rollouthub.statistics import GroupSummary, RunningMeans, SummaryTable, summarise_groups
 from rollouthub.statistics.quantiles import QUANTILES
 from rollouthub.store import Resumption, RunReader, Totals
 
@@ -19,7 +19,7 @@ class RunSummary:
     rollouts: int
     """Planned, or kept where the plan is not known."""
     means: RunningMeans
-    tables: Summary
+    tables: SummaryTable
     stages: dict[str, tuple[float, ...]]
     """Stage → seconds at p50, p95, p99."""
     attempt_faults: dict[str, int]

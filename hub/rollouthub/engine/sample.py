@@ -20,7 +20,7 @@ class Exposing(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class SampleContext:
     """Who plays, and under which rules: the same for all attempts of one environment in a run."""
 
     run_id: str
@@ -41,10 +41,10 @@ class Cast:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class Sample:
     """One sample to collect."""
 
-    cast: Cast
+    cast: SampleContext
     task: TaskCard
     task_ref: TaskRef
     group_id: str

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rollouthub.engine.run_request import Retries
-from rollouthub.engine.sample import Item
+from rollouthub.engine.sample import Sample
 from rollouthub.errors import BudgetError, ServerGone
 from rollouthub.rollout import Rollout
 
@@ -24,10 +24,10 @@ _HOPELESS = frozenset({BudgetError.__name__, ServerGone.__name__})
 
 
 @dataclass(slots=True, eq=False)
-class Work:
+class QueuedAttempt:
     """One attempt at a sample, to be played."""
 
-    item: Item
+    item: Sample
     attempt: int
     queued: float = 0.0
     """Seconds since the attempt before it ended."""
@@ -60,10 +60,10 @@ class Schedule:
         """`attempts` says how many of a sample are kept from before; `by_environment` lets players ask for one's."""
         self._attempts, self._retries, self._jitter = attempts, retries, jitter
         self._by_environment = by_environment
-        self._new: dict[str, deque[Item]] = {}
-        self._again: dict[str, list[tuple[float, int, Work]]] = {}
-        self._alone: deque[Work] = deque()
-        self._undecided: OrderedDict[str, Work] = OrderedDict()
+        self._new: dict[str, deque[Sample]] = {}
+        self._again: dict[str, list[tuple[float, int, QueuedAttempt]]] = {}
+        self._alone: deque[QueuedAttempt] = deque()
+        self._undecided: OrderedDict[str, QueuedAttempt] = OrderedDict()
         self._count = 0
         self.in_flight = 0
         self.waiting = 0
@@ -93,7 +93,7 @@ class Schedule:
             return True
         return any(item.rollout_id == rollout_id for lane in self._new.values() for item in lane)
 
-    def add(self, item: Item) -> None:
+    def add(self, item: Sample) -> None:
         """A sample that is to be played."""
         self._new.setdefault(self._lane(item), deque()).append(item)
         self.waiting += 1
@@ -102,7 +102,7 @@ class Schedule:
         """How many new samples wait: those of an environment, where they are kept apart."""
         return len(self._new.get(environment, ()))
 
-    def take(self, now: float, environment: str = "") -> Work | None:
+    def take(self, now: float, environment: str = "") -> QueuedAttempt | None:
         """The next attempt: what broke before and has waited, else a new sample; None where there is neither yet."""
         again = self._again.get(environment)
         if again and again[0][0] <= now:
@@ -110,12 +110,12 @@ class Schedule:
             work.queued = now - work.ended_at
         elif new := self._new.get(environment):
             item = new.popleft()
-            work = Work(item, self._attempts(item.rollout_id))
+            work = QueuedAttempt(item, self._attempts(item.rollout_id))
         else:
             return None
         return self._begin(work)
 
-    def take_alone(self, now: float) -> Work | None:
+    def take_alone(self, now: float) -> QueuedAttempt | None:
         """The next attempt that must be played with nothing beside it."""
         if not self._alone:
             return None
@@ -128,7 +128,7 @@ class Schedule:
         again = self._again.get(environment)
         return max(0.0, again[0][0] - now) if again else None
 
-    def give_back(self, work: Work) -> None:
+    def give_back(self, work: QueuedAttempt) -> None:
         """It was taken, and nobody began to play it."""
         self.in_flight -= 1
         self.waiting += 1
@@ -139,7 +139,7 @@ class Schedule:
         else:
             self._new.setdefault(self._lane(work.item), deque()).appendleft(work.item)
 
-    def ended(self, work: Work, rollout: Rollout, now: float) -> str | None:
+    def ended(self, work: QueuedAttempt, rollout: Rollout, now: float) -> str | None:
         """An attempt is over, and perhaps another follows; why the whole run had better stop, where that is so."""
         self.in_flight -= 1
         infrastructure, verifier = work.broken
@@ -171,7 +171,7 @@ class Schedule:
             self._remember(work)
         return None
 
-    def lost(self, work: Work, now: float) -> bool:
+    def lost(self, work: QueuedAttempt, now: float) -> bool:
         """Whoever played it is gone, perhaps because of it; whether it is tried again.
 
         Its last try is played alone: who dies of it then shows it to be the cause, and everyone else goes free.
@@ -205,35 +205,35 @@ class Schedule:
             self._wait(work, now)
         return True
 
-    def _remember(self, work: Work) -> None:
+    def _remember(self, work: QueuedAttempt) -> None:
         self._undecided[work.item.rollout_id] = work
         if len(self._undecided) > MOST_UNDECIDED:
             self._undecided.popitem(last=False)
 
-    def _acquit(self, work: Work) -> None:
+    def _acquit(self, work: QueuedAttempt) -> None:
         """Whoever played it lives: it is not what others died of."""
         work.is_alone, work.losses = False, 0
 
-    def _wait_alone(self, work: Work) -> None:
+    def _wait_alone(self, work: QueuedAttempt) -> None:
         work.is_alone = True
         self._alone.append(work)
 
-    def _may_go_on(self, work: Work) -> bool:
+    def _may_go_on(self, work: QueuedAttempt) -> bool:
         return work.broken[0] <= self._retries.infrastructure and work.broken[1] <= self._retries.verifier
 
-    def _again_later(self, work: Work, now: float) -> None:
+    def _again_later(self, work: QueuedAttempt, now: float) -> None:
         work.attempt, work.retries, work.ended_at = work.attempt + 1, work.retries + 1, now
         self.retried += 1
         self.waiting += 1
 
-    def _wait(self, work: Work, until: float) -> None:
+    def _wait(self, work: QueuedAttempt, until: float) -> None:
         self._count += 1
         heapq.heappush(self._again.setdefault(self._lane(work.item), []), (until, self._count, work))
 
-    def _begin(self, work: Work) -> Work:
+    def _begin(self, work: QueuedAttempt) -> QueuedAttempt:
         self.in_flight += 1
         self.waiting -= 1
         return work
 
-    def _lane(self, item: Item) -> str:
+    def _lane(self, item: Sample) -> str:
         return item.cast.environment.name if self._by_environment else ""

@@ -9,7 +9,7 @@ import anyio
 from mcp_types import AudioContent, CallToolResult, ContentBlock, ImageContent, TextContent, Tool
 
 from rollouthub.crowding import LARGE_BYTES
-from rollouthub.engine.abandoned_calls import Patience
+from rollouthub.engine.abandoned_calls import AbandonableCall
 from rollouthub.engine.external_sampling import is_of_the_agents_making, pinned
 from rollouthub.engine.interventions import Interjections
 from rollouthub.engine.recorder import OpenTurn, Recorder, sampling_fields
@@ -144,7 +144,7 @@ class EpisodeSeat:
         *,
         asked_for: Sampling | None = None,
         stream: ReplyStream | None = None,
-        patience: Patience | None = None,
+        patience: AbandonableCall | None = None,
     ) -> ModelReply:
         """The same, with all that the model gave.
 
@@ -183,7 +183,7 @@ class EpisodeSeat:
         tools: Sequence[Tool],
         asked_for: Sampling | None,
         stream: ReplyStream | None,
-        patience: Patience | None,
+        patience: AbandonableCall | None,
     ) -> ModelReply:
         try:
             sampling = self._admit()
@@ -254,7 +254,7 @@ class EpisodeSeat:
         shown = self._shown[1]
         return recorder.add_turn(self.name, request.messages, reply.message, reply, fields, started, shown)
 
-    async def _answer(self, model: Model, request: ModelRequest, patience: Patience | None = None) -> ModelReply:
+    async def _answer(self, model: Model, request: ModelRequest, patience: AbandonableCall | None = None) -> ModelReply:
         """Ask the model.
 
         Raises:

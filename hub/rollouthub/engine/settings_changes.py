@@ -68,7 +68,7 @@ ENVIRONMENT_HARMLESS = frozenset({"deadlines", "files"})
 
 
 @dataclass(frozen=True)
-class Change:
+class SettingChange:
     """One value that is not as it was."""
 
     path: tuple[str, ...]
@@ -125,7 +125,7 @@ class _Judge:
     def __init__(self, stored: dict[str, JsonValue], now: dict[str, JsonValue]) -> None:
         self._before, self._now = _environments(stored), _environments(now)
 
-    def is_harmful(self, change: Change) -> bool:
+    def is_harmful(self, change: SettingChange) -> bool:
         """Whether rollouts made before and after it do not compare. What nobody has judged is harmful."""
         match change.path:
             case ("hub_version", *_):
@@ -141,14 +141,14 @@ class _Judge:
             case _:
                 return True
 
-    def remarked(self, change: Change) -> Change:
+    def remarked(self, change: SettingChange) -> SettingChange:
         """With what to know about a file that is not where it was."""
         found = self._files_of(change)
         if found is None:
             return change
         before, after = found
         remark = "another content" if before else "the run did not note what it held"
-        return Change(change.path, change.before, change.after, f" ({remark})") if after else change
+        return SettingChange(change.path, change.before, change.after, f" ({remark})") if after else change
 
     def _is_harmful_within(self, path: Sequence[str]) -> bool:
         """Of models, by fallback's place or role's name, and by field; fallbacks may have their own."""
@@ -165,12 +165,12 @@ class _Judge:
         limits = (cast(dict[str, Any], found.get("limits") or {}) for found in self._now.values())
         return any(found.get("max_cost") is not None for found in limits)
 
-    def _is_moved(self, change: Change) -> bool:
+    def _is_moved(self, change: SettingChange) -> bool:
         """Whether a setting names the same file or folder, which is only somewhere else than it was."""
         found = self._files_of(change)
         return found is not None and found[0] is not None and found[0] == found[1]
 
-    def _files_of(self, change: Change) -> tuple[str | None, str | None] | None:
+    def _files_of(self, change: SettingChange) -> tuple[str | None, str | None] | None:
         """The digests of what a setting named and names now; None where it never was a file."""
         if change.path[:2] != ("request", "set"):
             return None
@@ -194,7 +194,7 @@ def _file(environment: dict[str, Any], key: str) -> str | None:
     return files.get(key)
 
 
-def _changes(before: dict[str, JsonValue], now: dict[str, JsonValue]) -> Iterator[Change]:
+def _changes(before: dict[str, JsonValue], now: dict[str, JsonValue]) -> Iterator[SettingChange]:
     one, other = ({**resolved, "request": _completed(resolved.get("request"))} for resolved in (before, now))
     return _differences(one, other, ())
 
@@ -210,7 +210,7 @@ def _completed(request: JsonValue) -> JsonValue:
     return {**completed.model_dump(mode="json"), "deadlines": deadlines}
 
 
-def _differences(before: JsonValue, after: JsonValue, path: tuple[str, ...]) -> Iterator[Change]:
+def _differences(before: JsonValue, after: JsonValue, path: tuple[str, ...]) -> Iterator[SettingChange]:
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted({*before, *after}):
             yield from _differences(before.get(key), after.get(key), (*path, key))
@@ -218,4 +218,4 @@ def _differences(before: JsonValue, after: JsonValue, path: tuple[str, ...]) -> 
         for place, (one, other) in enumerate(zip(before, after, strict=True)):
             yield from _differences(one, other, (*path, str(place)))
     elif before != after:
-        yield Change(path, before, after)
+        yield SettingChange(path, before, after)

@@ -6,8 +6,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 import anyio
 
-from rollouthub.engine.sample import Item
-from rollouthub.engine.schedule import Schedule, Work
+from rollouthub.engine.sample import Sample
+from rollouthub.engine.schedule import QueuedAttempt, Schedule
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ServerGone
 from rollouthub.rollout import Rollout
@@ -43,15 +43,15 @@ class OnDemand(Protocol):
         """Tell this one whenever that becomes true."""
         ...
 
-    def settled(self, item: Item) -> None:
+    def settled(self, item: Sample) -> None:
         """No further attempt at a sample follows; its last record was handed to the sink."""
         ...
 
 
-class Feed:
+class WorkQueue:
     """A schedule over an iterator of samples. What is handed out comes back through `ended`, `lost` or `give_back`."""
 
-    def __init__(self, items: AsyncIterator[Item], schedule: Schedule, stop: StopSignal) -> None:
+    def __init__(self, items: AsyncIterator[Sample], schedule: Schedule, stop: StopSignal) -> None:
         self.schedule = schedule
         self._items, self._stop = items, stop
         self._on_demand = items if isinstance(items, OnDemand) else None
@@ -70,7 +70,7 @@ class Feed:
         """Whether there is nothing more to play, now or later."""
         return self._stop.is_set or (self._is_exhausted and self.schedule.is_idle)
 
-    async def next(self, environment: str = "", *, wanted: Callable[[], bool] = lambda: True) -> Work | None:
+    async def next(self, environment: str = "", *, wanted: Callable[[], bool] = lambda: True) -> QueuedAttempt | None:
         """The next attempt, waited for as long as there may be one; None where there is none, or it is not wanted."""
         while wanted() and not self.is_over:
             work = await self.at_once(environment, wanted=wanted)
@@ -81,7 +81,9 @@ class Feed:
             await self.wait(environment)
         return None
 
-    async def at_once(self, environment: str = "", *, wanted: Callable[[], bool] = lambda: True) -> Work | None:
+    async def at_once(
+        self, environment: str = "", *, wanted: Callable[[], bool] = lambda: True
+    ) -> QueuedAttempt | None:
         """The next attempt, where there is one by now."""
         while not self._stop.is_set:
             if self.is_held and (self.schedule.waiting or self._on_demand is not None):
@@ -114,7 +116,7 @@ class Feed:
             changed = self._changed = self._changed or anyio.Event()
             await changed.wait()
 
-    def ended(self, work: Work, rollout: Rollout) -> None:
+    def ended(self, work: QueuedAttempt, rollout: Rollout) -> None:
         """An attempt is over."""
         retried = self.schedule.retried
         reason = self.schedule.ended(work, rollout, anyio.current_time())
@@ -124,7 +126,7 @@ class Feed:
             self._on_demand.settled(work.item)
         self.wake()
 
-    def lost(self, work: Work) -> bool:
+    def lost(self, work: QueuedAttempt) -> bool:
         """Whoever played it is gone; whether it is tried again."""
         is_again = self.schedule.lost(work, anyio.current_time()) and not self._stop.is_set
         if self._on_demand is not None and not is_again:
@@ -148,7 +150,7 @@ class Feed:
             return "queued"
         return "waiting" if self.schedule.waits(rollout_id) else "unknown"
 
-    def give_back(self, work: Work) -> None:
+    def give_back(self, work: QueuedAttempt) -> None:
         """It was handed out, and nobody began to play it."""
         self.schedule.give_back(work)
         self.wake()

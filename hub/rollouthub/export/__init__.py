@@ -5,7 +5,7 @@ Imports `store` and below. Begin with `training_row.py` and `formats/`.
 
 from rollouthub.export.batch import BatchRows, batch_rows
 from rollouthub.export.credit import Credit, turn_returns
-from rollouthub.export.not_trainable import NotTrainable, Refusal, Refused, why_refused
+from rollouthub.export.not_trainable import NotTrainable, Refusal, RefusalReason, why_refused
 from rollouthub.export.stale_mask import is_masked, mask_stale
 from rollouthub.export.task_reference import TaskReference
 from rollouthub.export.training_row import TrainingRow, training_rows
@@ -15,7 +15,7 @@ __all__ = [
     "Credit",
     "NotTrainable",
     "Refusal",
-    "Refused",
+    "RefusalReason",
     "TaskReference",
     "TrainingRow",
     "batch_rows",

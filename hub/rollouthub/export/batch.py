@@ -8,13 +8,13 @@ from typing import Protocol
 from rollouthub.authoring.rewards import group_advantages
 from rollouthub.authoring.rewards.advantages import GroupMethod
 from rollouthub.export.credit import WHOLE, Credit
-from rollouthub.export.not_trainable import Need, Refusal, Refused, why_refused
+from rollouthub.export.not_trainable import Need, Refusal, RefusalReason, why_refused
 from rollouthub.export.stale_mask import is_masked, mask_stale
 from rollouthub.export.training_row import TrainingRow, training_rows
 from rollouthub.rollout import Rollout
 
 
-class Group(Protocol):
+class ExportGroup(Protocol):
     """What is handed out together, such as a supply's `RolloutGroup`."""
 
     @property
@@ -33,7 +33,7 @@ class BatchRows:
 
     rows: list[tuple[TrainingRow, float]]
     """Each with its rollout's advantage; those of a group stand together, in the order of its members."""
-    refused: list[Refused]
+    refused: list[RefusalReason]
     """One for each group that makes no rows."""
 
     @property
@@ -43,7 +43,7 @@ class BatchRows:
 
 
 def batch_rows(
-    groups: Iterable[Group],
+    groups: Iterable[ExportGroup],
     method: GroupMethod = "mean_std",
     *,
     need: Need = "logprobs",
@@ -61,7 +61,7 @@ def batch_rows(
     nothing is left is refused as stale. With `suspect`, rewards that their verifier calls suspect count, too.
     """
     rows: list[tuple[TrainingRow, float]] = []
-    refusals: list[Refused] = []
+    refusals: list[RefusalReason] = []
     for group in groups:
         refused = _why_refused(group, need, partial, suspect)
         if refused is None:
@@ -70,24 +70,24 @@ def batch_rows(
                 made = _fresh(made, policy_version, max_staleness)
             if not made:
                 said = f"every token is more than {max_staleness} versions behind {policy_version}"
-                refused = Refused(Refusal.STALE, f"group {group.group_id}: {said}", group.rollouts[0].rollout_id)
+                refused = RefusalReason(Refusal.STALE, f"group {group.group_id}: {said}", group.rollouts[0].rollout_id)
             rows += made
         if refused is not None:
             refusals.append(refused)
     return BatchRows(rows, refusals)
 
 
-def _why_refused(group: Group, need: Need, partial: bool, suspect: bool) -> Refused | None:
+def _why_refused(group: ExportGroup, need: Need, partial: bool, suspect: bool) -> RefusalReason | None:
     members, wanted = group.rollouts, group.size
     if not members or (len(members) < wanted and not partial):
         said = f"group {group.group_id} has {len(members)} of {wanted} members that can be learnt from"
-        return Refused(Refusal.INCOMPLETE_GROUP, said)
+        return RefusalReason(Refusal.INCOMPLETE_GROUP, said)
     found = (why_refused(member, need, suspect=suspect) for member in members)
     return next((refused for refused in found if refused is not None), None)
 
 
 def _rows(
-    group: Group, method: GroupMethod, need: Need, credit: Credit, suspect: bool
+    group: ExportGroup, method: GroupMethod, need: Need, credit: Credit, suspect: bool
 ) -> list[tuple[TrainingRow, float]]:
     advantages = group_advantages([member.reward for member in group.rollouts], method)
     made: list[tuple[TrainingRow, float]] = []

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from rollouthub.authoring.rewards import group_advantages
 from rollouthub.errors import UsageError
 from rollouthub.export.export_format import find_export_format
-from rollouthub.export.filters import Filter
+from rollouthub.export.filters import FilterName
 from rollouthub.export.formats.data_columns import Row
 from rollouthub.export.left_out import LeftOut
 from rollouthub.export.not_trainable import Refusal, why_refused
@@ -31,7 +31,7 @@ class MixedModels(UsageError):
 
 
 @dataclass
-class Progress:
+class ReadProgress:
     """How far the reading of runs is."""
 
     left_out: LeftOut = field(default_factory=LeftOut)
@@ -53,7 +53,7 @@ class DataSet:
     """The rows of a recipe over runs; going through it again reads again."""
 
     def __init__(
-        self, readers: Sequence[RunReader], recipe: Recipe, tick: Callable[["Progress"], None] | None = None
+        self, readers: Sequence[RunReader], recipe: Recipe, tick: Callable[["ReadProgress"], None] | None = None
     ) -> None:
         """Look the runs over; `tick` hears of each group that was read.
 
@@ -63,7 +63,7 @@ class DataSet:
         """
         self.format = find_export_format(recipe)
         self._readers, self.recipe, self._tick = readers, recipe, tick
-        self.progress = Progress()
+        self.progress = ReadProgress()
         self._models: list[str | None] = []
         for reader in readers:
             for model in reader.models():
@@ -82,7 +82,7 @@ class DataSet:
         Raises:
             MixedModels: a record is of another model than those before.
         """
-        self.progress = Progress()
+        self.progress = ReadProgress()
         for reader in self._readers:
             source, repeats = RunSource(reader), reader.repeats
             for records in reader.groups(effective=not self.recipe.all_attempts):
@@ -130,7 +130,7 @@ class DataSet:
             if rollout.score is None:  # asked for with `untrainable`
                 kept.append(rollout)
             elif reason is not None:
-                left_out.add(Filter.SPREAD.value, rollout.rollout_id, reason)
+                left_out.add(FilterName.SPREAD.value, rollout.rollout_id, reason)
             elif (rejected := recipe.filters.rejects(rollout)) is not None:
                 left_out.add(rejected[0].value, rollout.rollout_id, rejected[1])
             else:

@@ -12,7 +12,7 @@ from rollouthub.rollout import Rollout, Stop, Turn
 _STOPS = [stop.value for stop in Stop]
 
 
-class Filter(StrEnum):
+class FilterName(StrEnum):
     """What a filter is called in the count of what was left out."""
 
     ENVIRONMENT = "environment"
@@ -73,12 +73,12 @@ class Filters:
             if low is not None and high is not None and low > high:
                 raise ConfigError(f"nothing has {name} of at least {low:g} and at most {high:g}; turn them round")
 
-    def rejects_task(self, rollout: Rollout) -> tuple[Filter, str] | None:
+    def rejects_task(self, rollout: Rollout) -> tuple[FilterName, str] | None:
         """Whether its task is not wanted: the name of the filter, and the words."""
         if self.environments and rollout.environment.name not in self.environments:
-            return Filter.ENVIRONMENT, f"it was played in {rollout.environment.name}"
+            return FilterName.ENVIRONMENT, f"it was played in {rollout.environment.name}"
         if self.tasks and not any(fnmatchcase(rollout.task.id, pattern) for pattern in self.tasks):
-            return Filter.TASK, f"its task is {rollout.task.id}"
+            return FilterName.TASK, f"its task is {rollout.task.id}"
         return None
 
     def rejects_group(self, rewards: Sequence[float]) -> str | None:
@@ -93,29 +93,31 @@ class Filters:
                 return f"its group's {len(rewards)} rewards deviate by {deviation:g}"
         return None
 
-    def rejects(self, rollout: Rollout) -> tuple[Filter, str] | None:
+    def rejects(self, rollout: Rollout) -> tuple[FilterName, str] | None:
         """Whether a scored rollout is not wanted: the name of the filter, and the words."""
         reward, score = rollout.reward, rollout.score
         assert reward is not None
         assert score is not None
         if self.passed is not None and score.passed is not self.passed:
-            return Filter.PASSED, {True: "it passed", False: "it did not pass", None: "no line was drawn"}[score.passed]
+            return FilterName.PASSED, {True: "it passed", False: "it did not pass", None: "no line was drawn"}[
+                score.passed
+            ]
         if (self.min_reward is not None and reward < self.min_reward) or (
             self.max_reward is not None and reward > self.max_reward
         ):
-            return Filter.REWARD, f"its reward is {reward:g}"
+            return FilterName.REWARD, f"its reward is {reward:g}"
         if self.stops and rollout.stop.value not in self.stops:
-            return Filter.STOP, f"it ended with {rollout.stop.value}"
+            return FilterName.STOP, f"it ended with {rollout.stop.value}"
         count = len(rollout.turns)
         if (self.min_turns is not None and count < self.min_turns) or (
             self.max_turns is not None and count > self.max_turns
         ):
-            return Filter.TURNS, f"it has {count} turns"
+            return FilterName.TURNS, f"it has {count} turns"
         if self.max_tokens is not None and (length := longest_context(rollout.turns)) > self.max_tokens:
             known = f"it came to {length:g} tokens" if math.isfinite(length) else "nobody counted its tokens"
-            return Filter.TOKENS, known
+            return FilterName.TOKENS, known
         if self.trainable and not rollout.trainable:
-            return Filter.TRAINABLE, rollout.trainable_reason or "its record says it is not trainable"
+            return FilterName.TRAINABLE, rollout.trainable_reason or "its record says it is not trainable"
         return None
 
 

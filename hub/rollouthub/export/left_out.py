@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from rollouthub.export.not_trainable import Refused
+from rollouthub.export.not_trainable import RefusalReason
 
 
 class LeftOut:
@@ -18,7 +18,7 @@ class LeftOut:
         self.counts[name] += 1
         self.examples.setdefault(name, f"{rollout_id}: {reason}" if rollout_id else reason)
 
-    def refuse(self, refused: Refused) -> None:
+    def refuse(self, refused: RefusalReason) -> None:
         """Count one that must not be learnt from."""
         self.add(refused.refusal.value, refused.rollout_id, refused.reason)
 

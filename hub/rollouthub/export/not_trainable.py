@@ -43,7 +43,7 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusalReason:
     """One refusal: its name, and the words."""
 
     refusal: Refusal
@@ -54,20 +54,20 @@ class Refused:
 class NotTrainable(UsageError):
     """A rollout was to be learnt from that must not be."""
 
-    def __init__(self, refused: Refused) -> None:
+    def __init__(self, refused: RefusalReason) -> None:
         which = f"rollout {refused.rollout_id}: " if refused.rollout_id else ""
         super().__init__(f"{which}{refused.reason} ({refused.refusal.value}); it is not to be learnt from")
         self.refused = refused
 
 
-def why_refused(rollout: Rollout, need: Need = "logprobs", *, suspect: bool = False) -> Refused | None:
+def why_refused(rollout: Rollout, need: Need = "logprobs", *, suspect: bool = False) -> RefusalReason | None:
     """Why a rollout must not be learnt from; None when it may. With `suspect`, a reward that is suspect is no reason.
 
     The record is looked at itself, not only its flag: one that was edited, cut or made elsewhere is no better for it.
     """
 
-    def refused(refusal: Refusal, reason: str) -> Refused:
-        return Refused(refusal, reason, rollout.rollout_id)
+    def refused(refusal: Refusal, reason: str) -> RefusalReason:
+        return RefusalReason(refusal, reason, rollout.rollout_id)
 
     if rollout.outcome is not Outcome.SCORED or rollout.score is None:
         return refused(Refusal.UNSCORED, f"it was not scored: {rollout.outcome.value}")

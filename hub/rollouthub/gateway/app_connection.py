@@ -17,7 +17,7 @@ from rollouthub.gateway.sessions.external_agent import Absent
 from rollouthub.gateway.sessions.open_service import open_service, visitors_plan
 from rollouthub.gateway.sessions.service import HubService
 from rollouthub.gateway.sessions.service_rules import ServiceRules
-from rollouthub.gateway.sessions.session import Visit
+from rollouthub.gateway.sessions.session import AgentSession
 from rollouthub.gateway.sessions.sessions_wire import EpisodeRequest
 from rollouthub.hosting.server.stdio_bridge import Bridge, carry, open_bridge
 from rollouthub.hosting.server.stdio_pipe import LineTooLong, write_line
@@ -47,7 +47,7 @@ class ConnectOrder:
     stdout: int
 
 
-class Connection:
+class AppConnection:
     """One app and its episode."""
 
     def __init__(self, order: ConnectOrder, say: Callable[[str], None]) -> None:
@@ -56,7 +56,7 @@ class Connection:
         """Whether somebody played, and there is no score."""
 
     async def serve(
-        self, up: Callable[[Visit], None], gone: Callable[[], Awaitable[None]], leave: Callable[[], None]
+        self, up: Callable[[AgentSession], None], gone: Callable[[], Awaitable[None]], leave: Callable[[], None]
     ) -> None:
         """Open the episode, carry the app's messages, and record what was played.
 
@@ -82,7 +82,7 @@ class Connection:
             if not is_kept:
                 shutil.rmtree(order.directory, ignore_errors=True)
 
-    async def _carry(self, visit: Visit, gone: Callable[[], Awaitable[None]]) -> None:
+    async def _carry(self, visit: AgentSession, gone: Callable[[], Awaitable[None]]) -> None:
         """Until the app has hung up, or we are told to leave."""
         order, memory = self._order, Memory()
 
@@ -103,12 +103,12 @@ class Connection:
             await carry(partial(_take, visit, bridge, memory, write), order.stdin)
             tasks.cancel_scope.cancel()
 
-    async def _tell(self, visit: Visit) -> None:
+    async def _tell(self, visit: AgentSession) -> None:
         """Say for the app's log that the episode is over; of its score nothing, as models read logs, too."""
         rollout = await visit.over()
         self._say(f"the episode is over ({rollout.stop.value}); hub show {self._order.directory} {rollout.rollout_id}")
 
-    async def _end(self, visit: Visit) -> bool:
+    async def _end(self, visit: AgentSession) -> bool:
         """Score what was played; whether there was anything to keep."""
         is_played = visit.attempt is not None and bool(visit.attempt.recorder.turns)
         rollout = await (visit.verify() if is_played else visit.close())
@@ -117,7 +117,7 @@ class Connection:
 
 
 async def _take(
-    visit: Visit,
+    visit: AgentSession,
     bridge: Bridge,
     memory: Memory,
     write: Callable[[bytes], Awaitable[None]],

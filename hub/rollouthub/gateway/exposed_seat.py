@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from mcp_types import CallToolResult
 
-from rollouthub.engine.abandoned_calls import Patience
+from rollouthub.engine.abandoned_calls import AbandonableCall
 from rollouthub.engine.external_calls import OutsideCalls
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.errors import EpisodeError, EpisodeStop
@@ -72,7 +72,7 @@ class Exposure:
         self.bucket: TokenBucket | None = None
         """How often its token may ask; None where only calls in flight are counted."""
         self.is_over = False
-        self._work: set[Patience] = set()
+        self._work: set[AbandonableCall] = set()
         self._idle: anyio.Event | None = None
         plane = RecordedPlane(seat, self.calls)
         served = ServedEpisode(
@@ -90,11 +90,11 @@ class Exposure:
         return 0.0 if self.bucket is None else self.bucket.take()
 
     @contextmanager
-    def while_open(self, scope: Scope) -> Generator[Patience]:
+    def while_open(self, scope: Scope) -> Generator[AbandonableCall]:
         """Work for a client of this seat for as long as both are there; left behind quietly when one is not."""
         connection = connection_of(scope)
         with anyio.CancelScope() as work:
-            patience = Patience(work)
+            patience = AbandonableCall(work)
             self._work.add(patience)
             if connection is not None:
                 connection.watch(patience)

@@ -14,10 +14,10 @@ from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.gateway.closed_seat import answer_late
 from rollouthub.gateway.exposed_seat import Exposure
 from rollouthub.gateway.forwarding import Forwarder, open_forwarder
-from rollouthub.gateway.model_api.dialect import Problem
+from rollouthub.gateway.model_api.dialect import CallProblem
 from rollouthub.gateway.model_api.model_api import UNAUTHORIZED, refuse, serve_seam
 from rollouthub.gateway.rate_limit import TokenBucket
-from rollouthub.hosting.server.agent_plane import BUSY, NOT_FOUND, AgentPlane, token_of
+from rollouthub.hosting.server.agent_plane import BUSY, NOT_FOUND, AgentPlaneApp, token_of
 from rollouthub.hosting.server.served_episode import token_digest
 from rollouthub.hosting.server.server_metrics import Metrics
 from rollouthub.http.asgi import Application, Guard, Receive, Scope, Send, answer, header, note_holder
@@ -53,7 +53,7 @@ class Gateway:
         self._exposures: dict[bytes, Exposure] = {}
         """By the digest of their token."""
         self._over: OrderedDict[bytes, None] = OrderedDict()
-        self._planes: dict[str, AgentPlane] = {}
+        self._planes: dict[str, AgentPlaneApp] = {}
         self._opening = anyio.Lock()
 
     @property
@@ -107,7 +107,7 @@ class Gateway:
             while len(self._over) > REMEMBERED:
                 self._over.popitem(last=False)
 
-    async def plane_of(self, info: EnvironmentInfo) -> AgentPlane:
+    async def plane_of(self, info: EnvironmentInfo) -> AgentPlaneApp:
         """What serves the seats of a hosted environment: one for all its episodes."""
         key = f"{info.name}\0{info.digest}\0{info.tools_digest}"
         plane = self._planes.get(key)
@@ -115,7 +115,7 @@ class Gateway:
             async with self._opening:
                 plane = self._planes.get(key)
                 if plane is None:
-                    plane = self._planes[key] = await self._tasks.start(_keep_serving, AgentPlane(info, self._guard))
+                    plane = self._planes[key] = await self._tasks.start(_keep_serving, AgentPlaneApp(info, self._guard))
         return plane
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -174,7 +174,9 @@ class Gateway:
         if refusal is not None:
             await answer(send, refusal)
         elif (seconds := exposure.wait_seconds()) > 0:
-            await refuse(rest, send, Problem("busy", 429, "too many requests", retry_after_seconds=math.ceil(seconds)))
+            await refuse(
+                rest, send, CallProblem("busy", 429, "too many requests", retry_after_seconds=math.ceil(seconds))
+            )
         else:
             await serve_seam(exposure, rest, scope, receive, send)
 
@@ -187,7 +189,7 @@ def _key_of(scope: Scope) -> str:
     return given.strip().decode("latin-1")
 
 
-async def _keep_serving(plane: AgentPlane, *, task_status: TaskStatus[AgentPlane]) -> None:
+async def _keep_serving(plane: AgentPlaneApp, *, task_status: TaskStatus[AgentPlaneApp]) -> None:
     """Hold what an environment's agent plane needs, to the gateway's end."""
     async with plane.serving(None):
         task_status.started(plane)

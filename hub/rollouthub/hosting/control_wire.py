@@ -46,7 +46,7 @@ ERRORS: dict[str, type[HubError]] = {
 """Errors that cross the wire under their own name; of a subclass, its nearest base here."""
 
 
-class Problem(Frozen):
+class ControlProblem(Frozen):
     """Why a call of the control plane failed: the body of every answer that is no success, under `error`."""
 
     type: str
@@ -58,7 +58,7 @@ class Problem(Frozen):
 class Failure(Frozen):
     """An answer that is no success."""
 
-    error: Problem
+    error: ControlProblem
 
 
 class Card(Frozen):
@@ -168,7 +168,7 @@ class Reference(Frozen):
     messages: tuple[Message, ...]
 
 
-class State(Frozen):
+class EpisodeStateBody(Frozen):
     """`GET /v1/episodes/{id}/state`."""
 
     state: JsonValue
@@ -182,11 +182,11 @@ class VerifyRequest(Frozen):
     """Give no score where the environment broke before; complete a missing answer with the one given to `submit`."""
 
 
-class Verdict(Frozen):
+class EpisodeVerdict(Frozen):
     """A score, or why there is none."""
 
     score: Score | None = None
-    error: Problem | None = None
+    error: ControlProblem | None = None
 
 
 class Verified(Frozen):
@@ -215,16 +215,16 @@ class BatchRequest(Frozen):
 class BatchAnswer(Frozen):
     """Verdicts in the order of the entries."""
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[EpisodeVerdict, ...]
 
 
-def problem_of(error: HubError) -> Problem:
+def problem_of(error: HubError) -> ControlProblem:
     """An error as it crosses the wire."""
     kind = next((base.__name__ for base in type(error).__mro__ if ERRORS.get(base.__name__) is base), "TaskError")
-    return Problem(type=kind, message=str(error), retryable=bool(getattr(error, "retryable", False)))
+    return ControlProblem(type=kind, message=str(error), retryable=bool(getattr(error, "retryable", False)))
 
 
-def error_of(problem: Problem) -> HubError:
+def error_of(problem: ControlProblem) -> HubError:
     """The error that crossed the wire; an unknown kind is the environment's."""
     kind = ERRORS.get(problem.type, TaskError)
     if issubclass(kind, TaskError | SandboxError | ModelError | AgentError | VerifierError):

@@ -17,7 +17,7 @@ from rollouthub.plugins.installed import Installation, installations
 from rollouthub.protocols import EnvironmentHost, Model
 
 if TYPE_CHECKING:
-    from rollouthub.hosting.client.program import Program
+    from rollouthub.hosting.client.program import ServerProgram
 
 
 def configured(
@@ -73,7 +73,7 @@ async def open_served(
     servers: int = 1,
     *,
     traces: str | None = None,
-    program: "Program | None" = None,
+    program: "ServerProgram | None" = None,
 ) -> AsyncGenerator[EnvironmentHost]:
     """Host an environment in a process of its own, or several, which are started here and end with the context.
 
@@ -108,11 +108,11 @@ async def open_installed(
         UsageError: what lies on the disk is not what was installed, or the server offers other tools than published.
         TaskError: it does not come up.
     """
-    from rollouthub.hosting.client.program import Program
+    from rollouthub.hosting.client.program import ServerProgram
 
     keeper = installations()
     await anyio.to_thread.run_sync(keeper.verify, installation)
-    target, program = str(installation.file), Program.of(installation)
+    target, program = str(installation.file), ServerProgram.of(installation)
     async with open_served(target, settings, roles, servers, traces=traces, program=program) as host:
         served = f"{host.info.name}@{host.info.version}"
         if served != installation.target:

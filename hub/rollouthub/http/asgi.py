@@ -37,7 +37,7 @@ class Cancellable(Protocol):
         ...
 
 
-class Connection(Protocol):
+class ClientConnection(Protocol):
     """A client's connection, as far as those care who work for it."""
 
     def known_as(self, holder: bytes) -> None:
@@ -53,7 +53,7 @@ class Connection(Protocol):
         ...
 
 
-def connection_of(scope: Scope) -> Connection | None:
+def connection_of(scope: Scope) -> ClientConnection | None:
     """The connection a request came by."""
     return scope.get("state", {}).get(CONNECTION)
 

@@ -28,7 +28,7 @@ def most_connections() -> int:
     return MOST_CONNECTIONS if files < 0 else min(files * 3 // 8, MOST_CONNECTIONS)
 
 
-class Held(Protocol):
+class HeldConnection(Protocol):
     """A connection as the bound on them all sees it."""
 
     holder: bytes | None
@@ -47,12 +47,12 @@ class Connections:
     """The open connections of one event loop's listeners."""
 
     def __init__(self) -> None:
-        self.open: set[Held] = set()
-        self.strangers: dict[Held, None] = {}
+        self.open: set[HeldConnection] = set()
+        self.strangers: dict[HeldConnection, None] = {}
         """Those that never showed a token, the one longest idle first."""
         self._warned_at = -math.inf
 
-    def admit(self, newest: Held, now: float) -> bool:
+    def admit(self, newest: HeldConnection, now: float) -> bool:
         """Take a connection in; at the bound another one is closed for it. Whether there is room."""
         if len(self.open) >= (most := most_connections()):
             self._warn(most, now)
@@ -65,18 +65,18 @@ class Connections:
         self.strangers[newest] = None
         return True
 
-    def remove(self, connection: Held) -> None:
+    def remove(self, connection: HeldConnection) -> None:
         """Forget one that is closed."""
         self.open.discard(connection)
         self.strangers.pop(connection, None)
 
-    def _closable(self) -> Held | None:
+    def _closable(self) -> HeldConnection | None:
         """The longest idle of those that never showed a token, or else of whoever holds most connections."""
         for stranger in itertools.islice(self.strangers, _LOOKED_AT):
             if stranger.ends_at() is not None:
                 return stranger
         held = Counter[bytes]()
-        idle: dict[bytes, tuple[float, Held]] = {}
+        idle: dict[bytes, tuple[float, HeldConnection]] = {}
         for connection in itertools.islice(self.open, _LOOKED_AT):
             if (holder := connection.holder) is None:
                 continue

@@ -66,7 +66,7 @@ _IN_PROCESS = "vllm"
 
 
 @dataclass(frozen=True)
-class Identity:
+class ProviderModel:
     """What litellm makes of a name."""
 
     provider: str
@@ -92,7 +92,7 @@ def split_name(name: str) -> tuple[str, str]:
     return (provider, rest) if slash else ("", name)
 
 
-async def identify(name: str, credentials: Credentials, base_url: str | None = None) -> Identity:
+async def identify(name: str, credentials: Credentials, base_url: str | None = None) -> ProviderModel:
     """Ask litellm whose model a name is, and for what it needs to be called.
 
     Raises:
@@ -110,16 +110,16 @@ async def identify(name: str, credentials: Credentials, base_url: str | None = N
     litellm = await load_litellm(why)
     try:
         if prefix in _authenticating():  # which litellm would log in to, with a browser, only to answer this
-            return Identity(prefix, rest)
+            return ProviderModel(prefix, rest)
         served_name, provider, _, _ = litellm.get_llm_provider(name, api_base=base_url)
     except Exception as error:  # litellm's own errors; all of them say that the name is not understood
         raise _unknown(litellm, name) from error
     if provider in WIRE:
-        return Identity(provider, served_name, WIRE[provider].key)
-    return _credentialed(litellm, name, Identity(provider, served_name), credentials, base_url)
+        return ProviderModel(provider, served_name, WIRE[provider].key)
+    return _credentialed(litellm, name, ProviderModel(provider, served_name), credentials, base_url)
 
 
-def _at_a_glance(name: str, credentials: Credentials, base_url: str | None) -> Identity | None:
+def _at_a_glance(name: str, credentials: Credentials, base_url: str | None) -> ProviderModel | None:
     """A model of OpenAI's without a provider; None for others, which litellm is asked about.
 
     Raises:
@@ -132,7 +132,7 @@ def _at_a_glance(name: str, credentials: Credentials, base_url: str | None) -> I
     if not provider:
         provider = str(price_map(folder).get(name, {}).get("litellm_provider", ""))
         if provider == "openai" and base_url is None:
-            return Identity(provider, rest, WIRE[provider].key)
+            return ProviderModel(provider, rest, WIRE[provider].key)
     wanted = _WANTED.get(provider, ())
     if wanted and not any(credentials.get(variable) or variable in os.environ for variable in wanted):
         raise _lacking(name, wanted[:1] if provider == "anthropic" else wanted)
@@ -180,8 +180,8 @@ def _close(word: str, known: Iterable[str], cutoff: float) -> list[str]:
 
 
 def _credentialed(
-    litellm: Any, name: str, identity: Identity, credentials: Credentials, base_url: str | None
-) -> Identity:
+    litellm: Any, name: str, identity: ProviderModel, credentials: Credentials, base_url: str | None
+) -> ProviderModel:
     """The identity with what litellm lacks in its environment and `credentials` have.
 
     Raises:
@@ -205,7 +205,7 @@ def _credentialed(
         if value is not None:
             arguments[_argument(variable)] = value
     key_name = next((variable for variable in (*lacking, own_key) if variable.endswith(("_KEY", "_TOKEN"))), own_key)
-    return Identity(provider, identity.served_name, key_name, arguments)
+    return ProviderModel(provider, identity.served_name, key_name, arguments)
 
 
 def _argument(variable: str) -> str:

@@ -9,7 +9,7 @@ from rollouthub.models.config import Lane, ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.endpoint import Endpoint
 from rollouthub.models.mock.mock_model import MockModel
-from rollouthub.models.provider_names import OPENAI_BASE_URL, WIRE, Identity, identify, split_name
+from rollouthub.models.provider_names import OPENAI_BASE_URL, WIRE, ProviderModel, identify, split_name
 from rollouthub.models.registered import at_registered, find_registered
 from rollouthub.protocols import Model
 
@@ -94,7 +94,7 @@ async def open_lane(config: ModelConfig, base_url: str | None, credentials: Cred
         identity = await identify(config.name, credentials, config.base_url)
         endpoint = _bare_endpoint(config, identity, credentials)
     else:
-        identity = Identity(split_name(config.name)[0], endpoint.served_name, key_name=endpoint.key_name)
+        identity = ProviderModel(split_name(config.name)[0], endpoint.served_name, key_name=endpoint.key_name)
     from rollouthub.models.litellm.lane import open_litellm  # which needs httpx
 
     address = config.base_url if endpoint is None else endpoint.base_url
@@ -156,7 +156,7 @@ def find_endpoint(config: ModelConfig, credentials: Credentials) -> Endpoint | N
     return Endpoint(served_name, base_url, wire.key, api_key, is_vllm=provider == "hosted_vllm")
 
 
-def _bare_endpoint(config: ModelConfig, identity: Identity, credentials: Credentials) -> Endpoint | None:
+def _bare_endpoint(config: ModelConfig, identity: ProviderModel, credentials: Credentials) -> Endpoint | None:
     """Where a model of OpenAI's is served whose name has no provider (`gpt-4o-mini`); None for any other."""
     if identity.provider not in WIRE:
         return None

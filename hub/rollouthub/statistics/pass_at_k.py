@@ -83,7 +83,7 @@ class GroupSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class SummaryTable:
     """The final table of a run."""
 
     overall: GroupSummary
@@ -121,7 +121,7 @@ def _check(n: int, k: int) -> None:
         raise ValueError(f"k={k} of n={n} samples: k must be from 1 to n")
 
 
-def summarise_groups(groups: Iterable[GroupCounts], ks: Sequence[int] | None = None) -> Summary:
+def summarise_groups(groups: Iterable[GroupCounts], ks: Sequence[int] | None = None) -> SummaryTable:
     """Pass@k, avg@k and means, with intervals, per environment and overall; the groups are read once.
 
     A task counts at k when it has k samples (scored for avg@k, with a verdict for pass@k); the others are left out and
@@ -142,7 +142,7 @@ def summarise_groups(groups: Iterable[GroupCounts], ks: Sequence[int] | None = N
     overall = _Tally(wanted)
     for tally in tallies.values():
         overall.merge(tally)
-    return Summary(overall.summary(), {name: tally.summary() for name, tally in tallies.items()})
+    return SummaryTable(overall.summary(), {name: tally.summary() for name, tally in tallies.items()})
 
 
 @dataclass(slots=True)

@@ -4,11 +4,12 @@ Imports `plugins` and below. Begin with `writer.py` and `reader.py`.
 """
 
 from rollouthub.store.reader import RunReader, open_run
-from rollouthub.store.run_facts import BrokenRun, LiveState, Resumption, RoleUsage, RunInfo, Summary, Totals
+from rollouthub.store.run_facts import AttemptSummary, BrokenRun, LiveState, Resumption, RoleUsage, RunInfo, Totals
 from rollouthub.store.run_search import find_runs
 from rollouthub.store.writer import RunWriter, open_writer
 
 __all__ = [
+    "AttemptSummary",
     "BrokenRun",
     "LiveState",
     "Resumption",
@@ -16,7 +17,6 @@ __all__ = [
     "RunInfo",
     "RunReader",
     "RunWriter",
-    "Summary",
     "Totals",
     "find_runs",
     "open_run",

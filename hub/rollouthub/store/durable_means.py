@@ -9,7 +9,7 @@ from threading import Lock
 from rollouthub.errors import RunDirectoryError
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import RunningMeans
-from rollouthub.store.read_only_source import Source
+from rollouthub.store.read_only_source import ReadOnlySource
 
 _NEW = "SELECT id, seq, effective, outcome, reward, passed FROM rollouts WHERE seq > ?"
 
@@ -32,7 +32,7 @@ class StoredMeans:
             StoreError: it could not be read just now.
         """
         with self._reading:
-            with closing(Source(self._directory)) as source, source.connect() as connection:
+            with closing(ReadOnlySource(self._directory)) as source, source.connect() as connection:
                 rows = connection.execute(_NEW, (self._seq,)).fetchall()
             means = replace(self._means, outcomes=Counter(self._means.outcomes))
             seq, last = self._seq, self._last

@@ -27,7 +27,7 @@ _Opened = tuple[sqlite3.Connection, Callable[[], None]]
 """A connection, and what begins to count anew how much is read over it."""
 
 
-class Source:
+class ReadOnlySource:
     """The database of a run, to be read; looks anew at each use, because runs end, die and are resumed meanwhile."""
 
     def __init__(self, directory: Path) -> None:

@@ -17,7 +17,7 @@ from rollouthub.statistics import GroupCounts, RunningMeans
 from rollouthub.statistics.quantiles import QUANTILES, quantiles
 from rollouthub.store.grouped_reader import BrokenRecord, has_media, read_groups, read_models
 from rollouthub.store.media import media_name
-from rollouthub.store.read_only_source import Source
+from rollouthub.store.read_only_source import ReadOnlySource
 from rollouthub.store.record_rows import (
     SELECT_LIVE,
     SELECT_SUMMARY,
@@ -27,7 +27,7 @@ from rollouthub.store.record_rows import (
     rollout_without_prompts,
     summary_from,
 )
-from rollouthub.store.run_facts import LiveState, Resumption, RoleUsage, RunInfo, Summary, Totals
+from rollouthub.store.run_facts import AttemptSummary, LiveState, Resumption, RoleUsage, RunInfo, Totals
 from rollouthub.store.sql_schema import MEDIA, SUMMARY_COLUMNS, TURN_BITS
 
 STAGES = ("queue", "setup", "agent", "model", "tool", "verify", "close", "total")
@@ -45,7 +45,7 @@ _resolved = TypeAdapter(dict[str, Any])
 class RunReader:
     """A run, read-only. Every method sees what is committed at that moment; iterators see one moment throughout."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ReadOnlySource) -> None:
         self._source = source
         self.directory = source.directory
 
@@ -101,7 +101,7 @@ class RunReader:
         order_by: str = "seq",
         descending: bool = False,
         limit: int | None = None,
-    ) -> Iterator[Summary]:
+    ) -> Iterator[AttemptSummary]:
         """Rows for a table. To follow a live run, ask with the highest `seq` seen and `effective=False`.
 
         Raises:
@@ -185,7 +185,7 @@ class RunReader:
                 f"a record in {self.directory} is not what this version of rollouthub writes: {error}"
             ) from error
 
-    def attempts(self, rollout_id: str) -> list[Summary]:
+    def attempts(self, rollout_id: str) -> list[AttemptSummary]:
         """Every attempt at a sample, in order.
 
         Raises:
@@ -395,7 +395,7 @@ def open_run(directory: Path) -> Generator[RunReader]:
     Raises:
         RunDirectoryError: there is no run there, or none that this version can read.
     """
-    source = Source(directory)
+    source = ReadOnlySource(directory)
     try:
         with source.connect():
             pass

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import Outcome, Rollout, Stop, Turn
-from rollouthub.store.run_facts import LiveState, Summary
+from rollouthub.store.run_facts import AttemptSummary, LiveState
 from rollouthub.store.sql_schema import LIVE_COLUMNS, SUMMARY_COLUMNS, TURN_BITS
 
 _ARRAYS = {"prompt_token_ids", "output_token_ids", "output_logprobs", "output_mask", "policy_versions"}
@@ -179,14 +179,14 @@ _OUTCOME, _STOP = SUMMARY_COLUMNS.index("outcome"), SUMMARY_COLUMNS.index("stop"
 _BOOLEANS = tuple(SUMMARY_COLUMNS.index(name) for name in ("effective", "passed", "trainable", "suspect"))
 
 
-def summary_from(row: Row) -> Summary:
+def summary_from(row: Row) -> AttemptSummary:
     """A summary from the columns of `SELECT_SUMMARY`."""
     values = list(row)
     values[_OUTCOME], values[_STOP] = _OUTCOMES[values[_OUTCOME]], _STOPS[values[_STOP]]
     for place in _BOOLEANS:
         if values[place] is not None:
             values[place] = bool(values[place])
-    return Summary(*values)
+    return AttemptSummary(*values)
 
 
 def live_row(state: LiveState) -> Row:

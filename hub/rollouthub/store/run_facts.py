@@ -31,7 +31,7 @@ class LiveState:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class AttemptSummary:
     """One attempt in one row of a table."""
 
     seq: int

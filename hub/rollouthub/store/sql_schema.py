@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from rollouthub.errors import RunDirectoryError
-from rollouthub.store.run_facts import LiveState, Summary
+from rollouthub.store.run_facts import AttemptSummary, LiveState
 
 SCHEMA = 1
 """`PRAGMA user_version` of the databases this version writes and reads."""
@@ -16,7 +16,7 @@ APPLICATION_ID = 0x656E7668
 DATABASE = "run.db"
 MEDIA = "media"
 
-SUMMARY_COLUMNS = tuple(field.name for field in fields(Summary))
+SUMMARY_COLUMNS = tuple(field.name for field in fields(AttemptSummary))
 LIVE_COLUMNS = tuple(field.name for field in fields(LiveState))
 
 TABLES = """

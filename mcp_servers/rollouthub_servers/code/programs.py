@@ -7,7 +7,7 @@ from pathlib import Path
 from anyio import CapacityLimiter
 from anyio.lowlevel import RunVar
 
-from rollouthub.sandbox import GIB, MIB, Limits, Resources, SandboxSpec
+from rollouthub.sandbox import GIB, MIB, CommandLimits, Resources, SandboxSpec
 
 SPEC = SandboxSpec(resources=Resources(cpus=1.0, memory_bytes=2 * GIB, pids=64, disk_bytes=64 * MIB))
 """One for all, so that all are taken from one pool; each program has tighter limits of its own."""
@@ -33,9 +33,9 @@ def limit() -> CapacityLimiter:
         return limiter
 
 
-def limits(cpu_seconds: float, memory_bytes: int = MEMORY_BYTES) -> Limits:
+def limits(cpu_seconds: float, memory_bytes: int = MEMORY_BYTES) -> CommandLimits:
     """What one program may use."""
-    return Limits(cpu_seconds=cpu_seconds, memory_bytes=memory_bytes, file_bytes=FILE_BYTES)
+    return CommandLimits(cpu_seconds=cpu_seconds, memory_bytes=memory_bytes, file_bytes=FILE_BYTES)
 
 
 @cache

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from rollouthub import Model
 from rollouthub.errors import ConfigError, UsageError
-from rollouthub.hosting.client.program import Program
+from rollouthub.hosting.client.program import ServerProgram
 from rollouthub.hosting.role_endpoints import serve_roles
 from rollouthub.models.credentials import Credentials
 from rollouthub.plugins.installed import Installation
@@ -138,7 +138,7 @@ async def _start(installation: Installation, folder: Path) -> Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env=Program.of(installation).environment(os.environ),
+            env=ServerProgram.of(installation).environment(os.environ),
         )
     except OSError as error:
         raise ConfigError(f"the interpreter of {installation.target} cannot be started: {error}") from error

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from rollouthub.errors import UsageError
 from rollouthub.plugins.manifest import FILE_NAME, Manifest, PythonSection, TaskSource
-from rollouthub.plugins.manifest.toml_places import Places
+from rollouthub.plugins.manifest.toml_places import TomlPlaces
 from rollouthub_registry.names import PackageName, Version
 
 _BY_DIGEST = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
@@ -38,10 +38,10 @@ def check_publishable(manifest: Manifest, file: Path | None = None) -> list[Prob
     With the `file` it was read from, lines are told, and what it names beside itself is looked at, too. Nothing is run.
     """
     found = [*_identity(manifest), *_pins(manifest), *_addresses(manifest)]
-    places = Places("")
+    places = TomlPlaces("")
     if file is not None:
         found += _beside(manifest, file.parent)
-        places = Places(file.read_text(encoding="utf-8"))
+        places = TomlPlaces(file.read_text(encoding="utf-8"))
     name = str(file) if file is not None else FILE_NAME
     problems = [Problem(name, places.line(key.split(".")), key, said) for key, said in found]
     return sorted(problems, key=lambda problem: problem.line)

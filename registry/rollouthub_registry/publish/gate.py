@@ -9,7 +9,7 @@ import anyio
 
 from rollouthub.errors import EpisodeError, UsageError
 from rollouthub.event_loop import run_async
-from rollouthub.hosting.client.program import Program
+from rollouthub.hosting.client.program import ServerProgram
 from rollouthub.hosting.open_host import open_served
 from rollouthub.hosting.role_endpoints import serve_roles
 from rollouthub.plugins.installed import Installation
@@ -91,7 +91,7 @@ async def _tools_of(installation: Installation, asked: Asked) -> tuple[str, tupl
     Raises:
         UsageError: it does not come up as it is installed.
     """
-    redact, program = redactor(installation), Program.of(installation)
+    redact, program = redactor(installation), ServerProgram.of(installation)
     async with AsyncExitStack() as stack:
         models = await open_roles(stack, asked.roles)
         roles = await stack.enter_async_context(serve_roles(models))

@@ -14,13 +14,13 @@ from rollouthub.sandbox import (
     OUTPUT_BYTES,
     TIMEOUT_SECONDS,
     Command,
+    CommandLimits,
     CommandNotStarted,
     Connector,
     Container,
     File,
     FileEntry,
     Finished,
-    Limits,
     Program,
     SandboxFileError,
     SandboxRef,
@@ -55,7 +55,7 @@ done
 echo $count
 """
 """Living processes but the first and the one that counts; zombies stay, as the first process buries nobody."""
-NO_LIMITS = Limits()
+NO_LIMITS = CommandLimits()
 logger = logging.getLogger(__name__)
 
 
@@ -139,7 +139,7 @@ class EngineExecSandbox:
         user: str | None = None,
         timeout_seconds: float = TIMEOUT_SECONDS,
         output_bytes: int = OUTPUT_BYTES,
-        limits: Limits = NO_LIMITS,
+        limits: CommandLimits = NO_LIMITS,
         keeps_background: bool = True,
     ) -> Finished:
         """Run a command to its end; at its deadline the sandbox ends, as nothing less is sure to end its processes."""
@@ -184,7 +184,7 @@ class EngineExecSandbox:
         environment: Mapping[str, str] | None = None,
         user: str | None = None,
         timeout_seconds: float | None = None,
-        limits: Limits = NO_LIMITS,
+        limits: CommandLimits = NO_LIMITS,
     ) -> AbstractAsyncContextManager[Program]:
         """Run a command in the background; leaving the context kills every command of the sandbox."""
         return self._running(self._command(command, cwd, environment, user, limits), timeout_seconds)
@@ -256,7 +256,7 @@ class EngineExecSandbox:
         cwd: str | None,
         environment: Mapping[str, str] | None,
         user: str | None,
-        limits: Limits,
+        limits: CommandLimits,
     ) -> EngineCommand:
         who = self._plan.command_user if user is None else user
         return EngineCommand(worded(command, limits), self._at(cwd or ""), dict(environment or {}), who)
@@ -267,7 +267,7 @@ class EngineExecSandbox:
         cwd: str | None,
         environment: Mapping[str, str] | None,
         user: str | None,
-        limits: Limits,
+        limits: CommandLimits,
     ) -> EngineProgram:
         return await self._start(self._command(command, cwd, environment, user, limits))
 

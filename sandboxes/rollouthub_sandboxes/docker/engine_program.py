@@ -8,7 +8,7 @@ from typing import Literal
 import anyio
 
 from rollouthub.errors import SandboxError
-from rollouthub.sandbox import Command, CommandNotStarted, Finished, Limits, Output
+from rollouthub.sandbox import Command, CommandLimits, CommandNotStarted, Finished, Output
 from rollouthub_sandboxes.docker.attach_stream import Attached, start_exec
 from rollouthub_sandboxes.docker.engine import Engine, EngineError
 
@@ -26,7 +26,7 @@ class EngineCommand:
     user: str
 
 
-def worded(command: Command, limits: Limits) -> list[str]:
+def worded(command: Command, limits: CommandLimits) -> list[str]:
     """A command's arguments; its limits are set by a shell that it replaces."""
     argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
     if not argv or any("\0" in part for part in argv):

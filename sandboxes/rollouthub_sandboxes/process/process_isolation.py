@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from rollouthub.errors import ConfigError
-from rollouthub.sandbox import Limits, SandboxSpec
+from rollouthub.sandbox import CommandLimits, SandboxSpec
 from rollouthub_sandboxes.process.visible_paths import SYSTEM_PATH, Machine, is_open_to_all, this_machine
 from rollouthub_sandboxes.supervisor.sandbox import Surroundings
 
@@ -96,7 +96,7 @@ class Namespaces:
             *_supervisor(_SUPERVISOR, uid),
         )
         environment = {"PATH": machine.path, "HOME": workdir, "LANG": "C.UTF-8", **spec.environment}
-        limits = Limits(memory_bytes=spec.resources.memory_bytes)
+        limits = CommandLimits(memory_bytes=spec.resources.memory_bytes)
         return Cell(command, "/", Surroundings(workdir, environment, limits=limits), writable, f"{user}:{user}", uid)
 
 
@@ -145,7 +145,7 @@ class BareLimits:
         machine = this_machine()
         path = machine.path if uid is None or is_open_to_all(machine.python) else SYSTEM_PATH
         environment = {"PATH": path, "HOME": str(work), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}
-        limits = Limits(memory_bytes=spec.resources.memory_bytes, file_bytes=spec.resources.disk_bytes)
+        limits = CommandLimits(memory_bytes=spec.resources.memory_bytes, file_bytes=spec.resources.disk_bytes)
         user = uid or os.geteuid()
         return Cell(
             command=(*_limited(spec, self._processes + spec.resources.pids), *_supervisor(str(own), uid)),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from rollouthub.errors import SandboxError
-from rollouthub.sandbox import MOST_SECONDS, Command, CommandNotStarted, Finished, Limits, Output
+from rollouthub.sandbox import MOST_SECONDS, Command, CommandLimits, CommandNotStarted, Finished, Output
 from rollouthub_sandboxes.supervisor import frames
 from rollouthub_sandboxes.supervisor.channel import Channel, Failure, Side, Streaming
 
@@ -42,7 +42,7 @@ def order(
     cwd: str,
     environment: Mapping[str, str],
     timeout_seconds: float | None,
-    limits: Limits,
+    limits: CommandLimits,
     flags: int,
     keep_bytes: int = 0,
 ) -> Order:

@@ -13,12 +13,12 @@ from rollouthub.sandbox import (
     OUTPUT_BYTES,
     TIMEOUT_SECONDS,
     Command,
+    CommandLimits,
     Connector,
     Container,
     File,
     FileEntry,
     Finished,
-    Limits,
     Program,
     SandboxRef,
     Snapshot,
@@ -32,7 +32,7 @@ from rollouthub_sandboxes.supervisor.running_command import SupervisedProgram
 from rollouthub_sandboxes.supervisor.sandbox_files import collect, list_files, place, read_file, write_file
 
 STOP_SECONDS = 45.0
-NO_LIMITS = Limits()
+NO_LIMITS = CommandLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Surroundings:
     environment: Mapping[str, str]
     user: str = ""
     """Who they run as; empty: who the supervisor is."""
-    limits: Limits = NO_LIMITS
+    limits: CommandLimits = NO_LIMITS
     """Every command has these at least."""
 
 
@@ -104,7 +104,7 @@ class SupervisedSandbox:
         user: str | None = None,
         timeout_seconds: float = TIMEOUT_SECONDS,
         output_bytes: int = OUTPUT_BYTES,
-        limits: Limits = NO_LIMITS,
+        limits: CommandLimits = NO_LIMITS,
         keeps_background: bool = True,
     ) -> Finished:
         """Run a command to its end."""
@@ -120,7 +120,7 @@ class SupervisedSandbox:
         environment: Mapping[str, str] | None = None,
         user: str | None = None,
         timeout_seconds: float | None = None,
-        limits: Limits = NO_LIMITS,
+        limits: CommandLimits = NO_LIMITS,
     ) -> AbstractAsyncContextManager[Program]:
         """Run a command in the background, its streams at hand."""
         flags = frames.STREAMS | frames.HAS_INPUT | frames.KILLS_LEFTOVERS
@@ -134,7 +134,7 @@ class SupervisedSandbox:
         environment: Mapping[str, str] | None,
         user: str | None,
         timeout_seconds: float | None,
-        limits: Limits,
+        limits: CommandLimits,
         flags: int,
         keep_bytes: int = 0,
     ) -> Order:
@@ -199,7 +199,7 @@ class SupervisedSandbox:
         return self._surroundings.user if user is None else user
 
 
-def _tighter(asked: Limits, always: Limits) -> Limits:
+def _tighter(asked: CommandLimits, always: CommandLimits) -> CommandLimits:
     """Both sets of limits in force."""
 
     def least(first: float | None, second: float | None) -> float | None:

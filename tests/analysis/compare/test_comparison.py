@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub import Outcome, Score
-from rollouthub.analysis.compare.compared_run import Compared, read_compared
+from rollouthub.analysis.compare.compared_run import ComparedRun, read_compared
 from rollouthub.analysis.compare.comparison import compare_runs
 from rollouthub.errors import ConfigError
 from rollouthub.rollout import EnvironmentRef, Rollout, TaskRef, Told
@@ -19,7 +19,7 @@ def played(number: int, reward: float, *, sample: int = 0, digest: str = "sha256
     return record(f"g{number}-{sample}", task=task, score=Score(reward=reward, passed=reward > 0), seed=seed)
 
 
-async def run(folder: Path, name: str, records: Sequence[Rollout]) -> Compared:
+async def run(folder: Path, name: str, records: Sequence[Rollout]) -> ComparedRun:
     """A run of these records."""
     await write(folder / name, records)
     return read_compared(folder / name, name)

@@ -9,7 +9,7 @@ from typing import Any
 from rollouthub import BadRow, Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task, VerifierError
 from rollouthub.analysis.scoring.batch import BatchScorer, BatchSettings
 from rollouthub.analysis.scoring.batch_resume import take_up
-from rollouthub.analysis.scoring.batch_tally import Tally
+from rollouthub.analysis.scoring.batch_tally import BatchTally
 from rollouthub.analysis.scoring.completion_line import EntryReader
 from rollouthub.analysis.scoring.line_files import LineWriter, input_lines, output_file
 from rollouthub.analysis.scoring.line_source import LineSource
@@ -65,10 +65,10 @@ async def score_lines(
     limit: int | None = None,
     host: InProcessHost | None = None,
     **settings: Any,
-) -> Tally:
+) -> BatchTally:
     """Score a file as the command does."""
     host = host or InProcessHost("echo", Echo, EchoConfig())
-    tally = Tally("echo")
+    tally = BatchTally("echo")
     given = BatchSettings(split="test", **settings)
     with input_lines(str(source)) as pieces, output_file(str(output), resume=resume) as file:
         lines = LineSource(pieces, limit)

@@ -1,6 +1,6 @@
 """A server's own counters."""
 
-from rollouthub.cluster.models.vllm_counters import Counts, Rate, read_counts
+from rollouthub.cluster.models.vllm_counters import Rate, VllmCounts, read_counts
 
 TEXT = """\
 # HELP vllm:num_requests_running Number of requests in model execution batches.
@@ -14,7 +14,7 @@ vllm:generation_tokens_total_created{engine="0",model_name="tiny"} 5.0
 
 def test_counters_of_all_engines_are_added_up() -> None:
     counts = read_counts(TEXT)
-    assert counts == Counts(running=4, waiting=2, generated=1000.0)
+    assert counts == VllmCounts(running=4, waiting=2, generated=1000.0)
     assert counts.in_flight == 6
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import anyio
 
-from rollouthub.cluster.models.model_spec import SERVER_KEY_VARIABLE, ModelSpec, Patience, Secrets
-from rollouthub.cluster.models.supervisor import Supervisor
+from rollouthub.cluster.models.model_spec import SERVER_KEY_VARIABLE, ModelSpec, Secrets, ServerTimeouts
+from rollouthub.cluster.models.supervisor import ModelServerSupervisor
 from rollouthub.models.registered import ServerRow
 from tests.cluster.standing_in import stand_in
 
-PATIENCE = Patience(start=20, check=0.05, answer=5, unhealthy=0.3, pause=0.01, drain=5, leave=2)
+PATIENCE = ServerTimeouts(start=20, check=0.05, answer=5, unhealthy=0.3, pause=0.01, drain=5, leave=2)
 KEY = "sekrit-0123456789"
 
 
@@ -26,7 +26,7 @@ class Kept:
     def __init__(self, spec: ModelSpec) -> None:
         self._changed = anyio.Event()
         self.states: list[str] = []
-        self.supervisor = Supervisor(spec, 0, Secrets({SERVER_KEY_VARIABLE: KEY}), "127.0.0.1", self._change)
+        self.supervisor = ModelServerSupervisor(spec, 0, Secrets({SERVER_KEY_VARIABLE: KEY}), "127.0.0.1", self._change)
 
     def _change(self) -> None:
         state = self.supervisor.row.state

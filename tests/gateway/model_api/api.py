@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from rollouthub.gateway.model_api.dialect import Asked, Dialect, Problem
+from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem, Dialect
 from rollouthub.messages import Message
 from rollouthub.protocols import ModelReply
 from rollouthub.rollout import Usage
@@ -21,7 +21,7 @@ class Scripted:
 
     reply: ModelReply
     deltas: Sequence[Delta] = ()
-    breaks: Problem | None = None
+    breaks: CallProblem | None = None
     """What a stream ends with instead of its end."""
 
 
@@ -30,22 +30,22 @@ class Api:
     """The server: where it is, and what it was asked."""
 
     base_url: str
-    asked: list[Asked] = field(default_factory=list[Asked])
+    asked: list[AnswerRequest] = field(default_factory=list[AnswerRequest])
     bodies: list[bytes] = field(default_factory=list[bytes])
 
     @property
-    def last(self) -> Asked:
+    def last(self) -> AnswerRequest:
         return self.asked[-1]
 
 
 def says(
-    message: Message, *deltas: Delta, finish_reason: str | None = "stop", breaks: Problem | None = None
+    message: Message, *deltas: Delta, finish_reason: str | None = "stop", breaks: CallProblem | None = None
 ) -> Scripted:
     return Scripted(ModelReply(message=message, finish_reason=finish_reason, usage=USAGE), deltas, breaks)
 
 
 @asynccontextmanager
-async def serving(dialect: Dialect, *script: Scripted | Problem) -> AsyncGenerator[Api]:
+async def serving(dialect: Dialect, *script: Scripted | CallProblem) -> AsyncGenerator[Api]:
     """Serve the script's answers, one a call, at any path."""
     left = list(script)
 
@@ -55,11 +55,11 @@ async def serving(dialect: Dialect, *script: Scripted | Problem) -> AsyncGenerat
         try:
             asked = dialect.read(body)
         except ValueError as error:
-            return _json(dialect.problem(Problem("invalid", 400, str(error))), 400)
+            return _json(dialect.problem(CallProblem("invalid", 400, str(error))), 400)
         api.asked.append(asked)
         answer = left.pop(0)
         number = f"{len(api.asked):08x}"
-        if isinstance(answer, Problem):
+        if isinstance(answer, CallProblem):
             return _json(dialect.problem(answer), answer.status)
         if not asked.is_stream:
             return _json(dialect.whole(asked, answer.reply, number), 200)

@@ -11,7 +11,7 @@ from anthropic.types import Message as TheirMessage
 from anthropic.types import MessageParam
 
 from rollouthub.gateway.model_api.anthropic_messages import AnthropicMessages, count_tokens
-from rollouthub.gateway.model_api.dialect import Problem
+from rollouthub.gateway.model_api.dialect import CallProblem
 from rollouthub.messages import Media, Message, Text, ToolRequest, assistant, system, user
 from rollouthub.protocols import ModelReply
 from rollouthub.streaming import Delta, ToolPiece
@@ -231,7 +231,7 @@ def test_tokens_are_estimated_without_a_model() -> None:
 
 
 @asynccontextmanager
-async def talking(*script: Scripted | Problem) -> AsyncGenerator[tuple[anthropic.AsyncAnthropic, Api]]:
+async def talking(*script: Scripted | CallProblem) -> AsyncGenerator[tuple[anthropic.AsyncAnthropic, Api]]:
     async with (
         serving(AnthropicMessages(), *script) as api,
         anthropic.AsyncAnthropic(
@@ -322,7 +322,7 @@ async def test_arguments_that_are_no_json_reach_the_agent_as_text() -> None:
 
 
 async def test_a_stream_that_breaks_off_raises_in_the_client() -> None:
-    broken = says(assistant("hi"), Delta(text="h"), breaks=Problem("failed", 502, "gone"))
+    broken = says(assistant("hi"), Delta(text="h"), breaks=CallProblem("failed", 502, "gone"))
     async with talking(broken) as (client, _):
         with pytest.raises(anthropic.APIStatusError, match="gone"):
             async with client.messages.stream(model="m", max_tokens=9, messages=[GO]) as stream:
@@ -332,17 +332,19 @@ async def test_a_stream_that_breaks_off_raises_in_the_client() -> None:
 @pytest.mark.parametrize(
     ("problem", "error"),
     [
-        (Problem("invalid", 400, "no"), anthropic.BadRequestError),
-        (Problem("context", 400, "4 tokens"), anthropic.BadRequestError),
-        (Problem("unauthorized", 401, "who"), anthropic.AuthenticationError),
-        (Problem("limit", 403, "enough", "turn_limit"), anthropic.PermissionDeniedError),
-        (Problem("invalid", 404, "where"), anthropic.NotFoundError),
-        (Problem("too_large", 413, "big"), anthropic.RequestTooLargeError),
-        (Problem("busy", 429, "wait"), anthropic.RateLimitError),
-        (Problem("failed", 502, "gone"), anthropic.InternalServerError),
+        (CallProblem("invalid", 400, "no"), anthropic.BadRequestError),
+        (CallProblem("context", 400, "4 tokens"), anthropic.BadRequestError),
+        (CallProblem("unauthorized", 401, "who"), anthropic.AuthenticationError),
+        (CallProblem("limit", 403, "enough", "turn_limit"), anthropic.PermissionDeniedError),
+        (CallProblem("invalid", 404, "where"), anthropic.NotFoundError),
+        (CallProblem("too_large", 413, "big"), anthropic.RequestTooLargeError),
+        (CallProblem("busy", 429, "wait"), anthropic.RateLimitError),
+        (CallProblem("failed", 502, "gone"), anthropic.InternalServerError),
     ],
 )
-async def test_a_problem_raises_the_clients_own_error(problem: Problem, error: type[anthropic.APIStatusError]) -> None:
+async def test_a_problem_raises_the_clients_own_error(
+    problem: CallProblem, error: type[anthropic.APIStatusError]
+) -> None:
     async with talking(problem) as (client, _):
         with pytest.raises(error, match=problem.message) as raised:
             await client.messages.create(model="m", max_tokens=9, messages=[GO])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollouthub.gateway.model_api.answer_blocks import Block, Blocks
+from rollouthub.gateway.model_api.answer_blocks import AnswerBlock, Blocks
 from rollouthub.gateway.model_api.dialects import PATHS, dialect_of
 from rollouthub.messages import Message, ToolRequest, assistant
 from rollouthub.protocols import ModelReply
@@ -18,21 +18,21 @@ class Log:
     """A writer that notes what it is told, and that no block begins before the last has ended."""
 
     def __init__(self) -> None:
-        self.current: Block | None = None
+        self.current: AnswerBlock | None = None
         self.done: list[tuple[str, str, str]] = []
         self.pieces = ""
 
-    def open(self, block: Block) -> bytes:
+    def open(self, block: AnswerBlock) -> bytes:
         assert self.current is None and block.place == len(self.done)
         self.current, self.pieces = block, ""
         return b"<"
 
-    def more(self, block: Block, piece: str) -> bytes:
+    def more(self, block: AnswerBlock, piece: str) -> bytes:
         assert self.current is block
         self.pieces += piece
         return b"."
 
-    def close(self, block: Block) -> bytes:
+    def close(self, block: AnswerBlock) -> bytes:
         assert self.current is block and block.text == self.pieces
         self.current = None
         self.done.append((block.kind, block.call_id, block.text))

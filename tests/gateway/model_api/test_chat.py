@@ -14,7 +14,7 @@ from mcp_types import Tool
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from rollouthub.gateway.model_api.chat_dialect import Chat
-from rollouthub.gateway.model_api.dialect import Problem
+from rollouthub.gateway.model_api.dialect import CallProblem
 from rollouthub.messages import Media, Message, Text, ToolRequest, assistant, system, user
 from rollouthub.models.direct.chat_wire import encode_tools, to_wire
 from rollouthub.packed import Float32s, Int32s
@@ -210,7 +210,7 @@ def test_what_cannot_be_served_is_refused_in_words(sent: bytes, words_said: str)
 
 
 @asynccontextmanager
-async def talking(*script: Scripted | Problem) -> AsyncGenerator[tuple[openai.AsyncOpenAI, Api]]:
+async def talking(*script: Scripted | CallProblem) -> AsyncGenerator[tuple[openai.AsyncOpenAI, Api]]:
     async with (
         serving(Chat(), *script) as api,
         openai.AsyncOpenAI(
@@ -317,7 +317,7 @@ async def test_the_clients_own_accumulation_reads_the_stream() -> None:
 
 
 async def test_a_stream_that_breaks_off_raises_in_the_client() -> None:
-    broken = says(assistant("hi"), Delta(text="h"), breaks=Problem("failed", 502, "gone", "model_failed"))
+    broken = says(assistant("hi"), Delta(text="h"), breaks=CallProblem("failed", 502, "gone", "model_failed"))
     async with talking(broken) as (client, _):
         with pytest.raises(openai.APIError, match="gone"):
             await collected(client)
@@ -326,16 +326,16 @@ async def test_a_stream_that_breaks_off_raises_in_the_client() -> None:
 @pytest.mark.parametrize(
     ("problem", "error"),
     [
-        (Problem("invalid", 400, "no"), openai.BadRequestError),
-        (Problem("context", 400, "too long", "context_length_exceeded"), openai.BadRequestError),
-        (Problem("unauthorized", 401, "who"), openai.AuthenticationError),
-        (Problem("closed", 403, "over", "episode_closed"), openai.PermissionDeniedError),
-        (Problem("limit", 403, "enough", "turn_limit"), openai.PermissionDeniedError),
-        (Problem("busy", 429, "wait"), openai.RateLimitError),
-        (Problem("failed", 502, "gone"), openai.InternalServerError),
+        (CallProblem("invalid", 400, "no"), openai.BadRequestError),
+        (CallProblem("context", 400, "too long", "context_length_exceeded"), openai.BadRequestError),
+        (CallProblem("unauthorized", 401, "who"), openai.AuthenticationError),
+        (CallProblem("closed", 403, "over", "episode_closed"), openai.PermissionDeniedError),
+        (CallProblem("limit", 403, "enough", "turn_limit"), openai.PermissionDeniedError),
+        (CallProblem("busy", 429, "wait"), openai.RateLimitError),
+        (CallProblem("failed", 502, "gone"), openai.InternalServerError),
     ],
 )
-async def test_a_problem_raises_the_clients_own_error(problem: Problem, error: type[openai.APIStatusError]) -> None:
+async def test_a_problem_raises_the_clients_own_error(problem: CallProblem, error: type[openai.APIStatusError]) -> None:
     async with talking(problem) as (client, _):
         with pytest.raises(error, match=problem.message) as raised:
             await client.chat.completions.create(model="m", messages=[{"role": "user", "content": ""}])

@@ -9,7 +9,7 @@ import openai
 import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 
-from rollouthub.gateway.model_api.dialect import Problem
+from rollouthub.gateway.model_api.dialect import CallProblem
 from rollouthub.gateway.model_api.responses_dialect import Responses
 from rollouthub.messages import Media, Message, ToolRequest, assistant, system, user
 from rollouthub.protocols import ModelReply
@@ -235,7 +235,7 @@ def test_what_cannot_be_served_is_refused_in_words(sent: bytes, words_said: str)
 
 
 @asynccontextmanager
-async def talking(*script: Scripted | Problem) -> AsyncGenerator[tuple[openai.AsyncOpenAI, Api]]:
+async def talking(*script: Scripted | CallProblem) -> AsyncGenerator[tuple[openai.AsyncOpenAI, Api]]:
     async with (
         serving(Responses(), *script) as api,
         openai.AsyncOpenAI(
@@ -368,7 +368,7 @@ async def test_an_empty_answer_is_a_message_without_words() -> None:
 
 
 async def test_a_stream_that_breaks_off_ends_as_failed() -> None:
-    broken = says(assistant("hi"), Delta(text="h"), breaks=Problem("context", 400, "too long"))
+    broken = says(assistant("hi"), Delta(text="h"), breaks=CallProblem("context", 400, "too long"))
     async with talking(broken) as (client, _):
         # The code is not in the client's list of them, and agents go by it.
         client._strict_response_validation = False  # pyright: ignore[reportPrivateUsage]
@@ -382,12 +382,12 @@ async def test_a_stream_that_breaks_off_ends_as_failed() -> None:
 @pytest.mark.parametrize(
     ("problem", "error"),
     [
-        (Problem("invalid", 400, "no"), openai.BadRequestError),
-        (Problem("limit", 403, "enough", "turn_limit"), openai.PermissionDeniedError),
-        (Problem("busy", 429, "wait"), openai.RateLimitError),
+        (CallProblem("invalid", 400, "no"), openai.BadRequestError),
+        (CallProblem("limit", 403, "enough", "turn_limit"), openai.PermissionDeniedError),
+        (CallProblem("busy", 429, "wait"), openai.RateLimitError),
     ],
 )
-async def test_a_problem_raises_the_clients_own_error(problem: Problem, error: type[openai.APIStatusError]) -> None:
+async def test_a_problem_raises_the_clients_own_error(problem: CallProblem, error: type[openai.APIStatusError]) -> None:
     async with talking(problem) as (client, _):
         with pytest.raises(error, match=problem.message):
             await client.responses.create(model="m", input="x")

@@ -9,7 +9,7 @@ import anyio
 from aiohttp import web
 
 from rollouthub.hosting.client.remote_host import RemoteHost
-from rollouthub.hosting.client.server_connection import Connection, connect
+from rollouthub.hosting.client.server_connection import ServerConnection, connect
 from rollouthub.protocols import EnvironmentInfo
 
 TOKEN = "control-token-of-the-stub"
@@ -41,10 +41,10 @@ class Stub:
         self.suspected = 0
         self.info = INFO
         self.url = ""
-        self._connection: Connection | None = None
+        self._connection: ServerConnection | None = None
         self._runner: web.AppRunner | None = None
 
-    async def connection(self) -> Connection:
+    async def connection(self) -> ServerConnection:
         """Always the same: it is never started again."""
         assert self._connection is not None
         return self._connection

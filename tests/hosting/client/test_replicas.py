@@ -14,7 +14,7 @@ from rollouthub import Deadlines, Submission
 from rollouthub.errors import ConfigError, NotOffered, ServerGone, TaskError
 from rollouthub.hosting.client.attached import attach
 from rollouthub.hosting.client.remote_host import RemoteHost
-from rollouthub.hosting.client.served_process import Probing, Supervisor, new_order
+from rollouthub.hosting.client.served_process import Probing, ServedProcess, new_order
 from rollouthub.hosting.client.server_replicas import ReplicatedHost
 from rollouthub.hosting.launch import addresses
 from rollouthub.hosting.open_host import open_served
@@ -152,7 +152,7 @@ async def test_a_killed_server_is_replaced_while_the_other_plays_on(tmp_path: Pa
 async def test_a_server_that_stands_still_is_noticed_and_replaced_without_a_complaint(tmp_path: Path) -> None:
     (tmp_path / "counting.py").write_text(COUNTING)
     probing = Probing(every_seconds=0.1, answer_seconds=0.3, silent_seconds=0.5)
-    supervisor = Supervisor(new_order(str(tmp_path / "counting.py"), {}, {}), probing)
+    supervisor = ServedProcess(new_order(str(tmp_path / "counting.py"), {}, {}), probing)
     with anyio.fail_after(180):
         async with anyio.create_task_group() as tasks:
             host = RemoteHost(await tasks.start(supervisor.run), supervisor)

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from rollouthub.errors import ConfigError, TaskError
-from rollouthub.hosting.client.program import Program
+from rollouthub.hosting.client.program import ServerProgram
 from rollouthub.hosting.client.server_process import LINES_A_SECOND, ServerProcess, kill_running, start
 from rollouthub.hosting.launch import ServeOrder
 from rollouthub.plugins.installed import Installation
@@ -28,7 +28,7 @@ READY = {"name": "x", "control_url": "http://127.0.0.1:1", "agent_url": "http://
 async def server(program: str) -> AsyncGenerator[ServerProcess]:
     """A program that stands where a server should."""
     with anyio.fail_after(60):
-        process = await start("somebody's", Program((sys.executable, "-c", program)))
+        process = await start("somebody's", ServerProgram((sys.executable, "-c", program)))
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(process.hear)
@@ -136,7 +136,7 @@ async def test_whoever_leaves_without_cleaning_up_ends_every_server() -> None:
 
 async def test_a_program_that_does_not_exist_is_a_fault_and_no_crash() -> None:
     with pytest.raises(TaskError, match="could not be started"):
-        await start("somebody's", Program(("/nonexistent/program",)))
+        await start("somebody's", ServerProgram(("/nonexistent/program",)))
 
 
 def test_variables_named_like_secrets_are_kept_from_environments() -> None:
@@ -153,7 +153,7 @@ def test_variables_named_like_secrets_are_kept_from_environments() -> None:
     everything: dict[str, str] = dict.fromkeys((*secret, *plain), "x")
     assert set(clean_environment(everything)) == set(plain)
     # What an environment declares that it needs, it gets; and that alone.
-    assert set(Program(secrets=(secret[0], "NOT_SET")).environment(everything)) == {*plain, secret[0]}
+    assert set(ServerProgram(secrets=(secret[0], "NOT_SET")).environment(everything)) == {*plain, secret[0]}
 
 
 def test_an_installed_environment_is_shown_less_and_what_it_declares() -> None:
@@ -167,11 +167,11 @@ def test_an_installed_environment_is_shown_less_and_what_it_declares() -> None:
         "HF_ENDPOINT": "https://h/@x",
     }
     everything: dict[str, str] = dict.fromkeys((*named, "OPENAI_API_KEY"), "x") | login | plain
-    installed = Program(secrets=("DATABASE_URL",), is_strangers=True)
+    installed = ServerProgram(secrets=("DATABASE_URL",), is_strangers=True)
     assert set(installed.environment(everything)) == {*plain, "DATABASE_URL"}
 
 
 def test_what_is_installed_is_a_strangers(tmp_path: Path) -> None:
     locked = LockedEnvironment(name="lab/sums", version="1.0.0")
     installation = Installation(locked, "Sums.", tmp_path / "env.toml", tmp_path / "python", is_class=True)
-    assert "GITHUB_PAT" not in Program.of(installation).environment({"GITHUB_PAT": "ghp_x"})
+    assert "GITHUB_PAT" not in ServerProgram.of(installation).environment({"GITHUB_PAT": "ghp_x"})

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from rollouthub import BadRow, Deadlines, SandboxSpec, Score, Submission, tool
 from rollouthub.hosting.client.remote_episode import RemoteEpisode
-from rollouthub.hosting.local.shell_access import Door, Doors, EnterableEpisode, WayIn, WaysIn, ways_into
+from rollouthub.hosting.local.shell_access import Doors, EnterableEpisode, ShellAccess, WayIn, WaysIn, ways_into
 from rollouthub.protocols import Episode
 from rollouthub.sandbox import Container
 from tests.hosting.client.stub import Stub, stub_server
@@ -113,7 +113,7 @@ def test_no_command_crosses_a_wire() -> None:
     told = Doors.of(WaysIn((local,)))
     assert (told.doors, told.why_none) == ((), "its sandbox is not a container")
     mixed = Doors.of(WaysIn((local, WayIn("docker, container", BOX))))
-    assert mixed == Doors(doors=(Door(label="docker, container", container=BOX),))
+    assert mixed == Doors(doors=(ShellAccess(label="docker, container", container=BOX),))
     assert Doors.model_validate_json(mixed.model_dump_json()).ways_in.ways[0].command == BOX.shell
 
 

@@ -24,7 +24,7 @@ from starlette.requests import ClientDisconnect
 
 from rollouthub import tool
 from rollouthub.hosting.local.hosted_episode import CLOSED
-from rollouthub.hosting.server.agent_plane import AgentPlane, new_user
+from rollouthub.hosting.server.agent_plane import AgentPlaneApp, new_user
 from rollouthub.hosting.server.served_episode import ServedEpisode, ServedSeat
 from rollouthub.hosting.server.server_metrics import Metrics
 from rollouthub.http.asgi import Guard, Headers
@@ -99,7 +99,7 @@ class Fault:
 class Counter:
     """An agent plane, spoken to without a network."""
 
-    def __init__(self, plane: AgentPlane, seat: ServedSeat, world: object) -> None:
+    def __init__(self, plane: AgentPlaneApp, seat: ServedSeat, world: object) -> None:
         self.plane, self.seat, self._world = plane, seat, world
 
     @property
@@ -161,7 +161,7 @@ def _value(body: bytes) -> str:
 @asynccontextmanager
 async def counter(fault: Fault | None = None) -> AsyncGenerator[Counter]:
     async with opened(Curios) as episode:
-        plane = AgentPlane(host_of(Curios).info, Guard(["127.0.0.1", "localhost"]))
+        plane = AgentPlaneApp(host_of(Curios).info, Guard(["127.0.0.1", "localhost"]))
         served = ServedEpisode(episode, Metrics(), close_seconds=5, expires_at=0, seed=0, digest="")
         seat = served.add_seat(fault or episode.seats["agent"], "agent", new_user(episode.id, "agent"))
         async with plane.serving(None):

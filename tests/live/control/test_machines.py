@@ -12,7 +12,7 @@ from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.live.control.live_machines import machines, public
 from rollouthub.live.control.live_protocol import BackendView, RunView, SandboxesView, WorkerView
 from rollouthub.telemetry.metrics.machine_usage import usage
-from rollouthub.telemetry.metrics.process_figures import Backend, SandboxLoad, Snapshot
+from rollouthub.telemetry.metrics.process_figures import Backend, ProcessSnapshot, SandboxLoad
 from tests.models.servers import mock_server
 
 from .conftest import Guest, Watch, until
@@ -65,18 +65,18 @@ class Place:
 class Staffed:
     """A pool whose workers told these snapshots last."""
 
-    def __init__(self, places: Sequence[Place], snapshots: Sequence[Snapshot]) -> None:
+    def __init__(self, places: Sequence[Place], snapshots: Sequence[ProcessSnapshot]) -> None:
         self._places, self._snapshots = places, snapshots
         self.looks = 0
 
-    def look(self) -> tuple[Sequence[Place], Sequence[Snapshot]]:
+    def look(self) -> tuple[Sequence[Place], Sequence[ProcessSnapshot]]:
         self.looks += 1
         return self._places, self._snapshots
 
 
-def told(process: str, *backends: Backend, **loads: int) -> Snapshot:
+def told(process: str, *backends: Backend, **loads: int) -> ProcessSnapshot:
     load = SandboxLoad("yard", "docker", live=loads.get("live", 0), opened=9, failed=0, died=0, warm=loads.get("warm"))
-    return Snapshot(process=process, usage=usage(), backends=list(backends), sandboxes=[load])
+    return ProcessSnapshot(process=process, usage=usage(), backends=list(backends), sandboxes=[load])
 
 
 def live_on(pool: object) -> LiveRun:

@@ -12,7 +12,7 @@ import pytest
 from rollouthub.cli.live.machine_lines import shell_line
 from rollouthub.errors import HubError
 from rollouthub.live.control.live_client import LiveClient
-from rollouthub.live.control.live_protocol import ShownRollout
+from rollouthub.live.control.live_protocol import RolloutDetails
 from rollouthub_sandboxes.docker.engine import connect_engine
 from tests.sandboxes.terminal import type_into
 
@@ -36,7 +36,7 @@ async def in_the_yard(watch: Watch, guest: Guest, provider: str, **more: object)
         yield run
 
 
-async def shown(client: LiveClient, run: Watched) -> list[ShownRollout]:
+async def shown(client: LiveClient, run: Watched) -> list[RolloutDetails]:
     """Every rollout in flight, with what was said."""
     return [await client.show(rollout_id, content=True) for rollout_id in run.ids()]
 

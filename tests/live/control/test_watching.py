@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from rollouthub.live.control import live_client
-from rollouthub.live.control.broadcast import MOST_WAITING, Follower
+from rollouthub.live.control.broadcast import MOST_WAITING, ClientEvents
 from rollouthub.live.control.live_client import LiveClient, choose_run, find_running
 from rollouthub.live.control.live_protocol import Event
 from rollouthub.live.control.socket_folder import socket_folders
@@ -131,7 +131,7 @@ async def test_content_is_bounded_and_says_what_it_leaves_out(watch: Watch) -> N
 
 
 async def test_a_follower_that_reads_too_slowly_learns_how_many_it_missed() -> None:
-    follower = Follower()
+    follower = ClientEvents()
     for number in range(MOST_WAITING + 234):
         follower.put(b"%d" % number)
     assert await follower.take(1) == [b"0"]
@@ -142,7 +142,7 @@ async def test_a_follower_that_reads_too_slowly_learns_how_many_it_missed() -> N
 
 
 async def test_what_was_missed_is_said_also_when_nothing_more_happens() -> None:
-    follower = Follower()
+    follower = ClientEvents()
     for number in range(MOST_WAITING + 5):
         follower.put(b"%d" % number)
     await follower.take(MOST_WAITING)
@@ -151,7 +151,7 @@ async def test_what_was_missed_is_said_also_when_nothing_more_happens() -> None:
 
 
 async def test_the_last_event_comes_even_to_who_never_read() -> None:
-    follower = Follower()
+    follower = ClientEvents()
     for number in range(MOST_WAITING + 5):
         follower.put(b"%d" % number)
     follower.put(b"end", is_last=True)

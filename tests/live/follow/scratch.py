@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.live.follow import RunFeed
-from rollouthub.store import Summary, open_run
+from rollouthub.store import AttemptSummary, open_run
 
 
-def rows_of(directory: Path) -> list[Summary]:
+def rows_of(directory: Path) -> list[AttemptSummary]:
     """Every attempt, as the store's reader tells it, in the order of first commits."""
     with open_run(directory) as run:
         # The order of ids: an attempt that was replaced has a later `seq`, but stays where it is.
@@ -41,7 +41,7 @@ def check(feed: RunFeed, directory: Path) -> None:
             assert math.isclose(one, other, rel_tol=0.004, abs_tol=1e-30), stage
 
 
-def _check_counts(feed: RunFeed, rows: list[Summary], counting: list[Summary]) -> None:
+def _check_counts(feed: RunFeed, rows: list[AttemptSummary], counting: list[AttemptSummary]) -> None:
     counts = feed.counts
     scored = [row.reward for row in counting if row.reward is not None]
     verdicts = [row.passed for row in counting if row.passed is not None]
@@ -68,9 +68,9 @@ def _check_counts(feed: RunFeed, rows: list[Summary], counting: list[Summary]) -
         assert (point.finished, point.passed) == (len(inside), sum(bool(row.passed) for row in inside))
 
 
-def _check_lines(feed: RunFeed, counting: list[Summary]) -> None:
+def _check_lines(feed: RunFeed, counting: list[AttemptSummary]) -> None:
     for lines, name in ((feed.environments, "environment"), (feed.groups, "group_id")):
-        by_name: dict[str, list[Summary]] = {}
+        by_name: dict[str, list[AttemptSummary]] = {}
         for row in counting:
             by_name.setdefault(getattr(row, name), []).append(row)
         for line in lines.all():
@@ -84,15 +84,15 @@ def _check_lines(feed: RunFeed, counting: list[Summary]) -> None:
             assert line.spread is None if len(rewards) < 2 else math.isclose(line.spread or 0, spread, abs_tol=1e-6)
 
 
-def _passed(rows: list[Summary]) -> int | None:
+def _passed(rows: list[AttemptSummary]) -> int | None:
     verdicts = [row.passed for row in rows if row.passed is not None]
     return sum(verdicts) if verdicts else None
 
 
-def sorted_rows(rows: list[Summary], column: str, *, descending: bool) -> list[Summary]:
+def sorted_rows(rows: list[AttemptSummary], column: str, *, descending: bool) -> list[AttemptSummary]:
     """Rows in the order of a column, those without a value last; equal ones as they were committed, or the reverse."""
 
-    def key(row: Summary) -> Any:
+    def key(row: AttemptSummary) -> Any:
         return getattr(row, column)
 
     present = sorted((row for row in rows if key(row) is not None), key=key)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouthub import Outcome, Score
-from rollouthub.live.follow import Filter, FilterError, RunFeed, parse_filter
+from rollouthub.live.follow import FilterError, RolloutFilter, RunFeed, parse_filter
 from rollouthub.rollout import TaskRef
 from tests.store.records import record, write
 
@@ -100,7 +100,7 @@ def test_an_error_points_at_its_place(text: str, column: int, problem: str) -> N
 @given(st.text(max_size=40) | st.text("reward task()<>=!~'\" andornot0.5", max_size=40))
 def test_any_text_is_a_filter_or_an_error_within_it(text: str) -> None:
     try:
-        assert isinstance(parse_filter(text), Filter)
+        assert isinstance(parse_filter(text), RolloutFilter)
     except FilterError as error:
         assert 0 <= error.column <= len(text)
         assert error.problem

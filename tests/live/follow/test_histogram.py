@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouthub.live.follow.attempt_columns import KINDS, Columns
+from rollouthub.live.follow.attempt_columns import KINDS, AttemptColumns
 from rollouthub.live.follow.reward_histogram import MOST_BINS, RewardHistogram
 from rollouthub.live.follow.stage_times import StageQuantiles
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
@@ -13,7 +13,7 @@ from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 _BLANK: dict[str, Any] = {"words": "w", "text": "t", "real": 0.0, "whole": 0, "flag": 1}
 
 
-def add(columns: Columns, name: str, values: list[float]) -> None:
+def add(columns: AttemptColumns, name: str, values: list[float]) -> None:
     """Append rows of which one column is told."""
     first = len(columns) + 1
     for number, value in enumerate(values):
@@ -23,7 +23,7 @@ def add(columns: Columns, name: str, values: list[float]) -> None:
 
 
 def test_rewards_of_zero_and_one_have_bins_of_a_twentieth() -> None:
-    columns = Columns()
+    columns = AttemptColumns()
     histogram = RewardHistogram(columns)
     add(columns, "reward", [0.0, 1.0, 1.0, 0.15])
     histogram.catch_up()
@@ -34,7 +34,7 @@ def test_rewards_of_zero_and_one_have_bins_of_a_twentieth() -> None:
 
 @given(st.lists(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=3), min_size=1, max_size=4))
 def test_bins_are_few_and_do_not_depend_on_the_order_of_looks(batches: list[list[float]]) -> None:
-    columns, whole = Columns(), Columns()
+    columns, whole = AttemptColumns(), AttemptColumns()
     histogram = RewardHistogram(columns)
     for batch in batches:
         add(columns, "reward", batch)
@@ -48,7 +48,7 @@ def test_bins_are_few_and_do_not_depend_on_the_order_of_looks(batches: list[list
 
 
 def test_a_duration_below_zero_counts_as_none() -> None:
-    columns = Columns()
+    columns = AttemptColumns()
     stages = StageQuantiles(columns)
     add(columns, "setup_seconds", [-1.0, -5.0, 2.0])
     stages.catch_up()
@@ -58,7 +58,7 @@ def test_a_duration_below_zero_counts_as_none() -> None:
 
 
 def test_a_duration_beyond_all_measure_is_counted() -> None:
-    columns = Columns()
+    columns = AttemptColumns()
     stages = StageQuantiles(columns)
     add(columns, "setup_seconds", [1.0, 1e300, 1.0])
     stages.catch_up()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollouthub.models.router.gate import WINDOW_SECONDS, Begun, Gate
+from rollouthub.models.router.gate import WINDOW_SECONDS, Begun, RateLimiter
 from tests.models.router.virtual_time import VIRTUAL, VirtualLoop
 
 
@@ -16,8 +16,8 @@ def anyio_backend() -> object:
     return VIRTUAL
 
 
-def gate(connections: int = 1000, requests: int | None = None, tokens: int | None = None) -> Gate:
-    return Gate(connections, requests, tokens, anyio.current_time)
+def gate(connections: int = 1000, requests: int | None = None, tokens: int | None = None) -> RateLimiter:
+    return RateLimiter(connections, requests, tokens, anyio.current_time)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import math
 import anyio
 import pytest
 
-from rollouthub.models.router.waiting_line import Line
+from rollouthub.models.router.waiting_line import WaitingLine
 from tests.models.router.virtual_time import VIRTUAL
 
 
@@ -15,7 +15,7 @@ def anyio_backend() -> object:
 
 
 async def test_waiters_go_in_order_of_arrival_though_a_later_one_could_go_first() -> None:
-    line, free, went = Line(), 0, list[int]()
+    line, free, went = WaitingLine(), 0, list[int]()
 
     async def take(size: int) -> None:
         nonlocal free
@@ -37,7 +37,7 @@ async def test_waiters_go_in_order_of_arrival_though_a_later_one_could_go_first(
 
 
 async def test_the_first_asks_again_after_as_long_as_it_was_told() -> None:
-    line, asked = Line(), list[float]()
+    line, asked = WaitingLine(), list[float]()
 
     def seconds_left() -> float:
         asked.append(anyio.current_time())
@@ -48,7 +48,7 @@ async def test_the_first_asks_again_after_as_long_as_it_was_told() -> None:
 
 
 async def test_one_that_gives_up_lets_the_next_look() -> None:
-    line, went = Line(), list[str]()
+    line, went = WaitingLine(), list[str]()
 
     async def patient() -> None:
         await line.wait(lambda: 0.0)
@@ -68,7 +68,7 @@ async def test_one_that_gives_up_lets_the_next_look() -> None:
 
 
 async def test_an_error_of_the_first_ends_its_wait_alone() -> None:
-    line = Line()
+    line = WaitingLine()
 
     def refuse() -> float:
         raise ValueError

@@ -1,7 +1,7 @@
 """Which server takes a call: the least busy, in turn, unless one knows the conversation."""
 
 from rollouthub.models.router.circuit_breaker import Cooling
-from rollouthub.models.router.replica import Replica
+from rollouthub.models.router.replica import ModelReplica
 from rollouthub.models.router.replicas import MAX_SESSIONS, Replicas
 from tests.models.router.lanes import Lane
 
@@ -10,7 +10,7 @@ def servers(count: int) -> Replicas:
     return Replicas([(Lane(), f"s{number}") for number in range(count)], Cooling(), lambda: 0.0)
 
 
-def take(replicas: Replicas, session: str = "", answers: bool = False) -> Replica:
+def take(replicas: Replicas, session: str = "", answers: bool = False) -> ModelReplica:
     """Send a call; it stays in flight unless it is answered."""
     replica = replicas.pick(session)
     assert replica is not None

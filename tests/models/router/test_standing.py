@@ -5,7 +5,7 @@ import pytest
 from rollouthub import ModelError
 from rollouthub.models.latency import spread
 from rollouthub.models.router.circuit_breaker import Cooling
-from rollouthub.models.router.replica import Replica
+from rollouthub.models.router.replica import ModelReplica
 from tests.models.router.lanes import Lane
 
 BROKEN = ModelError("HTTP 500", status=500)
@@ -26,16 +26,16 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def replica(clock: Clock) -> Replica:
-    return Replica(Lane(), "http://s/v1", Cooling(), clock, lambda: None, most_calls=8)
+def replica(clock: Clock) -> ModelReplica:
+    return ModelReplica(Lane(), "http://s/v1", Cooling(), clock, lambda: None, most_calls=8)
 
 
-def stands(replica: Replica) -> tuple[str, str | None]:
+def stands(replica: ModelReplica) -> tuple[str, str | None]:
     status = replica.status("m")
     return status.standing, status.reason
 
 
-def test_a_fresh_server_is_up_and_has_no_latency(replica: Replica) -> None:
+def test_a_fresh_server_is_up_and_has_no_latency(replica: ModelReplica) -> None:
     status = replica.status("m")
     assert (status.standing, status.reason, status.latency_seconds, status.latency_p95_seconds) == (
         "up",
@@ -45,7 +45,7 @@ def test_a_fresh_server_is_up_and_has_no_latency(replica: Replica) -> None:
     )
 
 
-def test_a_server_that_fails_again_and_again_is_open_then_on_trial_then_up(replica: Replica, clock: Clock) -> None:
+def test_a_server_that_fails_again_and_again_is_open_then_on_trial_then_up(replica: ModelReplica, clock: Clock) -> None:
     for _ in range(Cooling().failures):
         replica.end_failed(replica.begin(), BROKEN)
     clock.now = 0.25
@@ -58,7 +58,7 @@ def test_a_server_that_fails_again_and_again_is_open_then_on_trial_then_up(repli
     assert replica.status("m").standing == "up"
 
 
-def test_a_server_that_asked_for_a_pause_is_cooling_until_that_is_over(replica: Replica, clock: Clock) -> None:
+def test_a_server_that_asked_for_a_pause_is_cooling_until_that_is_over(replica: ModelReplica, clock: Clock) -> None:
     replica.end_failed(replica.begin(), ModelError("HTTP 429", status=429, retry_after_seconds=2.0))
     assert stands(replica) == ("cooling", "it asked for a pause, of 2.0 s more")
     assert replica.status("m").errors == 0
@@ -66,7 +66,7 @@ def test_a_server_that_asked_for_a_pause_is_cooling_until_that_is_over(replica: 
     assert stands(replica) == ("up", None)
 
 
-def test_a_server_that_refuses_all_is_held_off(replica: Replica) -> None:
+def test_a_server_that_refuses_all_is_held_off(replica: ModelReplica) -> None:
     for _ in range(8):
         replica.begin()
     for _ in range(8):
@@ -76,7 +76,7 @@ def test_a_server_that_refuses_all_is_held_off(replica: Replica) -> None:
     assert (reason or "").startswith("it refuses calls; held off for ")
 
 
-def test_a_server_that_gets_fewer_calls_is_up_and_says_why(replica: Replica, clock: Clock) -> None:
+def test_a_server_that_gets_fewer_calls_is_up_and_says_why(replica: ModelReplica, clock: Clock) -> None:
     replica.limiter.quota_left(clock.now, 3, 10.0)
     assert stands(replica) == ("up", "gets 3 calls at a time, as its quota has it")
 

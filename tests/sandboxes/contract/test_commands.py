@@ -5,7 +5,7 @@ import os
 import anyio
 import pytest
 
-from rollouthub.sandbox import CommandNotStarted, Limits, Sandbox
+from rollouthub.sandbox import CommandLimits, CommandNotStarted, Sandbox
 
 
 async def test_a_command_runs_and_is_told_of(sandbox: Sandbox) -> None:
@@ -151,7 +151,7 @@ async def test_a_command_that_was_stopped_at_its_deadline_keeps_what_it_said(san
 
 
 async def test_processor_time_is_limited(sandbox: Sandbox) -> None:
-    done = await sandbox.exec("while :; do :; done", limits=Limits(cpu_seconds=1), timeout_seconds=30)
+    done = await sandbox.exec("while :; do :; done", limits=CommandLimits(cpu_seconds=1), timeout_seconds=30)
     assert done.used_up_its_cpu
     assert not done.timed_out
     assert 0.5 < done.cpu_seconds < 5
@@ -159,12 +159,12 @@ async def test_processor_time_is_limited(sandbox: Sandbox) -> None:
 
 async def test_memory_of_one_process_is_limited(sandbox: Sandbox) -> None:
     hungry = ["python3", "-c", "x = bytearray(300 << 20)"]
-    done = await sandbox.exec(hungry, limits=Limits(memory_bytes=128 << 20))
+    done = await sandbox.exec(hungry, limits=CommandLimits(memory_bytes=128 << 20))
     assert "MemoryError" in done.stderr.text
 
 
 async def test_the_size_of_a_file_is_limited(sandbox: Sandbox) -> None:
-    done = await sandbox.exec("head -c 5000000 /dev/zero > large", limits=Limits(file_bytes=1_000_000))
+    done = await sandbox.exec("head -c 5000000 /dev/zero > large", limits=CommandLimits(file_bytes=1_000_000))
     assert done.exit_status != 0
     assert (await sandbox.list_files("large"))[0].bytes <= 1_000_000
 

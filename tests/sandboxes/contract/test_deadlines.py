@@ -6,7 +6,7 @@ import math
 import anyio
 import pytest
 
-from rollouthub.sandbox import MOST_SECONDS, TIMEOUT_SECONDS, Finished, Limits, Sandbox
+from rollouthub.sandbox import MOST_SECONDS, TIMEOUT_SECONDS, CommandLimits, Finished, Sandbox
 from rollouthub_sandboxes.supervisor.execution import order
 from tests.sandboxes.contract.victims import VICTIMS, is_running, living, watch
 
@@ -42,12 +42,12 @@ async def test_a_deadline_that_is_given_counts_and_the_rest_have_the_usual_one(s
 @pytest.mark.parametrize("asked", [math.inf, 1e300, 10 * MOST_SECONDS])
 async def test_a_deadline_beyond_the_ceiling_is_the_ceiling(sandbox: Sandbox, asked: float) -> None:
     assert (await sandbox.exec("echo well", timeout_seconds=asked)).stdout.text == "well\n"
-    worded = order("x", user="", cwd="/", environment={}, timeout_seconds=asked, limits=Limits(), flags=0)
+    worded = order("x", user="", cwd="/", environment={}, timeout_seconds=asked, limits=CommandLimits(), flags=0)
     assert worded.seconds == MOST_SECONDS
 
 
 async def test_a_background_program_without_a_deadline_has_the_ceiling(sandbox: Sandbox) -> None:
     async with sandbox.start("echo up; exec sleep 1000") as program:
         assert await anext(aiter(program.output())) == ("stdout", b"up\n")
-    worded = order("x", user="", cwd="/", environment={}, timeout_seconds=None, limits=Limits(), flags=0)
+    worded = order("x", user="", cwd="/", environment={}, timeout_seconds=None, limits=CommandLimits(), flags=0)
     assert worded.seconds == MOST_SECONDS

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from rollouthub.errors import NotOffered, SandboxError
-from rollouthub.sandbox import CommandNotStarted, Limits, Resources, Sandbox, SandboxFileError, SandboxRef
+from rollouthub.sandbox import CommandLimits, CommandNotStarted, Resources, Sandbox, SandboxFileError, SandboxRef
 from rollouthub_sandboxes.supervisor import execution
 from rollouthub_sandboxes.supervisor.client import supervise
 from rollouthub_sandboxes.supervisor.frames import HEADER, MAX_PAYLOAD, VERSION, WINDOW, frame, string
@@ -58,7 +58,7 @@ def ended(number: int, status: int = 0, flags: int = 0, out: bytes = b"", droppe
 
 @asynccontextmanager
 async def sandbox_of(
-    peer: Peer, *, limits: Limits = NO_LIMITS, hello: bytes = HELLO, hello_seconds: float = 10
+    peer: Peer, *, limits: CommandLimits = NO_LIMITS, hello: bytes = HELLO, hello_seconds: float = 10
 ) -> AsyncGenerator[Sandbox]:
     """A sandbox whose supervisor does as it is told."""
     ours, theirs = (SocketStream(end) for end in socket.socketpair())
@@ -283,14 +283,14 @@ async def test_what_could_not_be_done_is_told_with_the_errno() -> None:
 @pytest.mark.parametrize(
     ("asked", "always", "words"),
     [
-        (Limits(), Limits(), (0, 0, 0)),
-        (Limits(), Limits(memory_bytes=5), (0, 5, 0)),
-        (Limits(memory_bytes=9, cpu_seconds=1.2), Limits(memory_bytes=5, file_bytes=7), (2, 5, 7)),
-        (Limits(memory_bytes=3), Limits(memory_bytes=5), (0, 3, 0)),
+        (CommandLimits(), CommandLimits(), (0, 0, 0)),
+        (CommandLimits(), CommandLimits(memory_bytes=5), (0, 5, 0)),
+        (CommandLimits(memory_bytes=9, cpu_seconds=1.2), CommandLimits(memory_bytes=5, file_bytes=7), (2, 5, 7)),
+        (CommandLimits(memory_bytes=3), CommandLimits(memory_bytes=5), (0, 3, 0)),
     ],
 )
 async def test_a_command_never_has_more_than_its_sandbox(
-    asked: Limits, always: Limits, words: tuple[int, int, int]
+    asked: CommandLimits, always: CommandLimits, words: tuple[int, int, int]
 ) -> None:
     async def look(wire: Wire) -> None:
         _, number, payload = await wire.next()

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouthub import Outcome, Rollout, RolloutGroup, Score, Stop, SupplyError
-from rollouthub.engine.sample import Cast, Item
+from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
 from rollouthub.task import Public
-from rollouthub.trainers.stream.group_tracker import Desk
-from rollouthub.trainers.stream.ledger import Entry
-from rollouthub.trainers.stream.pending_group import Ticket, Unit
-from rollouthub.trainers.stream.policy_version import Policy
+from rollouthub.trainers.stream.group_tracker import GroupTracker
+from rollouthub.trainers.stream.ledger import LedgerEntry
+from rollouthub.trainers.stream.pending_group import PendingGroup, TaskPass
+from rollouthub.trainers.stream.policy_version import PolicyVersions
 from rollouthub.trainers.stream.stream_rules import Bounds, SupplyRules
 
 SAMPLES = 3
@@ -38,8 +38,8 @@ class World:
     """A desk, and units that are played in no time."""
 
     def __init__(self, **rules: Any) -> None:
-        self.entries = list[Entry]()
-        self.policy = Policy(0)
+        self.entries = list[LedgerEntry]()
+        self.policy = PolicyVersions(0)
         chosen = SupplyRules(**rules)
         bounds = Bounds(
             samples=SAMPLES,
@@ -49,30 +49,30 @@ class World:
             outstanding=1000,
             max_dropped=chosen.max_dropped or 1000,
         )
-        self.desk = Desk(chosen, bounds, self.policy, self.entries.append)
+        self.desk = GroupTracker(chosen, bounds, self.policy, self.entries.append)
         self._environment = EnvironmentRef(name="world", version="1", digest="")
 
     def play(self, rewards: tuple[Reward, ...]) -> None:
         """A unit of a new task, from beginning to end."""
         self.end(self.begin(), rewards)
 
-    def begin(self) -> Unit:
+    def begin(self) -> PendingGroup:
         """A unit of a new task is under way."""
         name = f"task-{self.desk.stats.begun}"
         task = TaskRef(split="test", id=name, digest="")
         # A desk asks a cast for nothing but its environment's name.
-        fields: dict[str, Any] = dict.fromkeys(Cast.__dataclass_fields__)
+        fields: dict[str, Any] = dict.fromkeys(SampleContext.__dataclass_fields__)
         fields["environment"] = self._environment
-        held = Cast(**fields)
+        held = SampleContext(**fields)
         items = [
-            Item(held, cast("Any", _Card(name)), task, name, f"{name}-{number}", number, 0, None)
+            Sample(held, cast("Any", _Card(name)), task, name, f"{name}-{number}", number, 0, None)
             for number in range(SAMPLES)
         ]
-        unit = Unit(Ticket(held, cast("Any", _Card(name))), items, is_group=True)
+        unit = PendingGroup(TaskPass(held, cast("Any", _Card(name))), items, is_group=True)
         self.desk.begin(unit)
         return unit
 
-    def end(self, unit: Unit, rewards: tuple[Reward, ...]) -> None:
+    def end(self, unit: PendingGroup, rewards: tuple[Reward, ...]) -> None:
         """Its samples come to this."""
         for item, reward in zip(unit.items, rewards, strict=True):
             record = self._record(item, reward, unit.began)
@@ -80,7 +80,7 @@ class World:
             self.desk.settled(item.rollout_id)
             self.desk.committed([record])
 
-    def _record(self, item: Item, reward: Reward, version: int) -> Rollout:
+    def _record(self, item: Sample, reward: Reward, version: int) -> Rollout:
         return Rollout(
             run_id="run",
             rollout_id=item.rollout_id,

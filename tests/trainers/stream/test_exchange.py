@@ -10,8 +10,8 @@ from rollouthub import ModelReply, ModelRequest, RolloutGroup, Supply, UsageErro
 from rollouthub.messages import assistant, user
 from rollouthub.store import open_run
 from rollouthub.trainers.stream.generation_control import InFlight
-from rollouthub.trainers.stream.policy_version import Policy
-from rollouthub.trainers.stream.weight_sync_gate import Gate, GatedModel
+from rollouthub.trainers.stream.policy_version import PolicyVersions
+from rollouthub.trainers.stream.weight_sync_gate import GatedModel, WeightSyncGate
 
 from .conftest import all_of, asking, settings, supplied
 
@@ -52,7 +52,7 @@ REQUEST = ModelRequest([user("hello")], session="group-0")
 
 
 async def test_a_call_that_is_broken_off_is_asked_again_with_the_new_weights() -> None:
-    gate, model, replies = Gate(Policy(3)), SlowModel(), list[ModelReply]()
+    gate, model, replies = WeightSyncGate(PolicyVersions(3)), SlowModel(), list[ModelReply]()
 
     async def ask() -> None:
         replies.append(await GatedModel(model, gate).generate(REQUEST))
@@ -73,7 +73,7 @@ async def test_a_call_that_is_broken_off_is_asked_again_with_the_new_weights() -
 
 
 async def test_a_call_that_goes_on_over_a_change_of_weights_counts_as_old_and_says_how_new() -> None:
-    gate, model, replies = Gate(Policy(3)), SlowModel(), list[ModelReply]()
+    gate, model, replies = WeightSyncGate(PolicyVersions(3)), SlowModel(), list[ModelReply]()
 
     async def ask() -> None:
         replies.append(await GatedModel(model, gate).generate(REQUEST))

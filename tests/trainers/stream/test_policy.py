@@ -5,7 +5,7 @@ from typing import Any
 from rollouthub import Message, Outcome, Rollout, Score, Stop, Turn
 from rollouthub.packed import Int32s
 from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
-from rollouthub.trainers.stream.policy_version import TOKEN_VERSIONS, Policy, stamped
+from rollouthub.trainers.stream.policy_version import TOKEN_VERSIONS, PolicyVersions, stamped
 
 
 def turn(index: int, started: float, seconds: float = 1.0, finish_reason: str | None = "stop", **more: Any) -> Turn:
@@ -36,10 +36,10 @@ def record(*turns: Turn) -> Rollout:
     )
 
 
-def policy_of(*changes: float) -> Policy:
+def policy_of(*changes: float) -> PolicyVersions:
     """Version 0 first, and one more at each of these times."""
     times = iter(changes)
-    policy = Policy(0, lambda: next(times))
+    policy = PolicyVersions(0, lambda: next(times))
     for version in range(1, len(changes) + 1):
         policy.advance(version)
     return policy

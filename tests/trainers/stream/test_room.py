@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouthub.trainers.stream.staleness_bound import Room
+from rollouthub.trainers.stream.staleness_bound import StalenessBound
 
 BATCHES = st.integers(1, 5)
 STALENESS = st.integers(0, 3)
 
 
-def begin_all(room: Room) -> int:
+def begin_all(room: StalenessBound) -> int:
     """Begin as many as there is room for."""
     begun = max(0, room.left)
     room.outstanding += begun
@@ -20,7 +20,7 @@ def begin_all(room: Room) -> int:
 def test_a_trainer_that_keeps_to_its_batch_never_meets_what_is_too_old(
     batch: int, max_staleness: int, steps: int
 ) -> None:
-    room = Room(batch, max_staleness, most_outstanding=(max_staleness + 1) * batch)
+    room = StalenessBound(batch, max_staleness, most_outstanding=(max_staleness + 1) * batch)
     begun_at: list[int] = []
     for version in range(steps):
         for _ in range(batch):
@@ -37,7 +37,7 @@ def test_a_trainer_that_keeps_to_its_batch_never_meets_what_is_too_old(
 def test_no_more_is_outstanding_than_can_be_trained_on_in_time(
     batch: int, max_staleness: int, steps: list[str]
 ) -> None:
-    room = Room(batch, max_staleness, most_outstanding=(max_staleness + 1) * batch)
+    room = StalenessBound(batch, max_staleness, most_outstanding=(max_staleness + 1) * batch)
     for step in steps:
         match step:
             case "begin":
@@ -54,7 +54,7 @@ def test_no_more_is_outstanding_than_can_be_trained_on_in_time(
 
 @given(BATCHES, STALENESS, st.integers(1, 50))
 def test_a_trainer_that_never_publishes_is_not_starved(batch: int, max_staleness: int, wanted: int) -> None:
-    room = Room(batch, max_staleness, most_outstanding=(max_staleness + 1) * batch)
+    room = StalenessBound(batch, max_staleness, most_outstanding=(max_staleness + 1) * batch)
     for _ in range(wanted):
         if not room.outstanding:
             assert room.left > 0 or room.lend()
@@ -64,6 +64,6 @@ def test_a_trainer_that_never_publishes_is_not_starved(batch: int, max_staleness
 
 
 def test_nothing_is_lent_while_something_is_under_way() -> None:
-    room = Room(1, 0, most_outstanding=1, outstanding=1)
+    room = StalenessBound(1, 0, most_outstanding=1, outstanding=1)
     assert not room.lend()
     assert room.lent == 0

@@ -17,7 +17,7 @@ from rollouthub.export.not_trainable import Need
 from rollouthub.messages import assistant
 from rollouthub.models.credentials import Credentials
 from rollouthub.store import open_run
-from rollouthub.trainers.stream import RolloutWorker, Wanted, blocking_worker, rollout_worker
+from rollouthub.trainers.stream import RolloutWorker, SampleRequest, blocking_worker, rollout_worker
 
 from .conftest import WORLD, supplied
 
@@ -69,7 +69,7 @@ def stored(folder: Path) -> list[Rollout]:
 async def test_real_tasks_are_played_by_name_and_are_on_record(tmp_path: Path) -> None:
     async with working(tmp_path, environments=("arithmetic",), model="mock/solver") as worker:
         cards = [card async for card in worker.tasks()][:3]
-        rollouts = await worker.play_all(Wanted(card.id, group="step-1") for card in cards)
+        rollouts = await worker.play_all(SampleRequest(card.id, group="step-1") for card in cards)
         assert [each.task.id for each in rollouts] == [card.id for card in cards]
         assert [each.reward for each in rollouts] == [1.0, 1.0, 1.0]
         with open_run(tmp_path / "run") as run:
@@ -81,7 +81,7 @@ async def test_real_tasks_are_played_by_name_and_are_on_record(tmp_path: Path) -
 async def test_a_model_of_the_trainers_own_answers(tmp_path: Path) -> None:
     engine = Engine("the answer")
     async with working(tmp_path, model=engine, agent="single_turn") as worker:
-        rollout = await worker.play(Wanted("3", sampling=rollouthub.Sampling(temperature=0.5, max_tokens=7)))
+        rollout = await worker.play(SampleRequest("3", sampling=rollouthub.Sampling(temperature=0.5, max_tokens=7)))
     assert (rollout.outcome, rollout.model) == (Outcome.SCORED, "trainer/engine")
     (asked,) = engine.asked
     assert (asked.session, asked.sampling.temperature, asked.sampling.max_tokens) == (rollout.rollout_id, 0.5, 7)
@@ -92,7 +92,7 @@ async def test_what_a_trainer_leaves_open_stays_as_the_run_says(tmp_path: Path) 
     run = {"temperature": 0.5, "stop": ["END"], "extra": {"min_p": 0.1, "top_k": 5}}
     asked = rollouthub.Sampling(temperature=1.0, top_p=None, stop=None, extra={"top_k": -1})
     async with working(tmp_path, model=engine, agent="single_turn", sampling=run) as worker:
-        await worker.play(Wanted("3", sampling=asked))
+        await worker.play(SampleRequest("3", sampling=asked))
     (request,) = engine.asked
     assert (request.sampling.temperature, request.sampling.stop) == (1.0, ("END",))
     assert request.sampling.extra == {"min_p": 0.1, "top_k": -1}
@@ -108,9 +108,9 @@ async def test_a_model_is_not_given_twice_nor_carried_to_other_machines(tmp_path
 async def test_members_of_a_group_share_the_environments_seed_and_no_other_does(tmp_path: Path) -> None:
     engine = Engine()
     async with working(tmp_path, model=engine) as worker:
-        one, two = await worker.play_all(Wanted("0", group="a", sample=number) for number in range(2))
-        other = await worker.play(Wanted("0", group="b"))
-        alone, again = await worker.play_all([Wanted("0"), Wanted("0")])
+        one, two = await worker.play_all(SampleRequest("0", group="a", sample=number) for number in range(2))
+        other = await worker.play(SampleRequest("0", group="b"))
+        alone, again = await worker.play_all([SampleRequest("0"), SampleRequest("0")])
     assert (one.group_id, one.seed, one.sample, two.sample) == (two.group_id, two.seed, 0, 1)
     assert len({asked.sampling.seed for asked in engine.asked}) == len(engine.asked) == 5
     assert len({one.group_id, other.group_id, alone.group_id, again.group_id}) == 4
@@ -118,22 +118,22 @@ async def test_members_of_a_group_share_the_environments_seed_and_no_other_does(
 
 
 async def test_the_same_sample_is_played_once_whenever_it_is_asked_for(tmp_path: Path) -> None:
-    engine, wanted = Engine(), Wanted("0", group="a")
+    engine, wanted = Engine(), SampleRequest("0", group="a")
     async with working(tmp_path, model=engine) as worker:
         first, at_once = await worker.play_all([wanted, wanted])
         assert first == at_once == await worker.play(wanted)
     async with working(tmp_path, model=engine, resume=True) as worker:
         assert await worker.play(wanted) == first
         assert len(engine.asked) == 1
-        await worker.play(Wanted("1", group="a"))
+        await worker.play(SampleRequest("1", group="a"))
     assert sorted(each.task.id for each in stored(tmp_path)) == ["0", "1"]
 
 
 async def test_what_broke_is_handed_over_unscored_and_tried_again_when_asked_for(tmp_path: Path) -> None:
     async with working(tmp_path, world={"flaky": 2}) as worker:
-        broken = await worker.play(Wanted("0", group="a"))
+        broken = await worker.play(SampleRequest("0", group="a"))
         assert (broken.outcome, broken.reward) == (Outcome.ENVIRONMENT_FAILED, None)
-        rollouts = [await worker.play(Wanted("0", group="a")) for _ in range(3)]
+        rollouts = [await worker.play(SampleRequest("0", group="a")) for _ in range(3)]
     assert [(each.attempt, each.outcome) for each in rollouts] == [
         (1, Outcome.ENVIRONMENT_FAILED),
         (2, Outcome.SCORED),
@@ -143,15 +143,15 @@ async def test_what_broke_is_handed_over_unscored_and_tried_again_when_asked_for
 
 async def test_retries_come_before_the_record(tmp_path: Path) -> None:
     async with working(tmp_path, world={"flaky": 1}, retries={"infrastructure": 1}) as worker:
-        rollout = await worker.play(Wanted("0"))
+        rollout = await worker.play(SampleRequest("0"))
     assert (rollout.attempt, rollout.outcome) == (1, Outcome.SCORED)
 
 
 async def test_turns_carry_the_version_that_the_trainer_says(tmp_path: Path) -> None:
     async with working(tmp_path, policy_version=7) as worker:
-        first = await worker.play(Wanted("0"))
+        first = await worker.play(SampleRequest("0"))
         worker.policy_version = 9
-        second = await worker.play(Wanted("0"))
+        second = await worker.play(SampleRequest("0"))
     assert [turn.policy_version for turn in first.turns] == [7]
     assert (second.policy_version_min, second.policy_version_max) == (9, 9)
 
@@ -160,7 +160,7 @@ async def test_nothing_is_asked_of_a_model_that_is_paused(tmp_path: Path) -> Non
     engine = Engine()
     async with working(tmp_path, model=engine) as worker, anyio.create_task_group() as tasks:
         worker.pause()
-        tasks.start_soon(worker.play, Wanted("0"))
+        tasks.start_soon(worker.play, SampleRequest("0"))
         await anyio.wait_all_tasks_blocked()
         assert engine.asked == []
         worker.resume()
@@ -176,15 +176,19 @@ async def test_tasks_are_listed_without_their_answers(tmp_path: Path) -> None:
         assert set(type(cards[0]).model_fields) >= {"id", "prompt"}
         assert "answer" not in cards[0].model_dump_json()
         with pytest.raises(ConfigError, match="name the environment"):
-            await worker.play(Wanted("0"))
+            await worker.play(SampleRequest("0"))
 
 
 async def test_a_wrong_name_is_said_at_once(tmp_path: Path) -> None:
     async with working(tmp_path) as worker:
-        for wanted in (Wanted("nowhere"), Wanted("0", environment="nowhere"), Wanted("0", split="nowhere")):
+        for wanted in (
+            SampleRequest("nowhere"),
+            SampleRequest("0", environment="nowhere"),
+            SampleRequest("0", split="nowhere"),
+        ):
             with pytest.raises(UnknownNameError, match="nowhere"):
-                await worker.play_all([wanted, Wanted("1")])
-        assert (await worker.play(Wanted("1"))).outcome is Outcome.SCORED
+                await worker.play_all([wanted, SampleRequest("1")])
+        assert (await worker.play(SampleRequest("1"))).outcome is Outcome.SCORED
 
 
 async def test_a_limit_of_the_run_is_heard_by_everybody_who_waits(tmp_path: Path) -> None:
@@ -192,7 +196,7 @@ async def test_a_limit_of_the_run_is_heard_by_everybody_who_waits(tmp_path: Path
 
     async def wait(worker: RolloutWorker, task_id: str) -> None:
         try:
-            await worker.play(Wanted(task_id))
+            await worker.play(SampleRequest(task_id))
         except SupplyError as error:
             heard.append(str(error))
 
@@ -204,10 +208,10 @@ async def test_a_limit_of_the_run_is_heard_by_everybody_who_waits(tmp_path: Path
         assert len(heard) == 3, "what was played to its end is handed over"
         assert all("limit of 1 tokens is reached" in said for said in heard)
         with pytest.raises(SupplyError, match="limit of 1 tokens"):
-            await worker.play(Wanted("5"))
+            await worker.play(SampleRequest("5"))
     async with working(tmp_path, run_limits=limits, concurrency=1, resume=True) as worker:
         with pytest.raises(SupplyError, match="limit of 1 tokens"):
-            await worker.play(Wanted("5"))  # what was used before counts
+            await worker.play(SampleRequest("5"))  # what was used before counts
     with open_run(tmp_path / "run") as run:
         assert run.info.status == "interrupted"
 
@@ -215,13 +219,13 @@ async def test_a_limit_of_the_run_is_heard_by_everybody_who_waits(tmp_path: Path
 async def test_a_limit_of_time_is_kept(tmp_path: Path) -> None:
     limits = {"max_seconds": 1.5, "ending": "cancel"}
     async with working(tmp_path, model=Engine(is_open=False), run_limits=limits) as worker:
-        assert (await worker.play(Wanted("0"))).outcome is Outcome.CANCELLED
+        assert (await worker.play(SampleRequest("0"))).outcome is Outcome.CANCELLED
         with pytest.raises(SupplyError, match="limit of"):
-            await worker.play(Wanted("1"))
+            await worker.play(SampleRequest("1"))
 
 
 async def test_who_is_cancelled_takes_the_episode_back_unless_another_waits(tmp_path: Path) -> None:
-    engine, wanted, rollouts = Engine(is_open=False), Wanted("0", group="a"), list[Rollout]()
+    engine, wanted, rollouts = Engine(is_open=False), SampleRequest("0", group="a"), list[Rollout]()
     scopes = [anyio.CancelScope(), anyio.CancelScope()]
 
     async def wait(scope: anyio.CancelScope) -> None:
@@ -241,11 +245,11 @@ async def test_who_is_cancelled_takes_the_episode_back_unless_another_waits(tmp_
         engine.begun, engine.let = anyio.Event(), anyio.Event()
         with anyio.CancelScope() as alone:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(worker.play, Wanted("1", group="a"))
+                tasks.start_soon(worker.play, SampleRequest("1", group="a"))
                 await engine.begun.wait()
                 alone.cancel()
         engine.let.set()
-        again = await worker.play(Wanted("1", group="a"))
+        again = await worker.play(SampleRequest("1", group="a"))
         assert (again.attempt, again.outcome) == (1, Outcome.SCORED)
         with open_run(tmp_path / "run") as run:
             (cancelled,) = [each for each in run.attempts(again.rollout_id) if each.attempt == 0]
@@ -255,10 +259,10 @@ async def test_who_is_cancelled_takes_the_episode_back_unless_another_waits(tmp_
 async def test_what_waits_for_its_turn_is_taken_back_without_a_record(tmp_path: Path) -> None:
     engine = Engine(is_open=False)
     async with working(tmp_path, model=engine, concurrency=1) as worker, anyio.create_task_group() as tasks:
-        tasks.start_soon(worker.play, Wanted("0"))
+        tasks.start_soon(worker.play, SampleRequest("0"))
         await engine.begun.wait()
         with anyio.move_on_after(0.01):
-            await worker.play(Wanted("1"))
+            await worker.play(SampleRequest("1"))
         engine.let.set()
     assert [each.task.id for each in stored(tmp_path)] == ["0"]
 
@@ -268,7 +272,7 @@ async def test_leaving_ends_what_is_in_flight_and_says_so(tmp_path: Path) -> Non
 
     async def wait(worker: RolloutWorker) -> None:
         try:
-            await worker.play(Wanted("0"))
+            await worker.play(SampleRequest("0"))
         except SupplyError as error:
             said.append(str(error))
 
@@ -284,7 +288,7 @@ async def test_leaving_ends_what_is_in_flight_and_says_so(tmp_path: Path) -> Non
 async def test_an_error_of_the_trainer_arrives_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         async with working(tmp_path) as worker:
-            await worker.play(Wanted("0"))
+            await worker.play(SampleRequest("0"))
             _ = 1 / 0
     with open_run(tmp_path / "run") as run:
         assert run.info.status == "interrupted"
@@ -298,7 +302,7 @@ async def test_a_bug_in_the_engine_costs_its_episode_and_no_other(tmp_path: Path
             return await super().generate(request)
 
     async with working(tmp_path, model=Broken()) as worker:
-        broken, whole = await worker.play_all([Wanted("0"), Wanted("1")])
+        broken, whole = await worker.play_all([SampleRequest("0"), SampleRequest("1")])
     assert broken.reward is None
     assert broken.outcome is not Outcome.SCORED
     assert whole.outcome is Outcome.SCORED
@@ -311,11 +315,11 @@ def test_a_trainer_without_an_event_loop_is_served(tmp_path: Path) -> None:
     with blocking_worker(asked) as worker:
         cards = worker.tasks(split="test")[:2]
         worker.policy_version = 4
-        rollouts = worker.play_all(Wanted(card.id, split="test") for card in cards)
+        rollouts = worker.play_all(SampleRequest(card.id, split="test") for card in cards)
         assert {each.policy_version_min for each in rollouts} == {4}
-        assert worker.play(Wanted(cards[0].id, split="test", group="a")).reward == 1.0
+        assert worker.play(SampleRequest(cards[0].id, split="test", group="a")).reward == 1.0
         with pytest.raises(UnknownNameError):
-            worker.play(Wanted("nowhere"))
+            worker.play(SampleRequest("nowhere"))
 
 
 @pytest.mark.live
@@ -331,9 +335,11 @@ async def test_a_cluster_plays_what_is_asked_for(tmp_path: Path) -> None:
             credentials=NOBODY,
         ) as worker:
             cards = [card async for card in worker.tasks()][:4]
-            first = await worker.play_all(Wanted(card.id, group="a", sample=n) for card in cards for n in range(2))
+            first = await worker.play_all(
+                SampleRequest(card.id, group="a", sample=n) for card in cards for n in range(2)
+            )
             worker.policy_version = 1
-            second = await worker.play(Wanted(cards[0].id, group="b"))
+            second = await worker.play(SampleRequest(cards[0].id, group="b"))
     assert all(each.outcome is Outcome.SCORED for each in [*first, second])
     assert {each.policy_version_min for each in first} == {0}
     assert second.policy_version_min == 1
@@ -364,8 +370,8 @@ def test_one_environment_may_be_named_without_a_list() -> None:
 async def test_suspect_scores_come_as_any_other_only_where_that_is_asked_for(tmp_path: Path, suspect: bool) -> None:
     why = "the runner was replaced"
     async with working(tmp_path, model="mock/solver", world={"suspect": why}, suspect=suspect) as worker:
-        played = await worker.play(Wanted("0"))
-        again = await worker.play(Wanted("0"))
+        played = await worker.play(SampleRequest("0"))
+        again = await worker.play(SampleRequest("0"))
     more: dict[str, Any] = {"model": "mock/solver", "world": {"suspect": why}, "suspect": suspect}
     async with supplied(tmp_path / "supplied", **more) as supply:
         group = await anext(supply)

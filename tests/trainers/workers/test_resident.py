@@ -11,7 +11,7 @@ import pytest
 from rollouthub.errors import ConfigError
 from rollouthub.export import TaskReference
 from rollouthub.store import open_run
-from rollouthub.trainers.stream import Wanted, rollout_worker
+from rollouthub.trainers.stream import SampleRequest, rollout_worker
 from rollouthub.trainers.workers.in_thread import Residents
 from rollouthub.trainers.workers.worker_settings import read_settings, settings_of
 
@@ -26,8 +26,8 @@ async def test_it_is_opened_once_played_from_any_loop_and_closed_in_order(tmp_pa
     task = TaskReference("arithmetic", "train", "train/0")
     visits = [worker.next_visit(task, group) for group in ("a", "a", "b")]
     assert visits == [0, 1, 0]
-    rollout = await worker.played(Wanted("train/0", group="a"))
-    [same] = worker.play_all([Wanted("train/0", group="a")])
+    rollout = await worker.played(SampleRequest("train/0", group="a"))
+    [same] = worker.play_all([SampleRequest("train/0", group="a")])
     assert same.rollout_id == rollout.rollout_id
     residents.close()
     with open_run(tmp_path / "run") as run:

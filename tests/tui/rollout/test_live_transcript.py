@@ -1,11 +1,11 @@
 """The conversation of a rollout in flight."""
 
-from rollouthub.live.control.live_protocol import ShownRollout, TurnView
+from rollouthub.live.control.live_protocol import RolloutDetails, TurnView
 from rollouthub_tui.widgets.rollout.live_transcript import LiveTranscript
 
 
 def told(transcript: LiveTranscript, *turns: TurnView) -> list[str]:
-    shown = ShownRollout.model_construct(turns=turns, turns_left_out=0)
+    shown = RolloutDetails.model_construct(turns=turns, turns_left_out=0)
     return [section.title(60, False).plain for section in transcript.sections(shown)]
 
 

@@ -10,7 +10,7 @@ from rollouthub.messages import Media, Text
 from rollouthub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef, Usage
 from rollouthub.score import Component, VerifierRef
 from rollouthub.store import open_writer
-from rollouthub.views.report.gather import Wanted, gather
+from rollouthub.views.report.gather import ReportedRun, gather
 from rollouthub.views.report.redacted_text import Plainness
 from rollouthub.views.report.report_facts import Report
 from tests.store.records import record
@@ -113,4 +113,4 @@ def report_of(*directories: Path, transcripts: int = 3) -> Report:
     def redact(text: str) -> str:
         return text.replace("letmein-please", "[redacted]")
 
-    return gather([Wanted(each, each.name) for each in directories], Plainness(redact), transcripts=transcripts)
+    return gather([ReportedRun(each, each.name) for each in directories], Plainness(redact), transcripts=transcripts)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rollouthub import Outcome
 from rollouthub.analysis.compare.compared_run import read_compared
 from rollouthub.analysis.compare.comparison import compare_runs
-from rollouthub.views.report.gather import Wanted, gather
+from rollouthub.views.report.gather import ReportedRun, gather
 from rollouthub.views.report.html_page import html_report
 from rollouthub.views.report.markdown import markdown_report
 from rollouthub.views.report.redacted_text import Plainness
@@ -93,7 +93,7 @@ async def test_no_label_of_a_comparison_adds_an_element(tmp_path: Path) -> None:
     for name, reward in (("a", 0.0), ("b", 1.0)):
         await make_run(tmp_path / name, [played(n, 0, reward=reward) for n in range(3)])
     found = compare_runs([read_compared(tmp_path / name, name) for name in "ab"], full_tasks=9)
-    runs = [Wanted(tmp_path / name, name) for name in "ab"]
+    runs = [ReportedRun(tmp_path / name, name) for name in "ab"]
     facts = gather(runs, Plainness(str), transcripts=0, comparison=found).model_dump()
     plain = outline(html_report(Report.model_validate(poisoned(facts, "sha256:plain")))).elements
 

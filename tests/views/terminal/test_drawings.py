@@ -10,11 +10,11 @@ import pytest
 from rich.text import Text
 
 from rollouthub.live.control.live_protocol import BackendView, SandboxesView, WorkerView
-from rollouthub.live.follow import Progress
-from rollouthub.live.follow.group_tables import Line
+from rollouthub.live.follow import RunProgress
+from rollouthub.live.follow.group_tables import GroupLine
 from rollouthub.live.follow.reward_histogram import RewardBins
-from rollouthub.live.follow.run_figures import Figures
-from rollouthub.live.follow.timeline import Point
+from rollouthub.live.follow.run_figures import RunTotals
+from rollouthub.live.follow.timeline import TimelinePoint
 from rollouthub.statistics import GroupCounts
 from rollouthub.store import LiveState
 from rollouthub.views.terminal.curve import curve
@@ -33,23 +33,23 @@ from rollouthub.views.terminal.timeline_curve import timeline_chart
 
 WIDTHS = (NARROWEST, 41, 57, 80, 120, 200)
 RUDE = "\x1b[31mrude\u202e[bold]\n👩\u200d👩\u200d👧🇩🇪❤\ufe0f👍🏽" + "名前" * 40
-ABSENT = Figures(None, None, None, 0, 0, None, 0, None, None, None, 0, None)
-FULL = Figures(0.5, 0.25, 0.75, 123_456, 200_000, 1_000_000, 234_567, 10**7, 10**6, 10**10, 10**9, 12_345.67)
+ABSENT = RunTotals(None, None, None, 0, 0, None, 0, None, None, None, 0, None)
+FULL = RunTotals(0.5, 0.25, 0.75, 123_456, 200_000, 1_000_000, 234_567, 10**7, 10**6, 10**10, 10**9, 12_345.67)
 
 
-def progress(**changes: Any) -> Progress:
+def progress(**changes: Any) -> RunProgress:
     """A run midway."""
     facts: dict[str, Any] = {
         "status": "running", "done": 412, "planned": 1000, "in_flight": 32, "rate": 12.3, "eta_seconds": 48.0,
         "seconds": 33.0,
     }  # fmt: skip
-    return Progress(**facts | changes)
+    return RunProgress(**facts | changes)
 
 
-def points(count: int = 200) -> list[Point]:
+def points(count: int = 200) -> list[TimelinePoint]:
     """Stretches of two seconds, some of them without anything."""
     return [
-        Point(1000.0 + 2 * place, 2.0, 8, 8, 8 * (0.5 + 0.4 * sin(place / 9)), 8, place % 8)
+        TimelinePoint(1000.0 + 2 * place, 2.0, 8, 8, 8 * (0.5 + 0.4 * sin(place / 9)), 8, place % 8)
         for place in range(count)
         if place % 17
     ]
@@ -62,12 +62,12 @@ def bins(rewards: Sequence[float]) -> RewardBins:
     return found
 
 
-def lines(count: int = 30) -> list[Line]:
+def lines(count: int = 30) -> list[GroupLine]:
     """Environments, the first one with nothing scored."""
-    made = [Line("empty", "empty", None, GroupCounts("empty", "", 3, 0, None, 0.0, 0.0), 0)]
+    made = [GroupLine("empty", "empty", None, GroupCounts("empty", "", 3, 0, None, 0.0, 0.0), 0)]
     for place in range(count):
         counts = GroupCounts(RUDE, "", 1000, 900, 450, 600.0, 500.0, judged=900)
-        made.append(Line(f"{place} {RUDE}", RUDE, None, counts, 10**8))
+        made.append(GroupLine(f"{place} {RUDE}", RUDE, None, counts, 10**8))
     return made
 
 
@@ -186,15 +186,15 @@ def test_a_curve_is_broken_where_much_is_missing_and_goes_on_over_little() -> No
 
 
 def test_rewards_that_are_verdicts_are_one_curve_and_others_two() -> None:
-    verdicts = [Point(float(place), 1.0, 2, 2, 1.0, 2, 1) for place in range(20)]
+    verdicts = [TimelinePoint(float(place), 1.0, 2, 2, 1.0, 2, 1) for place in range(20)]
     assert "mean reward, which is the pass rate" in timeline_chart(verdicts, 80, 16).plain
     both = timeline_chart(points(), 80, 16).plain
     assert both.index("mean reward") < both.index("pass rate")
     assert "speed: up to 4.0/s" in both
     assert "pass rate" not in timeline_chart(points(), 80, 7).plain
-    steady = [Point(float(place), 1.0, 2) for place in range(69)]
+    steady = [TimelinePoint(float(place), 1.0, 2) for place in range(69)]
     assert timeline_chart(steady, 93, 2).plain.split() == ["speed", "█" * 86]
-    unscored = [Point(0.0, 1.0, 5)]
+    unscored = [TimelinePoint(0.0, 1.0, 5)]
     assert "nothing is scored yet" in timeline_chart(unscored, 80, 9).plain
 
 

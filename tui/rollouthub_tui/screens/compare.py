@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 from textual.worker import Worker
 
-from rollouthub.analysis.compare.compared_run import Compared, read_compared
+from rollouthub.analysis.compare.compared_run import ComparedRun, read_compared
 from rollouthub.analysis.compare.task_pairs import TaskDifference, chances, with_chances
 from rollouthub.errors import HubError
 from rollouthub.statistics.permutation import Chance
@@ -62,7 +62,7 @@ class CompareScreen(Screen[None]):
     def __init__(self, first: Path, second: Path) -> None:
         super().__init__()
         self._directories = (first, second)
-        self._read: list[Compared] = []
+        self._read: list[ComparedRun] = []
         self.pairing: Pairing | None = None
         """What is shown; None before it is read, and where it cannot be."""
         self._found: list[Chance | None] = []

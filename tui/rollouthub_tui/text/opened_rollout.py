@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from rollouthub.errors import UnknownNameError, UsageError
-from rollouthub.live.control.live_protocol import ShownRollout
+from rollouthub.live.control.live_protocol import RolloutDetails
 from rollouthub.plugins.extras import pip_install
 from rollouthub_tui.action_target import Target
 from rollouthub_tui.text.documents import head_of, score_lines, section_lines, timing_lines, title_of
@@ -50,7 +50,7 @@ async def _live_words(session: Session, target: Target) -> str:
     return sentence(lost_line(state, run.feed.info.status == "running").plain)
 
 
-async def _ask(session: Session, target: Target, *, content: bool) -> ShownRollout:
+async def _ask(session: Session, target: Target, *, content: bool) -> RolloutDetails:
     return await session.here.ask(lambda hub: hub.show(target.rollout_id, content=content))
 
 

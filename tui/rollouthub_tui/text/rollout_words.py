@@ -2,7 +2,7 @@
 
 from math import isnan
 
-from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.live.follow.transcript_search import Match
 from rollouthub.rollout import Outcome
 from rollouthub.statistics.amounts import count, number, seconds
@@ -11,7 +11,7 @@ from rollouthub.text import plain_name
 from rollouthub_tui.text.speakable_text import lasting
 
 
-def record_words(columns: Columns, place: int, *, environment: bool, match: Match | None = None) -> str:
+def record_words(columns: AttemptColumns, place: int, *, environment: bool, match: Match | None = None) -> str:
     """A rollout that has ended; `environment` says of which it is, where there are several."""
     said = [_result(columns, place)]
     said += [_task(columns, place, environment), f"sample {columns.wholes['sample'][place]}"]
@@ -26,7 +26,7 @@ def record_words(columns: Columns, place: int, *, environment: bool, match: Matc
     return ", ".join(said)
 
 
-def ended_words(columns: Columns, place: int) -> str:
+def ended_words(columns: AttemptColumns, place: int) -> str:
     """A rollout that ended just now: whose it is, and what became of it."""
     stop = columns.words["stop"][place] or ""
     several = len(columns.words["environment"].vocabulary) > 1
@@ -34,7 +34,7 @@ def ended_words(columns: Columns, place: int) -> str:
     return f"ended: {task}: {_result(columns, place)}" + (f", {stop.replace('_', ' ')}" if stop else "")
 
 
-def _result(columns: Columns, place: int) -> str:
+def _result(columns: AttemptColumns, place: int) -> str:
     """Its reward, or why it has none."""
     outcome, reward = Outcome(columns.value("outcome", place)), columns.numbers["reward"][place]
     if isnan(reward):
@@ -45,7 +45,7 @@ def _result(columns: Columns, place: int) -> str:
     return f"reward {number(reward)}{passed}"
 
 
-def _task(columns: Columns, place: int, environment: bool) -> str:
+def _task(columns: AttemptColumns, place: int, environment: bool) -> str:
     task = f"task {plain_name(columns.words['task_id'][place] or '')}"
     return f"{plain_name(columns.words['environment'][place] or '')} {task}" if environment else task
 

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
-from rollouthub.live.follow import Progress, SeenRun
-from rollouthub.live.follow.group_tables import Line as GroupLine
+from rollouthub.live.follow import RunProgress, SeenRun
+from rollouthub.live.follow.group_tables import GroupLine
 from rollouthub.live.follow.reward_histogram import Bin
-from rollouthub.live.follow.run_figures import Figures, figures_of
+from rollouthub.live.follow.run_figures import RunTotals, figures_of
 from rollouthub.rollout import OutcomeKind
 from rollouthub.statistics import amounts
 from rollouthub.store import RunInfo
@@ -54,7 +54,7 @@ def run_lines(run: WatchedRun) -> Iterator[str]:
     yield from _played_by(run)
 
 
-def progress_of(run: WatchedRun) -> Progress:
+def progress_of(run: WatchedRun) -> RunProgress:
     """How far it is."""
     return run.feed.progress(run.clock())
 
@@ -82,7 +82,7 @@ def means_words(run: WatchedRun) -> str:
     return f"mean reward {amounts.number(counts.mean_reward)}{passing}"
 
 
-def _figures(figures: Figures) -> Iterator[str]:
+def _figures(figures: RunTotals) -> Iterator[str]:
     if figures.mean_reward is None:
         yield "mean reward: none, nothing is scored"
     else:

@@ -8,10 +8,10 @@ from typing import NamedTuple, cast
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import GroupCounts
 from rollouthub.store import RunInfo, open_run
-from rollouthub.store.read_only_source import Source
+from rollouthub.store.read_only_source import ReadOnlySource
 
 
-class TaskKey(NamedTuple):
+class ComparedTask(NamedTuple):
     """One task, wherever it was played."""
 
     environment: str
@@ -20,7 +20,7 @@ class TaskKey(NamedTuple):
     digest: str
 
 
-class Attempt(NamedTuple):
+class ComparedAttempt(NamedTuple):
     """One attempt."""
 
     environment: str
@@ -44,9 +44,9 @@ class Attempt(NamedTuple):
     """How often a person spoke to its agent."""
 
     @property
-    def key(self) -> TaskKey:
+    def key(self) -> ComparedTask:
         """Its task."""
-        return TaskKey(self.environment, self.split, self.task_id, self.digest)
+        return ComparedTask(self.environment, self.split, self.task_id, self.digest)
 
 
 _QUERY = """
@@ -59,26 +59,26 @@ FROM rollouts ORDER BY id
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedRun:
     """A run that takes part."""
 
     label: str
     """Its model, or its directory's name."""
     info: RunInfo
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[ComparedAttempt, ...]
 
     @property
-    def keys(self) -> set[TaskKey]:
+    def keys(self) -> set[ComparedTask]:
         """Its tasks."""
         return {attempt.key for attempt in self.attempts}
 
-    def only(self, keys: set[TaskKey]) -> "Compared":
+    def only(self, keys: set[ComparedTask]) -> "ComparedRun":
         """The run with these tasks alone."""
-        return Compared(self.label, self.info, tuple(attempt for attempt in self.attempts if attempt.key in keys))
+        return ComparedRun(self.label, self.info, tuple(attempt for attempt in self.attempts if attempt.key in keys))
 
-    def groups(self) -> Iterator[tuple[TaskKey, GroupCounts]]:
+    def groups(self) -> Iterator[tuple[ComparedTask, GroupCounts]]:
         """Each task's samples, counted by their effective attempts."""
-        samples: dict[TaskKey, list[Attempt]] = {}
+        samples: dict[ComparedTask, list[ComparedAttempt]] = {}
         for attempt in self.attempts:
             if attempt.effective:
                 samples.setdefault(attempt.key, []).append(attempt)
@@ -101,7 +101,7 @@ class Compared:
             )
 
 
-def read_compared(directory: Path, label: str | None = None) -> Compared:
+def read_compared(directory: Path, label: str | None = None) -> ComparedRun:
     """Read a run; its label is its model unless one is given.
 
     Raises:
@@ -109,13 +109,13 @@ def read_compared(directory: Path, label: str | None = None) -> Compared:
     """
     with open_run(directory) as reader:
         info = reader.info
-    source = Source(directory)
+    source = ReadOnlySource(directory)
     try:
         with source.connect() as connection:
-            attempts = tuple(map(Attempt._make, connection.execute(_QUERY)))
+            attempts = tuple(map(ComparedAttempt._make, connection.execute(_QUERY)))
     finally:
         source.close()
-    return Compared(label or _label(info), info, attempts)
+    return ComparedRun(label or _label(info), info, attempts)
 
 
 def _label(info: RunInfo) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rollouthub.analysis.compare.compared_run import Compared, TaskKey
+from rollouthub.analysis.compare.compared_run import ComparedRun, ComparedTask
 from rollouthub.errors import ConfigError
 from rollouthub.live.follow.pace import overall_rate
 from rollouthub.rollout import Outcome
@@ -15,7 +15,7 @@ from rollouthub.statistics.quantiles import quantile
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunStanding:
     """What one run came to on the common tasks."""
 
     label: str
@@ -48,7 +48,7 @@ class Standing:
 class Comparison:
     """Runs side by side."""
 
-    standings: tuple[Standing, ...]
+    standings: tuple[RunStanding, ...]
     common: int
     """Tasks that all of them played."""
     left_out: dict[str, int]
@@ -62,7 +62,7 @@ class Comparison:
         return asdict(self)
 
 
-def compare_runs(runs: Sequence[Compared], full_tasks: int | None = None) -> Comparison:
+def compare_runs(runs: Sequence[ComparedRun], full_tasks: int | None = None) -> Comparison:
     """Compare runs on their common tasks.
 
     Raises:
@@ -71,7 +71,7 @@ def compare_runs(runs: Sequence[Compared], full_tasks: int | None = None) -> Com
     if len(runs) < 2:
         raise ConfigError("a comparison needs two runs or more")
     runs = _labelled(runs)
-    common = set[TaskKey].intersection(*(run.keys for run in runs))
+    common = set[ComparedTask].intersection(*(run.keys for run in runs))
     if not common:
         raise ConfigError(_mismatch(runs))
     kept = [run.only(common) for run in runs]
@@ -84,16 +84,18 @@ def compare_runs(runs: Sequence[Compared], full_tasks: int | None = None) -> Com
     return Comparison(standings, len(common), left_out, tuple(_remarks(kept)), full_tasks)
 
 
-def _labelled(runs: Sequence[Compared]) -> list[Compared]:
+def _labelled(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
     """The runs with labels that tell them apart."""
     count = Counter(run.label for run in runs)
     return [
-        run if count[run.label] == 1 else Compared(f"{run.label} ({run.info.directory.name})", run.info, run.attempts)
+        run
+        if count[run.label] == 1
+        else ComparedRun(f"{run.label} ({run.info.directory.name})", run.info, run.attempts)
         for run in runs
     ]
 
 
-def _mismatch(runs: Sequence[Compared]) -> str:
+def _mismatch(runs: Sequence[ComparedRun]) -> str:
     """Why nothing can be compared."""
     names = [{key[:3] for key in run.keys} for run in runs]
     alike = len(set[tuple[str, ...]].intersection(*names))
@@ -106,11 +108,11 @@ def _mismatch(runs: Sequence[Compared]) -> str:
     return f"the runs have 0 tasks in common ({listing}); play the same environment and split in all of them"
 
 
-def _task_means(run: Compared) -> dict[TaskKey, float]:
+def _task_means(run: ComparedRun) -> dict[ComparedTask, float]:
     return {key: group.mean_reward for key, group in run.groups() if group.mean_reward is not None}
 
 
-def _difference(first: dict[TaskKey, float], other: dict[TaskKey, float]) -> Estimate:
+def _difference(first: dict[ComparedTask, float], other: dict[ComparedTask, float]) -> Estimate:
     """Paired by task: what a task adds by being hard or easy falls out (arXiv:2411.00640, 4.2)."""
     paired = TaskMeans()
     for key, mean in other.items():
@@ -119,7 +121,7 @@ def _difference(first: dict[TaskKey, float], other: dict[TaskKey, float]) -> Est
     return paired.estimate(all_tasks=len(first.keys() | other.keys()), is_share=False)
 
 
-def _standing(run: Compared, difference: Estimate | None, full_tasks: int | None) -> Standing:
+def _standing(run: ComparedRun, difference: Estimate | None, full_tasks: int | None) -> RunStanding:
     effective = [attempt for attempt in run.attempts if attempt.effective]
     count = len(effective)
     overall = summarise_groups(group for _, group in run.groups()).overall
@@ -131,7 +133,7 @@ def _standing(run: Compared, difference: Estimate | None, full_tasks: int | None
     tasks = len({attempt.key for attempt in effective}) or 1
     projected = None if full_tasks is None else full_tasks * count / tasks
     kinds: Counter[str] = Counter(Outcome(attempt.outcome).kind for attempt in effective)
-    return Standing(
+    return RunStanding(
         label=run.label,
         run=str(run.info.directory),
         status=run.info.status,
@@ -152,7 +154,7 @@ def _standing(run: Compared, difference: Estimate | None, full_tasks: int | None
     )
 
 
-def _remarks(runs: Sequence[Compared]) -> list[str]:
+def _remarks(runs: Sequence[ComparedRun]) -> list[str]:
     """What makes the runs less alike than their tasks are."""
     found: list[str] = []
     by_task = [{attempt.key: attempt for attempt in run.attempts} for run in runs]

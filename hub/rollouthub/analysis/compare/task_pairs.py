@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from rollouthub.analysis.compare.compared_run import Attempt, Compared, TaskKey
+from rollouthub.analysis.compare.compared_run import ComparedAttempt, ComparedRun, ComparedTask
 from rollouthub.rollout import Outcome, OutcomeKind
 from rollouthub.statistics.permutation import Chance, adjusted, permutation_test
 
@@ -34,7 +34,7 @@ class Side:
 class TaskDifference:
     """One task that both runs played."""
 
-    key: TaskKey
+    key: ComparedTask
     first: Side
     second: Side
     chance: Chance | None = None
@@ -54,21 +54,21 @@ class TaskDifference:
         return self.adjusted is not None and self.adjusted <= LEVEL
 
 
-def task_differences(first: Compared, second: Compared) -> list[TaskDifference]:
+def task_differences(first: ComparedRun, second: ComparedRun) -> list[TaskDifference]:
     """The tasks that both runs played, as the first met them; not tested yet."""
     one, other = _sides(first), _sides(second)
     return [TaskDifference(key, side, other[key]) for key, side in one.items() if key in other]
 
 
-def _sides(run: Compared) -> dict[TaskKey, Side]:
-    samples: dict[TaskKey, list[Attempt]] = {}
+def _sides(run: ComparedRun) -> dict[ComparedTask, Side]:
+    samples: dict[ComparedTask, list[ComparedAttempt]] = {}
     for attempt in run.attempts:
         if attempt.effective:
             samples.setdefault(attempt.key, []).append(attempt)
     return {key: _side(attempts) for key, attempts in samples.items()}
 
 
-def _side(attempts: Sequence[Attempt]) -> Side:
+def _side(attempts: Sequence[ComparedAttempt]) -> Side:
     verdicts = [attempt.passed for attempt in attempts if attempt.passed is not None]
     kinds = Counter[OutcomeKind](
         Outcome(attempt.outcome).kind for attempt in attempts if attempt.outcome != Outcome.SCORED

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from rollouthub.rollout import Outcome
 from rollouthub.store import LiveState, RunInfo, open_run
-from rollouthub.store.read_only_source import Source
+from rollouthub.store.read_only_source import ReadOnlySource
 from rollouthub.store.sql_schema import TURN_BITS
 
 LONGEST_TEXT = 300
 
 
-class Attempt(NamedTuple):
+class AttemptRow(NamedTuple):
     """One attempt. Cheaper than the record it stands for: a run has tens of thousands."""
 
     rollout_id: str
@@ -100,7 +100,7 @@ class RunRecord:
     """What a run holds."""
 
     info: RunInfo
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[AttemptRow, ...]
     """In the order they were committed."""
     live: tuple[LiveState, ...]
     """In flight; of a run that died, those that were."""
@@ -108,12 +108,12 @@ class RunRecord:
     """Seconds since the epoch."""
 
     @cached_property
-    def effective(self) -> tuple[Attempt, ...]:
+    def effective(self) -> tuple[AttemptRow, ...]:
         """The attempts that count, one for each rollout."""
         return tuple(attempt for attempt in self.attempts if attempt.effective)
 
     @cached_property
-    def scored(self) -> tuple[Attempt, ...]:
+    def scored(self) -> tuple[AttemptRow, ...]:
         """Those that have a reward."""
         return tuple(attempt for attempt in self.effective if attempt.is_scored)
 
@@ -122,9 +122,9 @@ class RunRecord:
         """Rollouts planned, or kept where that is not known."""
         return self.info.planned or len(self.effective)
 
-    def groups(self) -> Iterator[list[Attempt]]:
+    def groups(self) -> Iterator[list[AttemptRow]]:
         """The scored samples of each task."""
-        found: dict[str, list[Attempt]] = {}
+        found: dict[str, list[AttemptRow]] = {}
         for attempt in self.scored:
             found.setdefault(attempt.group_id, []).append(attempt)
         yield from found.values()
@@ -138,13 +138,13 @@ def read_run(directory: Path, now: float) -> RunRecord:
     """
     with open_run(directory) as reader:
         info, live = reader.info, tuple(reader.live())
-    source = Source(directory)
+    source = ReadOnlySource(directory)
     try:
         with source.connect() as connection:
             # Put together here: SQLite would look through the turns once for each rollout.
             spoken = {row[0]: row[2:] for row in connection.execute(_SPOKEN)}
             attempts = tuple(
-                Attempt._make((*row[1:], *spoken.get(row[0], _SILENT))) for row in connection.execute(_ATTEMPTS)
+                AttemptRow._make((*row[1:], *spoken.get(row[0], _SILENT))) for row in connection.execute(_ATTEMPTS)
             )
     finally:
         source.close()

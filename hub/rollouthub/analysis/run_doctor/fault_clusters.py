@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rollouthub.analysis.run_doctor.attempt_rows import Attempt, RunRecord
+from rollouthub.analysis.run_doctor.attempt_rows import AttemptRow, RunRecord
 from rollouthub.analysis.run_doctor.causes import cause_of, gist
 from rollouthub.analysis.run_doctor.symptom import Symptom, Weight, share, some_ids
 from rollouthub.rollout import Outcome
@@ -17,10 +17,10 @@ RETRIED_SHARE = 0.1
 @dataclass
 class _Cluster:
     boundary: str
-    attempts: list[Attempt] = field(default_factory=list[Attempt])
+    attempts: list[AttemptRow] = field(default_factory=list[AttemptRow])
 
     @property
-    def lost(self) -> list[Attempt]:
+    def lost(self) -> list[AttemptRow]:
         """Those that cost a rollout its score."""
         return [attempt for attempt in self.attempts if attempt.effective and not attempt.is_scored]
 

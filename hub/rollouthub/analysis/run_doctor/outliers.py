@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from statistics import median
 
-from rollouthub.analysis.run_doctor.attempt_rows import Attempt, RunRecord
+from rollouthub.analysis.run_doctor.attempt_rows import AttemptRow, RunRecord
 from rollouthub.analysis.run_doctor.robust import scores
 from rollouthub.analysis.run_doctor.symptom import Symptom, share, some_ids
 
@@ -18,7 +18,7 @@ LISTED = 10
 @dataclass(frozen=True)
 class _Measure:
     name: str
-    of: Callable[[Attempt], float]
+    of: Callable[[AttemptRow], float]
     floor: float
     """A spread smaller than this is none."""
     unit: str = ""
@@ -42,7 +42,7 @@ _MEASURES = (
 class Outlier:
     """One rollout that stands out, and in what."""
 
-    attempt: Attempt
+    attempt: AttemptRow
     score: float = 0.0
     """Of the measure it stands out most by, in robust standard deviations."""
     why: list[str] = field(default_factory=list[str])
@@ -50,7 +50,7 @@ class Outlier:
 
 def find_outliers(run: RunRecord) -> list[Outlier]:
     """The rollouts that stand out, the strangest first."""
-    by_environment: dict[str, list[Attempt]] = {}
+    by_environment: dict[str, list[AttemptRow]] = {}
     for attempt in run.scored:
         by_environment.setdefault(attempt.environment, []).append(attempt)
     found: dict[str, Outlier] = {}

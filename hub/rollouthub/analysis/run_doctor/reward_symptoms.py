@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rollouthub.analysis.run_doctor.attempt_rows import Attempt, RunRecord
+from rollouthub.analysis.run_doctor.attempt_rows import AttemptRow, RunRecord
 from rollouthub.analysis.run_doctor.symptom import Symptom, share, some_ids
 
 FEW = 20
@@ -62,7 +62,7 @@ def rewards(run: RunRecord) -> Iterator[Symptom]:
         )
 
 
-def _odd(group: list[Attempt]) -> list[Attempt]:
+def _odd(group: list[AttemptRow]) -> list[AttemptRow]:
     """The one whose reward differs, where all others agree."""
     ranked = sorted(group, key=lambda attempt: attempt.reward or 0.0)
     low, second, last, high = (ranked[place].reward or 0.0 for place in (0, 1, -2, -1))

@@ -6,8 +6,8 @@ import anyio
 from anyio.lowlevel import checkpoint
 from pydantic_core import to_json
 
-from rollouthub.analysis.scoring.batch_tally import Tally
-from rollouthub.analysis.scoring.completion_line import BAD_ROW, Entry, EntryReader
+from rollouthub.analysis.scoring.batch_tally import BatchTally
+from rollouthub.analysis.scoring.completion_line import BAD_ROW, CompletionLine, EntryReader
 from rollouthub.analysis.scoring.input_survey import with_hint
 from rollouthub.analysis.scoring.line_files import LineWriter
 from rollouthub.analysis.scoring.line_source import LineSource
@@ -49,7 +49,7 @@ class BatchSettings:
 class _Ready:
     """A line that waits to be written."""
 
-    entry: Entry
+    entry: CompletionLine
     ending: bytes
     outcome: Outcome | None
     score: Score | None = None
@@ -61,7 +61,7 @@ class BatchScorer:
     """Scores the lines of one source."""
 
     def __init__(
-        self, host: EnvironmentHost, settings: BatchSettings, source: LineSource, name: str, tally: Tally
+        self, host: EnvironmentHost, settings: BatchSettings, source: LineSource, name: str, tally: BatchTally
     ) -> None:
         self._host, self._settings, self._source, self._name, self._tally = host, settings, source, name, tally
         self._reader = EntryReader(settings.answer_field)
@@ -133,7 +133,7 @@ class BatchScorer:
             moved, self._moved = self._moved, anyio.Event()
             moved.set()
 
-    async def _scored(self, entry: Entry) -> _Ready:
+    async def _scored(self, entry: CompletionLine) -> _Ready:
         if entry.problem is not None:
             return self._bad(entry, entry.problem)
         split = entry.split if entry.split in self._host.info.splits else self._settings.split
@@ -152,7 +152,7 @@ class BatchScorer:
                 return self._bad(entry, str(error))
         return await self._judged(entry, card, split)
 
-    async def _judged(self, entry: Entry, card: TaskCard, split: str) -> _Ready:
+    async def _judged(self, entry: CompletionLine, card: TaskCard, split: str) -> _Ready:
         seed = entry.seed
         if seed is None:
             seed = episode_seed(self._settings.seed, self._host.info.name, split, entry.task_id)
@@ -168,7 +168,7 @@ class BatchScorer:
             return _Ready(entry, _ending(text, Outcome.SCORED.value), Outcome.SCORED, score)
         raise AssertionError("the last try returns")
 
-    def _bad(self, entry: Entry, problem: str) -> _Ready:
+    def _bad(self, entry: CompletionLine, problem: str) -> _Ready:
         failure = None if self._settings.skip_bad else DataError(with_hint(problem), self._name, entry.number)
         return _Ready(entry, _ending("null", BAD_ROW, problem), None, failure=failure)
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from rollouthub.analysis.scoring.batch_tally import Tally
+from rollouthub.analysis.scoring.batch_tally import BatchTally
 from rollouthub.analysis.scoring.completion_line import BAD_ROW, EntryReader
 from rollouthub.analysis.scoring.line_files import whole_lines
 from rollouthub.analysis.scoring.line_source import LineSource
@@ -35,7 +35,7 @@ _decode = msgspec.json.Decoder(_Written).decode
 
 
 async def take_up(
-    output: io.FileIO, name: str, source: LineSource, reader: EntryReader, tally: Tally, verifier_digest: str
+    output: io.FileIO, name: str, source: LineSource, reader: EntryReader, tally: BatchTally, verifier_digest: str
 ) -> int:
     """Read output and input in step, count what is done, and cut a torn last line off; how many lines are done.
 
@@ -62,7 +62,7 @@ async def take_up(
     return done
 
 
-def _count(written: bytes, place: str, task_id: str, tally: Tally, verifier_digest: str) -> None:
+def _count(written: bytes, place: str, task_id: str, tally: BatchTally, verifier_digest: str) -> None:
     try:
         line = _decode(written)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -23,7 +23,7 @@ class _Group:
 
 
 @dataclass
-class Tally:
+class BatchTally:
     """Counts of lines as they are written."""
 
     environment: str

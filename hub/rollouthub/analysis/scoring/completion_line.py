@@ -45,7 +45,7 @@ class _Line(Struct, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CompletionLine:
     """A line of the input."""
 
     number: int
@@ -78,13 +78,13 @@ class EntryReader:
     def __init__(self, answer_field: str | None = None) -> None:
         self._answer_field = answer_field
 
-    def read(self, raw: bytes, number: int) -> Entry:
+    def read(self, raw: bytes, number: int) -> CompletionLine:
         """The entry of a line that is not blank."""
         text = raw.strip().removeprefix(_BOM)
         try:
             line, problem = _parsed(text)
         except BadLine as error:
-            return Entry(number, b'{"line": ' + _quoted(text) + b", ", problem=_one_line(str(error)))
+            return CompletionLine(number, b'{"line": ' + _quoted(text) + b", ", problem=_one_line(str(error)))
         beginning = _beginning(text, line)
         try:
             if problem is not None:
@@ -93,9 +93,9 @@ class EntryReader:
                 return _rollout(text, number, beginning)
             return self._entry(text, line, number, beginning)
         except (BadLine, ValueError) as error:
-            return Entry(number, beginning, problem=_one_line(str(error)))
+            return CompletionLine(number, beginning, problem=_one_line(str(error)))
 
-    def _entry(self, text: bytes, line: _Line, number: int, beginning: bytes) -> Entry:
+    def _entry(self, text: bytes, line: _Line, number: int, beginning: bytes) -> CompletionLine:
         if line.task_id is UNSET or line.task_id is None:
             raise BadLine("the field 'task_id' is missing; it says which task of the environment this answers")
         has_text, has_messages = isinstance(line.completion, str), isinstance(line.messages, list)
@@ -110,7 +110,7 @@ class EntryReader:
             answer = submitted(transcript)
         if self._answer_field is not None:
             answer = self._answer(text)
-        return Entry(number, beginning, str(line.task_id), Submission(answer=answer, transcript=transcript))
+        return CompletionLine(number, beginning, str(line.task_id), Submission(answer=answer, transcript=transcript))
 
     def _answer(self, text: bytes) -> str | None:
         assert self._answer_field is not None
@@ -166,11 +166,11 @@ def _beginning(text: bytes, line: _Line) -> bytes:
     return b"{" + b"".join(json.dumps(key).encode() + b": " + value + b", " for key, value in fields.items())
 
 
-def _rollout(text: bytes, number: int, beginning: bytes) -> Entry:
+def _rollout(text: bytes, number: int, beginning: bytes) -> CompletionLine:
     """A line of `hub export`."""
     rollout = Rollout.model_validate_json(text)
     is_scorable = rollout.outcome in (Outcome.SCORED, Outcome.VERIFIER_FAILED)
-    return Entry(
+    return CompletionLine(
         number,
         beginning,
         rollout.task.id,

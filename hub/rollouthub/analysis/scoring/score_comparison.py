@@ -6,7 +6,7 @@ from typing import Any
 
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import RunningMeans
-from rollouthub.store import RunReader, Summary
+from rollouthub.store import AttemptSummary, RunReader
 
 EXAMPLES = 10
 _SAME = 1e-9
@@ -14,7 +14,7 @@ _SAME = 1e-9
 
 
 @dataclass(frozen=True)
-class Change:
+class ScoreChange:
     """One rollout whose verdict changed."""
 
     rollout_id: str
@@ -25,7 +25,7 @@ class Change:
 
 
 @dataclass
-class Comparison:
+class ScoreComparison:
     """Counts over the rollouts that both runs have."""
 
     before: RunningMeans = field(default_factory=RunningMeans)
@@ -34,7 +34,7 @@ class Comparison:
     lowered: int = 0
     newly_scored: int = 0
     newly_unscored: int = 0
-    examples: list[Change] = field(default_factory=list[Change])
+    examples: list[ScoreChange] = field(default_factory=list[ScoreChange])
     """The first few that changed."""
 
     @property
@@ -42,7 +42,7 @@ class Comparison:
         """Rollouts whose reward or outcome changed."""
         return self.raised + self.lowered + self.newly_scored + self.newly_unscored
 
-    def add(self, old: Summary, new: Summary) -> None:
+    def add(self, old: AttemptSummary, new: AttemptSummary) -> None:
         """Count one rollout."""
         self.before.add(old.outcome, old.reward, old.passed)
         self.after.add(new.outcome, new.reward, new.passed)
@@ -58,7 +58,7 @@ class Comparison:
         else:
             self.lowered += 1
         if len(self.examples) < EXAMPLES:
-            self.examples.append(Change(old.rollout_id, old.task_id, _verdict(old), _verdict(new)))
+            self.examples.append(ScoreChange(old.rollout_id, old.task_id, _verdict(old), _verdict(new)))
 
     def as_json(self) -> dict[str, Any]:
         """The object `hub score RUN --json` prints."""
@@ -75,13 +75,13 @@ class Comparison:
         }
 
 
-def _verdict(row: Summary) -> float | str:
+def _verdict(row: AttemptSummary) -> float | str:
     return row.outcome.value if row.outcome is not Outcome.SCORED or row.reward is None else row.reward
 
 
-def compare(old: RunReader, new: RunReader) -> Comparison:
+def compare(old: RunReader, new: RunReader) -> ScoreComparison:
     """Compare two runs rollout by rollout."""
-    comparison = Comparison()
+    comparison = ScoreComparison()
     for one, other in _pairs(old.summaries(order_by="rollout_id"), new.summaries(order_by="rollout_id")):
         comparison.add(one, other)
     for means in (comparison.before, comparison.after):
@@ -89,7 +89,9 @@ def compare(old: RunReader, new: RunReader) -> Comparison:
     return comparison
 
 
-def _pairs(old: Iterator[Summary], new: Iterator[Summary]) -> Iterator[tuple[Summary, Summary]]:
+def _pairs(
+    old: Iterator[AttemptSummary], new: Iterator[AttemptSummary]
+) -> Iterator[tuple[AttemptSummary, AttemptSummary]]:
     one, other = next(old, None), next(new, None)
     while one is not None and other is not None:
         if one.rollout_id == other.rollout_id:

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from rollouthub.authoring.rewards.composite import composite
-from rollouthub.authoring.rewards.judge_verdict import Criterion, Verdict, form_of, read_verdict
+from rollouthub.authoring.rewards.judge_verdict import Criterion, JudgeVerdict, form_of, read_verdict
 from rollouthub.authoring.rewards.reward_function import finite
 from rollouthub.errors import ModelError, VerifierError
 from rollouthub.messages import Message, assistant, system, user
@@ -127,7 +127,7 @@ class Judge:
             VerifierError: the model failed, or gave no verdict that can be read.
         """
         messages = self.messages(answer, question=question, reference=reference)
-        verdicts: list[Verdict | VerifierError] = [VerifierError("not asked")] * self._votes
+        verdicts: list[JudgeVerdict | VerifierError] = [VerifierError("not asked")] * self._votes
 
         async def vote(place: int) -> None:
             try:
@@ -138,7 +138,7 @@ class Judge:
         async with anyio.create_task_group() as voters:
             for place in range(self._votes):
                 voters.start_soon(vote, place)
-        found: list[Verdict] = []
+        found: list[JudgeVerdict] = []
         for verdict in verdicts:
             if isinstance(verdict, VerifierError):
                 raise verdict
@@ -161,7 +161,7 @@ class Judge:
             user(f"{body}\n\n{_REMINDER.format(mark=mark, form=form)}"),
         ]
 
-    async def _ask(self, messages: Sequence[Message], place: int) -> Verdict:
+    async def _ask(self, messages: Sequence[Message], place: int) -> JudgeVerdict:
         """One vote: ask until the answer can be read.
 
         Raises:
@@ -192,7 +192,7 @@ class Judge:
             f"the judge {self._model.name!r} gave no verdict in {1 + self._retries} answers; of the last one: {problem}"
         )
 
-    def _score(self, verdicts: Sequence[Verdict]) -> Score:
+    def _score(self, verdicts: Sequence[JudgeVerdict]) -> Score:
         grades = {each.name: float(median(v.grades[each.name] for v in verdicts)) for each in self._criteria}
         only = self._criteria[0] if len(self._criteria) == 1 and self._criteria[0].highest is None else None
         agreement = {

@@ -69,7 +69,7 @@ class Criterion(Frozen):
         raise ValueError(f"{self.name!r} must be {self.form}, not {_shown(value)}")
 
 
-class Verdict(Frozen):
+class JudgeVerdict(Frozen):
     """One answer of a judge that holds."""
 
     reasoning: str
@@ -83,7 +83,7 @@ def form_of(criteria: Sequence[Criterion]) -> str:
     return "{" + ", ".join(keys) + "}"
 
 
-def read_verdict(text: str, criteria: Sequence[Criterion]) -> Verdict:
+def read_verdict(text: str, criteria: Sequence[Criterion]) -> JudgeVerdict:
     """Read a judge's whole answer as one JSON object, alone or in one code fence.
 
     An object quoted amid other words is never looked for: it may be the candidate's.
@@ -111,7 +111,7 @@ def read_verdict(text: str, criteria: Sequence[Criterion]) -> Verdict:
     if not isinstance(reasoning, str):
         raise ValueError(f"{REASONING!r} must be text")
     reasoning = reasoning.encode(errors="replace").decode()  # half a surrogate pair could not be stored
-    return Verdict(reasoning=reasoning, grades={each.name: each.grade(values[each.name]) for each in criteria})
+    return JudgeVerdict(reasoning=reasoning, grades={each.name: each.grade(values[each.name]) for each in criteria})
 
 
 def _unwrapped(text: str) -> str:

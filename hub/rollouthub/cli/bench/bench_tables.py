@@ -13,7 +13,7 @@ from rollouthub.bench.latency import LatencyReport
 from rollouthub.bench.layers import LayersReport
 from rollouthub.bench.overhead import OverheadReport
 from rollouthub.bench.ray import RayReport
-from rollouthub.bench.schedule import Row as ScheduleRow
+from rollouthub.bench.schedule import ScheduleRow
 
 
 def print_overhead(console: Console, report: OverheadReport) -> None:

@@ -13,7 +13,7 @@ from rollouthub.plugins.extras import pip_install
 
 
 @dataclass(frozen=True)
-class Asked:
+class BenchmarkOptions:
     """What the command line asks of a benchmark."""
 
     say: Callable[[str], None]
@@ -38,7 +38,7 @@ class Asked:
             print_tables()
 
 
-def _overhead(asked: Asked) -> None:
+def _overhead(asked: BenchmarkOptions) -> None:
     from rollouthub.bench.overhead import measure_overhead
     from rollouthub.cli.bench.bench_tables import print_overhead
 
@@ -52,7 +52,7 @@ def _overhead(asked: Asked) -> None:
     asked.show(report.as_json(), lambda: print_overhead(results(), report))
 
 
-def _serving(asked: Asked) -> None:
+def _serving(asked: BenchmarkOptions) -> None:
     from rollouthub.bench.env_server import as_json, measure_serving
     from rollouthub.cli.bench.bench_tables import print_serving
 
@@ -60,7 +60,7 @@ def _serving(asked: Asked) -> None:
     asked.show(as_json(rows), lambda: print_serving(results(), rows))
 
 
-def _gateway(asked: Asked) -> None:
+def _gateway(asked: BenchmarkOptions) -> None:
     from rollouthub.bench.gateway import measure_gateway
     from rollouthub.cli.bench.bench_tables import print_gateway
 
@@ -68,7 +68,7 @@ def _gateway(asked: Asked) -> None:
     asked.show(report.as_json(), lambda: print_gateway(results(), report))
 
 
-def _latency(asked: Asked) -> None:
+def _latency(asked: BenchmarkOptions) -> None:
     from rollouthub.bench.latency import measure_latency
     from rollouthub.cli.bench.bench_tables import print_latency
 
@@ -76,7 +76,7 @@ def _latency(asked: Asked) -> None:
     asked.show(report.as_json(), lambda: print_latency(results(), report))
 
 
-def _ray(asked: Asked) -> None:
+def _ray(asked: BenchmarkOptions) -> None:
     from rollouthub.bench.ray import measure_ray
     from rollouthub.cli.bench.bench_tables import print_ray
 
@@ -84,7 +84,7 @@ def _ray(asked: Asked) -> None:
     asked.show(report.as_json(), lambda: print_ray(results(), report))
 
 
-def _schedule(asked: Asked) -> None:
+def _schedule(asked: BenchmarkOptions) -> None:
     from rollouthub.bench.schedule import SIZES, as_json, measure_schedule
     from rollouthub.cli.bench.bench_tables import print_schedule
 
@@ -92,7 +92,7 @@ def _schedule(asked: Asked) -> None:
     asked.show(as_json(rows), lambda: print_schedule(results(), rows))
 
 
-def _layers(asked: Asked) -> None:
+def _layers(asked: BenchmarkOptions) -> None:
     from rollouthub.bench.layers import measure_layers
     from rollouthub.cli.bench.bench_tables import print_layers
     from rollouthub.engine.run_request import build_request
@@ -108,7 +108,7 @@ def _layers(asked: Asked) -> None:
     asked.show(report.as_json(), lambda: print_layers(results(), report))
 
 
-def _export(asked: Asked) -> None:
+def _export(asked: BenchmarkOptions) -> None:
     from rollouthub.bench.export import QUICK_ROLLOUTS, ROLLOUTS, measure_export
     from rollouthub.cli.bench.bench_tables import print_export
 
@@ -127,7 +127,7 @@ def _lanes(say: Callable[[str], None]) -> list[str]:
     return [lane for lane in LANES if "litellm" not in lane]
 
 
-BENCHES: Mapping[str, Callable[[Asked], None]] = {
+BENCHES: Mapping[str, Callable[[BenchmarkOptions], None]] = {
     "overhead": _overhead,
     "serving": _serving,
     "gateway": _gateway,

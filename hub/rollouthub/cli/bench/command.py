@@ -83,7 +83,7 @@ def bench(
 
     `tui`: `hub watch` on a live run: CPU of a frame, keys, memory, opening large runs, and what being watched costs.
     """
-    from rollouthub.cli.bench.benchmarks import BENCHES, Asked
+    from rollouthub.cli.bench.benchmarks import BENCHES, BenchmarkOptions
     from rollouthub.cli.console import remarks
     from rollouthub.errors import UnknownNameError
 
@@ -97,7 +97,7 @@ def bench(
     if name not in BENCHES:
         raise UnknownNameError("benchmark", name, [*BENCHES, *others])
     BENCHES[name](
-        Asked(
+        BenchmarkOptions(
             say=lambda text: console.print(text, style="dim"),
             as_json=as_json,
             rollouts=rollouts,

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rollouthub.analysis.compare.comparison import Comparison, Standing
+from rollouthub.analysis.compare.comparison import Comparison, RunStanding
 from rollouthub.statistics import Estimate
 
 BESIDE = 68
@@ -86,7 +86,7 @@ def _endings(comparison: Comparison, names: Sequence[str]) -> Table:
     return table
 
 
-def _count(standing: Standing, kind: str) -> str:
+def _count(standing: RunStanding, kind: str) -> str:
     count = standing.outcomes.get(kind, 0)
     return f"{count:,} ({count / standing.rollouts:.0%})" if count else "–"
 

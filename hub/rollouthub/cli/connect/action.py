@@ -88,16 +88,16 @@ def _serve(chosen: Chosen, directory: Path, lifeline: int) -> int:
     # MCP, HTTP and the engine: only here, as the process that waits needs none of it.
     from rollouthub.cli.logs import log_to_run
     from rollouthub.engine.run_request import build_request
-    from rollouthub.gateway.app_connection import Connection, ConnectOrder
+    from rollouthub.gateway.app_connection import AppConnection, ConnectOrder
     from rollouthub.gateway.connect_keeper import until_alone
-    from rollouthub.gateway.sessions.session import Visit
+    from rollouthub.gateway.sessions.session import AgentSession
     from rollouthub.gateway.sessions.sessions_wire import EpisodeRequest
     from rollouthub.hosting.server.server_lifetime import serve_to_the_end
     from rollouthub.models.credentials import load_credentials
 
     gc.enable()
 
-    def up(visit: Visit) -> None:
+    def up(visit: AgentSession) -> None:
         task = visit.item.task_ref
         _say(f"{visit.item.cast.environment.name}, {task.split} {task.id}; the record goes to {directory}")
 
@@ -110,7 +110,7 @@ def _serve(chosen: Chosen, directory: Path, lifeline: int) -> int:
         stdin=stdin,
         stdout=stdout,
     )
-    connection = Connection(order, _say)
+    connection = AppConnection(order, _say)
     with log_to_run(directory):
         code = serve_to_the_end(connection.serve, up, partial(until_alone, lifeline))
     return code or (_UNSCORED if connection.is_unscored else 0)

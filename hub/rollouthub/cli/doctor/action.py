@@ -30,7 +30,7 @@ _WEIGHTS = {"problem": ("problem", "bold red"), "remark": ("remark ", "yellow"),
 
 
 @dataclass(frozen=True)
-class Asked:
+class DoctorOptions:
     """What the doctor is to try; nothing means this machine."""
 
     model: str | None
@@ -42,7 +42,7 @@ class Asked:
     ray: str | None
 
 
-def examine_things(asked: Asked) -> list[Finding]:
+def examine_things(asked: DoctorOptions) -> list[Finding]:
     """Look at what is asked for, else at this machine.
 
     Raises:
@@ -65,7 +65,7 @@ def examine_things(asked: Asked) -> list[Finding]:
     return found
 
 
-async def _tried(asked: Asked) -> list[Finding]:
+async def _tried(asked: DoctorOptions) -> list[Finding]:
     from rollouthub.analysis.checkup.model_check import model_findings
     from rollouthub.analysis.checkup.task_check import task_findings
     from rollouthub.engine.plan import policy_model

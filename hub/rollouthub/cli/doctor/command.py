@@ -37,7 +37,7 @@ def doctor(
 
     Exit codes: 0 nothing serious, 1 something must be mended, 2 usage.
     """
-    from rollouthub.cli.doctor.action import Asked, examine_things, print_examination, print_findings
+    from rollouthub.cli.doctor.action import DoctorOptions, examine_things, print_examination, print_findings
 
     if run is not None:
         from rollouthub.analysis.run_doctor.examine import examine_run
@@ -50,7 +50,7 @@ def doctor(
         else:
             print_examination(results(), examination)
         raise typer.Exit(int(examination.has_problems))
-    findings = examine_things(Asked(model, base_url, lane, environment, settings, split, ray))
+    findings = examine_things(DoctorOptions(model, base_url, lane, environment, settings, split, ray))
     print_findings(findings, as_json)
     if any(finding.state == "broken" for finding in findings):
         raise typer.Exit(1)

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from rollouthub.cli.console import remarks
 from rollouthub.errors import ConfigError
-from rollouthub.export.data_set import DataSet, Progress
+from rollouthub.export.data_set import DataSet, ReadProgress
 from rollouthub.export.data_set_files import FILE_FORMATS, NothingToWrite, write_file, write_jsonl
 from rollouthub.export.file_formats import FileFormat, file_format
 from rollouthub.export.filters import Filters
@@ -152,7 +152,7 @@ class _View:
         """There are so many records to read."""
         self._total = total
 
-    def tick(self, progress: Progress) -> None:
+    def tick(self, progress: ReadProgress) -> None:
         """A group was read."""
         if time.monotonic() < self._next:
             return

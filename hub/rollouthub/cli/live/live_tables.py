@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rollouthub.cli.live.machine_lines import machine_lines, shell_line
-from rollouthub.live.control.live_protocol import CallView, Event, RolloutView, RunView, ShownRollout, TurnView
+from rollouthub.live.control.live_protocol import CallView, Event, RolloutDetails, RolloutView, RunView, TurnView
 
 _STATUS = {"running": "cyan", "paused": "yellow", "finishing": "yellow", "stopping": "red"}
 _ID_COLUMNS = 14
@@ -99,7 +99,7 @@ def event_line(event: Event) -> Text:
     return Text.assemble(f"{event.rollout_id:<{_ID_COLUMNS}} ", said)
 
 
-def print_rollout(console: Console, shown: ShownRollout) -> None:
+def print_rollout(console: Console, shown: RolloutDetails) -> None:
     """One rollout: its facts, then its turns."""
     console.print(Text(f"{shown.rollout_id}  attempt {shown.attempt}  {shown.state}", style="bold"))
     console.print(Text(f"{shown.environment}, task {shown.task_id}, sample {shown.sample}, seed {shown.seed}"))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from rollouthub.live.control.live_protocol import BackendView, RunView, SandboxesView, ShownRollout, WorkerView
+from rollouthub.live.control.live_protocol import BackendView, RolloutDetails, RunView, SandboxesView, WorkerView
 
 MOST_BACKENDS = 4
 """Told one by one; of more, only those that are not up."""
@@ -64,7 +64,7 @@ def _sandboxes_line(sandboxes: SandboxesView) -> Text:
     )
 
 
-def shell_line(shown: ShownRollout) -> Text:
+def shell_line(shown: RolloutDetails) -> Text:
     """What to run to be where its programs are; else why there is no way."""
     if not shown.shells:
         return Text(f"no shell: {shown.no_shell or 'this hub tells no way in'}", "dim")

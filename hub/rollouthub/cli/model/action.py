@@ -21,8 +21,8 @@ from rollouthub.cluster.models.model_spec import (
     KEY_VARIABLE,
     SERVER_KEY_VARIABLE,
     ModelSpec,
-    Patience,
     Secrets,
+    ServerTimeouts,
     passed_on,
 )
 from rollouthub.cluster.models.server_command import TOOLS, check_arguments
@@ -65,7 +65,7 @@ async def bring_up(
         directory=str(Path.cwd()),
         folder=str(folder),
         cluster="",
-        patience=Patience(start=start_seconds),
+        patience=ServerTimeouts(start=start_seconds),
         **settings,
     )
     if "#" in spec.name or not spec.name.strip("./"):

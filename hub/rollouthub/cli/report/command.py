@@ -12,7 +12,7 @@ from rollouthub.cli.runs.command import RUNS, RootOption, find_run
 
 if TYPE_CHECKING:
     from rollouthub.analysis.compare.comparison import Comparison
-    from rollouthub.views.report.gather import Wanted
+    from rollouthub.views.report.gather import ReportedRun
     from rollouthub.views.report.redacted_text import Plainness
 
 
@@ -58,26 +58,26 @@ def write_comparison(comparison: "Comparison", output: Path, *, is_quiet: bool) 
     Raises:
         StoreError: the file could not be written.
     """
-    from rollouthub.views.report.gather import Wanted, gather
+    from rollouthub.views.report.gather import ReportedRun, gather
     from rollouthub.views.report.write import format_of, write_report
 
-    runs = [Wanted(Path(standing.run), _shown(Path(standing.run))) for standing in comparison.standings]
+    runs = [ReportedRun(Path(standing.run), _shown(Path(standing.run))) for standing in comparison.standings]
     found = gather(runs, plainness_here(), transcripts=0, comparison=comparison)
     write_report(found, output, format_of(output, None))
     if not is_quiet:
         typer.echo(f"comparison of {_count(len(runs))} written to {output}", err=True)
 
 
-def wanted(names: Sequence[str], root: Path) -> "list[Wanted]":
+def wanted(names: Sequence[str], root: Path) -> "list[ReportedRun]":
     """The runs that arguments mean, each once.
 
     Raises:
         UsageError: there is none of a name.
     """
-    from rollouthub.views.report.gather import Wanted
+    from rollouthub.views.report.gather import ReportedRun
 
     directories = dict.fromkeys(find_run(name, root) for name in names)
-    return [Wanted(directory, _shown(directory)) for directory in directories]
+    return [ReportedRun(directory, _shown(directory)) for directory in directories]
 
 
 def plainness_here() -> "Plainness":

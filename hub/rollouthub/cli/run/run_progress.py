@@ -14,7 +14,7 @@ from rich.text import Text
 from rollouthub.cli.console import warn
 from rollouthub.cli.redrawn_lines import Foot
 from rollouthub.engine.plan import Plan
-from rollouthub.live.follow.played_so_far import Played
+from rollouthub.live.follow.played_so_far import PlayedSoFar
 from rollouthub.rollout import Rollout
 from rollouthub.statistics import amounts
 from rollouthub.views.terminal.bar_blocks import spark
@@ -42,7 +42,7 @@ class LiveView:
         self._is_quiet = is_quiet
         self.has_started = False
         """Whether the run plays."""
-        self._played = Played()
+        self._played = PlayedSoFar()
         self._foot = Foot(console)
         self._medians: tuple[float, dict[str, float]] = (0.0, {})
         model = () if plan.model is None else (plan.model.name,)

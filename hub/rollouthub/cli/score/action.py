@@ -15,7 +15,7 @@ from rich.text import Text
 
 from rollouthub.analysis.scoring.batch import BatchScorer, BatchSettings
 from rollouthub.analysis.scoring.batch_resume import take_up
-from rollouthub.analysis.scoring.batch_tally import Tally
+from rollouthub.analysis.scoring.batch_tally import BatchTally
 from rollouthub.analysis.scoring.completion_line import EntryReader
 from rollouthub.analysis.scoring.input_survey import survey
 from rollouthub.analysis.scoring.line_files import STDIO, LineWriter, check_output_file, input_lines, output_file
@@ -35,7 +35,7 @@ from rollouthub.telemetry.cpu import cpu_seconds
 
 
 @dataclass(frozen=True)
-class Order:
+class ScoreOptions:
     """The command as it was given."""
 
     source: str
@@ -56,7 +56,7 @@ class Order:
     quiet: bool
 
 
-def score_file(order: Order) -> int:
+def score_file(order: ScoreOptions) -> int:
     """Score the lines of a file; the exit code."""
     if order.source != STDIO and not Path(order.source).exists():
         raise DataError("there is no such file", order.source)
@@ -86,9 +86,9 @@ def default_output(source: str) -> str:
 class _Batch:
     """One file from the first look to the table."""
 
-    def __init__(self, order: Order, output: str) -> None:
+    def __init__(self, order: ScoreOptions, output: str) -> None:
         self._order, self._output = order, output
-        self._tally = Tally(order.environment or "")
+        self._tally = BatchTally(order.environment or "")
         self._view = ScoreView(remarks(), order.source, self._tally.means, is_quiet=order.quiet)
         self._sources: list[LineSource] = []
         self._interruptible = Interruptible(self._stop, self._view.note)
@@ -190,7 +190,9 @@ def require_transcripts(host: EnvironmentHost) -> None:
         )
 
 
-def open_scorer(order: Order, environments: tuple[str, ...], **more: Any) -> AbstractAsyncContextManager[OpenPlan]:
+def open_scorer(
+    order: ScoreOptions, environments: tuple[str, ...], **more: Any
+) -> AbstractAsyncContextManager[OpenPlan]:
     """The environments, hosted as `hub run` would; nobody plays in them."""
     asked: dict[str, Any] = {
         "environments": environments,

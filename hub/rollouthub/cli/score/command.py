@@ -61,10 +61,10 @@ def score(
 
     Exit codes: 0 every line scored, 1 some not, 2 usage, 130 interrupted.
     """
-    from rollouthub.cli.score.action import Order, score_file
+    from rollouthub.cli.score.action import ScoreOptions, score_file
     from rollouthub.cli.score.rescore_action import rescore_run
 
-    order = Order(
+    order = ScoreOptions(
         source=source,
         environment=environment,
         output=output,

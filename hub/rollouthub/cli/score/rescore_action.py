@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from rollouthub.analysis.scoring.rescore import Rescorer, RescoreSettings
-from rollouthub.analysis.scoring.score_comparison import Comparison, compare
+from rollouthub.analysis.scoring.score_comparison import ScoreComparison, compare
 from rollouthub.cli.console import remarks, results, warn
 from rollouthub.cli.runs.command import find_run
-from rollouthub.cli.score.action import Order, open_scorer, require_transcripts
+from rollouthub.cli.score.action import ScoreOptions, open_scorer, require_transcripts
 from rollouthub.cli.score.score_view import ScoreView
 from rollouthub.cli.signals import INTERRUPTED, Interruptible
 from rollouthub.errors import ConfigError
@@ -31,7 +31,7 @@ from rollouthub.statistics import RunningMeans
 from rollouthub.store import RunReader, open_run
 
 
-def rescore_run(order: Order, root: Path) -> int:
+def rescore_run(order: ScoreOptions, root: Path) -> int:
     """Score a run's rollouts again into a new run; the exit code."""
     for name, value in {"--split": order.split, "--limit": order.limit, "--answer-field": order.answer_field}.items():
         if value is not None:
@@ -64,7 +64,7 @@ def rescore_run(order: Order, root: Path) -> int:
 class _Rescoring:
     """The asynchronous part."""
 
-    def __init__(self, order: Order, reader: RunReader, directory: Path) -> None:
+    def __init__(self, order: ScoreOptions, reader: RunReader, directory: Path) -> None:
         self._order, self._reader, self._directory = order, reader, directory
         self._means = RunningMeans()
         self._view = ScoreView(remarks(), order.source, self._means, is_quiet=order.quiet)
@@ -151,7 +151,7 @@ def _versions(resolved: Any) -> dict[str, str]:
     return {str(item["name"]): str(item["digest"]) for item in latest}
 
 
-def _stored_settings(stored: dict[str, Any], played: tuple[str, ...], order: Order) -> dict[str, Any]:
+def _stored_settings(stored: dict[str, Any], played: tuple[str, ...], order: ScoreOptions) -> dict[str, Any]:
     """The run's own settings: under its environment's new name where there is one, and where that knows them."""
     kept = {key: value for key, value in stored.items() if key.partition(".")[2] not in order.settings}
     if order.environment is None or not played:
@@ -161,7 +161,7 @@ def _stored_settings(stored: dict[str, Any], played: tuple[str, ...], order: Ord
     return {key: value for key, value in bare.items() if known is None or key in known}
 
 
-def _known_settings(order: Order) -> set[str] | None:
+def _known_settings(order: ScoreOptions) -> set[str] | None:
     """The settings the named environment has; None where its code is not to be run here."""
     assert order.environment is not None
     if find_installation(order.environment) is not None:
@@ -172,7 +172,9 @@ def _known_settings(order: Order) -> set[str] | None:
     return set(find_environment(order.environment).environment.config_type.model_fields)
 
 
-def _print(console: Console, comparison: Comparison, rescoring: _Rescoring, directory: Path, seconds: float) -> None:
+def _print(
+    console: Console, comparison: ScoreComparison, rescoring: _Rescoring, directory: Path, seconds: float
+) -> None:
     before, after = comparison.before, comparison.after
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")

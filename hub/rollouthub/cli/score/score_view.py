@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from rollouthub.analysis.scoring.batch_tally import Tally
+from rollouthub.analysis.scoring.batch_tally import BatchTally
 from rollouthub.analysis.scoring.completion_line import BAD_ROW
 from rollouthub.cli.run.final_tables import UNEVEN, is_uneven_group
 from rollouthub.rollout import Outcome
@@ -87,7 +87,7 @@ class ScoreView:
         return f"{self.rate:,.0f}/s" + ("" if mean is None else f" · reward {mean:.3f}")
 
 
-def print_tally(console: Console, tally: Tally, output: str, seconds: float, cpu_seconds: float) -> None:
+def print_tally(console: Console, tally: BatchTally, output: str, seconds: float, cpu_seconds: float) -> None:
     """Print what a batch came to."""
     overall = summarise_groups(tally.groups()).overall
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -122,7 +122,7 @@ def print_tally(console: Console, tally: Tally, output: str, seconds: float, cpu
     console.print(Text(output, style="bold"))
 
 
-def unscored_lines(tally: Tally) -> list[str]:
+def unscored_lines(tally: BatchTally) -> list[str]:
     """What was written without a score, by kind."""
     counts = {outcome.value: tally.means.outcomes[outcome] for outcome in Outcome if outcome is not Outcome.SCORED}
     counts[BAD_ROW] = tally.bad_rows

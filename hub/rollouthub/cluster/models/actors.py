@@ -15,7 +15,7 @@ import ray as untyped_ray
 import ray.util.scheduling_strategies as strategies
 
 from rollouthub.cluster.models.model_spec import ModelSpec, Secrets
-from rollouthub.cluster.models.supervisor import Supervisor
+from rollouthub.cluster.models.supervisor import ModelServerSupervisor
 from rollouthub.models.registered import Registration, ServerRow, remove_registration, write_registration
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ _STOP_SECONDS = 20.0
 
 
 class ServerKeeper:
-    """An actor around a `Supervisor`, on the node its server runs on, with that server's share of the cluster."""
+    """An actor around a `ModelServerSupervisor`, on the node of its server and with that server's share of it."""
 
     def __init__(self, spec: str, number: int, secrets: Secrets, is_alone: bool) -> None:
         """`is_alone`: the cluster is one node, so that servers need not be reached from others."""
@@ -42,7 +42,9 @@ class ServerKeeper:
             settings = settings.model_copy(update={"host": address})
         self._changed = anyio.Event()
         self._version = 0
-        self._supervisor = Supervisor(settings, number, secrets, "127.0.0.1" if is_alone else address, self._on_change)
+        self._supervisor = ModelServerSupervisor(
+            settings, number, secrets, "127.0.0.1" if is_alone else address, self._on_change
+        )
         # Also after Ray has started this actor again, with nobody there to call it.
         ray.get_runtime_context().current_actor.run.remote()
 

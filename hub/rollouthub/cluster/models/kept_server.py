@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import Process
 
 from rollouthub.cluster.models.server_command import Command
-from rollouthub.cluster.models.vllm_counters import Counts, read_counts
+from rollouthub.cluster.models.vllm_counters import VllmCounts, read_counts
 from rollouthub.processes import descendants, guarded
 
 TAIL_LINES = 30
@@ -28,7 +28,7 @@ _LAST_WORDS_SECONDS = 2.0
 _KILL_SECONDS = 15.0
 
 
-class Server:
+class KeptServer:
     """A running server. `open_server` makes one."""
 
     def __init__(self, process: Process, base_url: str, session: aiohttp.ClientSession, mask: Callable[[str], str]):
@@ -71,13 +71,13 @@ class Server:
         except (aiohttp.ClientError, TimeoutError, OSError):
             return False
 
-    async def counts(self, seconds: float) -> Counts:
+    async def counts(self, seconds: float) -> VllmCounts:
         """What it counts; nothing where it does not say."""
         try:
             async with self._session.get(self._at("/metrics"), timeout=aiohttp.ClientTimeout(total=seconds)) as answer:
-                return read_counts(await answer.text()) if answer.status == 200 else Counts()
+                return read_counts(await answer.text()) if answer.status == 200 else VllmCounts()
         except (aiohttp.ClientError, TimeoutError, OSError, UnicodeDecodeError):
-            return Counts()
+            return VllmCounts()
 
     def _at(self, path: str) -> str:
         return self.base_url.removesuffix("/v1") + path
@@ -134,7 +134,7 @@ def _log(path: Path) -> RotatingFileHandler:
 @asynccontextmanager
 async def open_server(
     command: Command, base_url: str, log: Path, grace_seconds: float, mask: Callable[[str], str]
-) -> AsyncGenerator[Server]:
+) -> AsyncGenerator[KeptServer]:
     """Start a server; on the way out it is ended, with whatever it started."""
     process = await anyio.open_process(
         guarded(command.argv, grace_seconds),
@@ -147,7 +147,7 @@ async def open_server(
     )
     timeout = aiohttp.ClientTimeout(total=30)
     async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
-        server = Server(process, base_url, session, mask)
+        server = KeptServer(process, base_url, session, mask)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.hear, log)
             try:

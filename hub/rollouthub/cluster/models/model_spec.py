@@ -16,7 +16,7 @@ HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 """What a server may need to fetch a model."""
 
 
-class Patience(Frozen):
+class ServerTimeouts(Frozen):
     """How long is waited for what. Seconds."""
 
     start: float = Field(default=600.0, gt=0)
@@ -63,7 +63,7 @@ class ModelSpec(Frozen):
     """Of the first replica, the next one's is one more; None takes free ones."""
     restarts: int = Field(default=5, ge=0)
     """How often in a row a dead server is started again."""
-    patience: Patience = Patience()
+    patience: ServerTimeouts = ServerTimeouts()
     directory: str = "/"
     """Where the servers start, for relative names among their arguments; the root where a node has no such folder."""
     folder: str

@@ -1,4 +1,4 @@
-"""`Supervisor`: keeps one server of a model up, and says how it stands. Knows nothing of Ray."""
+"""`ModelServerSupervisor`: keeps one server of a model up, and says how it stands. Knows nothing of Ray."""
 
 import logging
 import os
@@ -9,10 +9,10 @@ from pathlib import Path
 
 import anyio
 
-from rollouthub.cluster.models.kept_server import Server, open_server
+from rollouthub.cluster.models.kept_server import KeptServer, open_server
 from rollouthub.cluster.models.model_spec import ModelSpec, Secrets, log_path
 from rollouthub.cluster.models.server_command import build_command
-from rollouthub.cluster.models.vllm_counters import Counts, Rate
+from rollouthub.cluster.models.vllm_counters import Rate, VllmCounts
 from rollouthub.errors import HubError, said
 from rollouthub.models.registered import ServerRow, ServerState
 
@@ -28,7 +28,7 @@ _DRAIN_CHECK_SECONDS = 0.25
 _TAKEN = ("address already in use", "errno 98")
 
 
-class Supervisor:
+class ModelServerSupervisor:
     """Starts a server, watches it, and starts it again when it is dead or silent, so often and no more."""
 
     def __init__(
@@ -44,10 +44,10 @@ class Supervisor:
         self._port: int | None = None
         self._restarts = self._row_restarts = 0
         self._problem: str | None = None
-        self._counts = Counts()
+        self._counts = VllmCounts()
         self._rate = Rate()
         self._tokens_per_second: float | None = None
-        self._server: Server | None = None
+        self._server: KeptServer | None = None
         self._is_asked = anyio.Event()
         self._is_over = anyio.Event()
         self._has_run = False
@@ -147,10 +147,10 @@ class Supervisor:
                     return was_healthy, said
             finally:
                 self._server = None
-                self._counts, self._tokens_per_second = Counts(), None
+                self._counts, self._tokens_per_second = VllmCounts(), None
         return True, ""  # it was asked to end
 
-    async def _until_healthy(self, server: Server) -> str:
+    async def _until_healthy(self, server: KeptServer) -> str:
         """Empty once it answers that it is well; else why it will not."""
         with anyio.move_on_after(self._patience.start):
             while True:
@@ -162,7 +162,7 @@ class Supervisor:
                     await server.wait()
         return f"it was not up after {self._patience.start:g} s; the last it wrote:\n{server.said}"
 
-    async def _until_gone(self, server: Server) -> str:
+    async def _until_gone(self, server: KeptServer) -> str:
         """Watch a server that was healthy; why it is to be started again."""
         blips, silent_since = 0, 0.0
         while True:
@@ -187,7 +187,7 @@ class Supervisor:
                     f"it lived and did not answer for {self._patience.unhealthy:g} s; the last it wrote:\n{server.said}"
                 )
 
-    async def _end_on_request(self, server: Server, life: anyio.CancelScope) -> None:
+    async def _end_on_request(self, server: KeptServer, life: anyio.CancelScope) -> None:
         """Once asked: wait for requests in flight, as long as that is worth it, and end the life."""
         await self._is_asked.wait()
         with anyio.move_on_after(self._patience.drain):

@@ -10,7 +10,7 @@ WINDOW_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Counts:
+class VllmCounts:
     """One look at the counters; None where the server has no such one."""
 
     running: int | None = None
@@ -23,7 +23,7 @@ class Counts:
         return None if self.running is None else self.running + (self.waiting or 0)
 
 
-def read_counts(text: str) -> Counts:
+def read_counts(text: str) -> VllmCounts:
     """The counters in Prometheus's text; those of several engines are added up."""
     found: dict[str, float] = {}
     for line in text.splitlines():
@@ -37,7 +37,7 @@ def read_counts(text: str) -> Counts:
             except ValueError:
                 continue
     running, waiting = found.get(_RUNNING), found.get(_WAITING)
-    return Counts(
+    return VllmCounts(
         running=None if running is None else int(running),
         waiting=None if waiting is None else int(waiting),
         generated=found.get(_GENERATED),

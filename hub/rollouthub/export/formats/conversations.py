@@ -44,7 +44,7 @@ class WordRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class WrittenConversation:
     """A conversation to be written."""
 
     rollout: Rollout
@@ -60,7 +60,7 @@ class Words:
         return has_engine_ids(self.chain)
 
 
-def words_of(rollout: Rollout, group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> Words | None:
+def words_of(rollout: Rollout, group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> WrittenConversation | None:
     """A rollout's longest conversation; None where it has none to be learnt from, which is counted."""
     try:
         chain = longest_chain(rollout, recipe.seat)
@@ -75,7 +75,7 @@ def words_of(rollout: Rollout, group: ScoredGroup, recipe: Recipe, left_out: Lef
             return None
         images = [str(group.source.media(part.digest)) for part in media]
         segment = chain_segment(rollout, chain) if recipe.tokens else None
-        return Words(rollout, chain, tools, images, segment)
+        return WrittenConversation(rollout, chain, tools, images, segment)
     except (BrokenConversation, ValueError) as error:
         left_out.add(Refusal.CORRUPT.value, rollout.rollout_id, str(error))
         return None

@@ -4,7 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rollouthub.export.conversation import media_of, messages_of, same_words
-from rollouthub.export.formats.conversations import IMAGES, OTHER_MEDIA, WordRows, Words, chat, cut, words_of
+from rollouthub.export.formats.conversations import (
+    IMAGES,
+    OTHER_MEDIA,
+    WordRows,
+    WrittenConversation,
+    chat,
+    cut,
+    words_of,
+)
 from rollouthub.export.formats.data_columns import IDENTITY, Columns, Row, identity
 from rollouthub.export.left_out import LeftOut
 from rollouthub.export.pairs import pairs, reward_gap
@@ -80,8 +88,8 @@ class Dpo(WordRows):
 class _Parted:
     """Two conversations, and the turn at which they part."""
 
-    chosen: Words
-    rejected: Words
+    chosen: WrittenConversation
+    rejected: WrittenConversation
     turn: int
 
     @property
@@ -90,7 +98,7 @@ class _Parted:
         return [*messages_of(self.chosen.chain[: self.turn]), *self.chosen.chain[self.turn].messages]
 
 
-def _parted(chosen: Words, rejected: Words) -> _Parted | str:
+def _parted(chosen: WrittenConversation, rejected: WrittenConversation) -> _Parted | str:
     """Where two conversations part: at the first answer that differs, or the last one before anything else does.
 
     With token ids, what was asked there must be the same ids, too. Else the name of what keeps the pair out.
@@ -121,7 +129,7 @@ def _same(one: tuple[Message, ...], other: tuple[Message, ...]) -> bool:
     return len(one) == len(other) and all(map(same_words, one, other))
 
 
-def _same_ids(chosen: Words, rejected: Words, turn: int) -> bool:
+def _same_ids(chosen: WrittenConversation, rejected: WrittenConversation, turn: int) -> bool:
     """Whether both were asked the same ids at a turn, and go on from them in their rows."""
     assert chosen.segment is not None
     assert rejected.segment is not None

@@ -14,7 +14,7 @@ from rollouthub.streaming import Delta
 
 
 @dataclass(slots=True)
-class Block:
+class AnswerBlock:
     """One block of an answer: thinking, words, or a tool request."""
 
     kind: Literal["reasoning", "text", "tool"]
@@ -37,9 +37,9 @@ class Block:
 class BlockWriter(Protocol):
     """Writes a dialect's events of blocks; each method gives the bytes to send."""
 
-    def open(self, block: Block) -> bytes: ...
-    def more(self, block: Block, piece: str) -> bytes: ...
-    def close(self, block: Block) -> bytes: ...
+    def open(self, block: AnswerBlock) -> bytes: ...
+    def more(self, block: AnswerBlock, piece: str) -> bytes: ...
+    def close(self, block: AnswerBlock) -> bytes: ...
 
 
 class Blocks:
@@ -47,8 +47,8 @@ class Blocks:
 
     def __init__(self, writer: BlockWriter) -> None:
         self._writer = writer
-        self.closed: list[Block] = []
-        self._open: Block | None = None
+        self.closed: list[AnswerBlock] = []
+        self._open: AnswerBlock | None = None
         self._tool: SentTool | None = None
         """Whose block is open."""
         self._tools: dict[int, SentTool] = {}
@@ -93,7 +93,7 @@ class Blocks:
         block = self._open
         if block is None or block.kind != kind:
             out = self._close()
-            block, opened = self._begin(Block(kind, len(self.closed)))
+            block, opened = self._begin(AnswerBlock(kind, len(self.closed)))
             out += opened
         return out + self._more(block, piece)
 
@@ -113,16 +113,16 @@ class Blocks:
                 return out
             out += self._close()
             first.is_open = True
-            block = Block("tool", len(self.closed), call_id=first.id or "", name=first.name or "")
+            block = AnswerBlock("tool", len(self.closed), call_id=first.id or "", name=first.name or "")
             _, opened = self._begin(block)
             out += opened
             self._tool = first
 
-    def _begin(self, block: Block) -> tuple[Block, bytes]:
+    def _begin(self, block: AnswerBlock) -> tuple[AnswerBlock, bytes]:
         self._open = block
         return block, self._writer.open(block)
 
-    def _more(self, block: Block, piece: str) -> bytes:
+    def _more(self, block: AnswerBlock, piece: str) -> bytes:
         block.add(piece)
         return self._writer.more(block, piece)
 

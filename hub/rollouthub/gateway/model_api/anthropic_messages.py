@@ -4,11 +4,11 @@ from typing import Any, cast
 
 import msgspec
 
-from rollouthub.gateway.model_api.answer_blocks import Block, Blocks
+from rollouthub.gateway.model_api.answer_blocks import AnswerBlock, Blocks
 from rollouthub.gateway.model_api.argument_aliases import Spellings
 from rollouthub.gateway.model_api.chat_dialect import finish_reason
 from rollouthub.gateway.model_api.chat_request import ChatReader
-from rollouthub.gateway.model_api.dialect import Asked, Problem
+from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem
 from rollouthub.gateway.model_api.messages_request import UNREADABLE, estimated_tokens, read_messages
 from rollouthub.gateway.model_api.sse import encode, event
 from rollouthub.protocols import ModelReply
@@ -36,7 +36,7 @@ class AnthropicMessages:
     def __init__(self) -> None:
         self._reader, self._spellings = ChatReader(), Spellings()
 
-    def read(self, body: bytes, scope: bytes = b"") -> Asked:
+    def read(self, body: bytes, scope: bytes = b"") -> AnswerRequest:
         """A request's body, in our words, by whose it is.
 
         Raises:
@@ -45,17 +45,17 @@ class AnthropicMessages:
         """
         return read_messages(body, self._reader, self._spellings, scope)
 
-    def whole(self, asked: Asked, reply: ModelReply, number: str) -> bytes:
+    def whole(self, asked: AnswerRequest, reply: ModelReply, number: str) -> bytes:
         """The whole answer as one JSON body."""
         events = MessagesEvents(asked, number, self._spellings.of(asked.scope))
         events.end(reply)
         return encode(events.message)
 
-    def events(self, asked: Asked, number: str) -> "MessagesEvents":
+    def events(self, asked: AnswerRequest, number: str) -> "MessagesEvents":
         """A writer for an answer that is streamed."""
         return MessagesEvents(asked, number, self._spellings.of(asked.scope))
 
-    def problem(self, problem: Problem) -> bytes:
+    def problem(self, problem: CallProblem) -> bytes:
         """The body of an answer that is none."""
         return encode({"type": "error", **_error(problem)})
 
@@ -72,7 +72,7 @@ def count_tokens(body: bytes) -> bytes:
 class MessagesEvents:
     """Writes one answer as its content blocks come: each is opened, filled and closed before the next."""
 
-    def __init__(self, asked: Asked, number: str, spellings: Spellings) -> None:
+    def __init__(self, asked: AnswerRequest, number: str, spellings: Spellings) -> None:
         self._spellings = spellings
         self._blocks = Blocks(self)
         self._content: list[dict[str, Any]] = []
@@ -103,11 +103,11 @@ class MessagesEvents:
         out += event("message_delta", {"delta": {"stop_reason": stop, "stop_sequence": None}, "usage": usage})
         return out + event("message_stop", {})
 
-    def fail(self, problem: Problem) -> bytes:
+    def fail(self, problem: CallProblem) -> bytes:
         """The error; official clients raise it."""
         return event("error", _error(problem))
 
-    def open(self, block: Block) -> bytes:
+    def open(self, block: AnswerBlock) -> bytes:
         """Begin a content block."""
         if block.kind == "reasoning":
             begun: dict[str, Any] = {"type": "thinking", "thinking": "", "signature": ""}
@@ -117,7 +117,7 @@ class MessagesEvents:
             begun = {"type": "tool_use", "id": block.call_id, "name": block.name, "input": {}}
         return event("content_block_start", {"index": block.place, "content_block": begun})
 
-    def more(self, block: Block, piece: str) -> bytes:
+    def more(self, block: AnswerBlock, piece: str) -> bytes:
         """A piece of a content block."""
         if block.kind == "reasoning":
             return _delta(block, {"type": "thinking_delta", "thinking": piece})
@@ -126,7 +126,7 @@ class MessagesEvents:
         # Clients take arguments for JSON, which a model's may turn out not to be: they wait until they are whole.
         return event("ping", {})
 
-    def close(self, block: Block) -> bytes:
+    def close(self, block: AnswerBlock) -> bytes:
         """End a content block."""
         out = b""
         if block.kind == "reasoning":
@@ -141,7 +141,7 @@ class MessagesEvents:
             out = _delta(block, {"type": "input_json_delta", "partial_json": text})
         return out + event("content_block_stop", {"index": block.place})
 
-    def _arguments(self, block: Block) -> tuple[dict[str, Any], str]:
+    def _arguments(self, block: AnswerBlock) -> tuple[dict[str, Any], str]:
         """A call's arguments, parsed and as JSON; how they were written is kept, for when the call comes back."""
         try:
             given: Any = msgspec.json.decode(block.text) if block.text.strip() else {}
@@ -154,7 +154,7 @@ class MessagesEvents:
         return cast(dict[str, Any], given), block.text
 
 
-def _delta(block: Block, delta: dict[str, str]) -> bytes:
+def _delta(block: AnswerBlock, delta: dict[str, str]) -> bytes:
     return event("content_block_delta", {"index": block.place, "delta": delta})
 
 
@@ -167,7 +167,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _error(problem: Problem) -> dict[str, Any]:
+def _error(problem: CallProblem) -> dict[str, Any]:
     kind = "not_found_error" if problem.status == 404 else _ERROR_TYPES[problem.kind]
     # By these words Claude Code knows that it has to shorten the conversation.
     words = f"prompt is too long: {problem.message}" if problem.kind == "context" else problem.message

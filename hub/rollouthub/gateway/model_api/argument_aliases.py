@@ -8,14 +8,14 @@ import hashlib
 import json
 from typing import Any, cast
 
-from rollouthub.gateway.model_api.decode_cache import Recent
+from rollouthub.gateway.model_api.decode_cache import DecodeCache
 
 
 class Spellings:
     """Arguments as they were written, by whose they are, the call they belong to and what they say."""
 
-    def __init__(self, known: Recent[str] | None = None, scope: bytes = b"") -> None:
-        self._known: Recent[str] = Recent(32 * 2**20) if known is None else known
+    def __init__(self, known: DecodeCache[str] | None = None, scope: bytes = b"") -> None:
+        self._known: DecodeCache[str] = DecodeCache(32 * 2**20) if known is None else known
         # Ids of calls may be equal in two episodes: some servers name none, and ours are then counted.
         self._scope = hashlib.blake2b(scope, digest_size=16).digest()
 

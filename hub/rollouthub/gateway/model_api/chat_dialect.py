@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rollouthub.gateway.model_api.chat_request import ChatReader
-from rollouthub.gateway.model_api.dialect import Asked, Problem
+from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem
 from rollouthub.gateway.model_api.openai_error import openai_error
 from rollouthub.gateway.model_api.stream_progress import SentTool, complete_tools, unsent
 from rollouthub.messages import ToolRequest
@@ -25,7 +25,7 @@ class Chat:
     def __init__(self) -> None:
         self._reader = ChatReader()
 
-    def read(self, body: bytes, scope: bytes = b"") -> Asked:
+    def read(self, body: bytes, scope: bytes = b"") -> AnswerRequest:
         """A request's body, in our words, by whose it is.
 
         Raises:
@@ -33,7 +33,7 @@ class Chat:
         """
         return self._reader.read(body, scope=scope)
 
-    def whole(self, asked: Asked, reply: ModelReply, number: str) -> bytes:
+    def whole(self, asked: AnswerRequest, reply: ModelReply, number: str) -> bytes:
         """The whole answer as one JSON body."""
         message = reply.message
         requests = message.tool_requests
@@ -58,11 +58,11 @@ class Chat:
             }
         )
 
-    def events(self, asked: Asked, number: str) -> "ChatEvents":
+    def events(self, asked: AnswerRequest, number: str) -> "ChatEvents":
         """A writer for an answer that is streamed."""
         return ChatEvents(asked, number)
 
-    def problem(self, problem: Problem) -> bytes:
+    def problem(self, problem: CallProblem) -> bytes:
         """The body of an answer that is none."""
         return _encode(openai_error(problem))
 
@@ -70,7 +70,7 @@ class Chat:
 class ChatEvents:
     """Writes one answer as chunks: the role, the pieces, the end, and the usage where it was asked for."""
 
-    def __init__(self, asked: Asked, number: str) -> None:
+    def __init__(self, asked: AnswerRequest, number: str) -> None:
         self._with_usage = asked.own is True
         head: dict[str, Any] = {
             "id": f"chatcmpl-{number}",
@@ -119,7 +119,7 @@ class ChatEvents:
             out += self._usage_head + b',"choices":[],"usage":' + _encode(_usage(reply.usage)) + b"}\n\n"
         return out + b"data: [DONE]\n\n"
 
-    def fail(self, problem: Problem) -> bytes:
+    def fail(self, problem: CallProblem) -> bytes:
         """The error; official clients raise it."""
         return b"data: " + _encode(openai_error(problem)) + b"\n\n"
 

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Raw, Struct
 from pydantic import JsonValue
 
-from rollouthub.gateway.model_api.decode_cache import Recent
-from rollouthub.gateway.model_api.dialect import Asked
+from rollouthub.gateway.model_api.decode_cache import DecodeCache
+from rollouthub.gateway.model_api.dialect import AnswerRequest
 from rollouthub.gateway.model_api.json_body import decoded
 from rollouthub.gateway.model_api.known_tools import KnownTools
 from rollouthub.gateway.model_api.request_bounds import Parts, check_max_tokens, check_messages
@@ -62,9 +62,9 @@ class ChatReader:
 
     def __init__(self, most_bytes: int = 64 * 2**20) -> None:
         self._tools = KnownTools(most_bytes // 4)
-        self._messages: Recent[Message] = Recent(most_bytes, 128 * 2**10)
+        self._messages: DecodeCache[Message] = DecodeCache(most_bytes, 128 * 2**10)
 
-    def read(self, body: bytes, own: Any = None, scope: bytes = b"") -> Asked:
+    def read(self, body: bytes, own: Any = None, scope: bytes = b"") -> AnswerRequest:
         """A request's body in our words; `own` and `scope` are kept for writing the answer.
 
         Raises:
@@ -79,7 +79,7 @@ class ChatReader:
         if limit is not None and limit < 1:
             raise ValueError(f"max_tokens={limit}: at least 1")
         check_max_tokens(limit)
-        return Asked(
+        return AnswerRequest(
             messages=[self._message(bytes(raw), place, media, parts) for place, raw in enumerate(request.messages)],
             tools=tools,
             model=request.model,

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 _V = TypeVar("_V")
 
 
-class Recent(Generic[_V]):
+class DecodeCache(Generic[_V]):
     """Values by the bytes they came from; bounded, since what agents send is theirs to choose.
 
     Two generations: when the younger is full it becomes the older, and what nobody asked for meanwhile is forgotten.

@@ -18,7 +18,7 @@ the conversation does not fit the model. `failed`: the model could not be reache
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class CallProblem:
     """Why a call of the seam is not answered; every dialect says it in its own shape."""
 
     kind: ProblemKind
@@ -30,16 +30,16 @@ class Problem:
     retry_after_seconds: float | None = None
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """A call of the seam that is not answered."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: CallProblem) -> None:
         super().__init__(problem.message)
         self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AnswerRequest:
     """A request for an answer, in our words."""
 
     messages: Sequence[Message]
@@ -69,7 +69,7 @@ class Events(Protocol):
         """The rest. Where no delta came before, the whole answer: not every model streams."""
         ...
 
-    def fail(self, problem: Problem) -> bytes:
+    def fail(self, problem: CallProblem) -> bytes:
         """After the stream has begun there is no status to say it with."""
         ...
 
@@ -77,7 +77,7 @@ class Events(Protocol):
 class Dialect(Protocol):
     """One API of the model seam. Stateless, shared by all episodes."""
 
-    def read(self, body: bytes, scope: bytes = b"") -> Asked:
+    def read(self, body: bytes, scope: bytes = b"") -> AnswerRequest:
         """A request's body, in our words; `scope` says whose it is. Large ones are read in worker threads.
 
         Raises:
@@ -85,15 +85,15 @@ class Dialect(Protocol):
         """
         ...
 
-    def whole(self, asked: Asked, reply: ModelReply, number: str) -> bytes:
+    def whole(self, asked: AnswerRequest, reply: ModelReply, number: str) -> bytes:
         """The whole answer as one JSON body; `number` tells answers apart."""
         ...
 
-    def events(self, asked: Asked, number: str) -> Events:
+    def events(self, asked: AnswerRequest, number: str) -> Events:
         """A writer for an answer that is streamed."""
         ...
 
-    def problem(self, problem: Problem) -> bytes:
+    def problem(self, problem: CallProblem) -> bytes:
         """The body of an answer that is none."""
         ...
 

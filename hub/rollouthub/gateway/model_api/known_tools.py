@@ -3,7 +3,7 @@
 import msgspec
 from mcp_types import Tool
 
-from rollouthub.gateway.model_api.decode_cache import Recent
+from rollouthub.gateway.model_api.decode_cache import DecodeCache
 from rollouthub.gateway.model_api.json_body import decoded
 from rollouthub.gateway.model_api.request_bounds import check_tools
 from rollouthub.models.direct.chat_wire import WireTool, decode_tools
@@ -17,7 +17,7 @@ class KnownTools:
     """Decoded tools by their JSON."""
 
     def __init__(self, most_bytes: int = 16 * 2**20) -> None:
-        self._known: Recent[tuple[Tool, ...]] = Recent(most_bytes)
+        self._known: DecodeCache[tuple[Tool, ...]] = DecodeCache(most_bytes)
 
     def decoded(self, raw: bytes) -> tuple[Tool, ...]:
         """The tools of a chat-completions request; equal JSON gives the same objects, which encode quickly.

@@ -12,7 +12,7 @@ from typing import Any
 import anyio.to_thread
 
 from rollouthub.errors import ConfigError, describe
-from rollouthub.gateway.model_api.dialect import Problem, Refused
+from rollouthub.gateway.model_api.dialect import CallProblem, CallRefused
 from rollouthub.models.litellm.package import import_litellm
 
 _APIS = {
@@ -98,11 +98,11 @@ def _module(path: str) -> Any:
     try:
         import_litellm(api)
     except ConfigError as error:
-        raise Refused(Problem("invalid", 404, str(error), "litellm_missing")) from None
+        raise CallRefused(CallProblem("invalid", 404, str(error), "litellm_missing")) from None
     for name in names:
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError:
             continue
     problem = f"{api} goes through litellm, and the installed one has no such translation; litellm 1.106.2 has"
-    raise Refused(Problem("invalid", 404, problem, "litellm_missing"))
+    raise CallRefused(CallProblem("invalid", 404, problem, "litellm_missing"))

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from rollouthub.gateway.model_api.argument_aliases import Spellings
 from rollouthub.gateway.model_api.chat_request import ChatReader
-from rollouthub.gateway.model_api.dialect import Asked
+from rollouthub.gateway.model_api.dialect import AnswerRequest
 from rollouthub.gateway.model_api.json_body import decoded
 from rollouthub.gateway.model_api.litellm_translation import chat_of_messages
 from rollouthub.gateway.model_api.request_bounds import Parts, check_max_tokens, check_messages, check_tools
@@ -41,7 +41,7 @@ _decode = msgspec.json.Decoder(MessagesRequest).decode
 _decode_any = msgspec.json.Decoder().decode
 
 
-def read_messages(body: bytes, reader: ChatReader, spellings: Spellings, scope: bytes = b"") -> Asked:
+def read_messages(body: bytes, reader: ChatReader, spellings: Spellings, scope: bytes = b"") -> AnswerRequest:
     """A request's body in our words.
 
     Raises:

@@ -10,12 +10,12 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from rollouthub.engine.abandoned_calls import Patience
+from rollouthub.engine.abandoned_calls import AbandonableCall
 from rollouthub.errors import AgentError, BudgetError, EpisodeError, EpisodeStop
 from rollouthub.gateway.exposed_seat import Exposure
-from rollouthub.gateway.model_api.dialect import Asked, Dialect, Problem, Refused, model_list
+from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem, CallRefused, Dialect, model_list
 from rollouthub.gateway.model_api.dialects import COUNT_TOKENS, counted_tokens, dialect_of, make_ready
-from rollouthub.gateway.model_api.retry_cache import Delivery
+from rollouthub.gateway.model_api.retry_cache import PendingAnswer
 from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, answer, header, read_body, send_body
 from rollouthub.protocols import ModelReply, Sampling
 from rollouthub.streaming import Delta, ReplyStream, cut
@@ -38,8 +38,8 @@ _RETRY_HEADER = b"x-stainless-retry-count"
 """What the official clients of OpenAI and Anthropic count their retries in."""
 _KEY_HEADER = b"idempotency-key"
 
-UNAUTHORIZED = Problem("unauthorized", 401, "no episode has this key; it may be over")
-CLOSED = Problem("closed", 403, "the episode is closed", "episode_closed")
+UNAUTHORIZED = CallProblem("unauthorized", 401, "no episode has this key; it may be over")
+CLOSED = CallProblem("closed", 403, "the episode is closed", "episode_closed")
 _FAILED = "the hub could not get an answer from the model"
 _Read = TypeVar("_Read")
 _NOTHING = Sampling()
@@ -52,7 +52,7 @@ _LIMITS = {
 }
 
 
-async def refuse(path: str, send: Send, problem: Problem) -> None:
+async def refuse(path: str, send: Send, problem: CallProblem) -> None:
     """Answer a request of the seam with a problem, in the words of its path's dialect."""
     dialect = dialect_of(path) or dialect_of("chat/completions")
     assert dialect is not None
@@ -66,7 +66,7 @@ async def serve_seam(exposure: Exposure, path: str, scope: Scope, receive: Recei
     """Serve one request below a seat's `…/v1/`; `path` is what comes after that."""
     try:
         await _serve(exposure, path, scope, receive, send)
-    except Refused as refused:
+    except CallRefused as refused:
         await refuse(path, send, refused.problem)
 
 
@@ -77,19 +77,27 @@ async def _serve(exposure: Exposure, path: str, scope: Scope, receive: Receive, 
         return
     dialect, is_count = dialect_of(path), path == COUNT_TOKENS
     if dialect is None and not is_count:
-        raise Refused(Problem("invalid", 404, f"the hub serves no {scope['method']} of {path[:80]!r}", "not_found"))
+        raise CallRefused(
+            CallProblem("invalid", 404, f"the hub serves no {scope['method']} of {path[:80]!r}", "not_found")
+        )
     if scope["method"] != "POST":
-        raise Refused(Problem("invalid", 405, f"{path!r} takes POST alone"))
+        raise CallRefused(CallProblem("invalid", 405, f"{path!r} takes POST alone"))
     if model is None:
-        raise Refused(Problem("invalid", 404, "this run has no model; the agent brings its own", "model_not_found"))
+        raise CallRefused(
+            CallProblem("invalid", 404, "this run has no model; the agent brings its own", "model_not_found")
+        )
     if exposure.model_calls >= MOST_CALLS:
-        raise Refused(Problem("busy", 429, f"at most {MOST_CALLS} calls of a seat at once", retry_after_seconds=1))
+        raise CallRefused(
+            CallProblem("busy", 429, f"at most {MOST_CALLS} calls of a seat at once", retry_after_seconds=1)
+        )
     exposure.model_calls += 1
     try:
         try:
             body = await read_body(scope, receive, MAX_BODY_BYTES)
         except TooLarge:
-            raise Refused(Problem("too_large", 413, f"the request is larger than {MAX_BODY_BYTES >> 20} MiB")) from None
+            raise CallRefused(
+                CallProblem("too_large", 413, f"the request is larger than {MAX_BODY_BYTES >> 20} MiB")
+            ) from None
         await make_ready(path)
         if is_count:
             await answer(send, 200, await _read(counted_tokens, body))
@@ -108,7 +116,7 @@ async def _read(read: Callable[[bytes], _Read], body: bytes) -> _Read:
             return read(body)
         return await anyio.to_thread.run_sync(read, body, limiter=_THREADS)
     except ValueError as error:
-        raise Refused(Problem("invalid", 400, str(error)[:2000])) from None
+        raise CallRefused(CallProblem("invalid", 400, str(error)[:2000])) from None
 
 
 async def _written(write: Callable[[ModelReply], bytes], reply: ModelReply) -> bytes:
@@ -124,7 +132,14 @@ class _Call:
     """One model call of an agent's."""
 
     def __init__(
-        self, exposure: Exposure, dialect: Dialect, asked: Asked, path: str, body: bytes, scope: Scope, send: Send
+        self,
+        exposure: Exposure,
+        dialect: Dialect,
+        asked: AnswerRequest,
+        path: str,
+        body: bytes,
+        scope: Scope,
+        send: Send,
     ) -> None:
         self._exposure, self._dialect, self._scope, self._send = exposure, dialect, scope, send
         self._asked = asked
@@ -150,17 +165,17 @@ class _Call:
             return
         if self._exposure.is_over and not self._is_answering:
             if self._out is None or not self._out.has_begun:
-                raise Refused(CLOSED)
+                raise CallRefused(CLOSED)
             await self._out.fail(CLOSED)
             return
         if delivery.reply is not None:
             deliveries.keep(self._key, delivery.reply, is_delivered=False)
         logger.debug("an agent left before its model had answered")
 
-    async def _generate(self, delivery: Delivery, patience: Patience) -> None:
+    async def _generate(self, delivery: PendingAnswer, patience: AbandonableCall) -> None:
         exposure, asked = self._exposure, self._asked
         if exposure.is_over:
-            raise Refused(CLOSED)
+            raise CallRefused(CLOSED)
         _take_media(exposure.seat.recorder.media, asked.media)
         out = self._out = _Stream(self._dialect, asked, self._number(), self._send) if asked.is_stream else None
         try:
@@ -174,7 +189,7 @@ class _Call:
         except (EpisodeStop, EpisodeError) as error:
             problem = _problem(error)
             if out is None or not out.has_begun:
-                raise Refused(problem) from None
+                raise CallRefused(problem) from None
             await out.fail(problem)
             return
         exposure.deliveries.keep(self._key, reply, is_delivered=False)
@@ -199,7 +214,7 @@ class _Call:
 class _Stream:
     """An answer as server-sent events. Nothing is sent before there is something to say: a refusal needs its status."""
 
-    def __init__(self, dialect: Dialect, asked: Asked, number: str, send: Send) -> None:
+    def __init__(self, dialect: Dialect, asked: AnswerRequest, number: str, send: Send) -> None:
         self._events, self._send = dialect.events(asked, number), send
         self._sending = anyio.Lock()
         self.has_begun = False
@@ -223,7 +238,7 @@ class _Stream:
         await self._begin()
         await self._say(await _written(self._events.end, reply), is_last=True)
 
-    async def fail(self, problem: Problem) -> None:
+    async def fail(self, problem: CallProblem) -> None:
         """Break off, and say why."""
         await self._say(self._events.fail(problem), is_last=True)
 
@@ -237,11 +252,11 @@ def _take_media(known: dict[str, bytes], media: Mapping[str, bytes]) -> None:
     new = {digest: raw for digest, raw in media.items() if digest not in known}
     if new and sum(map(len, known.values())) + sum(map(len, new.values())) > MOST_MEDIA_BYTES:
         most = f"at most {MOST_MEDIA_BYTES >> 20} MiB of media in one episode"
-        raise Refused(Problem("too_large", 413, most))
+        raise CallRefused(CallProblem("too_large", 413, most))
     known.update(new)
 
 
-def _asked_for(asked: Asked) -> Sampling:
+def _asked_for(asked: AnswerRequest) -> Sampling:
     constraints: Mapping[str, Any] = asked.constraints
     if asked.max_tokens is None and not constraints:
         return _NOTHING
@@ -253,22 +268,22 @@ def _asked_for(asked: Asked) -> Sampling:
     )
 
 
-def _problem(error: EpisodeStop | EpisodeError) -> Problem:
+def _problem(error: EpisodeStop | EpisodeError) -> CallProblem:
     """What an agent is told. What broke, and where, is on the record and not for it."""
     if isinstance(error, EpisodeStop):
         if error.stop == "context_limit":
-            return Problem(
+            return CallProblem(
                 "context", 400, "the conversation does not fit the model's context", "context_length_exceeded"
             )
         if error.stop == "submitted":
             return CLOSED
-        return Problem("limit", 403, _LIMITS.get(error.stop, f"the episode has ended: {error.stop}"), error.stop)
+        return CallProblem("limit", 403, _LIMITS.get(error.stop, f"the episode has ended: {error.stop}"), error.stop)
     if isinstance(error, AgentError):
-        return Problem("invalid", 400, str(error))
+        return CallProblem("invalid", 400, str(error))
     if isinstance(error, BudgetError):
-        return Problem("limit", 403, "the run's budget is spent", "budget")
+        return CallProblem("limit", 403, "the run's budget is spent", "budget")
     status = getattr(error, "status", None)
     if status in (400, 413, 422):
-        return Problem("invalid", 400, "the model refused the request")
+        return CallProblem("invalid", 400, "the model refused the request")
     # The hub has tried again already, as often as the run allows.
-    return Problem("failed", 502 if getattr(error, "retryable", False) else 424, _FAILED, "model_failed")
+    return CallProblem("failed", 502 if getattr(error, "retryable", False) else 424, _FAILED, "model_failed")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rollouthub.gateway.model_api.dialect import Problem
+from rollouthub.gateway.model_api.dialect import CallProblem
 
 _TYPES = {
     "invalid": "invalid_request_error",
@@ -16,7 +16,7 @@ _TYPES = {
 }
 
 
-def openai_error(problem: Problem) -> dict[str, Any]:
+def openai_error(problem: CallProblem) -> dict[str, Any]:
     """The body of an answer that is none."""
     error = {"message": problem.message, "type": _TYPES[problem.kind], "param": None, "code": problem.code}
     return {"error": error}

@@ -3,13 +3,13 @@
 import time
 from typing import Any
 
-from rollouthub.gateway.model_api.answer_blocks import Block, Blocks
+from rollouthub.gateway.model_api.answer_blocks import AnswerBlock, Blocks
 from rollouthub.gateway.model_api.argument_aliases import Spellings
 from rollouthub.gateway.model_api.chat_request import ChatReader
 from rollouthub.gateway.model_api.custom_input import custom_input
-from rollouthub.gateway.model_api.dialect import Asked, Problem
+from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem
 from rollouthub.gateway.model_api.openai_error import openai_error
-from rollouthub.gateway.model_api.responses_request import Shape, read_responses, sealed_thought
+from rollouthub.gateway.model_api.responses_request import ResponsesShape, read_responses, sealed_thought
 from rollouthub.gateway.model_api.sse import encode, event
 from rollouthub.protocols import ModelReply
 from rollouthub.rollout import Usage
@@ -26,7 +26,7 @@ class Responses:
     def __init__(self) -> None:
         self._reader, self._spellings = ChatReader(), Spellings()
 
-    def read(self, body: bytes, scope: bytes = b"") -> Asked:
+    def read(self, body: bytes, scope: bytes = b"") -> AnswerRequest:
         """A request's body, in our words, by whose it is.
 
         Raises:
@@ -35,17 +35,17 @@ class Responses:
         """
         return read_responses(body, self._reader, self._spellings, scope)
 
-    def whole(self, asked: Asked, reply: ModelReply, number: str) -> bytes:
+    def whole(self, asked: AnswerRequest, reply: ModelReply, number: str) -> bytes:
         """The whole answer as one JSON body."""
         events = ResponsesEvents(asked, number, self._spellings.of(asked.scope))
         events.end(reply)
         return encode(events.response)
 
-    def events(self, asked: Asked, number: str) -> "ResponsesEvents":
+    def events(self, asked: AnswerRequest, number: str) -> "ResponsesEvents":
         """A writer for an answer that is streamed."""
         return ResponsesEvents(asked, number, self._spellings.of(asked.scope))
 
-    def problem(self, problem: Problem) -> bytes:
+    def problem(self, problem: CallProblem) -> bytes:
         """The body of an answer that is none."""
         return encode(openai_error(problem))
 
@@ -53,8 +53,8 @@ class Responses:
 class ResponsesEvents:
     """Writes one answer as its items come: each is opened, filled and closed before the next."""
 
-    def __init__(self, asked: Asked, number: str, spellings: Spellings) -> None:
-        self._shape: Shape = asked.own
+    def __init__(self, asked: AnswerRequest, number: str, spellings: Spellings) -> None:
+        self._shape: ResponsesShape = asked.own
         self._number, self._spellings = number, spellings
         self._blocks = Blocks(self)
         self._sequence = 0
@@ -98,7 +98,7 @@ class ResponsesEvents:
         """What was not sent yet, and the whole answer once more."""
         out = self._blocks.end(reply)
         if not self._items:
-            empty = Block("text", 0)
+            empty = AnswerBlock("text", 0)
             out += self.open(empty) + self.close(empty)
         cut = _CUT.get(reply.finish_reason or "")
         status = "completed" if cut is None else "incomplete"
@@ -110,13 +110,13 @@ class ResponsesEvents:
         }
         return out + self._event(status, response=self.response)
 
-    def fail(self, problem: Problem) -> bytes:
+    def fail(self, problem: CallProblem) -> bytes:
         """The answer as one that failed."""
         error = {"code": _ERROR_CODES.get(problem.kind, "invalid_prompt"), "message": problem.message}
         self.response |= {"status": "failed", "error": error, "output": self._items}
         return self._event("failed", response=self.response)
 
-    def open(self, block: Block) -> bytes:
+    def open(self, block: AnswerBlock) -> bytes:
         """Begin an item."""
         item = self._item(block, "in_progress")
         if block.kind == "reasoning":
@@ -131,7 +131,7 @@ class ResponsesEvents:
             out += self._of(block, "content_part.added", content_index=0, part=_text(""))
         return out
 
-    def more(self, block: Block, piece: str) -> bytes:
+    def more(self, block: AnswerBlock, piece: str) -> bytes:
         """A piece of an item."""
         if block.kind == "reasoning":
             return self._of(block, "reasoning_summary_text.delta", summary_index=0, delta=piece)
@@ -141,7 +141,7 @@ class ResponsesEvents:
             return b""  # in JSON yet, which has to be whole to be taken off
         return self._of(block, "function_call_arguments.delta", delta=piece)
 
-    def close(self, block: Block) -> bytes:
+    def close(self, block: AnswerBlock) -> bytes:
         """End an item."""
         item = self._item(block, "completed")
         self._items.append(item)
@@ -159,7 +159,7 @@ class ResponsesEvents:
             out = self._of(block, "function_call_arguments.done", name=item["name"], arguments=block.text)
         return out + self._event("output_item.done", output_index=block.place, item=item)
 
-    def _item(self, block: Block, status: str) -> dict[str, Any]:
+    def _item(self, block: AnswerBlock, status: str) -> dict[str, Any]:
         """The item as it stands."""
         identity = self._id(block)
         if block.kind == "reasoning":
@@ -180,14 +180,14 @@ class ResponsesEvents:
             return {"type": "custom_tool_call", **item, "input": said}
         return {"type": "function_call", **item, "arguments": block.text}
 
-    def _id(self, block: Block) -> str:
+    def _id(self, block: AnswerBlock) -> str:
         if block.kind == "tool":
             prefix = "ctc" if block.name in self._shape.custom else "fc"
         else:
             prefix = "rs" if block.kind == "reasoning" else "msg"
         return f"{prefix}_{self._number}_{block.place}"
 
-    def _of(self, block: Block, kind: str, **fields: Any) -> bytes:
+    def _of(self, block: AnswerBlock, kind: str, **fields: Any) -> bytes:
         return self._event(kind, item_id=self._id(block), output_index=block.place, **fields)
 
     def _event(self, kind: str, **fields: Any) -> bytes:

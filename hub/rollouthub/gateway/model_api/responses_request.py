@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from rollouthub.gateway.model_api.argument_aliases import Spellings
 from rollouthub.gateway.model_api.chat_request import ChatReader
-from rollouthub.gateway.model_api.dialect import Asked
+from rollouthub.gateway.model_api.dialect import AnswerRequest
 from rollouthub.gateway.model_api.json_body import decoded
 from rollouthub.gateway.model_api.litellm_translation import chat_of_responses, namespaces_of
 from rollouthub.gateway.model_api.request_bounds import Parts, check_max_tokens, check_messages, check_tools
@@ -44,7 +44,7 @@ class ResponsesRequest(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ResponsesShape:
     """What writing the answer needs of the request."""
 
     custom: frozenset[str] = frozenset()
@@ -57,7 +57,7 @@ class Shape:
 _decode = msgspec.json.Decoder(ResponsesRequest).decode
 
 
-def read_responses(body: bytes, reader: ChatReader, spellings: Spellings, scope: bytes = b"") -> Asked:
+def read_responses(body: bytes, reader: ChatReader, spellings: Spellings, scope: bytes = b"") -> AnswerRequest:
     """A request's body in our words.
 
     Raises:
@@ -84,7 +84,7 @@ def read_responses(body: bytes, reader: ChatReader, spellings: Spellings, scope:
         _put_right(message, thoughts, names, spellings.of(scope))
     _put_tools_right(chat)
     chat |= {"model": request.model, "stream": request.stream}
-    shape = Shape(names, namespaces_of(tools), "reasoning.encrypted_content" in (request.include or ()))
+    shape = ResponsesShape(names, namespaces_of(tools), "reasoning.encrypted_content" in (request.include or ()))
     return reader.read(msgspec.json.encode(chat), shape, scope)
 
 

@@ -12,7 +12,7 @@ KEPT = 8
 """Answers of one seat that a late retry can still have."""
 
 
-class Delivery:
+class PendingAnswer:
     """One call on its way to an answer."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Deliveries:
     """
 
     def __init__(self) -> None:
-        self._on_the_way: dict[bytes, Delivery] = {}
+        self._on_the_way: dict[bytes, PendingAnswer] = {}
         self._kept: OrderedDict[bytes, tuple[ModelReply, bool]] = OrderedDict()
 
     async def earlier(self, key: bytes, *, is_retry: bool) -> ModelReply | None:
@@ -53,9 +53,9 @@ class Deliveries:
         return kept[0]
 
     @contextmanager
-    def on_the_way(self, key: bytes) -> Generator[Delivery]:
+    def on_the_way(self, key: bytes) -> Generator[PendingAnswer]:
         """Held while a call is answered; its `reply` is set once there is one."""
-        delivery = self._on_the_way[key] = Delivery()
+        delivery = self._on_the_way[key] = PendingAnswer()
         try:
             yield delivery
         finally:

@@ -6,23 +6,23 @@ from heapq import heappop, heappush
 
 import anyio
 
-from rollouthub.gateway.sessions.session import Visit
+from rollouthub.gateway.sessions.session import AgentSession
 from rollouthub.rollout import Fault
 
 logger = logging.getLogger(__name__)
 
 
-class Reaper:
+class SessionExpiry:
     """Ends each visit at its expiry, unscored: whoever played it may be gone. One task for all of them."""
 
     def __init__(self) -> None:
         self.count = 0
         """Episodes closed for their age."""
-        self._queue: list[tuple[float, int, Visit]] = []
+        self._queue: list[tuple[float, int, AgentSession]] = []
         self._added = 0
         self._news = anyio.Event()
 
-    def expect(self, visit: Visit) -> None:
+    def expect(self, visit: AgentSession) -> None:
         """Watch a visit that is open now."""
         assert visit.expires_at is not None
         self._added += 1

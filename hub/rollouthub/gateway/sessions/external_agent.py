@@ -32,7 +32,7 @@ class Absent:
         raise AssertionError("a visitor plays from outside")
 
 
-class Visitor(Absent):
+class ExternalAgent(Absent):
     """Somebody's agent, in one episode."""
 
     def __init__(self, visit: Awaiting, name: str = VISITOR) -> None:

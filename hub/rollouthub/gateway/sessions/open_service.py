@@ -17,11 +17,11 @@ from rollouthub.engine.session import open_session
 from rollouthub.errors import ConfigError, first_error
 from rollouthub.gateway.gateway import Gateway, open_gateway
 from rollouthub.gateway.sessions.external_agent import VISITOR, Absent
-from rollouthub.gateway.sessions.open_sessions_log import Journal, read_journal
+from rollouthub.gateway.sessions.open_sessions_log import OpenSessionsLog, read_journal
 from rollouthub.gateway.sessions.service import HubService, Served, practice_seed
 from rollouthub.gateway.sessions.service_rules import GatewayPlace, ServiceRules
-from rollouthub.gateway.sessions.session_player import Player
-from rollouthub.gateway.sessions.task_picker import Dealer
+from rollouthub.gateway.sessions.session_player import SessionPlayer
+from rollouthub.gateway.sessions.task_picker import TaskPicker
 from rollouthub.models.credentials import Credentials
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter
@@ -84,9 +84,11 @@ async def open_service(
                 session.on_commit.append(on_commit)
             opened, writer = session.opened, session.writer
             served = _served(opened, writer, gateway, rules)
-            journal = await stack.enter_async_context(Journal.open(directory))
+            journal = await stack.enter_async_context(OpenSessionsLog.open(directory))
             tasks = await stack.enter_async_context(anyio.create_task_group())
-            player = Player(tasks, writer, RunSink(writer, session.live), journal, plan.request.retries.infrastructure)
+            player = SessionPlayer(
+                tasks, writer, RunSink(writer, session.live), journal, plan.request.retries.infrastructure
+            )
             service = HubService(opened, served, gateway, directory, rules, player, writer)
             session.begin(None)
             await _recover(service, writer, directory)
@@ -114,10 +116,10 @@ def _served(opened: OpenPlan, writer: RunWriter, gateway: Gateway, rules: Servic
                 "episode unscored; raise it with --ttl"
             )
         writer.add_tools(info.tools_digest, info.tools)
-        dealer = Dealer(environment, opened.plan.seed, request.limit, request.seed)
+        dealer = TaskPicker(environment, opened.plan.seed, request.limit, request.seed)
         others = (split for split in info.splits if split != environment.split)
         split = rules.practice_split or next(others, environment.split)
-        practice = Dealer(environment, practice_seed(opened.plan.seed), request.limit, None, split)
+        practice = TaskPicker(environment, practice_seed(opened.plan.seed), request.limit, None, split)
         cast = replace(cast, gateway=gateway, deadlines=rules.deadlines(cast.deadlines))
         served[info.name] = Served(environment, cast, dealer, practice)
     return served

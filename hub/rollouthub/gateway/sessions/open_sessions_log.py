@@ -22,7 +22,7 @@ JOURNAL = "episodes.jsonl"
 """In the run's directory, a line for each attempt, in the order they were begun."""
 
 
-class Entry(Frozen):
+class OpenAttempt(Frozen):
     """An attempt that was begun. It holds no token: those of before open nothing."""
 
     rollout_id: str
@@ -73,11 +73,11 @@ class Entry(Frozen):
         )
 
 
-def entry_of(attempt: Attempt, begun_at: float, key: str | None, fingerprint: str | None) -> Entry:
+def entry_of(attempt: Attempt, begun_at: float, key: str | None, fingerprint: str | None) -> OpenAttempt:
     """The entry of an attempt about to be played."""
     item = attempt.item
     cast = item.cast
-    return Entry(
+    return OpenAttempt(
         rollout_id=item.rollout_id,
         attempt=attempt.number,
         group_id=item.group_id,
@@ -95,14 +95,14 @@ def entry_of(attempt: Attempt, begun_at: float, key: str | None, fingerprint: st
     )
 
 
-class Journal:
+class OpenSessionsLog:
     """The file, open for writing under the run's lock."""
 
     def __init__(self, path: Path, file: io.FileIO) -> None:
         self._path, self._file = path, file
         self._thread = anyio.CapacityLimiter(1)
 
-    async def note(self, entry: Entry) -> None:
+    async def note(self, entry: OpenAttempt) -> None:
         """Write an entry; once this returns it survives that the hub is killed.
 
         Raises:
@@ -118,7 +118,7 @@ class Journal:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, directory: Path) -> AsyncGenerator["Journal"]:
+    async def open(cls, directory: Path) -> AsyncGenerator["OpenSessionsLog"]:
         """Go on with a run's journal, or begin it."""
         path = directory / JOURNAL
 
@@ -133,7 +133,7 @@ class Journal:
             file.close()
 
 
-def read_journal(directory: Path) -> Iterator[Entry]:
+def read_journal(directory: Path) -> Iterator[OpenAttempt]:
     """The entries of before. A line that was cut off by a full disk is left out: nobody was told of its episode."""
     try:
         lines = (directory / JOURNAL).open("rb")
@@ -142,7 +142,7 @@ def read_journal(directory: Path) -> Iterator[Entry]:
     with lines:
         for line in lines:
             try:
-                yield Entry.model_validate_json(line)
+                yield OpenAttempt.model_validate_json(line)
             except ValidationError:
                 logger.warning("a line of %s is no entry; it is left out", directory / JOURNAL)
 

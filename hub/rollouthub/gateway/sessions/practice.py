@@ -18,9 +18,9 @@ from rollouthub.errors import HubError
 from rollouthub.gateway.exposed_seat import RecordedPlane
 from rollouthub.gateway.rate_limit import TokenBucket
 from rollouthub.gateway.sessions.service import HubService
-from rollouthub.gateway.sessions.session import Visit
+from rollouthub.gateway.sessions.session import AgentSession
 from rollouthub.hosting.local.toolbox import GET_TASK, SUBMIT
-from rollouthub.hosting.server.agent_plane import BUSY, MAX_BODY_BYTES, NOT_FOUND, TOO_LARGE, AgentPlane, new_user
+from rollouthub.hosting.server.agent_plane import BUSY, MAX_BODY_BYTES, NOT_FOUND, TOO_LARGE, AgentPlaneApp, new_user
 from rollouthub.hosting.server.served_episode import ServedEpisode
 from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, again, answer, read_body
 from rollouthub.messages import Message
@@ -102,7 +102,7 @@ class Table:
         self._service, self._environment = service, environment
         self.token = ""
         """It is found by its URL."""
-        self._visit: Visit | None = None
+        self._visit: AgentSession | None = None
         self._plane: RecordedPlane | None = None
         self._dealing = anyio.Lock()
         info = service.environment(environment).opened.host.info
@@ -230,7 +230,7 @@ class Practice:
                     return
         await (await self._plane(name)).serve_seat(table.seat, scope, receive, send)
 
-    async def _plane(self, name: str) -> AgentPlane:
+    async def _plane(self, name: str) -> AgentPlaneApp:
         return await self._service.gateway.plane_of(self._service.environment(name).opened.host.info)
 
     def _place(self, scope: Scope) -> tuple[str, str] | None:

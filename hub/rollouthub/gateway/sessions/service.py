@@ -11,17 +11,17 @@ import anyio.to_thread
 
 from rollouthub.engine.cost_limits import check_limits
 from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan
-from rollouthub.engine.sample import Cast, Exposing, Item
+from rollouthub.engine.sample import Exposing, Sample, SampleContext
 from rollouthub.errors import ConfigError, HubError, StoreError, TaskError, UnknownNameError
 from rollouthub.gateway.gateway import Gateway
-from rollouthub.gateway.sessions.expiry import Reaper
+from rollouthub.gateway.sessions.expiry import SessionExpiry
 from rollouthub.gateway.sessions.external_agent import PRACTICE
-from rollouthub.gateway.sessions.open_sessions_log import Entry
+from rollouthub.gateway.sessions.open_sessions_log import OpenAttempt
 from rollouthub.gateway.sessions.service_rules import ServiceRules
-from rollouthub.gateway.sessions.session import Visit, report_of
-from rollouthub.gateway.sessions.session_player import Asked, Player
+from rollouthub.gateway.sessions.session import AgentSession, report_of
+from rollouthub.gateway.sessions.session_player import IdempotencyKey, SessionPlayer
 from rollouthub.gateway.sessions.sessions_wire import EnvironmentCard, EpisodeReport, EpisodeRequest
-from rollouthub.gateway.sessions.task_picker import Dealer
+from rollouthub.gateway.sessions.task_picker import TaskPicker
 from rollouthub.hosting.server.served_episodes import Conflict
 from rollouthub.limits import Limits
 from rollouthub.protocols import TaskCard
@@ -43,9 +43,9 @@ class Served:
     """An environment that episodes are opened in."""
 
     opened: OpenEnvironment
-    cast: Cast
-    dealer: Dealer
-    practice: Dealer
+    cast: SampleContext
+    dealer: TaskPicker
+    practice: TaskPicker
     """Deals what is practised, so that practice moves nothing that is scored."""
 
     @property
@@ -70,7 +70,7 @@ class _Keyed:
     """What an idempotency key opened."""
 
     fingerprint: bytes
-    visit: Visit | None = None
+    visit: AgentSession | None = None
     """Until it has ended; the store has it then."""
     rollout_id: str | None = None
 
@@ -85,18 +85,18 @@ class HubService:
         gateway: Gateway,
         directory: Path,
         rules: ServiceRules,
-        player: Player,
+        player: SessionPlayer,
         writer: RunWriter,
     ) -> None:
         self.gateway, self.directory, self.rules = gateway, directory, rules
         self.run_id = writer.run_id
         self.served = served
         """By name."""
-        self.reaper = Reaper()
+        self.reaper = SessionExpiry()
         self._opened, self._player, self._writer = opened, player, writer
-        self._visits: dict[Visit, None] = {}
-        self._practising: set[Visit] = set()
-        self._by_id: dict[str, Visit] = {}
+        self._visits: dict[AgentSession, None] = {}
+        self._practising: set[AgentSession] = set()
+        self._by_id: dict[str, AgentSession] = {}
         self._keys: dict[bytes, _Keyed] = {}
         self._samples: dict[str, int] = {}
         """The next free sample of a group."""
@@ -105,7 +105,7 @@ class HubService:
     # --- looking ----------------------------------------------------------------------------------------------------
 
     @property
-    def visits(self) -> tuple[Visit, ...]:
+    def visits(self) -> tuple[AgentSession, ...]:
         """The episodes that have not ended, oldest first."""
         return tuple(self._by_id.values())
 
@@ -128,7 +128,7 @@ class HubService:
             raise UnknownNameError("served environment", name[:100], self.served)
         return self.served[name]
 
-    def find(self, episode_id: str) -> Visit | None:
+    def find(self, episode_id: str) -> AgentSession | None:
         """An episode that has not ended."""
         return self._by_id.get(episode_id)
 
@@ -161,7 +161,7 @@ class HubService:
 
     # --- opening ----------------------------------------------------------------------------------------------------
 
-    async def open(self, request: EpisodeRequest) -> Visit:
+    async def open(self, request: EpisodeRequest) -> AgentSession:
         """Open an episode; once this returns, its seats wait for their agents.
 
         Where the request's idempotency key opened one before, it is that one: open, or ended with a verdict. One that
@@ -177,9 +177,9 @@ class HubService:
         served = self.environment(request.environment)
         ttl = min(request.ttl_seconds or self.rules.ttl_seconds, self.rules.ttl_seconds)
         cast = replace(served.cast, limits=self._limits(request, served, ttl))
-        return await self._open(request, Visit(ttl, self.reaper.expect), served, cast, keyed)
+        return await self._open(request, AgentSession(ttl, self.reaper.expect), served, cast, keyed)
 
-    async def practise(self, environment: str, gateway: Exposing) -> Visit:
+    async def practise(self, environment: str, gateway: Exposing) -> AgentSession:
         """Open an episode whose seats `gateway` has, without a model, and which is never scored.
 
         Raises:
@@ -188,12 +188,12 @@ class HubService:
         served = self.environment(environment)
         agent = AgentRef(name=PRACTICE, version=served.cast.agent_ref.version)
         cast = replace(served.cast, agent_ref=agent, model=None, gateway=gateway)
-        visit = Visit(self.rules.ttl_seconds, self.reaper.expect, is_practice=True)
+        visit = AgentSession(self.rules.ttl_seconds, self.reaper.expect, is_practice=True)
         return await self._open(EpisodeRequest(environment=environment), visit, served, cast, None)
 
     async def _open(
-        self, request: EpisodeRequest, visit: Visit, served: Served, cast: Cast, keyed: _Keyed | None
-    ) -> Visit:
+        self, request: EpisodeRequest, visit: AgentSession, served: Served, cast: SampleContext, keyed: _Keyed | None
+    ) -> AgentSession:
         self._admit(visit)
         self._visits[visit] = None
         if visit.is_practice:
@@ -232,7 +232,7 @@ class HubService:
             raise Conflict("this idempotency key was used for another request; send a new key with a new request")
         return keyed
 
-    def _admit(self, visit: Visit) -> None:
+    def _admit(self, visit: AgentSession) -> None:
         if self.is_stopping:
             raise TaskError("the hub is about to leave, and opens no more episodes")
         if visit.is_practice:
@@ -258,7 +258,7 @@ class HubService:
         deal = served.dealer.any if request.pick == "random" else served.dealer.following
         return await deal(request.split)
 
-    def _item(self, cast: Cast, card: TaskCard, seed: int | None, again: Rollout | None) -> Item:
+    def _item(self, cast: SampleContext, card: TaskCard, seed: int | None, again: Rollout | None) -> Sample:
         """The next free sample of a task; or one that was begun before."""
         if again is not None:
             item = self._opened.sample(cast, card, again.sample)
@@ -266,7 +266,7 @@ class HubService:
         item = self._opened.sample(cast, card, 0, seed)
         return self._opened.sample(cast, card, self._next_sample(item.group_id), seed)
 
-    def _practice_item(self, cast: Cast, card: TaskCard, seed: int) -> Item:
+    def _practice_item(self, cast: SampleContext, card: TaskCard, seed: int) -> Sample:
         """The next sample of a task for practice: in a group of its own, with a seed that no scored one has."""
         item = self._opened.sample(cast, card, 0)
         group_id = f"{PRACTICE}-{item.group_id}"
@@ -279,15 +279,17 @@ class HubService:
         self._samples[group_id] = number + 1
         return number
 
-    def _play(self, visit: Visit, item: Item, number: int, request: EpisodeRequest, keyed: _Keyed | None) -> None:
-        asked = Asked()
+    def _play(
+        self, visit: AgentSession, item: Sample, number: int, request: EpisodeRequest, keyed: _Keyed | None
+    ) -> None:
+        asked = IdempotencyKey()
         if keyed is not None:
             keyed.rollout_id = item.rollout_id
-            asked = Asked(request.idempotency_key, keyed.fingerprint.hex())
+            asked = IdempotencyKey(request.idempotency_key, keyed.fingerprint.hex())
         self._by_id[item.rollout_id] = visit
         self._player.begin(visit, item, number, asked, lambda: self._forget(visit, keyed))
 
-    def _forget(self, visit: Visit, keyed: _Keyed | None) -> None:
+    def _forget(self, visit: AgentSession, keyed: _Keyed | None) -> None:
         self._visits.pop(visit, None)
         self._practising.discard(visit)
         if visit.attempt is not None:
@@ -299,7 +301,7 @@ class HubService:
 
     # --- before and after -------------------------------------------------------------------------------------------
 
-    def remember(self, entry: Entry) -> None:
+    def remember(self, entry: OpenAttempt) -> None:
         """Take over what was begun before the hub was started again."""
         self._samples[entry.group_id] = max(self._samples.get(entry.group_id, 0), entry.sample + 1)
         if entry.key is not None and entry.fingerprint is not None:

@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 
 from rollouthub.engine.attempt import Attempt
-from rollouthub.engine.sample import Item
+from rollouthub.engine.sample import Sample
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.errors import HubError, TaskError
 from rollouthub.gateway.sessions.external_agent import PRACTICE
@@ -33,10 +33,12 @@ class _Taken:
     """Cancelled to end the agent's time."""
 
 
-class Visit:
+class AgentSession:
     """An episode on its way. Its own task plays it; requests look at it, and ask for its end."""
 
-    def __init__(self, ttl_seconds: float, on_open: "Callable[[Visit], None]", *, is_practice: bool = False) -> None:
+    def __init__(
+        self, ttl_seconds: float, on_open: "Callable[[AgentSession], None]", *, is_practice: bool = False
+    ) -> None:
         self.ttl_seconds, self.is_practice = ttl_seconds, is_practice
         self._on_open = on_open
         self.events = EventLog()
@@ -59,7 +61,7 @@ class Visit:
         return self.rollout.rollout_id if self.rollout is not None else self.item.rollout_id
 
     @property
-    def item(self) -> Item:
+    def item(self) -> Sample:
         """What is played."""
         assert self.attempt is not None, "a visit is known by nobody before it is played"
         return self.attempt.item

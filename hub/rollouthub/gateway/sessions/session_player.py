@@ -11,11 +11,11 @@ from anyio.abc import TaskGroup
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.pool import LAST_RECORD_SECONDS
 from rollouthub.engine.run import RunSink
-from rollouthub.engine.sample import Item
+from rollouthub.engine.sample import Sample
 from rollouthub.errors import HubError, TaskError
-from rollouthub.gateway.sessions.external_agent import Visitor
-from rollouthub.gateway.sessions.open_sessions_log import Journal, entry_of
-from rollouthub.gateway.sessions.session import Visit
+from rollouthub.gateway.sessions.external_agent import ExternalAgent
+from rollouthub.gateway.sessions.open_sessions_log import OpenSessionsLog, entry_of
+from rollouthub.gateway.sessions.session import AgentSession
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter
 
@@ -23,35 +23,39 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class IdempotencyKey:
     """What an episode was asked for with."""
 
     key: str | None = None
     fingerprint: str | None = None
 
 
-class Player:
+class SessionPlayer:
     """Plays visits, and keeps their records."""
 
-    def __init__(self, tasks: TaskGroup, writer: RunWriter, sink: RunSink, journal: Journal, retries: int) -> None:
+    def __init__(
+        self, tasks: TaskGroup, writer: RunWriter, sink: RunSink, journal: OpenSessionsLog, retries: int
+    ) -> None:
         """`retries` is how many further attempts one gets that breaks before anyone was told of it."""
         self._tasks, self._writer, self._sink, self._journal, self._retries = tasks, writer, sink, journal, retries
         self.is_stopping = False
 
-    def begin(self, visit: Visit, item: Item, number: int, asked: Asked, over: Callable[[], None]) -> None:
+    def begin(
+        self, visit: AgentSession, item: Sample, number: int, asked: IdempotencyKey, over: Callable[[], None]
+    ) -> None:
         """Play a visit; `over` is called right before those hear of its end who wait for it."""
-        agent = Visitor(visit, item.cast.agent_ref.name)
+        agent = ExternalAgent(visit, item.cast.agent_ref.name)
         visit.attempt = self._attempt(visit, replace(item, cast=replace(item.cast, agent=agent)), number)
         self._tasks.start_soon(self._play, visit, asked, over)
 
-    def _attempt(self, visit: Visit, item: Item, number: int) -> Attempt:
+    def _attempt(self, visit: AgentSession, item: Sample, number: int) -> Attempt:
         def track(attempt: Attempt) -> None:
             self._sink.track(attempt)
             visit.moved(attempt)
 
         return Attempt(item, number, 0.0, track)
 
-    async def _play(self, visit: Visit, asked: Asked, over: Callable[[], None]) -> None:
+    async def _play(self, visit: AgentSession, asked: IdempotencyKey, over: Callable[[], None]) -> None:
         left = self._retries
         try:
             rollout = await self._attempted(visit, asked)
@@ -67,7 +71,7 @@ class Player:
         over()
         visit.end(rollout)
 
-    async def _attempted(self, visit: Visit, asked: Asked) -> Rollout:
+    async def _attempted(self, visit: AgentSession, asked: IdempotencyKey) -> Rollout:
         """Play an attempt; its durable record.
 
         Raises:
@@ -86,7 +90,7 @@ class Player:
             raise
         return rollout
 
-    async def keep_as_it_is(self, visit: Visit, rollout: Rollout | None = None) -> None:
+    async def keep_as_it_is(self, visit: AgentSession, rollout: Rollout | None = None) -> None:
         """Keep the record of an attempt that will not end by itself. Keeping it twice keeps the first.
 
         Raises:
@@ -95,7 +99,7 @@ class Player:
         if visit.attempt is not None:
             await self._sink.add(rollout or visit.explained(visit.attempt.cancelled()), visit.attempt.media)
 
-    def _is_worth_another(self, visit: Visit, rollout: Rollout) -> bool:
+    def _is_worth_another(self, visit: AgentSession, rollout: Rollout) -> bool:
         """Whether nobody was there yet, and another attempt may fare better."""
         return (
             rollout.outcome.kind == "infrastructure_fault"

@@ -7,7 +7,7 @@ from rollouthub.errors import HubError, TaskError, UsageError
 from rollouthub.gateway.sessions.service import HubService, TooMany
 from rollouthub.gateway.sessions.session import report_of
 from rollouthub.gateway.sessions.sessions_wire import EnvironmentList, EpisodePage, EpisodeReport, EpisodeRequest
-from rollouthub.hosting.control_wire import Problem, problem_of
+from rollouthub.hosting.control_wire import ControlProblem, problem_of
 from rollouthub.hosting.server.control_http import (
     METRICS_TEXT,
     ControlHttp,
@@ -22,7 +22,7 @@ from rollouthub.hosting.server.control_http import (
     send_events,
 )
 from rollouthub.hosting.server.served_episodes import Conflict
-from rollouthub.hosting.server.task_pages import MOST_ON_A_PAGE, PAGE, Listing
+from rollouthub.hosting.server.task_pages import MOST_ON_A_PAGE, PAGE, TaskPages
 from rollouthub.http.asgi import Guard, Receive, Scope, Send, answer, until_gone
 
 
@@ -35,12 +35,12 @@ class ServiceControl(ControlHttp):
         """`guard` checks Host and Origin; None where a unix socket keeps browsers out."""
         super().__init__(token, guard)
         self._service = service
-        self._listings = {name: Listing(served.opened.host) for name, served in service.served.items()}
+        self._listings = {name: TaskPages(served.opened.host) for name, served in service.served.items()}
 
-    def problem(self, error: HubError) -> Problem:
+    def problem(self, error: HubError) -> ControlProblem:
         """An error as its caller is told; where there is no room now, there may be later."""
         if isinstance(error, Conflict | TooMany):
-            return Problem(type="TaskError", message=str(error), retryable=isinstance(error, TooMany))
+            return ControlProblem(type="TaskError", message=str(error), retryable=isinstance(error, TooMany))
         return problem_of(error)
 
     async def serve(self, parts: list[str], scope: Scope, receive: Receive, send: Send) -> None:

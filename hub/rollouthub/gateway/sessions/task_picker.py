@@ -14,7 +14,7 @@ SHUFFLED = 100_000
 """Tasks of a split that a random one is picked from; of a longer split, its first."""
 
 
-class Dealer:
+class TaskPicker:
     """The tasks of one environment. Rows that make no task are passed over, and counted."""
 
     def __init__(

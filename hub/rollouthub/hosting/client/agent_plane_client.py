@@ -15,7 +15,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from yarl import URL
 
 from rollouthub.crowding import MOST_VALUES, is_crowded_message
-from rollouthub.hosting.client.server_connection import BLAME_SECONDS, Connection
+from rollouthub.hosting.client.server_connection import BLAME_SECONDS, ServerConnection
 from rollouthub.hosting.control_wire import OpenedSeat
 from rollouthub.hosting.local.hosted_episode import CLOSED
 from rollouthub.hosting.local.toolbox import REPLY, SUBMIT
@@ -70,7 +70,7 @@ class RemotePlane:
         self,
         seat: OpenedSeat,
         tools: tuple[Tool, ...],
-        connection: Connection,
+        connection: ServerConnection,
         deadlines: Deadlines,
         sealed: Latch,
         reply: Callable[[str, Sequence[Message]], Awaitable[Sequence[Message] | None]],

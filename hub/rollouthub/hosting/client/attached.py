@@ -8,7 +8,7 @@ import anyio
 
 from rollouthub.errors import ConfigError, CredentialError, HubError, ServerGone, first_error
 from rollouthub.hosting.client.remote_host import RemoteHost
-from rollouthub.hosting.client.server_connection import Connection, ServerFault, connect
+from rollouthub.hosting.client.server_connection import ServerConnection, ServerFault, connect
 from rollouthub.hosting.client.server_replicas import ReplicatedHost
 from rollouthub.hosting.launch import TOKEN_VARIABLE
 from rollouthub.models.address import is_loopback, normal_base_url
@@ -29,7 +29,7 @@ class Attached:
 
     def __init__(self, address: str, patience_seconds: float) -> None:
         self._address, self._patience_seconds = address, patience_seconds
-        self._connection: Connection | None = None
+        self._connection: ServerConnection | None = None
         self._info: EnvironmentInfo | None = None
         self._is_suspect = False
         self._looking = anyio.Lock()
@@ -38,7 +38,7 @@ class Attached:
         """Have the server looked at before it is used again."""
         self._is_suspect = True
 
-    async def meet(self, connection: Connection) -> EnvironmentInfo:
+    async def meet(self, connection: ServerConnection) -> EnvironmentInfo:
         """Learn what is served.
 
         Raises:
@@ -72,7 +72,7 @@ class Attached:
             if not self._is_suspect and not await self._connection.is_healthy(HEALTH_SECONDS):
                 self._is_suspect = True
 
-    async def connection(self) -> Connection:
+    async def connection(self) -> ServerConnection:
         """The server, when it answers.
 
         Raises:
@@ -85,7 +85,7 @@ class Attached:
                 self._is_suspect = False
         return self._connection
 
-    async def _look_again(self, connection: Connection) -> None:
+    async def _look_again(self, connection: ServerConnection) -> None:
         assert self._info is not None
         try:
             with anyio.fail_after(self._patience_seconds):
@@ -138,7 +138,7 @@ async def attach(
 
 
 @asynccontextmanager
-async def _reach(address: str, token: str | None, server: Attached) -> AsyncGenerator[Connection]:
+async def _reach(address: str, token: str | None, server: Attached) -> AsyncGenerator[ServerConnection]:
     """A connection to what is served at an address, if anything is.
 
     Raises:

@@ -1,4 +1,4 @@
-"""`Program`: which process serves an environment."""
+"""`ServerProgram`: which process serves an environment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _SERVE = ("serve-env", "--from-stdin")
 
 
 @dataclass(frozen=True)
-class Program:
+class ServerProgram:
     """The hub that serves: its command, and what it is told besides its order."""
 
     command: tuple[str, ...] = (*HUB, *_SERVE)
@@ -25,7 +25,7 @@ class Program:
     """Whether the environment was installed, and so is shown less of the variables."""
 
     @classmethod
-    def of(cls, installation: Installation) -> "Program":
+    def of(cls, installation: Installation) -> "ServerProgram":
         """What serves an installed environment."""
         return cls(
             (*installation.hub, *_SERVE),
@@ -41,5 +41,5 @@ class Program:
         return (strangers_environment if self.is_strangers else clean_environment)(environ) | needed
 
 
-OURS = Program()
+OURS = ServerProgram()
 """This interpreter's own."""

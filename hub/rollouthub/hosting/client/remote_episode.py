@@ -8,14 +8,14 @@ from pydantic import JsonValue
 
 from rollouthub.errors import EpisodeError, HubError, TaskError, VerifierError
 from rollouthub.hosting.client.agent_plane_client import Latch, RemotePlane
-from rollouthub.hosting.client.server_connection import BLAME_SECONDS, Connection, ServerFault
+from rollouthub.hosting.client.server_connection import BLAME_SECONDS, ServerConnection, ServerFault
 from rollouthub.hosting.control_wire import (
+    EpisodeStateBody,
     EpisodeStatus,
     OpenedSeat,
     Reference,
     ReplyAnswer,
     ReplyRequest,
-    State,
     Verified,
     VerifyRequest,
 )
@@ -34,7 +34,7 @@ _SEAL = 2
 class RemoteEpisode:
     """One attempt at one task; what its server last said of it is kept here."""
 
-    def __init__(self, episode_id: str, connection: Connection, deadlines: Deadlines) -> None:
+    def __init__(self, episode_id: str, connection: ServerConnection, deadlines: Deadlines) -> None:
         self.id = episode_id
         self.answer: str | None = None
         self.faults: list[Fault] = []
@@ -87,7 +87,7 @@ class RemoteEpisode:
     async def snapshot(self) -> JsonValue:
         """Privileged: the world's state."""
         seconds = self._deadlines.setup
-        return (await self._connection.ask("GET", f"{self._path}/state", State, seconds=seconds)).state
+        return (await self._connection.ask("GET", f"{self._path}/state", EpisodeStateBody, seconds=seconds)).state
 
     async def ways_in(self) -> WaysIn:
         """The ways into its sandbox, as its server tells them; none into one on another machine."""

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, JsonValue, ValidationError
 
 from rollouthub.errors import DataError, HubError, TaskError, VerifierError
 from rollouthub.hosting.client.remote_episode import RemoteEpisode
-from rollouthub.hosting.client.server_connection import Connection, ServerFault
+from rollouthub.hosting.client.server_connection import ServerConnection, ServerFault
 from rollouthub.hosting.control_wire import (
     BadCard,
     BatchAnswer,
@@ -61,10 +61,10 @@ class RemoteTask:
         return TaskKey(id=self.public.id, split=self.split, seed=self.seed)
 
 
-class Server(Protocol):
+class RestartableServer(Protocol):
     """Where an environment is served, for now and after it was started again."""
 
-    async def connection(self) -> Connection:
+    async def connection(self) -> ServerConnection:
         """The server as it is now, started again if it was gone.
 
         Raises:
@@ -76,7 +76,7 @@ class Server(Protocol):
 class RemoteHost:
     """The control plane's client: the same contract, over the wire."""
 
-    def __init__(self, info: EnvironmentInfo, server: Server) -> None:
+    def __init__(self, info: EnvironmentInfo, server: RestartableServer) -> None:
         self.info = info.model_copy(update={"isolation": "process"})
         self._tools = {tool.name: tool for tool in info.tools}
         self._server = server

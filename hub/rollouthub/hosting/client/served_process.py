@@ -12,9 +12,9 @@ from anyio.abc import TaskStatus
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError, EpisodeError, HubError, ServerGone, first_error
-from rollouthub.hosting.client.program import OURS, Program
+from rollouthub.hosting.client.program import OURS, ServerProgram
 from rollouthub.hosting.client.remote_host import RemoteHost
-from rollouthub.hosting.client.server_connection import Connection, connect
+from rollouthub.hosting.client.server_connection import ServerConnection, connect
 from rollouthub.hosting.client.server_process import ServerProcess, start
 from rollouthub.hosting.launch import RoleEndpoint, ServeOrder
 from rollouthub.protocols import EnvironmentHost, EnvironmentInfo
@@ -66,19 +66,19 @@ class _Flag:
         await self._event.wait()
 
 
-class Supervisor:
+class ServedProcess:
     """Keeps one environment server up: a task of its owner's starts it, and again when it is gone."""
 
     def __init__(
         self,
         order: ServeOrder,
         probing: Probing = Probing(),  # it is frozen
-        program: Program = OURS,
+        program: ServerProgram = OURS,
     ) -> None:
         self._order, self._probing, self._program = order, probing, program
         self._name = program.name or order.environment
         self._info: EnvironmentInfo | None = None
-        self._connection: Connection | None = None
+        self._connection: ServerConnection | None = None
         self._changed = anyio.Event()
         self._suspicion = _Flag()
         self._is_late = False
@@ -147,7 +147,7 @@ class Supervisor:
             await process.end(at_once=is_frozen)
         return time.monotonic() - began, why
 
-    async def _introduce(self, connection: Connection, first: TaskStatus[EnvironmentInfo]) -> None:
+    async def _introduce(self, connection: ServerConnection, first: TaskStatus[EnvironmentInfo]) -> None:
         """Learn what is served; after a restart it must be the same.
 
         Raises:
@@ -164,7 +164,7 @@ class Supervisor:
                 f"{info.digest}, {info.tools_digest}); start a new run"
             )
 
-    async def _watch(self, process: ServerProcess, connection: Connection, suspicion: _Flag) -> None:
+    async def _watch(self, process: ServerProcess, connection: ServerConnection, suspicion: _Flag) -> None:
         """Let the server be used until it ends; one that is suspected and does not answer is ended."""
         self._suspicion = suspicion
         quiet = _Silence(process)
@@ -189,7 +189,7 @@ class Supervisor:
             self._is_late = False
             self._announce(None)
 
-    def _announce(self, connection: Connection | None) -> None:
+    def _announce(self, connection: ServerConnection | None) -> None:
         self._connection = connection
         self._changed.set()
         self._changed = anyio.Event()
@@ -199,7 +199,7 @@ class Supervisor:
         """Whether it can be used now, as far as is known."""
         return self._connection is not None and not self._suspicion.is_raised and not self._is_late
 
-    async def connection(self) -> Connection:
+    async def connection(self) -> ServerConnection:
         """The server as it is now, started again if it was gone.
 
         Raises:
@@ -245,7 +245,7 @@ def new_order(
     settings: Mapping[str, JsonValue],
     roles: Mapping[str, RoleEndpoint],
     traces: str | None = None,
-    program: Program = OURS,
+    program: ServerProgram = OURS,
 ) -> ServeOrder:
     """An order for one server, with a credential that no other has."""
     return ServeOrder(
@@ -267,7 +267,7 @@ async def serve(
     roles: Mapping[str, RoleEndpoint],
     *,
     traces: str | None = None,
-    program: Program = OURS,
+    program: ServerProgram = OURS,
 ) -> AsyncGenerator[EnvironmentHost]:
     """Start an environment's server and be its client; it ends with the context, after whoever played.
 
@@ -275,7 +275,7 @@ async def serve(
         UsageError: the environment or its configuration is refused.
         TaskError: the server does not come up.
     """
-    supervisor = Supervisor(new_order(target, settings, roles, traces, program), program=program)
+    supervisor = ServedProcess(new_order(target, settings, roles, traces, program), program=program)
     try:
         async with anyio.create_task_group() as tasks:
             info = await tasks.start(supervisor.run)

@@ -48,7 +48,7 @@ class ServerFault(TaskError):
     """The environment's server is gone, silent, or does not speak the contract."""
 
 
-class Connection:
+class ServerConnection:
     """One environment server, as its control plane and its agents reach it."""
 
     def __init__(
@@ -215,7 +215,7 @@ async def connect(
     token: str,
     grace_seconds: float = GRACE_SECONDS,
     on_fault: Callable[[], None] = lambda: None,
-) -> AsyncGenerator[Connection]:
+) -> AsyncGenerator[ServerConnection]:
     """Connection pools to a server's two planes; closed on the way out.
 
     `grace_seconds` is what a call may take beyond the deadline that the server keeps itself.
@@ -236,7 +236,7 @@ async def connect(
             headers={"User-Agent": "rollouthub", "Accept-Encoding": "identity"},
         ) as agents,
     ):
-        yield Connection(control_url, token, control, agents, grace_seconds, on_fault)
+        yield ServerConnection(control_url, token, control, agents, grace_seconds, on_fault)
 
 
 def _tcp_pool() -> aiohttp.TCPConnector:

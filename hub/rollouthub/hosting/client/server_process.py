@@ -12,7 +12,7 @@ from anyio.abc import ByteReceiveStream, Process
 from pydantic import ValidationError
 
 from rollouthub.errors import HubError, TaskError, said
-from rollouthub.hosting.client.program import OURS, Program
+from rollouthub.hosting.client.program import OURS, ServerProgram
 from rollouthub.hosting.control_wire import Failure, error_of
 from rollouthub.hosting.launch import ServeOrder, ServerReady
 from rollouthub.processes import kill_group, stat_fields
@@ -191,7 +191,7 @@ class _Sparing:
         self._dropped += max(0, len(lines) - room)
 
 
-async def start(name: str, program: Program = OURS) -> ServerProcess:
+async def start(name: str, program: ServerProgram = OURS) -> ServerProcess:
     """Start a server process in a session of its own, so that a Ctrl-C meets the hub alone.
 
     Raises:

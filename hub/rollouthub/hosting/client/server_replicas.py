@@ -8,10 +8,10 @@ import anyio
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError, ServerGone, first_error
-from rollouthub.hosting.client.program import OURS, Program
-from rollouthub.hosting.client.remote_host import RemoteHost, Server
-from rollouthub.hosting.client.served_process import Supervisor, new_order
-from rollouthub.hosting.client.server_connection import Connection
+from rollouthub.hosting.client.program import OURS, ServerProgram
+from rollouthub.hosting.client.remote_host import RemoteHost, RestartableServer
+from rollouthub.hosting.client.served_process import ServedProcess, new_order
+from rollouthub.hosting.client.server_connection import ServerConnection
 from rollouthub.hosting.launch import RoleEndpoint
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentHost, EnvironmentInfo, Episode, TaskCard
@@ -19,7 +19,7 @@ from rollouthub.score import Score
 from rollouthub.submission import Submission
 
 
-class WatchedServer(Server, Protocol):
+class WatchedServer(RestartableServer, Protocol):
     """A server that somebody looks after, and that may be down for a while or for good."""
 
     @property
@@ -28,7 +28,7 @@ class WatchedServer(Server, Protocol):
         ...
 
 
-class Replica:
+class ServerReplica:
     """One of several servers, and how much it has to do."""
 
     def __init__(self, info: EnvironmentInfo, server: WatchedServer) -> None:
@@ -49,10 +49,10 @@ class Replica:
 class _AnyOf:
     """Whichever server answers, as one: for what all of them know, such as the tasks there are."""
 
-    def __init__(self, replicas: Sequence[Replica]) -> None:
+    def __init__(self, replicas: Sequence[ServerReplica]) -> None:
         self._replicas = replicas
 
-    async def connection(self) -> Connection:
+    async def connection(self) -> ServerConnection:
         """The first that is up, so that the pages of a listing come from one; else the first that comes back.
 
         Raises:
@@ -63,7 +63,7 @@ class _AnyOf:
                 return await replica.server.connection()
         return await (await self.first_back()).server.connection()
 
-    async def least_busy(self) -> Replica:
+    async def least_busy(self) -> ServerReplica:
         """Of those that are up, the one with the fewest episodes.
 
         Raises:
@@ -72,17 +72,17 @@ class _AnyOf:
         up = [replica for replica in self._replicas if replica.server.is_up]
         return min(up, key=lambda replica: replica.busy) if up else await self.first_back()
 
-    async def first_back(self) -> Replica:
+    async def first_back(self) -> ServerReplica:
         """The first that can be used again.
 
         Raises:
             ServerGone: all are gone for good.
         """
-        back: list[Replica] = []
+        back: list[ServerReplica] = []
         gone: list[str] = []
         async with anyio.create_task_group() as tasks:
 
-            async def wait(replica: Replica) -> None:
+            async def wait(replica: ServerReplica) -> None:
                 try:
                     await replica.server.connection()
                 except ServerGone as error:
@@ -110,7 +110,7 @@ class ReplicatedHost(RemoteHost):
         (first, info), *others = infos.items()
         for name, other in others:
             _check_same(first, info, name, other)
-        self.replicas = [Replica(info, server) for server in servers]
+        self.replicas = [ServerReplica(info, server) for server in servers]
         self._any = _AnyOf(self.replicas)
         super().__init__(info, self._any)
 
@@ -144,7 +144,7 @@ class ReplicatedHost(RemoteHost):
         try:
             replica = await self._any.least_busy()
         except ServerGone:
-            return await super().score(task, submission, seed=seed, deadlines=deadlines)  # which tells it as it should
+            return await super().score(task, submission, seed=seed, deadlines=deadlines)  # which tells it should
         with replica.occupied():
             return await replica.host.score(task, submission, seed=seed, deadlines=deadlines)
 
@@ -166,7 +166,7 @@ async def serve_replicas(
     count: int,
     *,
     traces: str | None = None,
-    program: Program = OURS,
+    program: ServerProgram = OURS,
 ) -> AsyncGenerator[EnvironmentHost]:
     """Start several servers of an environment and be the client of all; they end with the context.
 
@@ -175,13 +175,13 @@ async def serve_replicas(
         TaskError: a server does not come up.
     """
     supervisors = [
-        Supervisor(new_order(target, settings, roles, traces, program), program=program) for _ in range(count)
+        ServedProcess(new_order(target, settings, roles, traces, program), program=program) for _ in range(count)
     ]
     infos: dict[str, EnvironmentInfo] = {}
     try:
         async with anyio.create_task_group() as tasks:
 
-            async def begin(number: int, supervisor: Supervisor) -> None:
+            async def begin(number: int, supervisor: ServedProcess) -> None:
                 infos[f"server {number} of {program.name or target!r}"] = await tasks.start(supervisor.run)
 
             try:

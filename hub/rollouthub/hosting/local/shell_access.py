@@ -52,7 +52,7 @@ class HousedSeat(Protocol):
     """A sandbox of the agent's own, where its program runs; None where it has none."""
 
 
-class Door(Frozen):
+class ShellAccess(Frozen):
     """A way in as the control plane tells it: a container and nothing else, as a command would be run as it came."""
 
     label: str = Field(max_length=_LABEL_CHARACTERS)
@@ -62,14 +62,14 @@ class Door(Frozen):
 class Doors(Frozen):
     """`GET /v1/episodes/{id}/doors`."""
 
-    doors: tuple[Door, ...] = Field(default=(), max_length=16)
+    doors: tuple[ShellAccess, ...] = Field(default=(), max_length=16)
     why_none: str | None = Field(default=None, max_length=500)
 
     @classmethod
     def of(cls, known: WaysIn) -> "Doors":
         """What of it may cross a wire."""
         doors = tuple(
-            Door(label=way.label[:_LABEL_CHARACTERS], container=way.inside)
+            ShellAccess(label=way.label[:_LABEL_CHARACTERS], container=way.inside)
             for way in known.ways
             if isinstance(way.inside, Container)
         )

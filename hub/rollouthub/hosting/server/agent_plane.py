@@ -69,7 +69,7 @@ def token_of(scope: Scope) -> str:
     return ""
 
 
-class AgentPlane:
+class AgentPlaneApp:
     """An ASGI application: `POST` and `DELETE` of `/e/{token}/mcp`, and of `/mcp` with the token as `Bearer`."""
 
     def __init__(self, info: EnvironmentInfo, guard: Guard) -> None:

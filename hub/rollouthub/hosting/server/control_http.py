@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote
 from pydantic import BaseModel, ValidationError
 
 from rollouthub.errors import CredentialError, HubError, NotOffered, TaskError, UnknownNameError, UsageError, describe
-from rollouthub.hosting.control_wire import Failure, Problem, problem_of
+from rollouthub.hosting.control_wire import ControlProblem, Failure, problem_of
 from rollouthub.hosting.server.event_log import EventLog
 from rollouthub.http.asgi import (
     Guard,
@@ -100,7 +100,7 @@ class ControlHttp:
         """
         raise NoRoute
 
-    def problem(self, error: HubError) -> Problem:
+    def problem(self, error: HubError) -> ControlProblem:
         """An error as its caller is told."""
         return problem_of(error)
 

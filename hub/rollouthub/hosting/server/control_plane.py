@@ -11,13 +11,13 @@ from rollouthub.hosting.control_wire import (
     BatchAnswer,
     BatchEntry,
     BatchRequest,
+    ControlProblem,
+    EpisodeStateBody,
+    EpisodeVerdict,
     OpenEpisode,
-    Problem,
     Reference,
     ReplyAnswer,
     ReplyRequest,
-    State,
-    Verdict,
     Verified,
     VerifyRequest,
     problem_of,
@@ -41,7 +41,7 @@ from rollouthub.hosting.server.control_http import (
 )
 from rollouthub.hosting.server.served_episodes import Conflict, Episodes, Unknown
 from rollouthub.hosting.server.server_metrics import Metrics
-from rollouthub.hosting.server.task_pages import MOST_ON_A_PAGE, PAGE, Listing, card_json
+from rollouthub.hosting.server.task_pages import MOST_ON_A_PAGE, PAGE, TaskPages, card_json
 from rollouthub.http.asgi import Guard, Receive, Scope, Send, answer, read_body, until_gone
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentHost
@@ -64,7 +64,7 @@ class ControlPlane(ControlHttp):
         """`guard` checks Host and Origin; None where a unix socket keeps browsers out."""
         super().__init__(token, guard)
         self._host, self._episodes, self._metrics = host, episodes, metrics
-        self._listing = Listing(host)
+        self._listing = TaskPages(host)
         info = host.info.model_copy(update={"isolation": "process"})
         self._environment = info.model_dump_json(by_alias=True, exclude_none=True).encode()
 
@@ -78,10 +78,10 @@ class ControlPlane(ControlHttp):
         else:
             await answer(send, 200, await self._answer(parts, scope, receive))
 
-    def problem(self, error: HubError) -> Problem:
+    def problem(self, error: HubError) -> ControlProblem:
         """An error as its caller is told; of an episode that is gone, another attempt may fare better."""
         if isinstance(error, Unknown | Conflict):
-            return Problem(type="TaskError", message=str(error), retryable=True)
+            return ControlProblem(type="TaskError", message=str(error), retryable=True)
         return problem_of(error)
 
     async def _answer(self, parts: list[str], scope: Scope, receive: Receive) -> bytes:
@@ -182,12 +182,12 @@ class ControlPlane(ControlHttp):
         return Reference(messages=tuple(await self._episodes.find(episode_id).episode.reference()))
 
     async def _state(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
-        return State(state=await self._episodes.find(episode_id).episode.snapshot())
+        return EpisodeStateBody(state=await self._episodes.find(episode_id).episode.snapshot())
 
     async def _score(self, request: BatchRequest) -> BatchAnswer:
         if not self._host.info.scores_transcripts:
             raise NotOffered(f"environment {self._host.info.name!r} scores episodes, not submissions alone")
-        verdicts = [Verdict()] * len(request.entries)
+        verdicts = [EpisodeVerdict()] * len(request.entries)
         limiter = anyio.CapacityLimiter(BATCH_CONCURRENCY)
 
         async def score(position: int, entry: BatchEntry) -> None:
@@ -199,15 +199,15 @@ class ControlPlane(ControlHttp):
                 tasks.start_soon(score, position, entry)
         return BatchAnswer(verdicts=tuple(verdicts))
 
-    async def _verdict(self, entry: BatchEntry, deadlines: Deadlines) -> Verdict:
+    async def _verdict(self, entry: BatchEntry, deadlines: Deadlines) -> EpisodeVerdict:
         key, outcome = entry.task, "scored"
         try:
             card = await self._host.find_task(key.split, key.id, key.seed)
             score = await self._host.score(card, entry.submission, seed=entry.seed, deadlines=deadlines)
-            return Verdict(score=score)
+            return EpisodeVerdict(score=score)
         except HubError as error:
             outcome = type(error).__name__
-            return Verdict(error=problem_of(error))
+            return EpisodeVerdict(error=problem_of(error))
         finally:
             self._metrics.verdicts[outcome] += 1
 

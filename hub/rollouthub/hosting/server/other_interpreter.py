@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from pydantic import JsonValue
 
-from rollouthub.hosting.client.program import Program
+from rollouthub.hosting.client.program import ServerProgram
 from rollouthub.hosting.launch import TOKEN_VARIABLE
 from rollouthub.hosting.open_host import open_installed
 from rollouthub.hosting.role_endpoints import serve_roles
@@ -44,7 +44,7 @@ async def see_that_it_is_sound(
 def hand_over(installation: Installation, name: str, tools_digest: str) -> NoReturn:
     """Become the process that serves it: this one's arguments, with the file in the place of the name."""
     arguments = [str(installation.file) if word == name else word for word in sys.argv[1:]]
-    variables = Program.of(installation).environment(os.environ)
+    variables = ServerProgram.of(installation).environment(os.environ)
     variables[TOOLS_VARIABLE] = tools_digest
     if token := os.environ.get(TOKEN_VARIABLE):
         variables[TOKEN_VARIABLE] = token

@@ -15,7 +15,7 @@ from rollouthub.errors import ConfigError
 from rollouthub.hosting.launch import RoleEndpoint, ServerReady
 from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.hosting.role_endpoints import ask_role
-from rollouthub.hosting.server.agent_plane import AgentPlane, new_user
+from rollouthub.hosting.server.agent_plane import AgentPlaneApp, new_user
 from rollouthub.hosting.server.control_plane import ControlPlane
 from rollouthub.hosting.server.control_socket import authority, control_guard, control_socket
 from rollouthub.hosting.server.served_episodes import Episodes
@@ -109,7 +109,7 @@ async def serving_host(
         agent_url = service.public_url or f"http://{authority(service.agent_host, agents)}"
         metrics = Metrics()
         played, adopting = await _traced(host, service, stack)
-        plane = AgentPlane(host.info, Guard(_hosts(service, agent_url)))
+        plane = AgentPlaneApp(host.info, Guard(_hosts(service, agent_url)))
         episodes = Episodes(
             played,
             await stack.enter_async_context(anyio.create_task_group()),

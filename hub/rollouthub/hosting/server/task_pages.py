@@ -45,7 +45,7 @@ class _Reader:
         self.touched = time.monotonic()
 
 
-class Listing:
+class TaskPages:
     """The pages of a host's tasks."""
 
     def __init__(self, host: EnvironmentHost) -> None:

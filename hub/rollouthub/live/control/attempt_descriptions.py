@@ -4,7 +4,7 @@ import json
 
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.recorder import OpenTurn
-from rollouthub.live.control.live_protocol import CallView, RolloutView, SaidView, ShownRollout, TurnView
+from rollouthub.live.control.live_protocol import CallView, RolloutDetails, RolloutView, SaidView, TurnView
 from rollouthub.messages import Message
 from rollouthub.rollout import ToolCall
 from rollouthub.text import plain, plain_name
@@ -35,7 +35,7 @@ def rollout_view(attempt: InFlight) -> RolloutView:
     )
 
 
-def shown_rollout(attempt: InFlight, *, with_content: bool) -> ShownRollout:
+def shown_rollout(attempt: InFlight, *, with_content: bool) -> RolloutDetails:
     """One rollout; its content only where asked for, and the latest of it where there is too much."""
     cast, recorder = attempt.item.cast, attempt.recorder
     left = CONTENT_CHARACTERS
@@ -47,7 +47,7 @@ def shown_rollout(attempt: InFlight, *, with_content: bool) -> ShownRollout:
         left -= sum(len(said.text) for said in view.messages or ())
         left -= sum(len(call.arguments or "") + len(call.result or "") for call in view.calls)
         shown.insert(0, view)
-    return ShownRollout(
+    return RolloutDetails(
         **dict(rollout_view(attempt)),
         seed=attempt.item.seed,
         agent=plain_name(cast.agent_ref.name),

@@ -26,7 +26,7 @@ _OPEN_TURNS = 8
 """Latest turns whose tool calls are looked for while an attempt plays; at its end, all are."""
 
 
-class Follower:
+class ClientEvents:
     """The events one client has not read yet."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Broadcast:
 
     def __init__(self, live: LiveRun) -> None:
         self._live = live
-        self._followers: list[Follower] = []
+        self._followers: list[ClientEvents] = []
         self._seen: dict[str, _Seen] = {}
 
     @property
@@ -92,16 +92,16 @@ class Broadcast:
         """Events that those who follow now have taken."""
         return sum(follower.taken for follower in self._followers)
 
-    def join(self) -> Follower:
+    def join(self) -> ClientEvents:
         """Follow from now on."""
-        follower = Follower()
+        follower = ClientEvents()
         if not self._followers:
             self._seen = {name: _Seen(attempt) for name, attempt in self._live.attempts.items()}
             self._live.watchers.append(self)
         self._followers.append(follower)
         return follower
 
-    def leave(self, follower: Follower) -> None:
+    def leave(self, follower: ClientEvents) -> None:
         """Follow no more."""
         if follower in self._followers:
             self._followers.remove(follower)

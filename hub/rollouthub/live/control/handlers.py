@@ -19,15 +19,15 @@ from rollouthub.live.control.live_protocol import (
     CancelRequest,
     Done,
     InterruptRequest,
-    Listing,
     ListRequest,
     PauseRequest,
-    Problem,
+    RequestProblem,
     ResumeRequest,
     RetryRequest,
     RetuneRequest,
+    RolloutDetails,
+    RunListing,
     RunView,
-    ShownRollout,
     ShowRequest,
     TellRequest,
 )
@@ -45,15 +45,15 @@ _MOST_KNOWN = 50
 """Rollouts named to who asked for one that is not in flight."""
 
 
-class Refusal(Exception):
+class RequestRefused(Exception):
     """A request that cannot be met; the client hears why."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: RequestProblem) -> None:
         super().__init__(problem.message)
         self.problem = problem
 
 
-class Desk:
+class RequestHandlers:
     """Where the clients of one run are served."""
 
     def __init__(self, live: LiveRun, broadcast: Broadcast) -> None:
@@ -65,7 +65,7 @@ class Desk:
         self._thread = anyio.CapacityLimiter(1)
         self._told_of: set[str] = set()
 
-    async def list(self, request: ListRequest) -> Listing:
+    async def list(self, request: ListRequest) -> RunListing:
         """The run, and what is in flight."""
         live = self._live
         means = await self._read_means()
@@ -73,7 +73,7 @@ class Desk:
         assert facts is not None, "a door opens once the run plays"
         attempts = list(live.attempts.values())
         plays_on = machines(live)
-        return Listing(
+        return RunListing(
             run=RunView(
                 run_id=facts.run_id,
                 directory=str(facts.directory),
@@ -99,7 +99,7 @@ class Desk:
             left_out=max(0, len(attempts) - request.limit),
         )
 
-    async def show(self, request: ShowRequest) -> ShownRollout:
+    async def show(self, request: ShowRequest) -> RolloutDetails:
         """One rollout, and how to get into its sandbox."""
         attempt = self._find(request.rollout)
         if request.content and request.rollout not in self._told_of:
@@ -119,7 +119,9 @@ class Desk:
             return Done(message="the run stops now; attempts in flight are recorded as cancelled")
         attempt = self._find(request.rollout)
         if not attempt.cancel():
-            raise Refusal(Problem(kind="too_late", message=f"{request.rollout} has its verdict, and is only closing"))
+            raise RequestRefused(
+                RequestProblem(kind="too_late", message=f"{request.rollout} has its verdict, and is only closing")
+            )
         logger.info("live control: %s was cancelled", request.rollout)
         return Done(message=f"{request.rollout} is cancelled; `hub live retry` or `hub run --resume` plays it again")
 
@@ -131,7 +133,7 @@ class Desk:
             return Done(message="the run starts nothing new, and finishes what is in flight")
         if not self._find(request.rollout).interrupt():
             message = f"the agent's time in {request.rollout} is over already"
-            raise Refusal(Problem(kind="too_late", message=message))
+            raise RequestRefused(RequestProblem(kind="too_late", message=message))
         logger.info("live control: %s was interrupted", request.rollout)
         return Done(message=f"the agent's time in {request.rollout} is over; what it did is verified and scored")
 
@@ -202,14 +204,14 @@ class Desk:
                 problem = await anyio.to_thread.run_sync(
                     why_not_again, live.facts.directory, name, known, limiter=self._thread, abandon_on_cancel=True
                 )
-                raise Refusal(problem)
+                raise RequestRefused(problem)
 
     def _find(self, rollout_id: str) -> InFlight:
         attempt = self._live.attempts.get(rollout_id)
         if attempt is None:
             directory = self._live.facts.directory if self._live.facts is not None else "RUN"
-            raise Refusal(
-                Problem(
+            raise RequestRefused(
+                RequestProblem(
                     kind="unknown_rollout",
                     message=f"no rollout {plain_name(rollout_id)!r} is in flight; what has ended shows "
                     f"`hub show {directory} ROLLOUT`",
@@ -244,9 +246,9 @@ class Desk:
             return None
 
 
-def _too_late(message: str) -> Refusal:
-    return Refusal(Problem(kind="too_late", message=message))
+def _too_late(message: str) -> RequestRefused:
+    return RequestRefused(RequestProblem(kind="too_late", message=message))
 
 
-def _not_possible(message: str) -> Refusal:
-    return Refusal(Problem(kind="not_possible", message=message))
+def _not_possible(message: str) -> RequestRefused:
+    return RequestRefused(RequestProblem(kind="not_possible", message=message))

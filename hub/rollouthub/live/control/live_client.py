@@ -19,10 +19,10 @@ from rollouthub.live.control.live_protocol import (
     Done,
     Event,
     Following,
-    Line,
-    Listing,
-    Problem,
-    ShownRollout,
+    HubLine,
+    RequestProblem,
+    RolloutDetails,
+    RunListing,
 )
 from rollouthub.live.control.peer_credentials import is_trusted
 from rollouthub.live.control.socket_folder import find_sockets, socket_folders
@@ -38,13 +38,13 @@ class LiveClient:
         self._lines = BufferedByteReceiveStream(stream)
         self._last_id = 0
 
-    async def list(self, limit: int = 200) -> Listing:
+    async def list(self, limit: int = 200) -> RunListing:
         """The run, and what is in flight."""
-        return Listing.model_validate(await self._ask("list", limit=limit))
+        return RunListing.model_validate(await self._ask("list", limit=limit))
 
-    async def show(self, rollout_id: str, *, content: bool = False) -> ShownRollout:
+    async def show(self, rollout_id: str, *, content: bool = False) -> RolloutDetails:
         """One rollout in flight."""
-        return ShownRollout.model_validate(await self._ask("show", rollout=rollout_id, content=content))
+        return RolloutDetails.model_validate(await self._ask("show", rollout=rollout_id, content=content))
 
     async def cancel(self, rollout_id: str | None) -> Done:
         """End a rollout unscored; None is the whole run."""
@@ -114,9 +114,9 @@ class LiveClient:
             raise _error(line.error, method, fields)
         return dict(line.result or {})
 
-    async def _read(self) -> Line:
+    async def _read(self) -> HubLine:
         try:
-            return Line.model_validate_json(await self._lines.receive_until(b"\n", LONGEST_ANSWER))
+            return HubLine.model_validate_json(await self._lines.receive_until(b"\n", LONGEST_ANSWER))
         except (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             raise _gone(self._path) from error
         except (anyio.DelimiterNotFound, ValidationError) as error:
@@ -146,7 +146,7 @@ class RunningHub:
     """A hub that plays."""
 
     path: Path
-    listing: Listing
+    listing: RunListing
 
 
 async def find_running(environ: Mapping[str, str], limit: int = 200) -> tuple[list[RunningHub], list[str]]:
@@ -200,7 +200,7 @@ def _encoded(question: Mapping[str, Any]) -> bytes:
     return json.dumps(question, ensure_ascii=False).encode(errors="surrogatepass") + b"\n"
 
 
-def _error(problem: Problem, method: str, fields: Mapping[str, Any]) -> Exception:
+def _error(problem: RequestProblem, method: str, fields: Mapping[str, Any]) -> Exception:
     if problem.kind == "unknown_rollout" and method == "retry":
         hint = "What ended a moment ago is known in a moment."
         return UnknownNameError("rollout without a result", str(fields.get("rollout")), problem.known, hint)

@@ -10,8 +10,8 @@ from anyio.abc import ByteStream, TaskGroup
 from pydantic import ValidationError
 
 from rollouthub.frozen import Frozen
-from rollouthub.live.control.broadcast import Broadcast, Follower
-from rollouthub.live.control.handlers import Desk, Refusal
+from rollouthub.live.control.broadcast import Broadcast, ClientEvents
+from rollouthub.live.control.handlers import RequestHandlers, RequestRefused
 from rollouthub.live.control.live_protocol import (
     LONGEST_ANSWER,
     LONGEST_REQUEST,
@@ -21,9 +21,9 @@ from rollouthub.live.control.live_protocol import (
     InterruptRequest,
     ListRequest,
     PauseRequest,
-    Problem,
     Request,
     RequestId,
+    RequestProblem,
     ResumeRequest,
     RetryRequest,
     RetuneRequest,
@@ -46,13 +46,15 @@ _REST = 4.0
 _LONGEST_REST_SECONDS = 1.0
 
 
-class Connection:
+class LiveConnection:
     """A conversation with one client."""
 
-    def __init__(self, stream: ByteStream, desk: Desk, broadcast: Broadcast, in_flight: Callable[[], int]) -> None:
+    def __init__(
+        self, stream: ByteStream, desk: RequestHandlers, broadcast: Broadcast, in_flight: Callable[[], int]
+    ) -> None:
         self._stream, self._desk, self._broadcast, self._in_flight = stream, desk, broadcast, in_flight
         self._sending = anyio.Lock()
-        self._follower: Follower | None = None
+        self._follower: ClientEvents | None = None
         self._is_done = False
 
     async def serve(self) -> None:
@@ -101,27 +103,27 @@ class Connection:
 
     async def _refuse_length(self) -> None:
         message = f"a request is one line of at most {LONGEST_REQUEST} bytes"
-        await self.refuse(None, Problem(kind="bad_request", message=message))
+        await self.refuse(None, RequestProblem(kind="bad_request", message=message))
 
     async def _answer(self, line: bytes, tasks: TaskGroup) -> None:
         try:
             request = requests.validate_json(line)
         except ValidationError as error:
-            await self.refuse(_id_of(line), Problem(kind="bad_request", message=_what_is_wrong(error)))
+            await self.refuse(_id_of(line), RequestProblem(kind="bad_request", message=_what_is_wrong(error)))
             return
         try:
             if isinstance(request, EventsRequest):
                 await self._follow(request, tasks)
             else:
                 await self._send(_line(request.id, "result", await self._meet(request)))
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             await self.refuse(request.id, refusal.problem)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             raise
         except Exception:
             logger.exception("live control: request %s broke", type(request).__name__)
             message = "the hub failed to answer; its log says why"
-            await self.refuse(request.id, Problem(kind="internal", message=message))
+            await self.refuse(request.id, RequestProblem(kind="internal", message=message))
 
     async def _meet(self, request: Request) -> Frozen:
         match request:
@@ -146,19 +148,19 @@ class Connection:
 
     async def _follow(self, request: EventsRequest, tasks: TaskGroup) -> None:
         if self._follower is not None:
-            raise Refusal(Problem(kind="bad_request", message="this connection follows already"))
+            raise RequestRefused(RequestProblem(kind="bad_request", message="this connection follows already"))
         self._follower = self._broadcast.join()
         await self._send(_line(request.id, "result", Following(in_flight=self._in_flight())))
         tasks.start_soon(self._pump, request.id, self._follower, tasks)
 
-    async def _pump(self, request_id: RequestId, follower: Follower, tasks: TaskGroup) -> None:
+    async def _pump(self, request_id: RequestId, follower: ClientEvents, tasks: TaskGroup) -> None:
         """Send the events as fast as the client takes them."""
         head = b'{"id":' + json.dumps(request_id).encode() + b',"event":'
         while events := await follower.take(_EVENTS_AT_ONCE):
             await self._send(b"".join(head + event + b"}\n" for event in events))
         tasks.cancel_scope.cancel()
 
-    async def refuse(self, request_id: RequestId | None, problem: Problem) -> None:
+    async def refuse(self, request_id: RequestId | None, problem: RequestProblem) -> None:
         """Say why not."""
         await self._send(_line(request_id, "error", problem))
 
@@ -172,7 +174,7 @@ def _line(request_id: RequestId | None, key: str, value: Frozen) -> bytes:
     line = f'{{"id":{json.dumps(request_id)},"{key}":{value.model_dump_json()}}}\n'.encode()
     if len(line) <= LONGEST_ANSWER:
         return line
-    problem = Problem(kind="not_possible", message=f"the answer would be {len(line)} bytes long; ask for less")
+    problem = RequestProblem(kind="not_possible", message=f"the answer would be {len(line)} bytes long; ask for less")
     return _line(request_id, "error", problem)
 
 

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.live.control.live_protocol import BackendView, SandboxesView, WorkerView
-from rollouthub.telemetry.metrics.process_figures import Backend, SandboxLoad, Snapshot
+from rollouthub.telemetry.metrics.process_figures import Backend, ProcessSnapshot, SandboxLoad
 from rollouthub.telemetry.metrics.process_snapshot import backends_of, sandboxes_of
 from rollouthub.text import one_line, plain_name
 
@@ -40,7 +40,7 @@ class Place(Protocol):
 class PlacedPool(Protocol):
     """A pool whose episodes are played by workers."""
 
-    def look(self) -> tuple[Sequence[Place], Sequence[Snapshot]]:
+    def look(self) -> tuple[Sequence[Place], Sequence[ProcessSnapshot]]:
         """Where they are, and how their processes stood when they last told; that they tell, for a while to come."""
         ...
 

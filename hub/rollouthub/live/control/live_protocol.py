@@ -253,7 +253,7 @@ class RolloutView(Frozen):
     """Since the attempt began."""
 
 
-class Listing(Frozen):
+class RunListing(Frozen):
     """The answer to `list`."""
 
     run: RunView
@@ -297,7 +297,7 @@ class TurnView(Frozen):
     """What was added before it, and what it said; where content was asked for."""
 
 
-class ShownRollout(RolloutView):
+class RolloutDetails(RolloutView):
     """The answer to `show`."""
 
     seed: int
@@ -331,7 +331,7 @@ class Following(Frozen):
     in_flight: int
 
 
-class Problem(Frozen):
+class RequestProblem(Frozen):
     """Why a request was not answered."""
 
     kind: Literal["bad_request", "unknown_rollout", "too_late", "not_possible", "busy", "refused", "internal"]
@@ -423,11 +423,11 @@ Event = Annotated[
 ]
 
 
-class Line(Frozen):
+class HubLine(Frozen):
     """A line from the hub: one of the three."""
 
     id: RequestId | None
     """The request's; None where it could not be read."""
     result: dict[str, JsonValue] | None = None
-    error: Problem | None = None
+    error: RequestProblem | None = None
     event: Event | None = None

@@ -13,9 +13,9 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.errors import DoorError, said
 from rollouthub.live.control.broadcast import Broadcast
-from rollouthub.live.control.handlers import Desk
-from rollouthub.live.control.live_connection import Connection
-from rollouthub.live.control.live_protocol import Problem
+from rollouthub.live.control.handlers import RequestHandlers
+from rollouthub.live.control.live_connection import LiveConnection
+from rollouthub.live.control.live_protocol import RequestProblem
 from rollouthub.live.control.peer_credentials import is_trusted
 from rollouthub.live.control.socket_folder import UNFINISHED, choose_path, socket_folders
 
@@ -38,7 +38,7 @@ async def live_door(
 
     A run whose door cannot be opened goes on without; `warn` hears why. What is raised in the block arrives as it is.
     """
-    door = Door(live, environ, warn)
+    door = LiveServer(live, environ, warn)
     problem: BaseException | None = None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(door.stand)
@@ -57,13 +57,13 @@ async def live_door(
         raise problem
 
 
-class Door:
+class LiveServer:
     """The socket of one run, and who came in."""
 
     def __init__(self, live: LiveRun, environ: Mapping[str, str], warn: Callable[[str], None]) -> None:
         self._live, self._environ, self._warn = live, environ, warn
         self._broadcast = Broadcast(live)
-        self._desk = Desk(live, self._broadcast)
+        self._desk = RequestHandlers(live, self._broadcast)
         self._clients = 0
         self._left = anyio.Event()
         self.path: Path | None = None
@@ -125,14 +125,14 @@ class Door:
         self._clients += 1
         try:
             async with stream:
-                connection = Connection(stream, self._desk, self._broadcast, lambda: len(self._live.attempts))
+                connection = LiveConnection(stream, self._desk, self._broadcast, lambda: len(self._live.attempts))
                 raw: socket.socket = stream.extra(SocketAttribute.raw_socket)
                 if not is_trusted(raw):
                     logger.warning("live control: another user's process was turned away")
-                    await connection.refuse(None, Problem(kind="refused", message="this hub is another user's"))
+                    await connection.refuse(None, RequestProblem(kind="refused", message="this hub is another user's"))
                 elif self._clients > MOST_CLIENTS:
                     message = f"{MOST_CLIENTS} clients are here already"
-                    await connection.refuse(None, Problem(kind="busy", message=message))
+                    await connection.refuse(None, RequestProblem(kind="busy", message=message))
                 else:
                     await connection.serve()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rollouthub.errors import HubError, UnknownNameError, UsageError
-from rollouthub.live.control.live_protocol import Problem
+from rollouthub.live.control.live_protocol import RequestProblem
 from rollouthub.rollout import Outcome
 from rollouthub.store import open_run
 from rollouthub.text import plain_name
@@ -21,7 +21,7 @@ def named(rollout_id: str, known: Sequence[str]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def why_not_again(directory: Path, rollout_id: str, known: tuple[str, ...]) -> Problem:
+def why_not_again(directory: Path, rollout_id: str, known: tuple[str, ...]) -> RequestProblem:
     """Why a rollout cannot be played again that is neither in flight nor known to be without a result. Reads the store.
 
     `known`: some that could be.
@@ -31,18 +31,18 @@ def why_not_again(directory: Path, rollout_id: str, known: tuple[str, ...]) -> P
         with open_run(directory) as reader:
             kept = reader.attempts(rollout_id)
     except UnknownNameError:
-        return Problem(kind="unknown_rollout", message=f"the run has kept no rollout {name!r}", known=known)
+        return RequestProblem(kind="unknown_rollout", message=f"the run has kept no rollout {name!r}", known=known)
     except UsageError as error:
-        return Problem(kind="bad_request", message=str(error))
+        return RequestProblem(kind="bad_request", message=str(error))
     except (HubError, OSError, sqlite3.Error) as error:
-        return Problem(kind="not_possible", message=f"the run's store could not be asked for {name!r}: {error}")
+        return RequestProblem(kind="not_possible", message=f"the run's store could not be asked for {name!r}: {error}")
     effective = next((summary for summary in kept if summary.effective), kept[-1])
     if effective.outcome in (Outcome.SCORED, Outcome.AGENT_FAILED):
         result = "a score" if effective.outcome is Outcome.SCORED else "its agent's failure"
         said = (
             f"{effective.rollout_id} ended with {result}, and that is not played again: it would choose among results"
         )
-        return Problem(kind="not_possible", message=f"{said}; start a new run")
+        return RequestProblem(kind="not_possible", message=f"{said}; start a new run")
     name = f"{effective.rollout_id} ({effective.outcome.value})"
     said = f"{name} ended before this hub took the run up, long ago, or just now"
-    return Problem(kind="not_possible", message=f"{said}; {RESUME}")
+    return RequestProblem(kind="not_possible", message=f"{said}; {RESUME}")

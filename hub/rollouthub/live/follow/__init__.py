@@ -1,16 +1,16 @@
 """What a live view reads: a run, or the runs of this machine, followed read-only at the cost of what is new."""
 
-from rollouthub.live.follow.filter import Filter, FilterError, parse_filter
+from rollouthub.live.follow.filter import FilterError, RolloutFilter, parse_filter
 from rollouthub.live.follow.known_runs import RunsFeed, SeenRun
 from rollouthub.live.follow.rollout_view import RolloutList
-from rollouthub.live.follow.run_feed import Progress, RunFeed
+from rollouthub.live.follow.run_feed import RunFeed, RunProgress
 
 __all__ = [
-    "Filter",
     "FilterError",
-    "Progress",
+    "RolloutFilter",
     "RolloutList",
     "RunFeed",
+    "RunProgress",
     "RunsFeed",
     "SeenRun",
     "parse_filter",

@@ -10,9 +10,9 @@ from itertools import compress
 from math import inf, isnan, nan
 from typing import Any, Literal
 
-from rollouthub.live.follow.word_column import ABSENT, Words
+from rollouthub.live.follow.word_column import ABSENT, WordColumn
 from rollouthub.rollout import Outcome, Stop
-from rollouthub.store import Summary
+from rollouthub.store import AttemptSummary
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 
 Kind = Literal["words", "text", "real", "whole", "flag"]
@@ -40,7 +40,7 @@ _KNOWN = {"outcome": _OUTCOMES.keys(), "stop": _STOPS.keys()}
 Value = str | float | int | bool | None
 
 
-class Columns:
+class AttemptColumns:
     """Every attempt of a run, a place each."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Columns:
         self.ids = array("q")
         self.withdrawn = array("q")
         """Places of rows that counted for their sample and do not any more, in the order that this happened."""
-        self.words = {name: Words() for name, kind in KINDS.items() if kind == "words"}
+        self.words = {name: WordColumn() for name, kind in KINDS.items() if kind == "words"}
         self.texts: dict[str, list[str]] = {name: [] for name, kind in KINDS.items() if kind == "text"}
         self.numbers: dict[str, array[float]] = {name: array("d") for name, kind in KINDS.items() if kind == "real"}
         self.wholes: dict[str, array[int]] = {name: array("q") for name, kind in KINDS.items() if kind == "whole"}
@@ -138,11 +138,11 @@ class Columns:
                 flag = self.flags[name][place]
                 return None if flag < 0 else bool(flag)
 
-    def summary(self, place: int) -> Summary:
+    def summary(self, place: int) -> AttemptSummary:
         """One row, as the store tells it."""
         values: dict[str, Any] = {name: self.value(name, place) for name in SUMMARY_COLUMNS}
         values["outcome"], values["stop"] = _OUTCOMES[values["outcome"]], _STOPS[values["stop"]]
-        return Summary(**values)
+        return AttemptSummary(**values)
 
     def effective_part(self, name: str, start: int, stop: int) -> Iterable[Any]:
         """A column's values (codes for words) of the rows in a stretch that count for their samples."""

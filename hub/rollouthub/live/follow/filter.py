@@ -63,7 +63,7 @@ class FilterError(UsageError):
 
 
 @dataclass(frozen=True)
-class Filter:
+class RolloutFilter:
     """A filter, understood but not yet of any run."""
 
     text: str
@@ -71,17 +71,17 @@ class Filter:
     """Gives the predicate for a run's columns, which holds until these are cleared."""
 
 
-def parse_filter(text: str) -> Filter:
+def parse_filter(text: str) -> RolloutFilter:
     """Understand an expression; an empty one wants every row.
 
     Raises:
         FilterError: it is none.
     """
     if not text.strip():
-        return Filter(text, lambda _: always)
+        return RolloutFilter(text, lambda _: always)
     if len(text) > LONGEST:
         raise FilterError(f"a filter has at most {LONGEST} characters, not {len(text)}", text, LONGEST)
-    return Filter(text, _Parser(text).parse())
+    return RolloutFilter(text, _Parser(text).parse())
 
 
 def column_named(name: str, text: str, at: int) -> str:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from math import isnan, sqrt
 from typing import Literal
 
-from rollouthub.live.follow.attempt_columns import Columns
-from rollouthub.live.follow.incremental import Follower
-from rollouthub.live.follow.word_column import Words
+from rollouthub.live.follow.attempt_columns import AttemptColumns
+from rollouthub.live.follow.incremental import IncrementalView
+from rollouthub.live.follow.word_column import WordColumn
 from rollouthub.statistics import GroupCounts
 
 Order = Literal["met", "rollouts", "mean_reward", "pass_rate", "spread"]
@@ -15,7 +15,7 @@ Order = Literal["met", "rollouts", "mean_reward", "pass_rate", "spread"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class GroupLine:
     """The samples of an environment, or of a task's group."""
 
     name: str
@@ -49,10 +49,10 @@ class Line:
         return sqrt(max(0.0, counts.reward_sq_sum / counts.scored - mean * mean))
 
 
-class Lines(Follower):
+class Lines(IncrementalView):
     """Counts by the words of one column."""
 
-    def __init__(self, columns: Columns, by: str) -> None:
+    def __init__(self, columns: AttemptColumns, by: str) -> None:
         super().__init__(columns)
         self._by = by
         self._clear()
@@ -66,7 +66,7 @@ class Lines(Follower):
     def __len__(self) -> int:
         return len(self._first)
 
-    def line(self, place: int) -> Line:
+    def line(self, place: int) -> GroupLine:
         """One line; lines are in the order in which their names were met."""
         columns = self._columns
         first = self._first[place]
@@ -84,7 +84,7 @@ class Lines(Follower):
             reward_sq_sum=self._squares[place],
             judged=judged,
         )
-        return Line(self._names.vocabulary[place], environment, task_id, counts, self._tokens[place])
+        return GroupLine(self._names.vocabulary[place], environment, task_id, counts, self._tokens[place])
 
     def places(self, by: Order = "met", *, descending: bool = False) -> list[int]:
         """The places of all lines in an order; those without a value come last, either way.
@@ -112,17 +112,17 @@ class Lines(Follower):
             case _:
                 return self.line(place).spread
 
-    def all(self) -> list[Line]:
+    def all(self) -> list[GroupLine]:
         """Every line: of the few environments, rather than of many groups."""
         return [self.line(place) for place in range(len(self))]
 
-    def find(self, name: str) -> Line | None:
+    def find(self, name: str) -> GroupLine | None:
         """The line of a name; None where there is none."""
         place = self._names.code(name)
         return self.line(place) if 0 <= place < len(self) else None
 
     @property
-    def _names(self) -> Words:
+    def _names(self) -> WordColumn:
         return self._columns.words[self._by]
 
     def _add(self, start: int, stop: int) -> None:

@@ -3,13 +3,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.attempt_columns import AttemptColumns
 
 
-class Follower(ABC):
+class IncrementalView(ABC):
     """Derives something of a run's rows; asked to catch up before it is read."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: AttemptColumns) -> None:
         self._columns = columns
         self._generation = -1
         self._seen = self._withdrawn = 0

@@ -3,16 +3,16 @@
 from collections import Counter
 from math import isnan
 
-from rollouthub.live.follow.attempt_columns import Columns
-from rollouthub.live.follow.incremental import Follower
+from rollouthub.live.follow.attempt_columns import AttemptColumns
+from rollouthub.live.follow.incremental import IncrementalView
 from rollouthub.rollout import Outcome, OutcomeKind
 from rollouthub.statistics.means import RewardMeans
 
 
-class Counts(Follower, RewardMeans):
+class OutcomeCounts(IncrementalView, RewardMeans):
     """Counts and sums: outcomes and rewards over effective attempts, what was used over all."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: AttemptColumns) -> None:
         super().__init__(columns)
         self._clear()
 

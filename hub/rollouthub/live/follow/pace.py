@@ -7,7 +7,7 @@ WINDOW_SECONDS = 60
 """How far back the present rate looks."""
 
 
-class Recent:
+class RecentPace:
     """How many samples finished in each second of the latest minute in which any did."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Recent:
         return sum(count for second, count in self._seconds.items() if second >= moment)
 
 
-def present_rate(recent: Recent, now: float, seconds: float) -> float | None:
+def present_rate(recent: RecentPace, now: float, seconds: float) -> float | None:
     """Rollouts a second over the last minute of a run that plays for so long; None where none finished in it."""
     window = min(float(WINDOW_SECONDS), seconds)
     return overall_rate(recent.since(now - window), window) or None

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from math import inf
 from statistics import median
 
-from rollouthub.live.follow.pace import Recent, overall_rate, present_rate
+from rollouthub.live.follow.pace import RecentPace, overall_rate, present_rate
 from rollouthub.live.follow.reward_histogram import RewardBins
-from rollouthub.live.follow.run_feed import Progress
-from rollouthub.live.follow.run_figures import Figures
-from rollouthub.live.follow.timeline import Point
+from rollouthub.live.follow.run_feed import RunProgress
+from rollouthub.live.follow.run_figures import RunTotals
+from rollouthub.live.follow.timeline import TimelinePoint
 from rollouthub.rollout import Outcome, Rollout, Timings
 from rollouthub.statistics import RunningMeans
 
@@ -21,7 +21,7 @@ _STAGES = ("queue", "setup", "model", "tool", "verify", "close", "total")
 _Clock = Callable[[], float]
 
 
-class Played:
+class PlayedSoFar:
     """Counts over the samples that this process finished; of a resumed run, those before are only in `done`."""
 
     def __init__(self, clock: _Clock = time.time) -> None:
@@ -33,11 +33,11 @@ class Played:
         self._unscored: dict[str, tuple[Outcome, float]] = {}
         """Samples whose latest attempt is unscored, and when it finished: a later attempt takes its place."""
         self._started = clock()
-        self._recent = Recent()
+        self._recent = RecentPace()
         self._began, self._ended = inf, -inf
         """When the first attempt started and the last one finished."""
         self._is_over = False
-        self._points: list[Point] = []
+        self._points: list[TimelinePoint] = []
         self._latest: deque[Timings] = deque(maxlen=LATEST)
 
     def start(self, planned: int, done: int) -> None:
@@ -83,12 +83,12 @@ class Played:
         """Note when this was."""
         points, at = self._points, self.seconds
         if not points:
-            points.append(Point(0.0, 1.0))
+            points.append(TimelinePoint(0.0, 1.0))
         while at >= points[-1].at + points[-1].seconds:
             if len(points) == MOST_POINTS:
                 self._points = points = _halved(points)
             else:
-                points.append(Point(points[-1].at + points[-1].seconds, points[-1].seconds))
+                points.append(TimelinePoint(points[-1].at + points[-1].seconds, points[-1].seconds))
         points[-1].finished += finished
         points[-1].scored += len(rewards)
         points[-1].reward_sum += sum(rewards)
@@ -104,23 +104,23 @@ class Played:
         return self.done_before + self.means.finished
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> RunProgress:
         """How far it is; as `RunFeed.progress` of the same run has it, but that what was done before it was resumed
         is in `done` alone."""
         finished, planned = self.means.finished, self.means.planned or None
         if self._is_over:
             seconds = max(0.0, self._ended - self._began) if finished else 0.0
             status = "finished" if planned is None or self.done >= planned else "interrupted"
-            return Progress(status, self.done, planned, 0, overall_rate(finished, seconds), None, seconds)
+            return RunProgress(status, self.done, planned, 0, overall_rate(finished, seconds), None, seconds)
         rate = present_rate(self._recent, self._clock(), self.seconds)
         eta = max(0, planned - self.done) / rate if rate and planned is not None else None
-        return Progress("running", self.done, planned, 0, rate, eta, self.seconds)
+        return RunProgress("running", self.done, planned, 0, rate, eta, self.seconds)
 
     @property
-    def figures(self) -> Figures:
+    def figures(self) -> RunTotals:
         """Its headline. Coverage and means are over what was played here."""
         means = self.means
-        return Figures(
+        return RunTotals(
             mean_reward=means.mean_reward,
             strict=means.mean_reward_strict,
             pass_rate=means.pass_rate,
@@ -136,7 +136,7 @@ class Played:
         )
 
     @property
-    def points(self) -> Sequence[Point]:
+    def points(self) -> Sequence[TimelinePoint]:
         """How it went over time, in at most so many stretches."""
         return self._points
 
@@ -148,10 +148,10 @@ class Played:
         return {stage: median(getattr(timings, stage) for timings in latest) for stage in _STAGES}
 
 
-def _halved(points: Sequence[Point]) -> list[Point]:
+def _halved(points: Sequence[TimelinePoint]) -> list[TimelinePoint]:
     """Two stretches as one."""
     return [
-        Point(
+        TimelinePoint(
             one.at, one.seconds * 2, one.finished + other.finished, one.scored + other.scored,
             one.reward_sum + other.reward_sum,
         )

@@ -4,12 +4,12 @@ import operator
 from collections.abc import Callable
 from math import inf
 
-from rollouthub.live.follow.attempt_columns import Columns
-from rollouthub.live.follow.word_column import Words
+from rollouthub.live.follow.attempt_columns import AttemptColumns
+from rollouthub.live.follow.word_column import WordColumn
 
 Predicate = Callable[[int], bool]
 """Whether the row at a place is wanted."""
-Binding = Callable[[Columns], Predicate]
+Binding = Callable[[AttemptColumns], Predicate]
 
 ORDERS: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
@@ -30,7 +30,7 @@ def always(place: int) -> bool:
 def joined(bindings: list[Binding], *, is_any: bool) -> Binding:
     """All of them, or any."""
 
-    def bind(columns: Columns) -> Predicate:
+    def bind(columns: AttemptColumns) -> Predicate:
         predicates = [binding(columns) for binding in bindings]
 
         def holds(place: int) -> bool:
@@ -47,7 +47,7 @@ def joined(bindings: list[Binding], *, is_any: bool) -> Binding:
 def negated(binding: Binding) -> Binding:
     """The opposite."""
 
-    def bind(columns: Columns) -> Predicate:
+    def bind(columns: AttemptColumns) -> Predicate:
         predicate = binding(columns)
         return lambda place: not predicate(place)
 
@@ -57,7 +57,7 @@ def negated(binding: Binding) -> Binding:
 def flag_is(column: str, wanted: bool) -> Binding:
     """A column of yes or no; neither is what is absent."""
 
-    def bind(columns: Columns) -> Predicate:
+    def bind(columns: AttemptColumns) -> Predicate:
         flags, number = columns.flags[column], int(wanted)
         return lambda place: flags[place] == number
 
@@ -75,7 +75,7 @@ def number_is(column: str, sign: str, wanted: float) -> Binding:
 
     compare = ORDERS[sign]
 
-    def bind(columns: Columns) -> Predicate:
+    def bind(columns: AttemptColumns) -> Predicate:
         if column in columns.wholes:
             wholes = columns.wholes[column]
             return lambda place: compare(wholes[place], wanted)
@@ -98,7 +98,7 @@ def text_is(column: str, sign: str, wanted: str) -> Binding:
     }
     test = tests[sign]
 
-    def bind(columns: Columns) -> Predicate:
+    def bind(columns: AttemptColumns) -> Predicate:
         if column in columns.words:
             return _by_word(columns.words[column], test)
         texts = columns.texts[column]
@@ -107,7 +107,7 @@ def text_is(column: str, sign: str, wanted: str) -> Binding:
     return bind
 
 
-def _by_word(words: Words, test: Callable[[str], bool]) -> Predicate:
+def _by_word(words: WordColumn, test: Callable[[str], bool]) -> Predicate:
     """Tests each word once, however many rows have it."""
     verdicts = bytearray()
     codes, vocabulary = words.codes, words.vocabulary

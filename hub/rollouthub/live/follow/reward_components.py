@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from rollouthub.store.read_only_source import Source
+from rollouthub.store.read_only_source import ReadOnlySource
 
 Components = dict[str, float]
 """Values by name, unweighted; empty where a reward is not composite, or there is none."""
@@ -17,7 +17,7 @@ class ComponentsReader:
     """Reads by rows' ids, without turns; blocking, to be used off the screen's thread. Close it when done."""
 
     def __init__(self, directory: Path) -> None:
-        self._source = Source(directory)
+        self._source = ReadOnlySource(directory)
         self._lock = Lock()
         self._is_closed = False
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import floor, isnan
 
-from rollouthub.live.follow.attempt_columns import Columns
-from rollouthub.live.follow.incremental import Follower
+from rollouthub.live.follow.attempt_columns import AttemptColumns
+from rollouthub.live.follow.incremental import IncrementalView
 
 MOST_BINS = 24
 _FINEST = 5e-6
@@ -83,10 +83,10 @@ class RewardBins:
         return [floor(min(max(reward / _FINEST, -_MOST), _MOST) + 1e-6) // finest for reward in rewards]
 
 
-class RewardHistogram(Follower):
+class RewardHistogram(IncrementalView):
     """The bins of a run's effective attempts."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: AttemptColumns) -> None:
         super().__init__(columns)
         self._clear()
 

@@ -5,10 +5,10 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 
 from rollouthub.errors import UnknownNameError
-from rollouthub.live.follow.attempt_columns import KINDS, Columns
-from rollouthub.live.follow.filter import ALIASES, Filter, parse_filter
+from rollouthub.live.follow.attempt_columns import KINDS, AttemptColumns
+from rollouthub.live.follow.filter import ALIASES, RolloutFilter, parse_filter
 from rollouthub.live.follow.fuzzy import closeness
-from rollouthub.live.follow.incremental import Follower
+from rollouthub.live.follow.incremental import IncrementalView
 from rollouthub.live.follow.predicates import Predicate
 
 _INSERT_SHARE = 50
@@ -20,16 +20,16 @@ _SEARCHED = ("task_id", "environment", "fault")
 _Key = Callable[[int], float | str]
 
 
-class RolloutList(Follower):
+class RolloutList(IncrementalView):
     """The places of rows that a filter wants, in the order of a column; rows without a value come last, either way."""
 
     def __init__(
         self,
-        columns: Columns,
+        columns: AttemptColumns,
         sort: str = "seq",
         *,
         descending: bool = False,
-        where: str | Filter = "",
+        where: str | RolloutFilter = "",
         search: str = "",
         effective: bool = True,
     ) -> None:
@@ -176,7 +176,7 @@ class RolloutList(Follower):
         return closeness(self.search, self._columns.texts["rollout_id"][place]) is not None
 
 
-def _key(columns: Columns, name: str) -> tuple[_Key, Predicate]:
+def _key(columns: AttemptColumns, name: str) -> tuple[_Key, Predicate]:
     """What a column is sorted by, and whether a row has it."""
     if name in columns.words:
         words = columns.words[name]

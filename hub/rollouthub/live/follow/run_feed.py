@@ -13,12 +13,12 @@ from typing import Any, Self, TypeVar, cast
 from pydantic import ValidationError
 
 from rollouthub.errors import RunDirectoryError, describe
-from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.live.follow.attempt_stages import live_state
-from rollouthub.live.follow.filter import Filter
+from rollouthub.live.follow.filter import RolloutFilter
 from rollouthub.live.follow.group_tables import Lines
-from rollouthub.live.follow.incremental import Follower
-from rollouthub.live.follow.outcome_counts import Counts
+from rollouthub.live.follow.incremental import IncrementalView
+from rollouthub.live.follow.outcome_counts import OutcomeCounts
 from rollouthub.live.follow.pace import overall_rate, present_rate
 from rollouthub.live.follow.reward_histogram import RewardHistogram
 from rollouthub.live.follow.rollout_view import RolloutList
@@ -26,7 +26,7 @@ from rollouthub.live.follow.stage_times import StageQuantiles
 from rollouthub.live.follow.timeline import Timeline
 from rollouthub.rollout import Rollout
 from rollouthub.store import LiveState, RunInfo, RunReader
-from rollouthub.store.read_only_source import Source
+from rollouthub.store.read_only_source import ReadOnlySource
 from rollouthub.store.record_rows import SELECT_TURNS, rollout_from
 from rollouthub.store.run_facts import ShownStatus
 from rollouthub.store.sql_schema import LIVE_COLUMNS, SUMMARY_COLUMNS, TURN_BITS
@@ -38,11 +38,11 @@ _ALL = f"SELECT {_COLUMNS} FROM rollouts ORDER BY id"
 # Without the sign SQLite reads the table from its beginning, in order of ids, rather than what is new.
 _NEW = f"SELECT {_COLUMNS} FROM rollouts WHERE seq > ? ORDER BY +id"
 _LIVE = f"SELECT {', '.join(LIVE_COLUMNS)} FROM live ORDER BY updated_at DESC, rollout_id"
-_Followed = TypeVar("_Followed", bound=Follower)
+_Followed = TypeVar("_Followed", bound=IncrementalView)
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RunProgress:
     """How far a run is."""
 
     status: ShownStatus
@@ -71,16 +71,16 @@ class RunFeed:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.columns = Columns()
+        self.columns = AttemptColumns()
         self.live: list[LiveState] = []
         """The attempts in flight, the one that moved last first; of a run that died, those that were."""
-        self._source = Source(directory)
+        self._source = ReadOnlySource(directory)
         self._reader = RunReader(self._source)
         self._info: RunInfo | None = None
         self._run_id: str | None = None
         self._seq = 0
         self._facts: dict[str, str] = {}
-        self._followers: dict[str, Follower] = {}
+        self._followers: dict[str, IncrementalView] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -189,7 +189,7 @@ class RunFeed:
         assert self._info is not None, "refresh first"
         return self._info
 
-    def progress(self, now: float | None = None) -> Progress:
+    def progress(self, now: float | None = None) -> RunProgress:
         """How far the run is; `now` is in seconds since the epoch."""
         now = time.time() if now is None else now
         counts, timeline, info = self.counts, self.timeline, self.info
@@ -203,12 +203,12 @@ class RunFeed:
         else:
             seconds = max(0.0, timeline.ended - timeline.began) if counts.attempts else 0.0
             rate = overall_rate(counts.effective, seconds)
-        return Progress(info.status, counts.effective, info.planned, len(self.live), rate, eta, seconds)
+        return RunProgress(info.status, counts.effective, info.planned, len(self.live), rate, eta, seconds)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> OutcomeCounts:
         """Outcomes, stops, means, tokens and cost."""
-        return self._follow("counts", Counts)
+        return self._follow("counts", OutcomeCounts)
 
     @property
     def timeline(self) -> Timeline:
@@ -240,7 +240,7 @@ class RunFeed:
         sort: str = "seq",
         *,
         descending: bool = False,
-        where: str | Filter = "",
+        where: str | RolloutFilter = "",
         search: str = "",
         effective: bool = True,
     ) -> RolloutList:
@@ -287,7 +287,7 @@ class RunFeed:
             return None
         return self.live[(ids.index(after) + 1) % len(ids) if after in ids else 0]
 
-    def _follow(self, name: str, make: Callable[[Columns], _Followed]) -> _Followed:
+    def _follow(self, name: str, make: Callable[[AttemptColumns], _Followed]) -> _Followed:
         follower = self._followers.get(name)
         if follower is None:
             follower = self._followers[name] = make(self.columns)

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from rollouthub.live.follow.outcome_counts import Counts
+from rollouthub.live.follow.outcome_counts import OutcomeCounts
 from rollouthub.statistics.means import mean_of
 from rollouthub.store import RunReader
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class RunTotals:
     """The figures that head a run. Means are over what was scored; None is unknown, never zero."""
 
     mean_reward: float | None
@@ -38,9 +38,9 @@ class Figures:
         return max(0, self.attempts - self.done)
 
 
-def figures_of(counts: Counts, planned: int | None) -> Figures:
+def figures_of(counts: OutcomeCounts, planned: int | None) -> RunTotals:
     """The figures of a run that is watched."""
-    return Figures(
+    return RunTotals(
         mean_reward=counts.mean_reward,
         strict=mean_of(counts.reward_sum, counts.scored + counts.kinds.get("agent_failure", 0)),
         pass_rate=counts.pass_rate,
@@ -56,10 +56,10 @@ def figures_of(counts: Counts, planned: int | None) -> Figures:
     )
 
 
-def figures_in(reader: RunReader) -> Figures:
+def figures_in(reader: RunReader) -> RunTotals:
     """The same of a run of which nothing but sums has been read: of a large one long before all of it is."""
     means, totals = reader.means(), reader.totals()
-    return Figures(
+    return RunTotals(
         mean_reward=means.mean_reward,
         strict=means.mean_reward_strict,
         pass_rate=means.pass_rate,

@@ -12,8 +12,8 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from rollouthub.live.follow.attempt_columns import Columns
-from rollouthub.live.follow.incremental import Follower
+from rollouthub.live.follow.attempt_columns import AttemptColumns
+from rollouthub.live.follow.incremental import IncrementalView
 from rollouthub.statistics.quantiles import QUANTILES, rank
 from rollouthub.store.reader import STAGES
 
@@ -22,10 +22,10 @@ _INFINITE = 0x7F80
 _UPPER = 1 if sys.byteorder == "little" else 0
 
 
-class StageQuantiles(Follower):
+class StageQuantiles(IncrementalView):
     """Seconds of each stage, over effective attempts."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: AttemptColumns) -> None:
         super().__init__(columns)
         self._clear()
 

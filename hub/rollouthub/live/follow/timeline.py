@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from math import inf, isnan
 
-from rollouthub.live.follow.attempt_columns import Columns
-from rollouthub.live.follow.incremental import Follower
-from rollouthub.live.follow.pace import Recent
+from rollouthub.live.follow.attempt_columns import AttemptColumns
+from rollouthub.live.follow.incremental import IncrementalView
+from rollouthub.live.follow.pace import RecentPace
 from rollouthub.statistics.means import RewardMeans
 
 MOST_POINTS = 240
 
 
 @dataclass(slots=True)
-class Point(RewardMeans):
+class TimelinePoint(RewardMeans):
     """What finished in a stretch of time."""
 
     at: float
@@ -30,26 +30,26 @@ _Bucket = list[float]
 """Finished, scored, reward sum, judged, passed."""
 
 
-class Timeline(Follower):
+class Timeline(IncrementalView):
     """Stretches of 1, 2, 4 … seconds: the shortest with which there are few enough that something finished in."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: AttemptColumns) -> None:
         super().__init__(columns)
         self._clear()
 
     def _clear(self) -> None:
         self._buckets: dict[int, _Bucket] = {}
         self._width = 1
-        self.recent = Recent()
+        self.recent = RecentPace()
         self.began, self.ended = inf, -inf
         """When the first attempt started and the last one finished; infinite without any."""
 
     @property
-    def points(self) -> list[Point]:
+    def points(self) -> list[TimelinePoint]:
         """The stretches in which something finished, in order."""
         width = self._width
         return [
-            Point(place * width, width, int(count), int(scored), rewards, int(judged), int(passed))
+            TimelinePoint(place * width, width, int(count), int(scored), rewards, int(judged), int(passed))
             for place, (count, scored, rewards, judged, passed) in sorted(self._buckets.items())
         ]
 

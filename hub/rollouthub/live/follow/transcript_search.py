@@ -17,10 +17,10 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from rollouthub.errors import StoreError, UsageError
 from rollouthub.live.follow import transcript_scan
-from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.processes import PYTHON
 from rollouthub.secret_variables import clean_environment
-from rollouthub.store.read_only_source import Source
+from rollouthub.store.read_only_source import ReadOnlySource
 from rollouthub.text import plain_name
 
 LONGEST = 1000
@@ -88,7 +88,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
         raise PatternError(f"it is too large ({error})", text, 0) from error
 
 
-def place_of(columns: Columns, row_id: int) -> int | None:
+def place_of(columns: AttemptColumns, row_id: int) -> int | None:
     """Where a row is in the columns; None where it has not been read yet."""
     ids = columns.ids
     if 0 < row_id <= len(ids) and ids[row_id - 1] == row_id:
@@ -111,7 +111,7 @@ async def search_transcripts(
         UsageError: the expression takes too long.
         RunDirectoryError, StoreError: the run cannot be read.
     """
-    source = Source(directory)
+    source = ReadOnlySource(directory)
     slow = 0
     expression = {"pattern": pattern.pattern, "flags": pattern.flags & ~re.UNICODE}
     try:
@@ -147,7 +147,7 @@ def _output(process: Process) -> Any:
     return process.stdout
 
 
-def _database(source: Source) -> str:
+def _database(source: ReadOnlySource) -> str:
     """The file to read now: that of the run, or a copy of it where someone died writing."""
     with source.connect() as connection:
         return connection.execute("PRAGMA database_list").fetchone()[2]

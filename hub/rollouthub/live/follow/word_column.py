@@ -22,7 +22,7 @@ class _Places(dict[str | None, int]):
         return place
 
 
-class Words:
+class WordColumn:
     """Words by row; None where a row has none."""
 
     def __init__(self) -> None:

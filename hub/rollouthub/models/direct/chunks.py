@@ -13,9 +13,9 @@ from rollouthub.models.direct.completion import (
     BadAnswer,
     CalledTool,
     Choice,
+    CompletionLogprob,
     Counted,
     Function,
-    Logprob,
     Logprobs,
     Said,
     check_calls,
@@ -105,7 +105,7 @@ class Assembly:
         self._places: dict[int, int] = {}
         self._finish_reason: str | None = None
         self._ids: list[int] | None = None
-        self._logprobs: list[Logprob] | None = None
+        self._logprobs: list[CompletionLogprob] | None = None
         self._prompt_ids: list[int] | None = None
         self._usage: Counted | None = None
         self._weight_version: int | str | None = None

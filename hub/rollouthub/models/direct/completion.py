@@ -47,7 +47,7 @@ class Said(Struct, gc=False):
     refusal: str | None = None
 
 
-class Logprob(Struct, gc=False):
+class CompletionLogprob(Struct, gc=False):
     """One token's entry."""
 
     logprob: float
@@ -56,7 +56,7 @@ class Logprob(Struct, gc=False):
 class Logprobs(Struct, gc=False):
     """The tokens' entries, in order."""
 
-    content: list[Logprob] | None = None
+    content: list[CompletionLogprob] | None = None
 
 
 class Choice(Struct, gc=False):

@@ -24,7 +24,7 @@ from rollouthub.models.endpoint import Endpoint, check_endpoint
 from rollouthub.models.litellm.http_clients import keep_clients
 from rollouthub.models.litellm.package import NOBODY, load_litellm, own_parameters, silence
 from rollouthub.models.prices import find_price, is_own_service
-from rollouthub.models.provider_names import Identity
+from rollouthub.models.provider_names import ProviderModel
 from rollouthub.models.quota import Quota, parse_quota
 from rollouthub.models.retry import Backoff, TryFailed
 from rollouthub.protocols import ModelReply, ModelRequest, Sampling
@@ -61,7 +61,7 @@ class LitellmModel:
         self,
         litellm: Any,
         config: ModelConfig,
-        identity: Identity,
+        identity: ProviderModel,
         base_url: str | None,
         endpoint: Endpoint | None,
         backoff: Backoff,
@@ -278,7 +278,7 @@ def _timeout() -> Any:
 @asynccontextmanager
 async def open_litellm(
     config: ModelConfig,
-    identity: Identity,
+    identity: ProviderModel,
     *,
     base_url: str | None = None,
     endpoint: Endpoint | None = None,

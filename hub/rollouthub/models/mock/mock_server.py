@@ -43,7 +43,7 @@ class _StreamOptions(Struct):
     include_usage: bool = False
 
 
-class ChatRequest(Struct):
+class MockChatRequest(Struct):
     """A request body, as far as it matters to a mock; what a model behind another server may want is in the rest."""
 
     model: str
@@ -84,13 +84,13 @@ class ChatRequest(Struct):
 
 
 _PLAIN = Sampling()
-_KNOWN_FIELDS = frozenset({*ChatRequest.__struct_fields__, "n", "top_logprobs"})
-_request_decoder = msgspec.json.Decoder(ChatRequest)
+_KNOWN_FIELDS = frozenset({*MockChatRequest.__struct_fields__, "n", "top_logprobs"})
+_request_decoder = msgspec.json.Decoder(MockChatRequest)
 _fields_decoder = msgspec.json.Decoder(dict[str, Any])
 _tools_decoder = msgspec.json.Decoder(list[WireTool])
 
 
-class Refused(Exception):
+class MockRefused(Exception):
     """A request the server does not answer."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
@@ -166,7 +166,7 @@ class ModelServer:
                 reply = await self.control.generate(self._model, ours)
             else:
                 reply = await self._model.generate(ours)
-        except Refused as error:
+        except MockRefused as error:
             return _refusal(error.status, error.kind, str(error))
         except ContextLimitError as error:
             return _refusal(400, "BadRequestError", str(error))
@@ -191,7 +191,7 @@ class ModelServer:
         await response.write_eof()
         return response
 
-    async def _pass_on(self, request: web.Request, asked: ChatRequest, ours: ModelRequest) -> web.StreamResponse:
+    async def _pass_on(self, request: web.Request, asked: MockChatRequest, ours: ModelRequest) -> web.StreamResponse:
         """Answer with a stream, each piece as it comes from the model.
 
         Raises:
@@ -236,9 +236,11 @@ class ModelServer:
                 return await request.read()
         except web.HTTPRequestEntityTooLarge:
             most = f"The body is larger than {self._max_request_bytes >> 20} MiB."
-            raise Refused(413, "RequestEntityTooLarge", most) from None
+            raise MockRefused(413, "RequestEntityTooLarge", most) from None
         except TimeoutError:
-            raise Refused(408, "RequestTimeout", f"The body did not arrive within {BODY_SECONDS:g} seconds.") from None
+            raise MockRefused(
+                408, "RequestTimeout", f"The body did not arrive within {BODY_SECONDS:g} seconds."
+            ) from None
 
     def _is_allowed(self, request: web.Request) -> bool:
         if self._authorization is None:
@@ -246,7 +248,7 @@ class ModelServer:
         shown = request.headers.get("Authorization", "").encode(errors="surrogateescape")
         return hmac.compare_digest(shown, self._authorization)
 
-    def _parse(self, body: bytes) -> tuple[ChatRequest, ModelRequest]:
+    def _parse(self, body: bytes) -> tuple[MockChatRequest, ModelRequest]:
         """Check a request body.
 
         Raises:
@@ -257,7 +259,7 @@ class ModelServer:
             asked = _request_decoder.decode(body)
             if asked.model not in self._served:
                 aliases = ", ".join(self._served)
-                raise Refused(
+                raise MockRefused(
                     404, "NotFoundError", f"The model `{asked.model}` does not exist. Valid aliases: {aliases}."
                 )
             if not asked.messages:
@@ -267,9 +269,9 @@ class ModelServer:
             extra = {name: value for name, value in fields.items() if name not in _KNOWN_FIELDS}
             return asked, ModelRequest(messages, self._known_tools(asked.tools), asked.sampling(extra), media=media)
         except ValidationError as error:
-            raise Refused(400, "Bad Request", str(error.errors(include_url=False, include_input=False))) from None
+            raise MockRefused(400, "Bad Request", str(error.errors(include_url=False, include_input=False))) from None
         except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-            raise Refused(400, "Bad Request", str(error)) from None
+            raise MockRefused(400, "Bad Request", str(error)) from None
 
     def _known_tools(self, raw: Raw) -> tuple[Tool, ...]:
         """Decoded tools, kept by their JSON: every episode of an environment sends the same."""

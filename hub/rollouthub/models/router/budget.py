@@ -4,7 +4,7 @@ import math
 
 from rollouthub.errors import BudgetError
 from rollouthub.models.router.quota_watch import QuotaWatch
-from rollouthub.models.router.waiting_line import Line
+from rollouthub.models.router.waiting_line import WaitingLine
 
 
 class Budget:
@@ -16,7 +16,7 @@ class Budget:
         self._reserved = 0.0
         self._may_grow = False
         self._holders = 0
-        self._line = Line()
+        self._line = WaitingLine()
         self._watch = QuotaWatch(f"the budget of {owner} (${limit:.6g})") if limit else None
 
     @property

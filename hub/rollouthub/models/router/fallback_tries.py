@@ -5,7 +5,7 @@ from typing import NoReturn
 
 from rollouthub.errors import ModelError
 from rollouthub.models.retry import Backoff
-from rollouthub.models.router.replica import MISFIT_STATUSES, Replica
+from rollouthub.models.router.replica import MISFIT_STATUSES, ModelReplica
 from rollouthub.models.router.replicas import Replicas
 from rollouthub.protocols import ModelReply
 
@@ -15,15 +15,17 @@ class Tries:
 
     def __init__(self, owner: str, most: int, backoff: Backoff, replicas: Replicas) -> None:
         self._owner, self._most, self._backoff, self._replicas = owner, most, backoff, replicas
-        self.failed: list[Replica] = []
+        self.failed: list[ModelReplica] = []
         """Those that failed in this round, or do not know the model."""
         self._errors: list[ModelError] = []
-        self._misfits: dict[Replica, ModelError] = {}
+        self._misfits: dict[ModelReplica, ModelError] = {}
         self._places: set[str] = set()
         self._count = 0
         self._rounds = 0
 
-    def after(self, replica: Replica, error: ModelError, deadline: float, *, gives_up_outages: bool) -> float | None:
+    def after(
+        self, replica: ModelReplica, error: ModelError, deadline: float, *, gives_up_outages: bool
+    ) -> float | None:
         """How long to wait before the next try, now that one has failed; None is not at all.
 
         `gives_up_outages`: somebody else is there to ask once no server takes calls.

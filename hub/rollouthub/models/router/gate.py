@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rollouthub.models.router.quota_watch import QuotaWatch
-from rollouthub.models.router.waiting_line import Line
+from rollouthub.models.router.waiting_line import WaitingLine
 
 WINDOW_SECONDS = 60.0
 # What a wait is at least, so that a clock which rounds down does not make us ask it a thousand times.
@@ -27,7 +27,7 @@ class Begun:
 _UNCOUNTED = Begun(0.0, 0, is_counted=False)
 
 
-class Gate:
+class RateLimiter:
     """Lets tries begin in order of arrival, and only while every limit holds.
 
     A try counts from the moment it begins, for sixty seconds, however it ends. The window slides: in any sixty seconds
@@ -50,7 +50,7 @@ class Gate:
         self._now = now
         self._begun: deque[Begun] = deque()
         self._tokens = 0
-        self._line = Line()
+        self._line = WaitingLine()
         self._requests_watch = QuotaWatch(f"{owner}: requests_per_minute = {requests_per_minute}")
         self._tokens_watch = QuotaWatch(f"{owner}: tokens_per_minute = {tokens_per_minute}")
 

@@ -4,7 +4,7 @@ import anyio
 
 from rollouthub.errors import HubError, ModelError
 from rollouthub.models.preflight import preflight
-from rollouthub.models.router.replica import Replica
+from rollouthub.models.router.replica import ModelReplica
 from rollouthub.models.router.replicas import Replicas
 
 
@@ -22,7 +22,7 @@ async def watch(replicas: Replicas) -> None:
                     checks.start_soon(_check, replica, replicas.cooling.check_seconds)
 
 
-async def _check(replica: Replica, timeout_seconds: float) -> None:
+async def _check(replica: ModelReplica, timeout_seconds: float) -> None:
     problem = f"no answer within {timeout_seconds:g} s"
     # The lane bounds its own request; this bounds the lane.
     with anyio.move_on_after(2 * timeout_seconds):

@@ -14,7 +14,7 @@ from rollouthub.models.prices import Price, find_price
 from rollouthub.models.retry import Backoff
 from rollouthub.models.router.budget import Budget
 from rollouthub.models.router.circuit_breaker import Cooling
-from rollouthub.models.router.gate import Gate
+from rollouthub.models.router.gate import RateLimiter
 from rollouthub.models.router.health import watch
 from rollouthub.models.router.limit_control import steer
 from rollouthub.models.router.replicas import Replicas
@@ -59,7 +59,7 @@ async def open_router(
                 finally:
                     checks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            # What the caller raised in here should reach it as it was.
+            # What the caller raised in here should reach it was.
             if len(group.exceptions) != 1:
                 raise
             failure = group.exceptions[0]
@@ -102,7 +102,7 @@ class _Opening:
             for url in urls
         ]
         most = most_connections(config.max_connections)
-        gate = Gate(most, config.requests_per_minute, config.tokens_per_minute, self._now, config.name)
+        gate = RateLimiter(most, config.requests_per_minute, config.tokens_per_minute, self._now, config.name)
         return Router(
             config,
             Replicas(lanes, self._cooling, self._now, most),

@@ -62,7 +62,7 @@ class ReplicaStatus:
     """Why it gets no calls, or fewer than there are."""
 
 
-class Replica:
+class ModelReplica:
     """A lane to one server, with what is known of the server's health.
 
     It is *up* until too many calls in a row fail, then *down* and left alone; after a rest it is checked, and if it

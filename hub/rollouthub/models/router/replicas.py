@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 import anyio
 
 from rollouthub.models.router.circuit_breaker import Cooling
-from rollouthub.models.router.replica import UNBOUNDED, Replica
+from rollouthub.models.router.replica import UNBOUNDED, ModelReplica
 from rollouthub.protocols import Model
 
 MAX_SESSIONS = 32_768
@@ -37,18 +37,18 @@ class Replicas:
         self.now = now
         self._changed = anyio.Event()
         self.all = tuple(
-            Replica(lane, place, cooling, now, self._on_change, most_calls=most_calls, is_alone=len(lanes) == 1)
+            ModelReplica(lane, place, cooling, now, self._on_change, most_calls=most_calls, is_alone=len(lanes) == 1)
             for lane, place in lanes
         )
         self.on_change: Callable[[], None] = _nobody
         """Told whenever a server goes down or comes back."""
-        self._homes: OrderedDict[str, Replica] = OrderedDict()
+        self._homes: OrderedDict[str, ModelReplica] = OrderedDict()
         self._turn = 0
 
     def __len__(self) -> int:
         return len(self.all)
 
-    def pick(self, session: str, failed: Collection[Replica] = ()) -> Replica | None:
+    def pick(self, session: str, failed: Collection[ModelReplica] = ()) -> ModelReplica | None:
         """The server to send a call to, but for those that have failed it; None where none of the others has room."""
         if len(self.all) == 1:
             only = self.all[0]
@@ -56,7 +56,7 @@ class Replicas:
         count = len(self.all)
         self._turn = start = (self._turn + 1) % count
         now = self.now()
-        best: Replica | None = None
+        best: ModelReplica | None = None
         for offset in range(count):
             replica = self.all[start + offset - count]
             if replica in failed or not replica.has_room:
@@ -71,15 +71,15 @@ class Replicas:
         is_busier = home.in_flight > _BUSIER_FACTOR * best.in_flight + _BUSIER_CALLS
         return best if is_busier or home.rest_until > now else home
 
-    def has_room(self, failed: Collection[Replica] = ()) -> bool:
+    def has_room(self, failed: Collection[ModelReplica] = ()) -> bool:
         """Whether a server takes a call right now, but for those that have failed this one."""
         return any(replica.has_room and replica not in failed for replica in self.all)
 
-    def is_any_open(self, failed: Collection[Replica] = ()) -> bool:
+    def is_any_open(self, failed: Collection[ModelReplica] = ()) -> bool:
         """Whether a server takes calls, now or soon, but for those that have failed this one."""
         return any(replica.is_open and replica not in failed for replica in self.all)
 
-    def remember(self, session: str, replica: Replica) -> None:
+    def remember(self, session: str, replica: ModelReplica) -> None:
         """This server has answered this session."""
         if not session or len(self.all) == 1:
             return

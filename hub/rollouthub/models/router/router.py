@@ -16,8 +16,8 @@ from rollouthub.models.retry import Backoff, StreamCut, final
 from rollouthub.models.router.budget import Budget
 from rollouthub.models.router.call_estimate import Estimator, Expected
 from rollouthub.models.router.fallback_tries import Tries
-from rollouthub.models.router.gate import Begun, Gate
-from rollouthub.models.router.replica import MISFIT_STATUSES, Replica, ReplicaStatus
+from rollouthub.models.router.gate import Begun, RateLimiter
+from rollouthub.models.router.replica import MISFIT_STATUSES, ModelReplica, ReplicaStatus
 from rollouthub.models.router.replicas import Replicas
 from rollouthub.models.unfinished_call import estimated
 from rollouthub.protocols import ModelReply, ModelRequest, Sampling
@@ -37,7 +37,7 @@ class Router:
         self,
         config: ModelConfig,
         replicas: Replicas,
-        gate: Gate,
+        gate: RateLimiter,
         budget: Budget,
         price: Price | None,
         backoff: Backoff,
@@ -138,9 +138,9 @@ class Router:
             CredentialError: one of all these refuses the key.
             ConfigError: one of all these does not serve the model.
         """
-        problems: dict[Replica, UsageError] = {}
+        problems: dict[ModelReplica, UsageError] = {}
 
-        async def look(replica: Replica) -> None:
+        async def look(replica: ModelReplica) -> None:
             try:
                 await preflight(replica.lane, timeout_seconds)
             except UsageError as error:
@@ -237,8 +237,8 @@ class Router:
             return reply if tries is None else tries.succeeded(reply)
 
     async def _admit(
-        self, request: ModelRequest, failed: Sequence[Replica], deadline: float, tokens: int
-    ) -> tuple[Replica, Begun]:
+        self, request: ModelRequest, failed: Sequence[ModelReplica], deadline: float, tokens: int
+    ) -> tuple[ModelReplica, Begun]:
         """Wait for a server and for the limits, in this order: only what begins at once may count as begun."""
         while True:
             if not self.replicas.is_any_open(failed):
@@ -252,7 +252,7 @@ class Router:
                 return replica, begun
             self._gate.withdraw(begun)
 
-    def _has_room(self, failed: Sequence[Replica]) -> bool:
+    def _has_room(self, failed: Sequence[ModelReplica]) -> bool:
         """Whether a call may go on: to a server, or back to where outages are waited for."""
         return self.replicas.has_room(failed) or not self.replicas.is_any_open(failed)
 
@@ -283,7 +283,7 @@ class Router:
             f"{self.name}: {servers} that can be used, for {seconds:.3g} s by now; {last.problem}", status=status
         )
 
-    async def _call(self, replica: Replica, begun: Begun, request: ModelRequest) -> ModelReply:
+    async def _call(self, replica: ModelReplica, begun: Begun, request: ModelRequest) -> ModelReply:
         """One try at one server, booked in and out whatever comes."""
         # What a try took is unknown where its server may have worked on it in vain: the reservation stands.
         took: int | None = None

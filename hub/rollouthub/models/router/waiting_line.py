@@ -16,7 +16,7 @@ class _Place:
         self.event = anyio.Event()
 
 
-class Line:
+class WaitingLine:
     """Waiters in order of arrival; only the first one looks whether it may go."""
 
     __slots__ = ("_places",)

@@ -13,10 +13,10 @@ _MOST_ANSWERS = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class TokenizedConversation:
     """A conversation up to an answer: what it adds to the one it goes on with. A tree, so that branches share."""
 
-    parent: "Held | None"
+    parent: "TokenizedConversation | None"
     start: int
     """How many messages come before these."""
     messages: tuple[Message, ...]
@@ -44,12 +44,12 @@ class Sessions:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._held: OrderedDict[str, list[Held]] = OrderedDict()
+        self._held: OrderedDict[str, list[TokenizedConversation]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def find(self, session: str, messages: Sequence[Message], tools: Sequence[Tool]) -> Held | None:
+    def find(self, session: str, messages: Sequence[Message], tools: Sequence[Tool]) -> TokenizedConversation | None:
         """The longest conversation of a session that these messages go on with; of equal ones the latest."""
         known = self._held.get(session)
         if not known:
@@ -58,7 +58,7 @@ class Sessions:
         shown = tuple(tools)
         # Parents stand before their children. Equal objects compare by identity, so this costs next to nothing.
         begins = set[int]()
-        best: Held | None = None
+        best: TokenizedConversation | None = None
         for held in known:
             if held.parent is not None and id(held.parent) not in begins:
                 continue
@@ -70,19 +70,19 @@ class Sessions:
                 best = held
         return best
 
-    def hold(self, session: str, held: Held) -> None:
+    def hold(self, session: str, held: TokenizedConversation) -> None:
         """Hold a conversation, so that the next prompt may go on with it."""
         known = self._held.setdefault(session, [])
         self._held.move_to_end(session)
         if len(known) >= _MOST_ANSWERS:
             known.clear()
-            held = Held(None, 0, whole(held), held.tools, held.ids())
+            held = TokenizedConversation(None, 0, whole(held), held.tools, held.ids())
         known.append(held)
         while len(self._held) > self._capacity:
             self._held.popitem(last=False)
 
 
-def whole(held: Held) -> tuple[Message, ...]:
+def whole(held: TokenizedConversation) -> tuple[Message, ...]:
     """All messages of a conversation."""
     runs, each = list[tuple[Message, ...]](), held
     while each is not None:

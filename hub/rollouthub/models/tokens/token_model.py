@@ -12,7 +12,7 @@ from rollouthub.errors import ContextLimitError, HubError, ModelError, describe,
 from rollouthub.messages import Message
 from rollouthub.models.tokens.chat_format import ChatFormat, PromptedChatFormat, ShowingChatFormat
 from rollouthub.models.tokens.engine_messages import cut, named, shown_media
-from rollouthub.models.tokens.session_tokens import Held, Sessions
+from rollouthub.models.tokens.session_tokens import Sessions, TokenizedConversation
 from rollouthub.models.tokens.token_engine import Sampled, TokenEngine
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.protocols import ModelReply, ModelRequest, Sampling
@@ -86,7 +86,7 @@ class TokenModel:
             before = 0 if held is None else len(held.ids())
             self._sessions.hold(
                 request.session,
-                Held(
+                TokenizedConversation(
                     held,
                     start,
                     (*request.messages[start:], reply.message),
@@ -131,7 +131,7 @@ class TokenModel:
             return await chat.parse_after(prompt.tolist(), words, tools)
         return await chat.parse(words, tools)
 
-    async def _prompt(self, request: ModelRequest) -> tuple[Held | None, Int32s]:
+    async def _prompt(self, request: ModelRequest) -> tuple[TokenizedConversation | None, Int32s]:
         """What to ask the engine with, and the conversation it goes on with, if its ids could be kept."""
         messages, tools = request.messages, request.tools
         held = self._sessions.find(request.session, messages, tools) if request.session else None

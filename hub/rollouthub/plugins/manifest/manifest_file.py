@@ -17,7 +17,7 @@ from rollouthub.plugins.manifest.manifest import Manifest
 from rollouthub.plugins.manifest.python_section import PythonSection
 from rollouthub.plugins.manifest.server_section import ServerSection
 from rollouthub.plugins.manifest.tasks_section import TaskSource
-from rollouthub.plugins.manifest.toml_places import Places
+from rollouthub.plugins.manifest.toml_places import TomlPlaces
 from rollouthub.plugins.manifest.verifier_section import VerifierSection
 from rollouthub.sandbox import Resources
 
@@ -68,7 +68,7 @@ def parse_manifest(content: bytes, file: str = FILE_NAME) -> Manifest:
         # As JSON, whose arrays become tuples; dates become text.
         return Manifest.model_validate_json(json.dumps(values, default=str), strict=True)
     except ValidationError as error:
-        places = Places(text)
+        places = TomlPlaces(text)
         problems: list[Any] = error.errors(include_url=False)
         placed = sorted((places.line(_place(problem)), _said(problem)) for problem in problems)
         raise ConfigError("\n".join(f"{file}:{line}: {said}" for line, said in placed)) from None

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 
-class Places:
+class TomlPlaces:
     """The lines of the keys of one text, for the plain forms people write."""
 
     def __init__(self, text: str) -> None:

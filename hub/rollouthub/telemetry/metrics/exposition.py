@@ -13,8 +13,8 @@ from rollouthub.rollout import Outcome
 from rollouthub.statistics.means import mean_of
 from rollouthub.telemetry.metrics.catalogue import METRICS
 from rollouthub.telemetry.metrics.counter_histogram import Histogram
-from rollouthub.telemetry.metrics.process_figures import Backend, PoolLoad, SandboxLoad, Snapshot, StoreLoad
-from rollouthub.telemetry.metrics.rollout_tally import EnvironmentTally, Tally
+from rollouthub.telemetry.metrics.process_figures import Backend, PoolLoad, ProcessSnapshot, SandboxLoad, StoreLoad
+from rollouthub.telemetry.metrics.rollout_tally import EnvironmentTally, RolloutTally
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -31,8 +31,8 @@ _FAMILIES: dict[str, Callable[..., Metric]] = {
 class RunFigures:
     """A run as it stands: all there is to expose."""
 
-    tally: Tally = field(default_factory=Tally)
-    processes: Sequence[Snapshot] = ()
+    tally: RolloutTally = field(default_factory=RolloutTally)
+    processes: Sequence[ProcessSnapshot] = ()
     """The one that keeps the records, and its workers."""
     run: str = ""
     agent: str = ""
@@ -174,7 +174,7 @@ def _expose_pool(book: _Book, figures: RunFigures) -> None:
         book.put("rollouthub_queue_length", max(0, figures.planned - figures.done_before - begun))
 
 
-def _expose_models(book: _Book, processes: Sequence[Snapshot]) -> None:
+def _expose_models(book: _Book, processes: Sequence[ProcessSnapshot]) -> None:
     """Models and servers: every process has its own connections to them, which are summed."""
     for model, loads in _grouped((load.model, load) for process in processes for load in process.models).items():
         book.put("rollouthub_model_waiting", sum(load.waiting for load in loads), model)
@@ -198,7 +198,7 @@ def _expose_backend(book: _Book, labels: tuple[str, str], backends: Sequence[Bac
     book.put("rollouthub_backend_latency_seconds", sum(latencies) / len(latencies) if latencies else None, *labels)
 
 
-def _expose_sandboxes(book: _Book, processes: Sequence[Snapshot]) -> None:
+def _expose_sandboxes(book: _Book, processes: Sequence[ProcessSnapshot]) -> None:
     places = _grouped(((load.environment, load.provider), load) for each in processes for load in each.sandboxes)
     for labels, loads in places.items():
         book.put("rollouthub_sandboxes_live", sum(load.live for load in loads), *labels)
@@ -209,7 +209,7 @@ def _expose_sandboxes(book: _Book, processes: Sequence[Snapshot]) -> None:
             book.put(f"rollouthub_sandboxes_{name}", _sum(loads, name), *labels)
 
 
-def _expose_servers(book: _Book, processes: Sequence[Snapshot]) -> None:
+def _expose_servers(book: _Book, processes: Sequence[ProcessSnapshot]) -> None:
     for environment, loads in _grouped((load.environment, load) for each in processes for load in each.servers).items():
         book.put("rollouthub_environment_servers", sum(load.servers for load in loads), environment)
         book.put("rollouthub_environment_servers_up", sum(load.up for load in loads), environment)
@@ -230,7 +230,7 @@ def _expose_store(book: _Book, store: StoreLoad) -> None:
     book.put("rollouthub_disk_bytes", store.disk_bytes)
 
 
-def _expose_process(book: _Book, process: Snapshot) -> None:
+def _expose_process(book: _Book, process: ProcessSnapshot) -> None:
     usage, name = process.usage, process.process
     book.put("rollouthub_event_loop_lag_seconds", process.lag, name)
     book.put("rollouthub_process_cpu_seconds_total", usage.cpu_seconds, name)
@@ -241,7 +241,7 @@ def _expose_process(book: _Book, process: Snapshot) -> None:
     book.put("rollouthub_spans_dropped_total", process.spans_dropped, name)
 
 
-def _expose_gpus(book: _Book, processes: Sequence[Snapshot]) -> None:
+def _expose_gpus(book: _Book, processes: Sequence[ProcessSnapshot]) -> None:
     """Once a machine: all its processes see the same ones."""
     seen: set[str] = set()
     for process in processes:

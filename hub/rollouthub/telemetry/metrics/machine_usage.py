@@ -5,17 +5,17 @@ import sys
 
 from rollouthub.telemetry.cpu import cpu_seconds
 from rollouthub.telemetry.memory import resident_bytes
-from rollouthub.telemetry.metrics.process_figures import Usage
+from rollouthub.telemetry.metrics.process_figures import ProcessUsage
 
 _BLOCK_BYTES = 512
 """In which Linux counts what was read and written, whatever the disk's own."""
 
 
-def usage() -> Usage:
+def usage() -> ProcessUsage:
     """Of this process and of its children."""
     times = resource.getrusage(resource.RUSAGE_SELF)
     own = times.ru_utime + times.ru_stime
-    return Usage(
+    return ProcessUsage(
         cpu_seconds=own,
         children_cpu_seconds=max(0.0, cpu_seconds() - own),
         resident_bytes=resident_bytes() or times.ru_maxrss * 1024,

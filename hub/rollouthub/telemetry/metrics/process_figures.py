@@ -97,7 +97,7 @@ class PoolLoad(msgspec.Struct, frozen=True):
     workers_alive: int | None = None
 
 
-class Usage(msgspec.Struct, frozen=True):
+class ProcessUsage(msgspec.Struct, frozen=True):
     """What a process uses of its machine."""
 
     cpu_seconds: float
@@ -120,12 +120,12 @@ class Gpu(msgspec.Struct, frozen=True):
     memory_bytes: int
 
 
-class Snapshot(msgspec.Struct):
+class ProcessSnapshot(msgspec.Struct):
     """One process of a run as it stands. Sent as JSON by workers; the driver exposes every one it has."""
 
     process: str
     """Names it in the run: `hub`, or a worker's name."""
-    usage: Usage
+    usage: ProcessUsage
     states: dict[str, int] = {}
     """Episodes in flight by state."""
     lag: Histogram = msgspec.field(default_factory=lambda: empty(_LAG))
@@ -140,15 +140,15 @@ class Snapshot(msgspec.Struct):
     """Names its machine, whose processors are shown once."""
 
 
-def encode(snapshot: Snapshot) -> bytes:
+def encode(snapshot: ProcessSnapshot) -> bytes:
     """As a worker sends it."""
     return msgspec.json.encode(snapshot)
 
 
-def decode(sent: bytes) -> Snapshot:
+def decode(sent: bytes) -> ProcessSnapshot:
     """What a worker sent.
 
     Raises:
         msgspec.MsgspecError: it is none.
     """
-    return msgspec.json.decode(sent, type=Snapshot)
+    return msgspec.json.decode(sent, type=ProcessSnapshot)

@@ -11,7 +11,14 @@ from rollouthub.protocols import EnvironmentHost, Model
 from rollouthub.sandbox import SandboxProvider
 from rollouthub.telemetry.metrics.counter_histogram import Histogram
 from rollouthub.telemetry.metrics.machine_usage import usage
-from rollouthub.telemetry.metrics.process_figures import Backend, Gpu, ModelLoad, SandboxLoad, ServerLoad, Snapshot
+from rollouthub.telemetry.metrics.process_figures import (
+    Backend,
+    Gpu,
+    ModelLoad,
+    ProcessSnapshot,
+    SandboxLoad,
+    ServerLoad,
+)
 
 if TYPE_CHECKING:
     from rollouthub.models.call_counts import CallCounts
@@ -104,11 +111,11 @@ def take_snapshot(
     lag: Histogram | None = None,
     spans_dropped: int = 0,
     gpus: Iterable[Gpu] = (),
-) -> Snapshot:
+) -> ProcessSnapshot:
     """This process as it stands; `models` are those it calls, by role, and `hosts` the environments it plays."""
     hosts = tuple(hosts)
     routed = [model for model in (models or {}).values() if isinstance(model, RoutedModel)]
-    snapshot = Snapshot(
+    snapshot = ProcessSnapshot(
         process=process,
         usage=usage(),
         states=dict(Counter(attempt.state for attempt in attempts)),

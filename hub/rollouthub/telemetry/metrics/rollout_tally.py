@@ -38,7 +38,7 @@ class Spent(msgspec.Struct):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-class Recent(msgspec.Struct):
+class RecentValues(msgspec.Struct):
     """The last values of something, and their sum."""
 
     values: list[float] = []
@@ -81,8 +81,8 @@ class EnvironmentTally(msgspec.Struct):
     passed: int = 0
     failed: int = 0
     """Scored, and not passed; where the verifier says neither, neither counts."""
-    rewards: Recent = msgspec.field(default_factory=Recent)
-    passes: Recent = msgspec.field(default_factory=Recent)
+    rewards: RecentValues = msgspec.field(default_factory=RecentValues)
+    passes: RecentValues = msgspec.field(default_factory=RecentValues)
     spent: dict[str, Spent] = {}
     """By role: `policy`, and those that the environment asks."""
 
@@ -164,13 +164,13 @@ class EnvironmentTally(msgspec.Struct):
         for name in ("tool_errors", "retried", "reward_sum", "scored", "passed", "failed"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("rewards", "passes"):
-            ours: Recent = getattr(self, name)
-            setattr(self, name, Recent([*ours.values, *getattr(other, name).values]))
+            ours: RecentValues = getattr(self, name)
+            setattr(self, name, RecentValues([*ours.values, *getattr(other, name).values]))
         for role, spent in other.spent.items():
             self._of(role).add(spent)
 
 
-class Tally(msgspec.Struct):
+class RolloutTally(msgspec.Struct):
     """The records of a run, or of a part of it that another process counted."""
 
     environments: dict[str, EnvironmentTally] = {}
@@ -199,7 +199,7 @@ class Tally(msgspec.Struct):
             found = self.environments[environment] = EnvironmentTally()
         return found
 
-    def add(self, other: "Tally") -> None:
+    def add(self, other: "RolloutTally") -> None:
         """Count what another process counted."""
         for environment, tally in other.environments.items():
             self.of(environment).add(tally)

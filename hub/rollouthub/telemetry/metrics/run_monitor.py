@@ -14,9 +14,9 @@ from rollouthub.rollout import Rollout
 from rollouthub.telemetry.metrics.exposition import RunFigures
 from rollouthub.telemetry.metrics.gpu import Gpus
 from rollouthub.telemetry.metrics.loop_lag import LoopLag
-from rollouthub.telemetry.metrics.process_figures import HUB, PoolLoad, Snapshot, StoreLoad
+from rollouthub.telemetry.metrics.process_figures import HUB, PoolLoad, ProcessSnapshot, StoreLoad
 from rollouthub.telemetry.metrics.process_snapshot import take_snapshot
-from rollouthub.telemetry.metrics.rollout_tally import Tally
+from rollouthub.telemetry.metrics.rollout_tally import RolloutTally
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class TellingPool(Protocol):
     """A pool whose players send snapshots of themselves."""
 
     @property
-    def snapshots(self) -> Sequence[Snapshot]:
+    def snapshots(self) -> Sequence[ProcessSnapshot]:
         """The latest of each worker that lives, without the states of episodes that this process knows itself."""
         ...
 
@@ -48,7 +48,7 @@ class RunMonitor:
     """An observer that passes on what it hears, and adds it up."""
 
     def __init__(self, live: LiveRun, observer: Observer | None = None) -> None:
-        self.tally = Tally()
+        self.tally = RolloutTally()
         self.lag = LoopLag()
         self.url: str | None = None
         """Where this is exposed; None where it is not."""
@@ -92,7 +92,7 @@ class RunMonitor:
         staff = pool if isinstance(pool, StaffedPool) else None
         others = tuple(pool.snapshots) if isinstance(pool, TellingPool) else ()
         figures = RunFigures(
-            tally=msgspec.convert(msgspec.to_builtins(self.tally), Tally),
+            tally=msgspec.convert(msgspec.to_builtins(self.tally), RolloutTally),
             processes=(own, *others),
             planned=self._planned,
             done_before=self._done,
@@ -117,10 +117,10 @@ class Writer(Protocol):
     @property
     def waiting(self) -> int: ...
     @property
-    def commits(self) -> "Commits": ...
+    def commits(self) -> "CommitCounts": ...
 
 
-class Commits(Protocol):
+class CommitCounts(Protocol):
     """What it has done."""
 
     count: int

@@ -27,7 +27,7 @@ HEADER_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEA
 _PATH = "/v1/traces"
 
 
-class Delivery:
+class OtlpDelivery:
     """Takes notes at once, and delivers them when it can."""
 
     def __init__(

@@ -18,7 +18,7 @@ from rollouthub.telemetry.traces.spans import AttemptNote, CallNote, Span, attem
 from rollouthub.tracing import TRACEPARENT, write
 
 try:
-    from rollouthub.telemetry.traces.otlp_collector import HEADER_VARIABLES, Delivery, traces_headers, traces_url
+    from rollouthub.telemetry.traces.otlp_collector import HEADER_VARIABLES, OtlpDelivery, traces_headers, traces_url
 except ImportError as missing:
     raise ConfigError(
         f"traces need the OpenTelemetry protocol, which is not installed: {pip_install('otel')}"
@@ -30,7 +30,7 @@ class AttemptTrace:
 
     __slots__ = ("_calls", "_delivery", "_is_over", "_root", "_tools", "_trace_id", "parent")
 
-    def __init__(self, delivery: Delivery, tools: frozenset[str]) -> None:
+    def __init__(self, delivery: OtlpDelivery, tools: frozenset[str]) -> None:
         self._delivery, self._tools = delivery, tools
         self._trace_id, self._root = new_id(16), new_id(8)
         self.parent = write(self._trace_id, self._root)
@@ -61,7 +61,7 @@ class AttemptTrace:
 class SpanTracer:
     """Makes the spans of this process. `open_tracer` makes one."""
 
-    def __init__(self, delivery: Delivery) -> None:
+    def __init__(self, delivery: OtlpDelivery) -> None:
         self._delivery = delivery
 
     @property
@@ -87,7 +87,7 @@ async def open_tracer(url: str, credentials: Credentials, service: str = "rollou
     """
     installed = version("rollouthub")
     resource = {"service.name": service, "service.version": installed, "service.instance.id": str(os.getpid())}
-    delivery = Delivery(traces_url(url), traces_headers(credentials.get(*HEADER_VARIABLES)), resource, installed)
+    delivery = OtlpDelivery(traces_url(url), traces_headers(credentials.get(*HEADER_VARIABLES)), resource, installed)
     problem: Exception | None = None
     async with aiohttp.ClientSession(
         cookie_jar=aiohttp.DummyCookieJar(), headers={"User-Agent": "rollouthub"}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rollouthub.statistics.means import RewardMeans
-from rollouthub.store.read_only_source import Source
+from rollouthub.store.read_only_source import ReadOnlySource
 from rollouthub.telemetry.trackers.trainer_logs import TrainerStep
 
 Alignment = Literal["policy_version", "time", "none"]
@@ -18,7 +18,7 @@ WHERE effective AND reward IS NOT NULL
 
 
 @dataclass
-class Row(RewardMeans):
+class TrainerStepRow(RewardMeans):
     """One step of the trainer, and the rollouts that belong to it."""
 
     step: TrainerStep
@@ -45,7 +45,7 @@ class Beside:
 
     alignment: Alignment
     """How rollouts found their step: by the policy version they carry, else by the time they ended, else not at all."""
-    rows: tuple[Row, ...]
+    rows: tuple[TrainerStepRow, ...]
 
     def as_json(self) -> dict[str, Any]:
         """The object `hub show RUN --trainer-logs DIR --json` prints."""
@@ -59,7 +59,7 @@ def put_beside(directory: Path, steps: Sequence[TrainerStep]) -> Beside:
         RunDirectoryError: there is no run, or none that can be read.
     """
     rollouts = list(_rollouts(directory))
-    rows = tuple(Row(step) for step in steps)
+    rows = tuple(TrainerStepRow(step) for step in steps)
     if rollouts and all(version is not None for *_, version in rollouts):
         alignment: Alignment = "policy_version"
         keys: list[float] = [float(row.step.step) for row in rows]
@@ -84,7 +84,7 @@ def put_beside(directory: Path, steps: Sequence[TrainerStep]) -> Beside:
 
 
 def _rollouts(directory: Path) -> Iterator[tuple[float, int | None, float, int | None]]:
-    source = Source(directory)
+    source = ReadOnlySource(directory)
     try:
         with source.connect() as connection:
             yield from connection.execute(_QUERY)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rollouthub.export import NotTrainable, Refusal, Refused, why_refused
+from rollouthub.export import NotTrainable, Refusal, RefusalReason, why_refused
 from rollouthub.rollout import Rollout, Turn
 
 
@@ -25,10 +25,10 @@ def replay_events(rollout: Rollout, *, endpoint: str = "rollouthub") -> list[dic
     prompts = [turn.prompt_token_ids for turn in rollout.turns]
     if any(prompt in prompts[:place] for place, prompt in enumerate(prompts)):
         said = "two of its turns have the same prompt, of which agent-lightning keeps the last alone"
-        raise NotTrainable(Refused(Refusal.FORKED, said, rollout.rollout_id))
+        raise NotTrainable(RefusalReason(Refusal.FORKED, said, rollout.rollout_id))
     if any(turn.output_mask is not None and 0 in turn.output_mask for turn in rollout.turns):
         said = "tokens of it are masked, and agent-lightning's events have no mask"
-        raise NotTrainable(Refused(Refusal.FILTERED, said, rollout.rollout_id))
+        raise NotTrainable(RefusalReason(Refusal.FILTERED, said, rollout.rollout_id))
     assert rollout.reward is not None
     events = [_model_request(rollout, turn, endpoint) for turn in rollout.turns]
     return [*events, reward_event(rollout.reward)]

@@ -22,7 +22,7 @@ from rollouthub.rollout import Rollout
 from rollouthub.trainers.agent_lightning.events import replay_events, reward_event
 from rollouthub.trainers.engines.gateway_calls import GatewayCalls, GatewayError, open_calls
 from rollouthub.trainers.engines.proxied_model import ProxiedModel
-from rollouthub.trainers.stream.open_worker import Wanted
+from rollouthub.trainers.stream.open_worker import SampleRequest
 from rollouthub.trainers.workers.one_shot import Soloist, Unscored, open_soloist, reward_of
 from rollouthub.trainers.workers.worker_settings import given_settings, read_settings
 
@@ -95,7 +95,7 @@ class Runner:
         """
         if not await self._begin(queued):
             return None
-        wanted = Wanted(queued.task.task_id, queued.task.environment, queued.task.split, group=uuid4().hex)
+        wanted = SampleRequest(queued.task.task_id, queued.task.environment, queued.task.split, group=uuid4().hex)
         try:
             rollout = await self.soloist.play(wanted, f"{self.calls.url}/{queued.path}", self.key)
         except UsageError as error:  # there is no such task
@@ -204,7 +204,7 @@ class HubAgent:
         # `…/api/rollouts/RID/attempt/AID/events`
         rollout_path = urlsplit(events_url).path.lstrip("/").partition("/attempt/")[0]
         parts = urlsplit(events_url)
-        wanted = Wanted(task.task_id, task.environment, task.split, group=uuid4().hex)
+        wanted = SampleRequest(task.task_id, task.environment, task.split, group=uuid4().hex)
         async with (
             open_calls(f"{parts.scheme}://{parts.netloc}", patience_seconds=600.0) as calls,
             open_soloist(read_settings(), "agent-lightning", proxied_model()) as soloist,

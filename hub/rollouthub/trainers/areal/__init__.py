@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rollouthub.export import TaskReference
 from rollouthub.export.task_rows import COLUMN, prompt_messages
 from rollouthub.task import Public
-from rollouthub.trainers.areal.proxy import HubAgent, OnlinePlayer, online_player
+from rollouthub.trainers.areal.proxy import OnlinePlayer, online_player
+from rollouthub.trainers.areal.proxy import ProxyAgent as HubAgent
 from rollouthub.trainers.areal.tensors import row_columns, trajectory
 
 if TYPE_CHECKING:

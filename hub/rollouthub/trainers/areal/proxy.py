@@ -17,7 +17,7 @@ from rollouthub.export.task_rows import find_task
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.engines.gateway_calls import GatewayCalls, open_calls
 from rollouthub.trainers.engines.proxied_model import ProxiedModel
-from rollouthub.trainers.stream.open_worker import RolloutWorker, Wanted
+from rollouthub.trainers.stream.open_worker import RolloutWorker, SampleRequest
 from rollouthub.trainers.workers.in_loop import KeptWorker
 from rollouthub.trainers.workers.one_shot import Soloist, Unscored, open_soloist, reward_of
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, given_settings
@@ -34,7 +34,7 @@ def proxied_model() -> ProxiedModel:
     return ProxiedModel("hosted_vllm/areal", max_tries=4, overflow=OVERFLOW)
 
 
-class HubAgent:
+class ProxyAgent:
     """AReaL's black-box workflow: `async run(data, **extra)` plays a task through the proxy and gives its reward.
 
     An episode without a reward that may be learnt from raises, and AReaL rejects the trajectory.
@@ -52,7 +52,7 @@ class HubAgent:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # In AReaL's mode `subproc` each run is pickled into a process of its own.
-        return HubAgent, (self._given,)
+        return ProxyAgent, (self._given,)
 
     async def run(self, data: Mapping[str, Any], **extra: Any) -> float:
         """Play the task that a row of data names.
@@ -160,5 +160,5 @@ async def _worker(settings: TrainingSettings, model: ProxiedModel) -> AsyncGener
         yield soloist.worker
 
 
-def _wanted(task: TaskReference) -> Wanted:
-    return Wanted(task.task_id, task.environment, task.split, group=uuid4().hex)
+def _wanted(task: TaskReference) -> SampleRequest:
+    return SampleRequest(task.task_id, task.environment, task.split, group=uuid4().hex)

@@ -9,12 +9,12 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from rollouthub.errors import ModelError
-from rollouthub.export import Credit, NotTrainable, Refusal, Refused, training_rows
+from rollouthub.export import Credit, NotTrainable, Refusal, RefusalReason, training_rows
 from rollouthub.export.task_rows import find_task
 from rollouthub.models.tokens import Sampled, TokenModel
 from rollouthub.protocols import Sampling
 from rollouthub.trainers.areal.tensors import trajectory
-from rollouthub.trainers.stream.open_worker import RolloutWorker, Wanted, rollout_worker
+from rollouthub.trainers.stream.open_worker import RolloutWorker, SampleRequest, rollout_worker
 from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.workers.in_loop import KeptWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, given_settings
@@ -112,14 +112,16 @@ class Workflow:
         group = uuid4().hex if now.task_id is None else f"{'eval' if now.is_eval else 'train'}-{now.task_id}"
         worker = await self._worker.get()
         rollout = await worker.play(
-            Wanted(task.task_id, task.environment, task.split, group=group, sample=self._next_sample(f"{group}-{task}"))
+            SampleRequest(
+                task.task_id, task.environment, task.split, group=group, sample=self._next_sample(f"{group}-{task}")
+            )
         )
         scope = system_module("areal.utils.stats_tracker").get(context.stat_scope())
         try:
             rows = training_rows(rollout, self._credit)
             if len(rows) > 1 and self._forked == "reject":
                 said = f"it makes {len(rows)} rows, and AReaL's groups count on one"
-                raise NotTrainable(Refused(Refusal.FORKED, said, rollout.rollout_id))
+                raise NotTrainable(RefusalReason(Refusal.FORKED, said, rollout.rollout_id))
         except NotTrainable as error:
             logger.info("rejected: %s", error)
             scope.scalar(rollouthub_rejected=1.0)

@@ -20,7 +20,7 @@ class SamplingParams(Protocol):
     logprobs: int | None
 
 
-class Logprob(Protocol):
+class VllmLogprob(Protocol):
     """One token's log-probability."""
 
     logprob: float
@@ -30,7 +30,7 @@ class CompletionOutput(Protocol):
     """One answer of vLLM's."""
 
     token_ids: Sequence[int]
-    logprobs: Sequence[Mapping[int, Logprob]] | None
+    logprobs: Sequence[Mapping[int, VllmLogprob]] | None
     finish_reason: str | None
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from mcp_types import Tool
 
-from rollouthub.export import NotTrainable, Refusal, Refused, TaskReference, training_rows
+from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReference, training_rows
 from rollouthub.export.shown_tools import shown_tools
 from rollouthub.export.task_rows import COLUMN
 from rollouthub.rollout import Rollout
@@ -39,13 +39,13 @@ def gym_result(
     rows = training_rows(rollout)
     if len(rows) > 1:
         reason = f"it makes {len(rows)} rows, and a result of NeMo Gym is one conversation"
-        raise NotTrainable(Refused(Refusal.FORKED, reason, rollout.rollout_id))
+        raise NotTrainable(RefusalReason(Refusal.FORKED, reason, rollout.rollout_id))
     segment = rows[0].segment
     known = {turn.index: turn for turn in rollout.turns}
     turns = [known[index] for index in rows[0].turns]
     output = output_items(turns, segment)
     if not any(TOKEN_FIELDS[0] in item for item in output):
-        raise NotTrainable(Refused(Refusal.FILTERED, "all that it sampled is masked", rollout.rollout_id))
+        raise NotTrainable(RefusalReason(Refusal.FILTERED, "all that it sampled is masked", rollout.rollout_id))
     shown = shown_tools(rollout, turns, tools) if tools else ()
     params: dict[str, Any] = {"input": input_items(turns[0].messages), "tools": tool_params(shown)}
     result: Result = {
@@ -90,7 +90,7 @@ def first_tokens(rollout: Rollout) -> FirstTokens | None:
     return list(turn.prompt_token_ids), next(iter(turn.output_token_ids))
 
 
-def masked_result(row: Mapping[str, Any], refused: Refused, tokens: FirstTokens, reward: float) -> Result:
+def masked_result(row: Mapping[str, Any], refused: RefusalReason, tokens: FirstTokens, reward: float) -> Result:
     """A result for a row whose rollout must not be learnt from: NeMo-RL masks its sample from the loss.
 
     It holds the group's prompt, by which NeMo-RL tells groups apart, and one token. NeMo-RL has no word for no reward:

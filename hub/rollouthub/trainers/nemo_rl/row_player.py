@@ -11,16 +11,16 @@ from typing import Any
 from uuid import uuid4
 
 from rollouthub.errors import SupplyError
-from rollouthub.export import NotTrainable, Refused, TaskReference
+from rollouthub.export import NotTrainable, RefusalReason, TaskReference
 from rollouthub.export.task_rows import find_task
 from rollouthub.protocols import Sampling
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.nemo_rl.results import FirstTokens, Result, first_tokens, gym_result, masked_result
-from rollouthub.trainers.stream.open_worker import Wanted
+from rollouthub.trainers.stream.open_worker import SampleRequest
 
 logger = logging.getLogger(__name__)
 
-Begin = Callable[[Wanted], Future[Rollout]]
+Begin = Callable[[SampleRequest], Future[Rollout]]
 Row = Mapping[str, Any]
 
 
@@ -35,7 +35,7 @@ class _Group:
     rewards: list[float] = field(default_factory=list[float])
     tokens: FirstTokens | None = None
     """What its members begin with, as far as one was seen."""
-    refused: dict[int, Refused] = field(default_factory=dict[int, Refused])
+    refused: dict[int, RefusalReason] = field(default_factory=dict[int, RefusalReason])
     """Rows that are masked in the end, by their place."""
 
 
@@ -83,7 +83,7 @@ class Rows:
         group = self._group_of[place]
         sample, group.samples = group.samples, group.samples + 1
         task = group.task
-        wanted = Wanted(
+        wanted = SampleRequest(
             task.task_id,
             environment=task.environment,
             split=task.split,
@@ -115,7 +115,7 @@ class Rows:
         result["responses_create_params"] = {**played, **row["responses_create_params"], "input": played["input"]}
         return {**row, **result}
 
-    def _masked(self, place: int, group: _Group, refused: Refused) -> Result:
+    def _masked(self, place: int, group: _Group, refused: RefusalReason) -> Result:
         if group.tokens is None:
             raise SupplyError(
                 f"no member of task {group.task.task_id!r} has token ids, not even its prompt's; the last: "

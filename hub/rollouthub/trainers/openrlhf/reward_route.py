@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from rollouthub.errors import ConfigError
-from rollouthub.export import NotTrainable, Refusal, Refused, TaskReference
+from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReference
 from rollouthub.trainers.blocking_scorer import scorer_for
 from rollouthub.trainers.policy_answer import without_end_marks
 from rollouthub.trainers.scorer import Verdict
@@ -47,7 +47,7 @@ def reward_reply(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     components: list[dict[str, float]] = []
     for verdict in verdicts:
         if verdict.score is None:
-            raise NotTrainable(Refused(Refusal.UNSCORED, verdict.problem or "an answer could not be scored"))
+            raise NotTrainable(RefusalReason(Refusal.UNSCORED, verdict.problem or "an answer could not be scored"))
         rewards.append(verdict.score.reward)
         components.append({name: part.value for name, part in verdict.score.components.items()})
     names = [name for name in (components[0] if components else ()) if all(name in each for each in components)]

@@ -46,7 +46,7 @@ def weight_of(body: bytes) -> int:
     return 2 * len(body) + _MARK_BYTES * marks
 
 
-class Places:
+class RequestPlaces:
     """The requests that are being answered."""
 
     def __init__(self, most: int) -> None:

@@ -16,7 +16,7 @@ from rollouthub.http.asgi import Guard, Receive, Scope, Send, answer, header, un
 from rollouthub.trainers.policy_answer import without_end_marks
 from rollouthub.trainers.reward_server.image_scorer import PLAIN, ImageScorer, ScorerTimeout
 from rollouthub.trainers.reward_server.request_bodies import Arrivals, TooSlow
-from rollouthub.trainers.reward_server.request_places import Busy, Leaving, Places, TooMuch
+from rollouthub.trainers.reward_server.request_places import Busy, Leaving, RequestPlaces, TooMuch
 from rollouthub.trainers.reward_server.reward_wire import (
     ImageReply,
     ImageRequest,
@@ -56,7 +56,7 @@ class RewardHttp(ControlHttp):
         super().__init__(token or "", guard)
         self._token, self._scorer, self._images = token, scorer, images
         self._seconds = seconds
-        self._arrivals, self._places = arrivals or Arrivals(), Places(most_requests)
+        self._arrivals, self._places = arrivals or Arrivals(), RequestPlaces(most_requests)
 
     async def leave(self, seconds: float) -> None:
         """Begin nothing more; what is being answered has so long to end, the rest is refused with its reason."""

@@ -11,7 +11,7 @@ from rollouthub.engine.run_request import Retries
 from rollouthub.export import Refusal, TaskReference, why_refused
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.roll.callers import CallersModel, asked_by
-from rollouthub.trainers.stream import RolloutWorker, Wanted, rollout_worker
+from rollouthub.trainers.stream import RolloutWorker, SampleRequest, rollout_worker
 from rollouthub.trainers.workers.in_thread import RESIDENTS, ResidentWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings
 
@@ -22,7 +22,7 @@ UNSCORED = "unscored: "
 """How what ROLL records of an episode without a verdict begins."""
 
 
-class Stage:
+class SharedWorker:
     """One worker for all of a process's environments, and the connections to ROLL's proxy."""
 
     def __init__(self, settings: TrainingSettings) -> None:
@@ -62,10 +62,10 @@ class Stage:
         tasks = self._tasks[key]
         return TaskReference(name, chosen or "", tasks[seed % len(tasks)]) if tasks else None
 
-    def wanted(self, task: TaskReference, seed: int, caller: str) -> Wanted:
+    def wanted(self, task: TaskReference, seed: int, caller: str) -> SampleRequest:
         """A sample of the seed's group: members share the seed, so they meet the same task in the same state."""
         group = str(seed)
-        return Wanted(
+        return SampleRequest(
             task.task_id,
             environment=task.environment,
             split=task.split or None,
@@ -75,10 +75,10 @@ class Stage:
         )
 
 
-_stages: dict[str, Stage] = {}
+_stages: dict[str, SharedWorker] = {}
 
 
-def stage(path: str | None = None) -> Stage:
+def stage(path: str | None = None) -> SharedWorker:
     """The stage of this process, by the settings' file.
 
     Raises:
@@ -88,7 +88,7 @@ def stage(path: str | None = None) -> Stage:
     key = settings.model_dump_json()
     if key not in _stages:
         _stages.clear()
-        _stages[key] = Stage(settings)
+        _stages[key] = SharedWorker(settings)
     return _stages[key]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from rollouthub.errors import SupplyError
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.roll.callers import ProxyCaller
-from rollouthub.trainers.roll.play import Stage, metrics_of, stage, step_scores, why_unscored
+from rollouthub.trainers.roll.play import SharedWorker, metrics_of, stage, step_scores, why_unscored
 from rollouthub.trainers.systems import system_module
 
 
@@ -40,7 +40,7 @@ def agent_runner() -> Any:
     return HubAgentRunner
 
 
-def played(at: Stage, base_url: str, env_id: int, seed: int, params: dict[str, Any]) -> Rollout | None:
+def played(at: SharedWorker, base_url: str, env_id: int, seed: int, params: dict[str, Any]) -> Rollout | None:
     """Play the task of a seed against a proxy; None where there is no task, or the run has ended.
 
     Raises:

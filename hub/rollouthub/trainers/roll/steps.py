@@ -12,7 +12,7 @@ from rollouthub.export import TaskReference
 from rollouthub.messages import Message
 from rollouthub.protocols import ModelReply, ModelRequest
 from rollouthub.rollout import Rollout
-from rollouthub.trainers.roll.play import Stage
+from rollouthub.trainers.roll.play import SharedWorker
 
 Answer = Message | ModelError
 
@@ -20,7 +20,7 @@ Answer = Message | ModelError
 class SteppedEpisode:
     """One episode under way."""
 
-    def __init__(self, at: Stage, task: TaskReference, seed: int) -> None:
+    def __init__(self, at: SharedWorker, task: TaskReference, seed: int) -> None:
         """Begin it."""
         self._stage = at
         self._events: queue.SimpleQueue[ModelRequest | Future[Rollout]] = queue.SimpleQueue()

@@ -12,7 +12,7 @@ from rollouthub.export.task_rows import COLUMN, find_task
 from rollouthub.models.tokens import TokenModel
 from rollouthub.trainers.skyrl.output import Shape, generator_output
 from rollouthub.trainers.skyrl.skyrl_engine import SkyrlEngine, sampling_of
-from rollouthub.trainers.stream.open_worker import RolloutWorker, Wanted, rollout_worker
+from rollouthub.trainers.stream.open_worker import RolloutWorker, SampleRequest, rollout_worker
 from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.workers.in_loop import KeptWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, given_settings
@@ -74,7 +74,7 @@ def wanted(
     env_extras: Sequence[Mapping[str, Any]] | None,
     trajectories: Sequence[Any],
     sampling_params: Mapping[str, Any] | None,
-) -> list[Wanted]:
+) -> list[SampleRequest]:
     """What a batch asks for. Rows of one instance are a group; groups of different batches are different ones.
 
     Raises:
@@ -83,12 +83,14 @@ def wanted(
     if env_extras is None:
         raise ConfigError(f"the batch has no env_extras; the column {COLUMN!r} of the data set names its tasks")
     sampling, batch = sampling_of(sampling_params), uuid4().hex
-    seen, found = Counter[str](), list[Wanted]()
+    seen, found = Counter[str](), list[SampleRequest]()
     for extras, trajectory in zip(env_extras, trajectories, strict=True):
         task = find_task(extras)
         group = f"{batch}-{task if trajectory is None else trajectory.instance_id}"
         found.append(
-            Wanted(task.task_id, task.environment, task.split, group=group, sample=seen[group], sampling=sampling)
+            SampleRequest(
+                task.task_id, task.environment, task.split, group=group, sample=seen[group], sampling=sampling
+            )
         )
         seen[group] += 1
     return found

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from rollouthub.errors import SupplyError
-from rollouthub.export import NotTrainable, Refusal, Refused, TrainingRow, training_rows
+from rollouthub.export import NotTrainable, Refusal, RefusalReason, TrainingRow, training_rows
 from rollouthub.export.not_trainable import Need
 from rollouthub.rollout import Rollout
 
@@ -56,7 +56,7 @@ def generator_output(
     rows, refused = [_rows(rollout, shape) for _, rollout in played], Counter[str]()
     scored: dict[str, list[float]] = defaultdict(list)
     for (trajectory, rollout), made in zip(played, rows, strict=True):
-        if isinstance(made, Refused):
+        if isinstance(made, RefusalReason):
             refused[made.refusal.value] += 1
         else:
             # What SkyRL compares in a group: the last row's reward, or the sum of its tokens'.
@@ -64,7 +64,7 @@ def generator_output(
             scored[_group(trajectory, rollout)].append(worth)
     columns = _Columns()
     for (trajectory, rollout), made in zip(played, rows, strict=True):
-        if isinstance(made, Refused):
+        if isinstance(made, RefusalReason):
             group = scored[_group(trajectory, rollout)]
             _add_masked(columns, trajectory, fmean(group) if group else 0.0, shape)
         else:
@@ -90,14 +90,14 @@ def generator_output(
     }
 
 
-def _rows(rollout: Rollout, shape: Shape) -> list[TrainingRow] | Refused:
+def _rows(rollout: Rollout, shape: Shape) -> list[TrainingRow] | RefusalReason:
     try:
         rows = training_rows(rollout, need=shape.need)
     except NotTrainable as error:
         return error.refused
     if len(rows) > 1 and not shape.step_wise:
         said = f"it makes {len(rows)} rows; set generator.step_wise_trajectories to learn from them"
-        return Refused(Refusal.FORKED, said, rollout.rollout_id)
+        return RefusalReason(Refusal.FORKED, said, rollout.rollout_id)
     return rows
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from rollouthub.authoring.rewards import group_advantages
-from rollouthub.trainers.slime.sample import Sample, refusal_of
+from rollouthub.trainers.slime.sample import SlimeSample, refusal_of
 from rollouthub.trainers.systems import system_module
 
 _EQUAL = 1e-6
@@ -76,5 +76,5 @@ def post_process_rewards(args: Any, samples: Sequence[Any]) -> tuple[list[float]
     return raw, shaped
 
 
-def _rollout(sample: Sample) -> Any:
+def _rollout(sample: SlimeSample) -> Any:
     return sample.index if sample.rollout_id is None else sample.rollout_id

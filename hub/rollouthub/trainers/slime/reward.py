@@ -8,10 +8,10 @@ import anyio.to_thread
 from rollouthub.export.not_trainable import Refusal
 from rollouthub.trainers.blocking_scorer import scorer_for
 from rollouthub.trainers.scorer import Verdict
-from rollouthub.trainers.slime.sample import KEY, Sample, task_of
+from rollouthub.trainers.slime.sample import KEY, SlimeSample, task_of
 
 
-async def reward(args: Any, asked: Sample | Sequence[Sample], **kwargs: Any) -> Any:
+async def reward(args: Any, asked: SlimeSample | Sequence[SlimeSample], **kwargs: Any) -> Any:
     """The reward of a sample, or those of several; one that could not be scored is taken out of the loss.
 
     slime has no word for it: its reward is 0 in the log, `remove_sample` masks it, and `keep_group` drops its group.
@@ -20,7 +20,7 @@ async def reward(args: Any, asked: Sample | Sequence[Sample], **kwargs: Any) -> 
         ConfigError: `ROLLOUTHUB_SCORER` names no environment, or a sample names no task.
     """
     is_one = not isinstance(asked, (list, tuple))
-    samples = [cast(Sample, asked)] if is_one else list(cast(Sequence[Sample], asked))
+    samples = [cast(SlimeSample, asked)] if is_one else list(cast(Sequence[SlimeSample], asked))
     pairs = [(task_of(sample), sample.response) for sample in samples]
     verdicts = await anyio.to_thread.run_sync(lambda: scorer_for().judge_all(pairs))
     key = getattr(args, "reward_key", None)
@@ -28,7 +28,7 @@ async def reward(args: Any, asked: Sample | Sequence[Sample], **kwargs: Any) -> 
     return rewards[0] if is_one else rewards
 
 
-def _reward(sample: Sample, verdict: Verdict, key: str | None) -> Any:
+def _reward(sample: SlimeSample, verdict: Verdict, key: str | None) -> Any:
     score = verdict.score
     if score is None:
         sample.remove_sample = True

@@ -11,9 +11,9 @@ import aiohttp
 from rollouthub.errors import ConfigError, SupplyError
 from rollouthub.models.tokens import TokenModel
 from rollouthub.trainers.slime.group_hooks import flat, why_broken
-from rollouthub.trainers.slime.sample import Sample, samples_of, task_of
+from rollouthub.trainers.slime.sample import SlimeSample, samples_of, task_of
 from rollouthub.trainers.slime.sglang_engine import SglangEngine, sampling_of
-from rollouthub.trainers.stream import RolloutWorker, Wanted, rollout_worker
+from rollouthub.trainers.stream import RolloutWorker, SampleRequest, rollout_worker
 from rollouthub.trainers.workers.in_thread import RESIDENTS, ResidentWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings
 
@@ -23,8 +23,8 @@ _NAME = "slime"
 
 
 async def generate(
-    args: Any, sample: Sample, sampling_params: dict[str, Any], evaluation: bool = False
-) -> Sample | list[Sample]:
+    args: Any, sample: SlimeSample, sampling_params: dict[str, Any], evaluation: bool = False
+) -> SlimeSample | list[SlimeSample]:
     """For `--custom-generate-function-path`: play the sample's task, and fill it; a list where the rollout forked.
 
     Raises:
@@ -75,7 +75,7 @@ def generate_rollout(args: Any, rollout_id: int, data_source: Any, evaluation: b
     return base.RolloutFnTrainOutput(samples=level(kept), metrics=gatherer.collect())
 
 
-def _played(args: Any, resident: ResidentWorker, groups: list[list[Sample]]) -> list[list[Any]]:
+def _played(args: Any, resident: ResidentWorker, groups: list[list[SlimeSample]]) -> list[list[Any]]:
     """Play the samples of groups, all at once."""
     samples = flat(groups)
     params = _sampling_params(args)
@@ -95,11 +95,11 @@ def level(groups: list[list[Any]]) -> list[list[Any]]:
     return [[each if isinstance(each, list) else [each] for each in group] for group in groups]
 
 
-def _wanted(resident: ResidentWorker, sample: Sample, params: dict[str, Any], evaluation: bool) -> Wanted:
+def _wanted(resident: ResidentWorker, sample: SlimeSample, params: dict[str, Any], evaluation: bool) -> SampleRequest:
     """The sample's task; members of a group share its seed, and one that is asked for again is another sample."""
     task = task_of(sample)
     group = "evaluation" if evaluation or sample.group_index is None else str(sample.group_index)
-    return Wanted(
+    return SampleRequest(
         task.task_id,
         environment=task.environment,
         split=task.split,

@@ -3,7 +3,7 @@
 import copy
 from typing import Any, Protocol, cast
 
-from rollouthub.export import Refused, TaskReference, TrainingRow, training_rows, why_refused
+from rollouthub.export import RefusalReason, TaskReference, TrainingRow, training_rows, why_refused
 from rollouthub.export.task_column import find_task
 from rollouthub.rollout import Rollout
 
@@ -11,7 +11,7 @@ KEY = "rollouthub"
 """Where the samples' metadata says what is ours."""
 
 
-class Sample(Protocol):
+class SlimeSample(Protocol):
     """What is read and written of slime's class of this name."""
 
     Status: Any
@@ -32,7 +32,7 @@ class Sample(Protocol):
     non_generation_time: float
 
 
-def task_of(sample: Sample) -> TaskReference:
+def task_of(sample: SlimeSample) -> TaskReference:
     """The task a sample is of: in its metadata (`environment`, `split`, `task_id`), or its label.
 
     Raises:
@@ -41,7 +41,7 @@ def task_of(sample: Sample) -> TaskReference:
     return find_task(sample.metadata, sample.label)
 
 
-def samples_of(rollout: Rollout, sample: Sample, reward_key: str | None = None) -> list[Sample]:
+def samples_of(rollout: Rollout, sample: SlimeSample, reward_key: str | None = None) -> list[SlimeSample]:
     """The samples a rollout makes: one, or several that share a `rollout_id` where it forked.
 
     What must not be learnt from is one sample that slime takes out of the loss (`remove_sample`), of status FAILED, or
@@ -57,7 +57,7 @@ def samples_of(rollout: Rollout, sample: Sample, reward_key: str | None = None) 
     return [_filled(blank, row, reward_key) for blank, row in zip(blanks, rows, strict=True)]
 
 
-def _filled(sample: Sample, row: TrainingRow, reward_key: str | None) -> Sample:
+def _filled(sample: SlimeSample, row: TrainingRow, reward_key: str | None) -> SlimeSample:
     rollout = row.rollout
     sample.tokens = list(row.segment.token_ids)
     sample.response_length = len(sample.tokens) - row.segment.prompt_length
@@ -75,7 +75,7 @@ def _filled(sample: Sample, row: TrainingRow, reward_key: str | None) -> Sample:
     return sample
 
 
-def _removed(rollout: Rollout, sample: Sample, refused: Refused, reward_key: str | None) -> Sample:
+def _removed(rollout: Rollout, sample: SlimeSample, refused: RefusalReason, reward_key: str | None) -> SlimeSample:
     """A sample of which nothing is learnt: slime has no word for no reward, and must find lengths that fit."""
     sample.tokens, sample.response_length = [0, 0], 1
     sample.loss_mask, sample.rollout_log_probs = [0], [0.0]
@@ -85,21 +85,21 @@ def _removed(rollout: Rollout, sample: Sample, refused: Refused, reward_key: str
     return sample
 
 
-def _aborted(rollout: Rollout, sample: Sample) -> Sample:
+def _aborted(rollout: Rollout, sample: SlimeSample) -> SlimeSample:
     """A sample that slime broke off, as it was before, to be played again from its beginning."""
     sample.status = sample.Status.ABORTED
     _note(sample, rollout)
     return sample
 
 
-def _note(sample: Sample, rollout: Rollout, **more: Any) -> None:
+def _note(sample: SlimeSample, rollout: Rollout, **more: Any) -> None:
     times = rollout.timings
     sample.non_generation_time = times.setup + times.tool + times.verify
     told = {"run_id": rollout.run_id, "rollout_id": rollout.rollout_id, "outcome": rollout.outcome.value, **more}
     sample.metadata = {**(sample.metadata or {}), KEY: told}
 
 
-def refusal_of(sample: Sample) -> str | None:
+def refusal_of(sample: SlimeSample) -> str | None:
     """The name of the refusal, for a sample that is not to be learnt from."""
     noted = cast(dict[str, Any], (sample.metadata or {}).get(KEY, {}))
     return noted.get("refused")

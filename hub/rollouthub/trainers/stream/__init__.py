@@ -7,13 +7,16 @@ from rollouthub.trainers.stream.blocking_worker import BlockingWorker, blocking_
 from rollouthub.trainers.stream.generation_control import Episodes, GenerationControl, InFlight
 from rollouthub.trainers.stream.group_filters import GroupFilter, RewardBand, RewardSpread
 from rollouthub.trainers.stream.open_stream import stream_rollouts
-from rollouthub.trainers.stream.open_worker import RolloutWorker, Wanted, rollout_worker
+from rollouthub.trainers.stream.open_worker import RolloutWorker, SampleRequest, rollout_worker
 from rollouthub.trainers.stream.rollout_group import RolloutGroup
 from rollouthub.trainers.stream.stream_rules import SupplyRules
 from rollouthub.trainers.stream.stream_stats import SupplyStats
 from rollouthub.trainers.stream.supply import Supply
 from rollouthub.trainers.stream.suspect_scores import trusted
 from rollouthub.trainers.stream.vllm_control import VllmControl
+
+Wanted = SampleRequest
+"""The old name, until 0.2."""
 
 __all__ = [
     "BlockingSupply",
@@ -26,6 +29,7 @@ __all__ = [
     "RewardSpread",
     "RolloutGroup",
     "RolloutWorker",
+    "SampleRequest",
     "Supply",
     "SupplyError",
     "SupplyRules",

@@ -8,8 +8,8 @@ from rollouthub.errors import SupplyError
 from rollouthub.rollout import Outcome, Rollout
 from rollouthub.trainers.stream.group_filters import GroupFilter, first_against
 from rollouthub.trainers.stream.ledger import Fate
-from rollouthub.trainers.stream.pending_group import Unit
-from rollouthub.trainers.stream.policy_version import Policy
+from rollouthub.trainers.stream.pending_group import PendingGroup
+from rollouthub.trainers.stream.policy_version import PolicyVersions
 from rollouthub.trainers.stream.rollout_group import RolloutGroup
 from rollouthub.trainers.stream.stream_rules import Bounds, SupplyRules
 
@@ -29,16 +29,18 @@ class Sifted:
     """A filter broke, so that nothing is said against the unit."""
 
 
-class Sieve:
+class Acceptance:
     """Judges units by a supply's rules, and changes nothing."""
 
-    def __init__(self, rules: SupplyRules, bounds: Bounds, policy: Policy, filters: Sequence[GroupFilter]) -> None:
+    def __init__(
+        self, rules: SupplyRules, bounds: Bounds, policy: PolicyVersions, filters: Sequence[GroupFilter]
+    ) -> None:
         self._rules, self._bounds, self._policy = rules, bounds, policy
         self.filters = filters
         self.dropped = 0
         """Units dropped while the present batch is filled, as the desk counts them."""
 
-    def sift(self, unit: Unit) -> Sifted:
+    def sift(self, unit: PendingGroup) -> Sifted:
         """Judge a finished unit."""
         scored = [record for record in unit.records if record.outcome is Outcome.SCORED]
         fresh = [record for record in scored if self.is_fresh(record)]
@@ -66,7 +68,7 @@ class Sieve:
         """The version of the oldest token of some rollouts."""
         return min((self._oldest(record) for record in fresh), default=self._policy.version)
 
-    def group(self, unit: Unit, fresh: Sequence[Rollout]) -> RolloutGroup:
+    def group(self, unit: PendingGroup, fresh: Sequence[Rollout]) -> RolloutGroup:
         """A unit as it is handed out."""
         kept = {record.rollout_id for record in fresh}
         return RolloutGroup(

@@ -11,7 +11,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from rollouthub.rollout import Rollout
 from rollouthub.task import Public
-from rollouthub.trainers.stream.open_worker import RolloutWorker, Wanted
+from rollouthub.trainers.stream.open_worker import RolloutWorker, SampleRequest
 
 Result = TypeVar("Result")
 
@@ -57,15 +57,15 @@ class BlockingWorker:
 
         return self._portal.call(listed)
 
-    def play(self, wanted: Wanted) -> Rollout:
+    def play(self, wanted: SampleRequest) -> Rollout:
         """Play one sample, see `RolloutWorker.play`."""
         return self._portal.call(self._worker.play, wanted)
 
-    def play_all(self, wanted: Iterable[Wanted]) -> list[Rollout]:
+    def play_all(self, wanted: Iterable[SampleRequest]) -> list[Rollout]:
         """Play several at once, see `RolloutWorker.play_all`."""
         return self._portal.call(self._worker.play_all, wanted)
 
-    def begin(self, wanted: Wanted) -> Future[Rollout]:
+    def begin(self, wanted: SampleRequest) -> Future[Rollout]:
         """Begin to play a sample, without waiting; its record is the future's result."""
         return self._portal.start_task_soon(self._worker.play, wanted)
 

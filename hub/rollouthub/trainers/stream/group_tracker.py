@@ -9,14 +9,14 @@ import anyio
 
 from rollouthub.errors import StoreError, SupplyError
 from rollouthub.rollout import Outcome, Rollout
-from rollouthub.trainers.stream.acceptance import Sieve, Sifted
-from rollouthub.trainers.stream.failing_tasks import Strikes
+from rollouthub.trainers.stream.acceptance import Acceptance, Sifted
+from rollouthub.trainers.stream.failing_tasks import FailingTasks
 from rollouthub.trainers.stream.group_filters import GroupFilter
-from rollouthub.trainers.stream.ledger import Entry, Fate
-from rollouthub.trainers.stream.pending_group import Ticket, Unit
-from rollouthub.trainers.stream.policy_version import Policy
+from rollouthub.trainers.stream.ledger import Fate, LedgerEntry
+from rollouthub.trainers.stream.pending_group import PendingGroup, TaskPass
+from rollouthub.trainers.stream.policy_version import PolicyVersions
 from rollouthub.trainers.stream.rollout_group import RolloutGroup
-from rollouthub.trainers.stream.staleness_bound import Room
+from rollouthub.trainers.stream.staleness_bound import StalenessBound
 from rollouthub.trainers.stream.stream_rules import Bounds, SupplyRules
 from rollouthub.trainers.stream.stream_stats import SupplyStats
 
@@ -24,22 +24,22 @@ MOST_VISITS = 3
 """Times a task whose rollouts become stale is played in one epoch; it is too slow for the bound then."""
 
 
-class Desk:
+class GroupTracker:
     """The units of a supply, from the first sample in flight to the consumer."""
 
     def __init__(
         self,
         rules: SupplyRules,
         bounds: Bounds,
-        policy: Policy,
-        note: Callable[[Entry], None],
+        policy: PolicyVersions,
+        note: Callable[[LedgerEntry], None],
         filters: Sequence[GroupFilter] = (),
     ) -> None:
         """`note` keeps what becomes of a unit; `filters` say which are worth handing out."""
         self.rules, self.bounds, self.policy = rules, bounds, policy
-        self.room = Room(bounds.batch, rules.max_staleness, bounds.outstanding)
+        self.room = StalenessBound(bounds.batch, rules.max_staleness, bounds.outstanding)
         self.stats = SupplyStats(policy_version=policy.version)
-        self.again: deque[Ticket] = deque()
+        self.again: deque[TaskPass] = deque()
         """To be played once more, before any other."""
         self.is_over = False
         """Whether nothing more will be begun."""
@@ -49,17 +49,17 @@ class Desk:
         """Whether generation is, so that there is nothing to wait for."""
         self.break_off: Callable[[str], bool] = lambda rollout_id: True
         """Ends what is under way of a sample; whether nobody had begun with it."""
-        self.sieve = Sieve(rules, bounds, policy, filters)
+        self.sieve = Acceptance(rules, bounds, policy, filters)
         self._note = note
-        self._strikes = Strikes()
+        self._strikes = FailingTasks()
         self._begun: Counter[int] = Counter()
         """Units under way, by the policy's version when they were begun."""
-        self._units: dict[str, Unit] = {}
+        self._units: dict[str, PendingGroup] = {}
         self._unwanted: set[str] = set()
         self._open: Counter[int] = Counter()
         """First visits that are not done with, by epoch."""
-        self._ready: list[tuple[int, int, Unit]] = []
-        self._given: list[Entry] = []
+        self._ready: list[tuple[int, int, PendingGroup]] = []
+        self._given: list[LedgerEntry] = []
         """Handed out, and the consumer has not come back since."""
         self._numbers = count()
         self._is_abandoned = False
@@ -67,7 +67,7 @@ class Desk:
 
     # --- from the players ---------------------------------------------------------------------------------------------
 
-    def begin(self, unit: Unit) -> None:
+    def begin(self, unit: PendingGroup) -> None:
         """A unit is about to be played."""
         for rollout_id in unit.rollout_ids:
             self._units[rollout_id] = unit
@@ -120,7 +120,7 @@ class Desk:
         self._open += Counter()  # drops zeros
         return min(self._open, default=epoch)
 
-    def look_at(self, unit: Unit) -> None:
+    def look_at(self, unit: PendingGroup) -> None:
         """Judge a unit, where it is finished."""
         if not unit.is_finished or unit.rollout_ids[0] not in self._units:
             return
@@ -217,11 +217,11 @@ class Desk:
 
     # --- judging ------------------------------------------------------------------------------------------------------
 
-    def is_set_aside(self, ticket: Ticket) -> bool:
+    def is_set_aside(self, ticket: TaskPass) -> bool:
         """Whether a task is not to be played any more."""
         return self._strikes.are_out(ticket)
 
-    def _judge(self, unit: Unit) -> None:
+    def _judge(self, unit: PendingGroup) -> None:
         """Put a finished unit where it belongs: ready, or dropped."""
         sifted = self.sieve.sift(unit)
         if sifted.failure is not None:
@@ -237,7 +237,7 @@ class Desk:
         if sifted.fate == "stale":
             self._play_again(unit)
 
-    def _count(self, unit: Unit, sifted: Sifted) -> None:
+    def _count(self, unit: PendingGroup, sifted: Sifted) -> None:
         """Count why a unit is dropped."""
         stats = self.stats
         if sifted.against is not None:
@@ -251,7 +251,7 @@ class Desk:
             stats.short += 1
             stats.set_aside += self._strikes.strike(unit)
 
-    def _play_again(self, unit: Unit) -> None:
+    def _play_again(self, unit: PendingGroup) -> None:
         if unit.ticket.visit + 1 < MOST_VISITS:
             self.again.append(unit.ticket.again(unit.sample))
             self.stats.requeued += 1
@@ -278,7 +278,7 @@ class Desk:
         self.change()
         return self.sieve.group(unit, fresh)
 
-    def _conclude(self, unit: Unit, fate: Fate, scored: list[Rollout]) -> None:
+    def _conclude(self, unit: PendingGroup, fate: Fate, scored: list[Rollout]) -> None:
         """It is out of the way."""
         self.room.outstanding -= 1
         entry = unit.entry(fate, self.policy.version, scored)
@@ -293,7 +293,7 @@ class Desk:
         for entry in given:
             self._keep(entry)
 
-    def _keep(self, entry: Entry) -> None:
+    def _keep(self, entry: LedgerEntry) -> None:
         if not entry.visit:
             self._open[entry.epoch] -= 1
         try:

@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """What became of a unit."""
 
     unit_id: str
@@ -46,7 +46,7 @@ class Entry:
     policy_max: int | None
 
 
-_COLUMNS = [field.name for field in fields(Entry)]
+_COLUMNS = [field.name for field in fields(LedgerEntry)]
 _TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE units (
@@ -84,7 +84,7 @@ class Ledger:
 
     def __init__(self, connection: sqlite3.Connection, directory: Path) -> None:
         self._connection, self._directory = connection, directory
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[LedgerEntry] = deque()
         self._meta: dict[str, str] = {}
         self._work = anyio.Event()
         self._thread = anyio.CapacityLimiter(1)
@@ -112,7 +112,7 @@ class Ledger:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(ledger._close, limiter=ledger._thread)
 
-    def note(self, entry: Entry) -> None:
+    def note(self, entry: LedgerEntry) -> None:
         """Keep what became of a unit; durable some 50 ms later.
 
         Raises:

@@ -20,15 +20,15 @@ from rollouthub.rollout import Rollout
 from rollouthub.settings import check_settings, takes_settings
 from rollouthub.trainers.stream.generation_control import GenerationControl
 from rollouthub.trainers.stream.group_filters import GroupFilter
-from rollouthub.trainers.stream.group_tracker import Desk
+from rollouthub.trainers.stream.group_tracker import GroupTracker
 from rollouthub.trainers.stream.ledger import Ledger
-from rollouthub.trainers.stream.policy_version import Policy
+from rollouthub.trainers.stream.policy_version import PolicyVersions
 from rollouthub.trainers.stream.rollout_group import RolloutGroup
-from rollouthub.trainers.stream.stream_player import Breaker, Player, StampingSink
+from rollouthub.trainers.stream.stream_player import Breaker, StampingSink, StreamPlayer
 from rollouthub.trainers.stream.stream_rules import Bounds, SupplyRules, bounds_of
-from rollouthub.trainers.stream.stream_source import Feeder, Source
+from rollouthub.trainers.stream.stream_source import Feeder, StreamSource
 from rollouthub.trainers.stream.supply import POLICY_VERSION, Supply
-from rollouthub.trainers.stream.weight_sync_gate import Gate, GatedModel
+from rollouthub.trainers.stream.weight_sync_gate import GatedModel, WeightSyncGate
 
 logger = logging.getLogger(__name__)
 
@@ -152,20 +152,20 @@ async def _opened(
     ) as session:
         writer = session.writer
         async with Ledger.open(directory, resume=writer.resumed) as ledger:
-            policy = Policy(await _version(ledger, directory, rules, policy_version))
-            desk = Desk(rules, bounds, policy, ledger.note, filters)
+            policy = PolicyVersions(await _version(ledger, directory, rules, policy_version))
+            desk = GroupTracker(rules, bounds, policy, ledger.note, filters)
             session.on_commit.append(desk.committed)
             opened = session.opened
-            gate, model = Gate(policy), opened.model
+            gate, model = WeightSyncGate(policy), opened.model
             gated = opened if model is None else replace(opened, model=GatedModel(model, gate))
-            source = Source(desk, session.stop)
+            source = StreamSource(desk, session.stop)
             breaker = Breaker(session.live, source)
             desk.break_off = breaker.break_off
             feeder = Feeder(source, desk, gated, writer, ledger, directory)
             pool = session.pool(_no_more_players_than(bounds, opened))
             session.begin(pool)
             sink = StampingSink(writer, session.live, session.bounds, desk, gate)
-            player = Player(desk, source, feeder, pool, sink, session)
+            player = StreamPlayer(desk, source, feeder, pool, sink, session)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(player.run)
                 try:

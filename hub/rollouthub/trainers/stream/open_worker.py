@@ -16,13 +16,13 @@ from rollouthub.engine.session import Session, open_session
 from rollouthub.errors import ConfigError, HubError, SupplyError, first_error
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.protocols import Model
-from rollouthub.trainers.stream.policy_version import Policy
-from rollouthub.trainers.stream.rollout_worker import RolloutWorker, Wanted
-from rollouthub.trainers.stream.sample_requests import Orders
+from rollouthub.trainers.stream.policy_version import PolicyVersions
+from rollouthub.trainers.stream.rollout_worker import RolloutWorker, SampleRequest
+from rollouthub.trainers.stream.sample_requests import SampleRequests
 from rollouthub.trainers.stream.stream_player import StampingSink
-from rollouthub.trainers.stream.weight_sync_gate import Gate, GatedModel
+from rollouthub.trainers.stream.weight_sync_gate import GatedModel, WeightSyncGate
 
-__all__ = ["RolloutWorker", "Wanted", "rollout_worker"]
+__all__ = ["RolloutWorker", "SampleRequest", "rollout_worker"]
 
 
 @asynccontextmanager
@@ -81,9 +81,9 @@ async def rollout_worker(
             if (attempt := live.attempts.get(rollout_id)) is not None:
                 attempt.cancel()
 
-        orders = Orders(Policy(policy_version), cancel)
+        orders = SampleRequests(PolicyVersions(policy_version), cancel)
         session.on_commit.append(orders.committed)
-        gate = Gate(orders.policy)
+        gate = WeightSyncGate(orders.policy)
         gated = opened if opened.model is None else replace(opened, model=GatedModel(opened.model, gate))
         pool = session.pool(gated)
         session.begin(pool, gated)
@@ -106,7 +106,7 @@ async def rollout_worker(
         raise problem
 
 
-async def _play(pool: Pool, orders: Orders, sink: StampingSink, session: Session) -> None:
+async def _play(pool: Pool, orders: SampleRequests, sink: StampingSink, session: Session) -> None:
     """Play what is asked for; whatever ends that, everybody who waits hears of it."""
     try:
         try:

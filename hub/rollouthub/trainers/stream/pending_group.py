@@ -5,20 +5,20 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from rollouthub.engine.open_plan import OpenPlan
-from rollouthub.engine.sample import Cast, Item
+from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.protocols import TaskCard
 from rollouthub.rollout import EnvironmentRef, Outcome, Rollout, TaskRef
-from rollouthub.trainers.stream.ledger import Entry, Fate
+from rollouthub.trainers.stream.ledger import Fate, LedgerEntry
 
 DECIDED = (Outcome.SCORED, Outcome.AGENT_FAILED)
 """Outcomes that no later attempt changes, as in the store."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class TaskPass:
     """One visit to a task: the right to play its samples once."""
 
-    cast: Cast
+    cast: SampleContext
     card: TaskCard
     epoch: int = 0
     visit: int = 0
@@ -31,15 +31,15 @@ class Ticket:
         """Names the task, whatever the visit."""
         return self.cast.environment.name, self.card.split, self.card.public.id
 
-    def again(self, sample: int | None) -> "Ticket":
+    def again(self, sample: int | None) -> "TaskPass":
         """The next visit, of one sample or of all."""
         return replace(self, visit=self.visit + 1, sample=sample)
 
-    def alone(self, sample: int) -> "Ticket":
+    def alone(self, sample: int) -> "TaskPass":
         """The visit, of one sample."""
         return replace(self, sample=sample)
 
-    def items(self, opened: OpenPlan, samples: int) -> Iterator[Item]:
+    def items(self, opened: OpenPlan, samples: int) -> Iterator[Sample]:
         """The samples to play, so many of a whole group. Those of the first visit are those that `hub run` would play.
 
         Later visits have seeds of their own, so that ids differ and nothing is drawn twice alike.
@@ -72,10 +72,10 @@ class _Sample:
         return self.is_settled and not self.uncommitted
 
 
-class Unit:
+class PendingGroup:
     """The samples of a visit that are handed out together: a whole group, or one alone."""
 
-    def __init__(self, ticket: Ticket, items: list[Item], *, is_group: bool, size: int | None = None) -> None:
+    def __init__(self, ticket: TaskPass, items: list[Sample], *, is_group: bool, size: int | None = None) -> None:
         """`size` is how many scored samples make it whole, if not all."""
         first = items[0]
         self.ticket, self.items = ticket, items
@@ -120,12 +120,12 @@ class Unit:
         """What came of the samples, in their order; those without any record are left out."""
         return [sample.record for sample in self._samples.values() if sample.record is not None]
 
-    def entry(self, fate: Fate, version: int, scored: Sequence[Rollout]) -> Entry:
+    def entry(self, fate: Fate, version: int, scored: Sequence[Rollout]) -> LedgerEntry:
         """What became of it at a version of the policy, and of which versions what was scored is."""
         environment, split, task_id = self.ticket.task
         oldest = [each.policy_version_min for each in scored if each.policy_version_min is not None]
         newest = [each.policy_version_max for each in scored if each.policy_version_max is not None]
-        return Entry(
+        return LedgerEntry(
             unit_id=self.unit_id,
             group_id=self.group_id,
             environment=environment,

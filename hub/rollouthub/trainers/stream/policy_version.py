@@ -11,7 +11,7 @@ TOKEN_VERSIONS = "token_versions"
 _REMEMBERED = 4096
 
 
-class Policy:
+class PolicyVersions:
     """The version of the weights that generate."""
 
     def __init__(self, version: int, clock: Callable[[], float] = time.time) -> None:
@@ -37,7 +37,7 @@ class Policy:
         return self._versions[max(0, bisect_right(self._since, seconds) - 1)]
 
 
-def stamped(rollout: Rollout, policy: Policy, until: int | None = None) -> Rollout:
+def stamped(rollout: Rollout, policy: PolicyVersions, until: int | None = None) -> Rollout:
     """The record with a version on every turn a model made; what its server said of that stands.
 
     A turn that says nothing has the version that was in force when its call began: no token of it is older. `until` is

@@ -10,23 +10,23 @@ import anyio
 import anyio.to_thread
 
 from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan
-from rollouthub.engine.sample import Cast
+from rollouthub.engine.sample import SampleContext
 from rollouthub.errors import ConfigError, UnknownNameError, first_error
 from rollouthub.protocols import Sampling, TaskCard
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter, open_run
 from rollouthub.task import BadRow, Public
-from rollouthub.trainers.stream.pending_group import Ticket, Unit, seed_of
-from rollouthub.trainers.stream.sample_requests import Orders
+from rollouthub.trainers.stream.pending_group import PendingGroup, TaskPass, seed_of
+from rollouthub.trainers.stream.sample_requests import SampleRequests
 from rollouthub.trainers.stream.suspect_scores import trusted
-from rollouthub.trainers.stream.weight_sync_gate import Gate
+from rollouthub.trainers.stream.weight_sync_gate import WeightSyncGate
 
 _CARDS = 4096
 """Tasks' cards that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SampleRequest:
     """One sample to be played."""
 
     task_id: str
@@ -50,9 +50,9 @@ class RolloutWorker:
         directory: Path,
         opened: OpenPlan,
         writer: RunWriter,
-        orders: Orders,
-        gate: Gate,
-        casts: Iterable[tuple[OpenEnvironment, Cast]],
+        orders: SampleRequests,
+        gate: WeightSyncGate,
+        casts: Iterable[tuple[OpenEnvironment, SampleContext]],
         *,
         suspect: bool = False,
     ) -> None:
@@ -60,7 +60,7 @@ class RolloutWorker:
         """The run's: every record is there, too."""
         self._opened, self._writer, self._orders, self._gate = opened, writer, orders, gate
         self._suspect = suspect
-        self._casts: Mapping[str, tuple[OpenEnvironment, Cast]] = {
+        self._casts: Mapping[str, tuple[OpenEnvironment, SampleContext]] = {
             cast.environment.name: (each, cast) for each, cast in casts
         }
         for _, cast in self._casts.values():
@@ -103,7 +103,7 @@ class RolloutWorker:
             if not isinstance(card, BadRow):
                 yield card.public
 
-    async def play(self, wanted: Wanted) -> Rollout:
+    async def play(self, wanted: SampleRequest) -> Rollout:
         """Play one sample, with the attempts that the run's `retries` allow; its record, scored or not.
 
         One that came to its result before is read from the store; one that broke is tried again. Where whoever asks is
@@ -117,14 +117,14 @@ class RolloutWorker:
         rollout = await self._played(wanted)
         return trusted(rollout) if self._suspect else rollout
 
-    async def _played(self, wanted: Wanted) -> Rollout:
+    async def _played(self, wanted: SampleRequest) -> Rollout:
         unit = await self._unit(wanted)
         rollout_id = unit.rollout_ids[0]
         if self._writer.is_done(rollout_id) or self._orders.is_decided(rollout_id):
             return await anyio.to_thread.run_sync(_read, self.directory, rollout_id)
         return await self._orders.ask(unit)
 
-    async def rollout_id(self, wanted: Wanted) -> str:
+    async def rollout_id(self, wanted: SampleRequest) -> str:
         """The id that the record of a sample will have, where `wanted` names its group.
 
         Raises:
@@ -132,7 +132,7 @@ class RolloutWorker:
         """
         return (await self._unit(wanted)).rollout_ids[0]
 
-    async def play_all(self, wanted: Iterable[Wanted]) -> list[Rollout]:
+    async def play_all(self, wanted: Iterable[SampleRequest]) -> list[Rollout]:
         """Play several at once; their records in the order they were asked for.
 
         Raises:
@@ -152,7 +152,7 @@ class RolloutWorker:
             raise first_error(group) from group
         return [record for record in records if record is not None]
 
-    def _cast(self, environment: str | None) -> tuple[OpenEnvironment, Cast]:
+    def _cast(self, environment: str | None) -> tuple[OpenEnvironment, SampleContext]:
         if environment is None:
             if len(self._casts) > 1:
                 raise ConfigError(f"name the environment that is wanted: {', '.join(self._casts)}")
@@ -161,20 +161,20 @@ class RolloutWorker:
             raise UnknownNameError("environment of this worker", environment, self._casts)
         return self._casts[environment]
 
-    async def _unit(self, wanted: Wanted) -> Unit:
+    async def _unit(self, wanted: SampleRequest) -> PendingGroup:
         opened, cast = self._cast(wanted.environment)
         card = await self._card(cast, wanted.split or opened.split, wanted.task_id)
         if wanted.sampling is not None:
             cast = replace(cast, sampling=wanted.sampling.over(cast.sampling))
-        ticket = Ticket(cast, card, sample=wanted.sample)
+        ticket = TaskPass(cast, card, sample=wanted.sample)
         mark = wanted.group if wanted.group is not None else uuid.uuid4().hex
         seed = seed_of("\0".join((str(self._opened.plan.seed), *ticket.task, mark)))
         item = self._opened.sample(cast, card, wanted.sample, seed)
         if item.policy_seed is not None:
             item = replace(item, policy_seed=seed_of(f"{item.policy_seed}\0{mark}"))
-        return Unit(ticket, [item], is_group=False)
+        return PendingGroup(ticket, [item], is_group=False)
 
-    async def _card(self, cast: Cast, split: str, task_id: str) -> TaskCard:
+    async def _card(self, cast: SampleContext, split: str, task_id: str) -> TaskCard:
         key = cast.environment.name, split, task_id
         card = self._cards.get(key)
         if card is None:

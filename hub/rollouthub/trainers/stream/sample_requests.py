@@ -6,27 +6,27 @@ from typing import Protocol
 
 import anyio
 
-from rollouthub.engine.sample import Item
+from rollouthub.engine.sample import Sample
 from rollouthub.errors import SupplyError
 from rollouthub.rollout import Rollout
-from rollouthub.trainers.stream.pending_group import DECIDED, Unit
-from rollouthub.trainers.stream.policy_version import Policy
+from rollouthub.trainers.stream.pending_group import DECIDED, PendingGroup
+from rollouthub.trainers.stream.policy_version import PolicyVersions
 
 
 class Stamping(Protocol):
     """What knows the policy's version, hears of records on their way to the store, and wants some no more."""
 
-    policy: Policy
+    policy: PolicyVersions
 
     def added(self, rollout: Rollout) -> None: ...
     def attempts(self, rollout_id: str) -> int: ...
     def is_unwanted(self, rollout_id: str) -> bool: ...
 
 
-class Order:
+class PendingSample:
     """One sample, and who waits for it."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: PendingGroup) -> None:
         self.unit = unit
         self.waiting = 0
         """How many do."""
@@ -44,15 +44,15 @@ class Order:
         return self.unit.records[0]
 
 
-class Orders:
+class SampleRequests:
     """The samples that are asked for and not handed over; a pool reads them as an iterator on demand."""
 
-    def __init__(self, policy: Policy, cancel: Callable[[str], None]) -> None:
+    def __init__(self, policy: PolicyVersions, cancel: Callable[[str], None]) -> None:
         """`cancel` breaks off the attempt at a sample that is in flight, if one is."""
         self.policy = policy
         self._cancel = cancel
-        self._orders: dict[str, Order] = {}
-        self._items: deque[Item] = deque()
+        self._orders: dict[str, PendingSample] = {}
+        self._items: deque[Sample] = deque()
         self._unwanted: set[str] = set()
         """Read by the pool, and wanted by nobody: to be broken off where they are."""
         self._attempts: dict[str, int] = {}
@@ -65,7 +65,7 @@ class Orders:
 
     # --- from who asks ------------------------------------------------------------------------------------------------
 
-    async def ask(self, unit: Unit) -> Rollout:
+    async def ask(self, unit: PendingGroup) -> Rollout:
         """Let a sample be played, and wait for its record; who asks for one that is under way waits with the others.
 
         Where the last one that waits is cancelled, so is the episode.
@@ -79,22 +79,22 @@ class Orders:
             if not order.waiting and not order.is_over.is_set():
                 self._give_up(order)
 
-    def _put(self, unit: Unit) -> Order:
+    def _put(self, unit: PendingGroup) -> PendingSample:
         rollout_id = unit.rollout_ids[0]
         order = self._orders.get(rollout_id)
         if order is None:
-            order = self._orders[rollout_id] = Order(unit)
+            order = self._orders[rollout_id] = PendingSample(unit)
             if self._failure is not None:
                 self._end(order, self._failure)
             elif rollout_id not in self._unwanted:  # else it is played once what is broken off is on record
                 self._play(unit)
         return order
 
-    def _play(self, unit: Unit) -> None:
+    def _play(self, unit: PendingGroup) -> None:
         self._items.extend(unit.items)
         self._told()
 
-    def _give_up(self, order: Order) -> None:
+    def _give_up(self, order: PendingSample) -> None:
         if order.unit.is_settled:
             return  # its record is on its way into the store
         (item,) = order.unit.items
@@ -140,10 +140,10 @@ class Orders:
         """Tell this one when there is."""
         self._told = told
 
-    def __aiter__(self) -> "Orders":
+    def __aiter__(self) -> "SampleRequests":
         return self
 
-    async def __anext__(self) -> Item:
+    async def __anext__(self) -> Sample:
         assert self._items, "read while it has no next"
         return self._items.popleft()
 
@@ -165,7 +165,7 @@ class Orders:
                 order.unit.committed(rollout)
                 self._look_at(order)
 
-    def settled(self, item: Item) -> None:
+    def settled(self, item: Sample) -> None:
         """No further attempt at a sample follows."""
         rollout_id = item.rollout_id
         order = self._orders.get(rollout_id)
@@ -178,11 +178,11 @@ class Orders:
             order.unit.settled(rollout_id)
             self._look_at(order)
 
-    def _look_at(self, order: Order) -> None:
+    def _look_at(self, order: PendingSample) -> None:
         if order.unit.is_finished:
             self._end(order, None)
 
-    def _end(self, order: Order, failure: Exception | None) -> None:
+    def _end(self, order: PendingSample, failure: Exception | None) -> None:
         order.failure = failure
         order.is_over.set()
         self._orders.pop(order.unit.rollout_ids[0], None)

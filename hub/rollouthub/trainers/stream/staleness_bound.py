@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Room:
+class StalenessBound:
     """Counts units begun and handed out.
 
     The bound on freshness is AReaL's (`StalenessManager.get_capacity`): of `batch` units a version, no more are begun

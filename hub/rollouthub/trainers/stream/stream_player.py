@@ -14,18 +14,18 @@ from rollouthub.errors import SupplyError, first_error
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter
 from rollouthub.store.run_facts import State
-from rollouthub.trainers.stream.group_tracker import Desk
+from rollouthub.trainers.stream.group_tracker import GroupTracker
 from rollouthub.trainers.stream.policy_version import stamped
 from rollouthub.trainers.stream.sample_requests import Stamping
-from rollouthub.trainers.stream.stream_source import Feeder, Source
-from rollouthub.trainers.stream.weight_sync_gate import Gate
+from rollouthub.trainers.stream.stream_source import Feeder, StreamSource
+from rollouthub.trainers.stream.weight_sync_gate import WeightSyncGate
 
 
 class StampingSink(RunSink):
     """Stamps records, and tells whoever waits for them."""
 
     def __init__(
-        self, writer: RunWriter, live: LiveRun, limits: RunBounds | None, waiting: Stamping, gate: Gate
+        self, writer: RunWriter, live: LiveRun, limits: RunBounds | None, waiting: Stamping, gate: WeightSyncGate
     ) -> None:
         super().__init__(writer, live, limits)
         self._waiting, self._gate = waiting, gate
@@ -50,7 +50,7 @@ class StampingSink(RunSink):
 class Breaker:
     """Breaks off episodes of a supply in mid-play."""
 
-    def __init__(self, live: LiveRun, source: Source) -> None:
+    def __init__(self, live: LiveRun, source: StreamSource) -> None:
         self._live, self._source = live, source
 
     def break_off(self, rollout_id: str) -> bool:
@@ -71,13 +71,13 @@ class Breaker:
 _AT_WORK: tuple[State, ...] = ("model", "tool")
 
 
-class Player:
+class StreamPlayer:
     """Plays what the source gives, and tells the desk how that ended."""
 
     def __init__(
         self,
-        desk: Desk,
-        source: Source,
+        desk: GroupTracker,
+        source: StreamSource,
         feeder: Feeder,
         pool: Pool,
         sink: RunSink,

@@ -9,25 +9,25 @@ import anyio
 import anyio.to_thread
 
 from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan
-from rollouthub.engine.sample import Cast, Item
+from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import SupplyError
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter, open_run
-from rollouthub.trainers.stream.group_tracker import MOST_VISITS, Desk
+from rollouthub.trainers.stream.group_tracker import MOST_VISITS, GroupTracker
 from rollouthub.trainers.stream.ledger import Ledger
-from rollouthub.trainers.stream.pending_group import Ticket, Unit
+from rollouthub.trainers.stream.pending_group import PendingGroup, TaskPass
 from rollouthub.trainers.stream.task_order import tickets
 
 EPOCHS_DONE = "epochs_done"
 
 
-class Source:
+class StreamSource:
     """What a pool reads its samples from. `feed` fills it; reading it never waits."""
 
-    def __init__(self, desk: Desk, stop: StopSignal) -> None:
+    def __init__(self, desk: GroupTracker, stop: StopSignal) -> None:
         self._desk, self._stop = desk, stop
-        self._items: deque[Item] = deque()
+        self._items: deque[Sample] = deque()
         self._again: set[str] = set()
         """Attempts in flight that are broken off, to be made anew."""
         self._is_closed = False
@@ -42,7 +42,7 @@ class Source:
         """Tell this one when there is."""
         self._told = told
 
-    def settled(self, item: Item) -> None:
+    def settled(self, item: Sample) -> None:
         """No further attempt at a sample follows. Of a run that stops, every broken one is left for `resume`."""
         if self._stop.is_set:
             return
@@ -63,16 +63,16 @@ class Source:
         was_unread, self._items = len(left) < len(self._items), deque(left)
         return was_unread
 
-    def __aiter__(self) -> "Source":
+    def __aiter__(self) -> "StreamSource":
         return self
 
-    async def __anext__(self) -> Item:
+    async def __anext__(self) -> Sample:
         if self._items:
             return self._items.popleft()
         assert self._is_closed, "read while it has no next"
         raise StopAsyncIteration
 
-    def put(self, items: list[Item]) -> None:
+    def put(self, items: list[Sample]) -> None:
         """Let samples be played."""
         self._items.extend(items)
         self._told()
@@ -88,8 +88,8 @@ class Feeder:
 
     def __init__(
         self,
-        source: Source,
-        desk: Desk,
+        source: StreamSource,
+        desk: GroupTracker,
         opened: OpenPlan,
         writer: RunWriter,
         ledger: Ledger,
@@ -97,7 +97,7 @@ class Feeder:
     ) -> None:
         self._source, self._desk, self._opened = source, desk, opened
         self._writer, self._ledger, self._directory = writer, ledger, directory
-        self._casts: Mapping[str, tuple[OpenEnvironment, Cast]] = {
+        self._casts: Mapping[str, tuple[OpenEnvironment, SampleContext]] = {
             cast.environment.name: (environment, cast) for environment, cast in opened.casts(writer.run_id)
         }
         for _, cast in self._casts.values():
@@ -129,14 +129,14 @@ class Feeder:
         desk.end()
         self._source.close()
 
-    async def _tickets(self) -> AsyncGenerator[Ticket]:
+    async def _tickets(self) -> AsyncGenerator[TaskPass]:
         """Visits in order, those left out that were concluded before."""
         desk, rules, ledger = self._desk, self._desk.rules, self._ledger
         for name, split, task_id, sample, epoch, visit in await ledger.to_be_played_again(MOST_VISITS - 1):
             if name in self._casts:
                 cast = self._casts[name][1]
                 card = await cast.host.find_task(split, task_id, self._opened.plan.seed)
-                yield Ticket(cast, card, epoch, visit, sample)
+                yield TaskPass(cast, card, epoch, visit, sample)
         epoch = await ledger.recall(EPOCHS_DONE) or 0
         while rules.epochs is None or epoch < rules.epochs:
             desk.stats.epoch = epoch
@@ -160,21 +160,21 @@ class Feeder:
             epoch += 1
             ledger.remember(EPOCHS_DONE, desk.lowest_open(epoch))
 
-    def _split(self, ticket: Ticket) -> list[Ticket]:
+    def _split(self, ticket: TaskPass) -> list[TaskPass]:
         """The visits that are units of their own."""
         if self._desk.rules.groups:
             return [ticket]
         return [ticket.alone(number) for number in range(self._opened.plan.request.repeats)]
 
-    def _id_of(self, ticket: Ticket) -> str:
+    def _id_of(self, ticket: TaskPass) -> str:
         first = next(ticket.items(self._opened, 1))
         return first.group_id if self._desk.rules.groups else first.rollout_id
 
-    async def _begin(self, ticket: Ticket) -> None:
+    async def _begin(self, ticket: TaskPass) -> None:
         """Let a unit be played; what the store has of it is not played again."""
         desk, writer = self._desk, self._writer
         items = list(ticket.items(self._opened, desk.bounds.samples))
-        unit = Unit(ticket, items, is_group=desk.rules.groups, size=desk.bounds.size)
+        unit = PendingGroup(ticket, items, is_group=desk.rules.groups, size=desk.bounds.size)
         done = [rollout_id for rollout_id in unit.rollout_ids if writer.is_done(rollout_id)]
         records = await anyio.to_thread.run_sync(_read, self._directory, done) if done else []
         desk.begin(unit)

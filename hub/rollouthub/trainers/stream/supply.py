@@ -13,14 +13,14 @@ import anyio.to_thread
 from rollouthub.errors import UsageError
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.stream.generation_control import Episodes, GenerationControl, InFlight
-from rollouthub.trainers.stream.group_tracker import Desk
+from rollouthub.trainers.stream.group_tracker import GroupTracker
 from rollouthub.trainers.stream.ledger import Ledger
 from rollouthub.trainers.stream.replay_buffer import Strategy, replayed
 from rollouthub.trainers.stream.rollout_group import RolloutGroup
 from rollouthub.trainers.stream.stream_source import Feeder
 from rollouthub.trainers.stream.stream_stats import SupplyStats
 from rollouthub.trainers.stream.suspect_scores import trusted_group
-from rollouthub.trainers.stream.weight_sync_gate import Gate
+from rollouthub.trainers.stream.weight_sync_gate import WeightSyncGate
 
 Piece = TypeVar("Piece", RolloutGroup, Rollout)
 
@@ -36,9 +36,9 @@ class Supply(Generic[Piece]):
 
     def __init__(
         self,
-        desk: Desk,
+        desk: GroupTracker,
         feeder: Feeder,
-        gate: Gate,
+        gate: WeightSyncGate,
         ledger: Ledger,
         directory: Path,
         control: GenerationControl | None,

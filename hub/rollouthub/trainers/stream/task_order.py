@@ -5,18 +5,18 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 
 from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan
-from rollouthub.engine.sample import Cast
+from rollouthub.engine.sample import SampleContext
 from rollouthub.protocols import TaskCard
 from rollouthub.task import BadRow
-from rollouthub.trainers.stream.pending_group import Ticket
+from rollouthub.trainers.stream.pending_group import TaskPass
 
 WINDOW = 1024
 """Tasks held at a time to draw the next from: a split may have millions."""
 
 
 async def tickets(
-    opened: OpenPlan, casts: Mapping[str, tuple[OpenEnvironment, Cast]], epoch: int, *, shuffle: bool
-) -> AsyncGenerator[Ticket]:
+    opened: OpenPlan, casts: Mapping[str, tuple[OpenEnvironment, SampleContext]], epoch: int, *, shuffle: bool
+) -> AsyncGenerator[TaskPass]:
     """One visit to every task.
 
     Raises:
@@ -30,7 +30,7 @@ async def tickets(
                     yield ticket
         return
     draw = random.Random(f"{opened.plan.seed}\0{epoch}")
-    window: list[Ticket] = []
+    window: list[TaskPass] = []
     async with aclosing(_in_turn(streams)) as mixed:
         async for ticket in mixed:
             window.append(ticket)
@@ -40,13 +40,13 @@ async def tickets(
         yield _drawn(window, draw)
 
 
-def _drawn(window: list[Ticket], draw: random.Random) -> Ticket:
+def _drawn(window: list[TaskPass], draw: random.Random) -> TaskPass:
     place = draw.randrange(len(window))
     window[place], window[-1] = window[-1], window[place]
     return window.pop()
 
 
-async def _in_turn(streams: list[AsyncGenerator[Ticket]]) -> AsyncGenerator[Ticket]:
+async def _in_turn(streams: list[AsyncGenerator[TaskPass]]) -> AsyncGenerator[TaskPass]:
     """One of each, until none has any left."""
     left = list(streams)
     try:
@@ -62,8 +62,10 @@ async def _in_turn(streams: list[AsyncGenerator[Ticket]]) -> AsyncGenerator[Tick
             await stream.aclose()
 
 
-async def _of_one(opened: OpenPlan, environment: OpenEnvironment, cast: Cast, epoch: int) -> AsyncGenerator[Ticket]:
+async def _of_one(
+    opened: OpenPlan, environment: OpenEnvironment, cast: SampleContext, epoch: int
+) -> AsyncGenerator[TaskPass]:
     cards: AsyncIterator[TaskCard | BadRow] = opened.tasks(environment)
     async for card in cards:
         if not isinstance(card, BadRow):
-            yield Ticket(cast, card, epoch)
+            yield TaskPass(cast, card, epoch)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import anyio
 
 from rollouthub.protocols import Model, ModelReply, ModelRequest, PricedModel
-from rollouthub.trainers.stream.policy_version import Policy
+from rollouthub.trainers.stream.policy_version import PolicyVersions
 
 
 class _Call:
@@ -23,10 +23,10 @@ class _Call:
         return self.request.stream is None or not self.request.stream.has_begun
 
 
-class Gate:
+class WeightSyncGate:
     """Lets model calls through while it is open."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: PolicyVersions) -> None:
         self.policy = policy
         self.aborted = 0
         """Calls broken off, each to be asked again once the gate opens."""
@@ -104,7 +104,7 @@ class Gate:
 class GatedModel:
     """A model behind a gate."""
 
-    def __init__(self, model: Model, gate: Gate) -> None:
+    def __init__(self, model: Model, gate: WeightSyncGate) -> None:
         self._model, self._gate = model, gate
 
     @property

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
-from rollouthub.export import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
+from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReference, TrainingRow, training_rows
 from rollouthub.protocols import Sampling
 from rollouthub.rollout import Rollout
-from rollouthub.trainers.stream import BlockingWorker, Wanted
+from rollouthub.trainers.stream import BlockingWorker, SampleRequest
 from rollouthub.trainers.trl.prompts import task_of
 
 logger = logging.getLogger(__name__)
@@ -69,15 +69,15 @@ def hub_reward(prompts: Sequence[Any], reward: Sequence[float | None], **rest: A
 
 def groups_of(
     tasks: Sequence[TaskReference], group_size: int, mark: str, sampling: Sampling | None = None
-) -> list[Wanted]:
+) -> list[SampleRequest]:
     """What to play: prompts come repeated, so each `group_size` of one task are a group, and share its world's seed."""
     seen = Counter[TaskReference]()
-    wanted: list[Wanted] = []
+    wanted: list[SampleRequest] = []
     for task in tasks:
         group, sample = divmod(seen[task], group_size)
         seen[task] += 1
         wanted.append(
-            Wanted(
+            SampleRequest(
                 task.task_id,
                 environment=task.environment,
                 split=task.split or None,
@@ -109,7 +109,7 @@ def columns(rollouts: Sequence[Rollout], take: Take, end_id: int) -> dict[str, l
             "row_count",
         )
     }
-    refusals: list[Refused] = []
+    refusals: list[RefusalReason] = []
     for rollout in rollouts:
         try:
             rows = training_rows(rollout)
@@ -145,7 +145,7 @@ def _row(row: TrainingRow) -> dict[str, Any]:
     }
 
 
-def _masked(end_id: int, refused: Refused) -> dict[str, Any]:
+def _masked(end_id: int, refused: RefusalReason) -> dict[str, Any]:
     """A row that weighs nothing: TRL wants one for each prompt."""
     return {
         "prompt_ids": [end_id],
@@ -159,7 +159,7 @@ def _masked(end_id: int, refused: Refused) -> dict[str, Any]:
     }
 
 
-def _tell(refusals: Sequence[Refused], count: int) -> None:
+def _tell(refusals: Sequence[RefusalReason], count: int) -> None:
     """Say what was left out.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rollouthub.trainers.verl.advantages import compute_advantage
 from rollouthub.trainers.verl.batch import BatchRow, data_proto, data_protos, rows_of_data_proto
-from rollouthub.trainers.verl.batch_columns import Columns, columns
+from rollouthub.trainers.verl.batch_columns import BatchColumns, columns
 from rollouthub.trainers.verl.learnable import learnable
 from rollouthub.trainers.verl.outputs import loop_outputs, masked_output
 from rollouthub.trainers.verl.prompts import prompt_rows, write_prompts
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     HubAgentLoopManagerTQ: Any
 
 __all__ = [
+    "BatchColumns",
     "BatchRow",
-    "Columns",
     "HubAgentLoop",
     "HubAgentLoopManager",
     "HubAgentLoopManagerTQ",

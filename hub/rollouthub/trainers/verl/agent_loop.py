@@ -6,12 +6,12 @@ from importlib import import_module
 from typing import Any
 
 from rollouthub.errors import ConfigError
-from rollouthub.export import NotTrainable, Refusal, Refused, training_rows, why_refused
+from rollouthub.export import NotTrainable, Refusal, RefusalReason, training_rows, why_refused
 from rollouthub.export.not_trainable import Need
 from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.verl.outputs import Output, loop_outputs, masked_output
-from rollouthub.trainers.verl.prompt_pictures import Pictures, pictures_of, shows_media
-from rollouthub.trainers.verl.row_workers import Policy, playing_with, task_of
+from rollouthub.trainers.verl.prompt_pictures import PromptPictures, pictures_of, shows_media
+from rollouthub.trainers.verl.row_workers import VerlPolicy, playing_with, task_of
 from rollouthub.trainers.verl.verl_engine import sampling_of
 from rollouthub.trainers.verl.whole_groups import no_groups
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings, settings_of
@@ -42,9 +42,9 @@ class LoopSettings:
         }
         self._processor = plain(config.data.get("mm_processor_kwargs") or {})
 
-    def policy(self, client: Any, tokenizer: Any, processor: Any = None) -> Policy:
+    def policy(self, client: Any, tokenizer: Any, processor: Any = None) -> VerlPolicy:
         """Whose tokens are learnt from: what veRL's own loops are handed. Without a processor it reads words alone."""
-        return Policy(
+        return VerlPolicy(
             client,
             tokenizer,
             self._name,
@@ -52,7 +52,7 @@ class LoopSettings:
             self.response_length,
             self.hub.training.tool_parser,
             self._template,
-            None if processor is None else Pictures(processor, self._processor),
+            None if processor is None else PromptPictures(processor, self._processor),
         )
 
 
@@ -66,7 +66,7 @@ def plain(value: Any) -> dict[str, Any]:
 
 
 async def played(
-    settings: LoopSettings, policy: Policy, parameters: Mapping[str, Any], fields: Mapping[str, Any]
+    settings: LoopSettings, policy: VerlPolicy, parameters: Mapping[str, Any], fields: Mapping[str, Any]
 ) -> list[Output]:
     """Play a row's task; the rows of what came of it.
 
@@ -100,7 +100,9 @@ async def played(
                 output["multi_modal_data"] = {"images": pictures} if pictures else None
         if len(outputs) == 1 or takes_several:
             return outputs
-        refused = Refused(Refusal.FORKED, f"it makes {len(outputs)} rows, and veRL's V0 takes one", rollout.rollout_id)
+        refused = RefusalReason(
+            Refusal.FORKED, f"it makes {len(outputs)} rows, and veRL's V0 takes one", rollout.rollout_id
+        )
     except NotTrainable as error:
         if takes_several:
             raise

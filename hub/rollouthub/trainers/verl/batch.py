@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from rollouthub.errors import ConfigError
-from rollouthub.export import Credit, Refused, TrainingRow
+from rollouthub.export import Credit, RefusalReason, TrainingRow
 from rollouthub.export.not_trainable import Need
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.systems import system_module
@@ -63,7 +63,7 @@ def data_protos(
     batch_rows: int = 1024,
     group_size: int | None = None,
     credit: Credit = WHOLE,
-    on_refused: Callable[[Refused], None] | None = None,
+    on_refused: Callable[[RefusalReason], None] | None = None,
     **settings: Any,
 ) -> Iterator[Any]:
     """Batches of a stream of rollouts, of whole groups: at least `batch_rows` rows each, the last one fewer.

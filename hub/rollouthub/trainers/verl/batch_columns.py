@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
-from rollouthub.export import NotTrainable, Refusal, Refused, TaskReference, TrainingRow
+from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReference, TrainingRow
 from rollouthub.rollout import Rollout
 
 RewardPlace = Literal["verdict", "turns"]
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class BatchColumns:
     """What a `DataProto` is made of."""
 
     tensors: dict[str, Any]
@@ -31,7 +31,7 @@ def columns(
     uids: Sequence[str] | None = None,
     vocabulary: int | None = None,
     logprobs: bool = True,
-) -> Columns:
+) -> BatchColumns:
     """The columns of rows; lengths default to the longest.
 
     `rewards`: "verdict" puts the rollout's reward on the last token of every row of it; "turns" puts each turn's own on
@@ -73,7 +73,7 @@ def columns(
     }
     if logprobs:
         tensors["rollout_log_probs"] = sampled
-    return Columns(tensors, _others(numpy, rows, uids))
+    return BatchColumns(tensors, _others(numpy, rows, uids))
 
 
 def _answer(row: TrainingRow) -> int:
@@ -99,12 +99,14 @@ def _check(rows: Sequence[TrainingRow], prompts: int, answers: int) -> None:
     if len(models) > 1:
         named = ", ".join(sorted(str(model) for model in models))
         raise NotTrainable(
-            Refused(Refusal.OTHER_TOKENIZER, f"one batch has ids of one tokenizer, and these are of {named}")
+            RefusalReason(Refusal.OTHER_TOKENIZER, f"one batch has ids of one tokenizer, and these are of {named}")
         )
     for row in rows:
         if row.segment.prompt_length > prompts or _answer(row) > answers:
             said = f"its row has {row.segment.prompt_length} prompt and {_answer(row)} response ids"
-            raise NotTrainable(Refused(Refusal.TOO_LONG, f"{said}, of {prompts} and {answers}", row.rollout.rollout_id))
+            raise NotTrainable(
+                RefusalReason(Refusal.TOO_LONG, f"{said}, of {prompts} and {answers}", row.rollout.rollout_id)
+            )
 
 
 def _check_values(
@@ -114,11 +116,11 @@ def _check_values(
     if vocabulary is not None:
         for place in numpy.flatnonzero(((ids >= vocabulary) & (attention == 1)).any(axis=1))[:1]:
             why = f"it has token id {int(ids[place].max())}, and the trainer's tokenizer has {vocabulary}"
-            raise NotTrainable(Refused(Refusal.OTHER_TOKENIZER, why, rows[int(place)].rollout.rollout_id))
+            raise NotTrainable(RefusalReason(Refusal.OTHER_TOKENIZER, why, rows[int(place)].rollout.rollout_id))
     if sampled is not None:
         for place in numpy.flatnonzero(~numpy.isfinite(sampled).all(axis=1))[:1]:
             why = "a sampled token has no log-probability"
-            raise NotTrainable(Refused(Refusal.NO_LOGPROBS, why, rows[int(place)].rollout.rollout_id))
+            raise NotTrainable(RefusalReason(Refusal.NO_LOGPROBS, why, rows[int(place)].rollout.rollout_id))
 
 
 def global_steps(rollout: Rollout) -> tuple[int | None, int | None]:

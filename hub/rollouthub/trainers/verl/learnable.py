@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
-from rollouthub.export import Credit, Refusal, Refused, TrainingRow, training_rows, why_refused
+from rollouthub.export import Credit, Refusal, RefusalReason, TrainingRow, training_rows, why_refused
 from rollouthub.export.not_trainable import Need
 from rollouthub.rollout import Rollout
 
@@ -20,7 +20,7 @@ def learnable(
     need: Need = "logprobs",
     group_size: int | None = None,
     credit: Credit = WHOLE,
-    on_refused: Callable[[Refused], None] | None = None,
+    on_refused: Callable[[RefusalReason], None] | None = None,
 ) -> Iterator[list[TrainingRow]]:
     """The rows of each group, as its members follow one another; one group is held at a time.
 
@@ -29,7 +29,7 @@ def learnable(
     """
     counts: Counter[str] = Counter()
 
-    def refuse(refused: Refused) -> None:
+    def refuse(refused: RefusalReason) -> None:
         counts[refused.refusal.value] += 1
         if on_refused is not None:
             on_refused(refused)
@@ -45,7 +45,7 @@ def learnable(
         if group_size is not None and len(kept) < group_size:
             for rollout in kept:
                 why = f"its group has {len(kept)} of {group_size} members to learn from"
-                refuse(Refused(Refusal.INCOMPLETE_GROUP, why, rollout.rollout_id))
+                refuse(RefusalReason(Refusal.INCOMPLETE_GROUP, why, rollout.rollout_id))
             continue
         if kept:
             yield [row for rollout in kept for row in training_rows(rollout, credit, need=need)]

@@ -13,7 +13,7 @@ from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.verl.agent_loop import LoopSettings, played
 from rollouthub.trainers.verl.agent_loop_entry import read_entry
 from rollouthub.trainers.verl.outputs import Output
-from rollouthub.trainers.verl.row_workers import Policy
+from rollouthub.trainers.verl.row_workers import VerlPolicy
 from rollouthub.trainers.verl.whole_groups import no_groups
 
 
@@ -102,7 +102,7 @@ def batch_of(
 
 async def play_batch(
     settings: LoopSettings,
-    policy: Policy,
+    policy: VerlPolicy,
     parameters: Mapping[str, Any],
     rows: Sequence[Mapping[str, Any]],
 ) -> list[Output]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rollouthub.export import NotTrainable, Refusal, Refused, TaskReference, TrainingRow, training_rows
+from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReference, TrainingRow, training_rows
 from rollouthub.export.not_trainable import Need
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.verl.batch_columns import global_steps
@@ -40,7 +40,7 @@ def _output(
     for name, ids, most in (("prompt", prompt, prompt_length), ("response", response, response_length)):
         if most is not None and len(ids) > most:
             why = f"its row has {len(ids)} {name} ids, and veRL's rollout.{name}_length is {most}"
-            raise NotTrainable(Refused(Refusal.TOO_LONG, why, rollout.rollout_id))
+            raise NotTrainable(RefusalReason(Refusal.TOO_LONG, why, rollout.rollout_id))
     return {
         "prompt_ids": prompt,
         "response_ids": response,
@@ -61,7 +61,7 @@ def _output(
 
 def masked_output(
     rollout: Rollout,
-    refused: Refused,
+    refused: RefusalReason,
     *,
     pad_token_id: int,
     reward: float | None = None,

@@ -19,7 +19,7 @@ from rollouthub.store.media import media_name
 from rollouthub.trainers.systems import system_module
 
 
-class Pictures:
+class PromptPictures:
     """How a policy sees: its processor, as veRL calls it."""
 
     def __init__(self, processor: Any, settings: Mapping[str, Any]) -> None:
@@ -76,7 +76,7 @@ def _opened(raw: bytes) -> Any:
 class PictureChatFormat(HfChatFormat):
     """A chat format over a tokenizer's template and its model's processor."""
 
-    def __init__(self, pictures: Pictures, tokenizer: Any, **settings: Any) -> None:
+    def __init__(self, pictures: PromptPictures, tokenizer: Any, **settings: Any) -> None:
         """`settings` are those of `HfChatFormat`."""
         super().__init__(tokenizer, **settings)
         self._pictures = pictures
@@ -120,7 +120,7 @@ def shows_media(rollout: Rollout) -> bool:
     return any(_media(turn.messages) for turn in rollout.turns)
 
 
-async def pictures_of(rollout: Rollout, turn: int, directory: Path, pictures: Pictures | None) -> list[Any]:
+async def pictures_of(rollout: Rollout, turn: int, directory: Path, pictures: PromptPictures | None) -> list[Any]:
     """The pictures that a turn's conversation shows, in its order, from its run's directory.
 
     Raises:

@@ -13,8 +13,8 @@ from rollouthub.export import TaskReference
 from rollouthub.models.tokens import HfChatFormat, TokenModel
 from rollouthub.protocols import Sampling
 from rollouthub.rollout import Rollout
-from rollouthub.trainers.stream import RolloutWorker, Wanted, rollout_worker
-from rollouthub.trainers.verl.prompt_pictures import PictureChatFormat, Pictures
+from rollouthub.trainers.stream import RolloutWorker, SampleRequest, rollout_worker
+from rollouthub.trainers.verl.prompt_pictures import PictureChatFormat, PromptPictures
 from rollouthub.trainers.verl.verl_engine import VerlEngine
 from rollouthub.trainers.workers.in_thread import Residents, ResidentWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings
@@ -27,7 +27,7 @@ _engines: dict[str, VerlEngine] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class VerlPolicy:
     """Whose tokens are learnt from: veRL's engine, and how its model writes."""
 
     client: Any
@@ -38,7 +38,7 @@ class Policy:
     response_length: int
     tool_parser: str
     template_kwargs: Mapping[str, Any]
-    pictures: Pictures | None = None
+    pictures: PromptPictures | None = None
     """How it sees, where it does."""
 
 
@@ -71,7 +71,7 @@ class Playing:
         if self._engine is None:  # over a server the hub asks for log-probabilities itself, as its lane does
             extra = {name: value for name, value in sampling.extra.items() if name != "logprobs"}
             sampling = sampling.model_copy(update={"extra": extra})
-        wanted = Wanted(
+        wanted = SampleRequest(
             task.task_id,
             environment=task.environment,
             split=task.split,
@@ -86,7 +86,7 @@ class Playing:
         return rollout.model_copy(update={"policy_version_max": newest})
 
 
-async def playing_with(settings: TrainingSettings, policy: Policy) -> Playing:
+async def playing_with(settings: TrainingSettings, policy: VerlPolicy) -> Playing:
     """This process's worker for these settings, opened by the first call; closed when the process ends.
 
     Where the settings name a `model`, that is asked, and veRL's client is not.

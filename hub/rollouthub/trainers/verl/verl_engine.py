@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 from rollouthub.errors import ContextLimitError, ModelError
 from rollouthub.models.tokens import Sampled
 from rollouthub.protocols import Sampling
-from rollouthub.trainers.verl.prompt_pictures import Pictures
+from rollouthub.trainers.verl.prompt_pictures import PromptPictures
 
 _SESSIONS = 4096
 
@@ -33,7 +33,7 @@ class VerlEngine:
         *,
         prompt_length: int | None,
         response_length: int | None,
-        pictures: Pictures | None = None,
+        pictures: PromptPictures | None = None,
     ) -> None:
         """The lengths are veRL's `rollout.prompt_length` and `rollout.response_length`: no row grows beyond them.
 

@@ -9,7 +9,7 @@ from rollouthub.errors import ContextLimitError, ModelError
 from rollouthub.messages import Message
 from rollouthub.protocols import ModelReply, ModelRequest, Sampling
 from rollouthub.rollout import Rollout
-from rollouthub.trainers.stream import RolloutWorker, Wanted
+from rollouthub.trainers.stream import RolloutWorker, SampleRequest
 from rollouthub.trainers.verl_agent.observation import Projected
 
 SLOT = "rollouthub_slot"
@@ -26,7 +26,7 @@ class Given:
 class Slot:
     """One place of the batch, and the episode that is played in it."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: SampleRequest) -> None:
         self.wanted = wanted
         self.request: ModelRequest | None = None
         """What the episode asks its policy now."""
@@ -105,7 +105,7 @@ class LockStep:
     def __init__(self, worker: RolloutWorker, model: StepModel) -> None:
         self._worker, self._model = worker, model
 
-    async def begin(self, wanted: Sequence[Wanted]) -> list[Slot]:
+    async def begin(self, wanted: Sequence[SampleRequest]) -> list[Slot]:
         """Give up what is still played, and make places for these; `play` fills them."""
         for slot in self._model.slots:
             if slot.request is not None:

@@ -16,7 +16,7 @@ from rollouthub.export import Refusal, TaskReference, why_refused
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout
-from rollouthub.trainers.stream import Wanted, rollout_worker
+from rollouthub.trainers.stream import SampleRequest, rollout_worker
 from rollouthub.trainers.verl_agent.lock_step import LockStep, Slot, StepModel
 from rollouthub.trainers.verl_agent.observation import NOT_UNDERSTOOD, Projected, anchor, observation, project
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, settings_of
@@ -184,7 +184,7 @@ class HubEnvironmentManager:
     def close(self) -> None:
         """End what is played, and the run."""
         if self._slots:
-            self._portal.call(self._lock_step.begin, list[Wanted]())
+            self._portal.call(self._lock_step.begin, list[SampleRequest]())
             self._slots = []
         self._stack.close()
 
@@ -204,7 +204,7 @@ class HubEnvironmentManager:
                 self._held[place] = text + note, anchor(slot.request.messages)
         return {"text": self.build_text_obs(), "image": None, "anchor": [seen for _, seen in self._held]}
 
-    def _every_task(self) -> Iterator[Wanted]:
+    def _every_task(self) -> Iterator[SampleRequest]:
         """Tasks in order, over and over."""
         environment = self._worker.environments[0]
 
@@ -213,20 +213,20 @@ class HubEnvironmentManager:
 
         while True:
             for task_id in self._portal.call(listed):
-                yield Wanted(task_id, environment)
+                yield SampleRequest(task_id, environment)
 
-    def _next_tasks(self) -> list[Wanted]:
+    def _next_tasks(self) -> list[SampleRequest]:
         return [task for task in islice(self._tasks, self._batch_size) for _ in range(self._group_size)]
 
 
-def _task_of(kwargs: Mapping[str, Any]) -> Wanted:
+def _task_of(kwargs: Mapping[str, Any]) -> SampleRequest:
     reference = kwargs.get(TASK)
     if not isinstance(reference, str):
         raise ConfigError(
             f"a row's env_kwargs are {dict(kwargs)!r:.100}; they are to have {TASK!r}, a task's reference"
         )
     task = TaskReference.parse(reference)
-    return Wanted(task.task_id, task.environment, task.split)
+    return SampleRequest(task.task_id, task.environment, task.split)
 
 
 def _read(slot: Slot, text: str, turn: int) -> Projected | None:

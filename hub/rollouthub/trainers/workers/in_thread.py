@@ -20,7 +20,7 @@ from anyio.from_thread import start_blocking_portal
 from rollouthub.errors import HubError
 from rollouthub.export import TaskReference
 from rollouthub.rollout import Rollout
-from rollouthub.trainers.stream import RolloutWorker, Wanted
+from rollouthub.trainers.stream import RolloutWorker, SampleRequest
 from rollouthub.trainers.stream.blocking_worker import BlockingWorker
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class ResidentWorker(BlockingWorker):
         self._visits[task, group] += 1
         return visit
 
-    async def played(self, wanted: Wanted) -> Rollout:
+    async def played(self, wanted: SampleRequest) -> Rollout:
         """Play one sample, for a caller in any event loop of asyncio's.
 
         Raises:

@@ -9,7 +9,7 @@ from rollouthub.errors import SupplyError
 from rollouthub.export import NotTrainable, why_refused
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.engines.proxied_model import Lane, ProxiedModel
-from rollouthub.trainers.stream.open_worker import RolloutWorker, Wanted, rollout_worker
+from rollouthub.trainers.stream.open_worker import RolloutWorker, SampleRequest, rollout_worker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings
 
 _ONCE = Retries(infrastructure=0, verifier=0)
@@ -28,12 +28,12 @@ class Soloist:
     model: ProxiedModel
 
     @asynccontextmanager
-    async def lane(self, wanted: Wanted, base_url: str, api_key: str | None) -> AsyncGenerator[Lane]:
+    async def lane(self, wanted: SampleRequest, base_url: str, api_key: str | None) -> AsyncGenerator[Lane]:
         """Open the way to the model for the sample that is played in the block."""
         async with self.model.lane(await self.worker.rollout_id(wanted), base_url, api_key) as lane:
             yield lane
 
-    async def play(self, wanted: Wanted, base_url: str, api_key: str | None) -> Rollout:
+    async def play(self, wanted: SampleRequest, base_url: str, api_key: str | None) -> Rollout:
         """Play one sample over a base URL; its record, scored or not.
 
         Raises:

@@ -2,10 +2,10 @@
 
 import logging
 
-from rollouthub.export import NotTrainable, Refused, TaskReference, why_refused
+from rollouthub.export import NotTrainable, RefusalReason, TaskReference, why_refused
 from rollouthub.protocols import Sampling
 from rollouthub.rollout import Rollout
-from rollouthub.trainers.stream import Wanted
+from rollouthub.trainers.stream import SampleRequest
 from rollouthub.trainers.workers.in_thread import ResidentWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings
 
@@ -26,10 +26,10 @@ async def play_learnable(
     """
     size = settings.request.repeats
     group = str(resident.next_visit(task, "") // size) if size > 1 else "0"
-    refused: Refused | None = None
+    refused: RefusalReason | None = None
     for _ in range(1 + settings.training.replays):
         rollout = await resident.played(
-            Wanted(
+            SampleRequest(
                 task.task_id,
                 environment=task.environment,
                 split=task.split,

@@ -7,7 +7,7 @@ from typing import Any
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.export.parquet import arrow_tables
 from rollouthub.export.record_columns import Table, typed_columns
-from rollouthub.live.follow.attempt_columns import KINDS, Columns
+from rollouthub.live.follow.attempt_columns import KINDS, AttemptColumns
 from rollouthub.plugins.extras import pip_install
 from rollouthub.rollout import Rollout
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
@@ -53,14 +53,14 @@ def record_table(arrow: Any, table: Table, rollouts: Iterable[Rollout], names: S
     return arrow.concat_tables([schema.empty_table(), *arrow_tables(arrow, schema, rollouts, table)])
 
 
-def summary_table(arrow: Any, columns: Columns, places: "Sequence[int] | None", names: Sequence[str]) -> Any:
+def summary_table(arrow: Any, columns: AttemptColumns, places: "Sequence[int] | None", names: Sequence[str]) -> Any:
     """Rows of a feed's columns; None is all. A column's memory is copied once, since the feed's own goes on growing."""
     arrays = {name: _array(arrow, columns, name) for name in names if name in SUMMARY_COLUMNS}
     table = arrow.table(arrays)
     return table if places is None else table.take(arrow.array(places, arrow.int64()))
 
 
-def _array(arrow: Any, columns: Columns, name: str) -> Any:
+def _array(arrow: Any, columns: AttemptColumns, name: str) -> Any:
     compute = arrow.compute
     match KINDS[name]:
         case "text":

@@ -24,7 +24,7 @@ from rollouthub.errors import ConfigError, first_error
 from rollouthub.event_loop import run_async
 from rollouthub.live.control.live_server import live_door
 from rollouthub.live.control.observers import observed
-from rollouthub.live.follow.played_so_far import Played
+from rollouthub.live.follow.played_so_far import PlayedSoFar
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.plugins.entry_points import held
 from rollouthub.rollout import Rollout
@@ -157,7 +157,7 @@ class _Bar:
     """Shows how far a run is: rollouts done of those planned, and the mean reward so far."""
 
     def __init__(self, progress: Progress) -> None:
-        self._progress, self._played = progress, Played()
+        self._progress, self._played = progress, PlayedSoFar()
         self._task = progress.add_task("opening", total=None, figures="")
 
     def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:

@@ -15,7 +15,7 @@ from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 from rollouthub.views.notebook import notebook_html as html
 from rollouthub.views.notebook.arrow import chosen, load_arrow, record_table, summary_table, table_columns
 from rollouthub.views.notebook.frame import Frame
-from rollouthub.views.notebook.record_page import ShownRollout, shown
+from rollouthub.views.notebook.record_page import RolloutPage, shown
 
 FAILED = "reward == null or passed == false"
 """As `hub show --failed`: what nobody scored, and what did not pass."""
@@ -146,7 +146,7 @@ class Run:
         """
         return self._table("segments", where, columns, effective)
 
-    def rollout(self, rollout_id: str, attempt: int | None = None) -> ShownRollout:
+    def rollout(self, rollout_id: str, attempt: int | None = None) -> RolloutPage:
         """One record in full, by its id or the beginning of it; the attempt that counts unless one is named.
 
         Raises:

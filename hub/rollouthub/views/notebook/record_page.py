@@ -14,7 +14,7 @@ _OPEN_TURNS = 3
 _MOST_PARTS = 100
 
 
-class ShownRollout(Rollout):
+class RolloutPage(Rollout):
     """A record as it is in the store, which a notebook shows."""
 
     def _repr_html_(self) -> str:
@@ -22,9 +22,9 @@ class ShownRollout(Rollout):
         return notebook_html.page(title, notebook_html.facts(_facts(self)), *_said(self), *_turns(self))
 
 
-def shown(rollout: Rollout) -> ShownRollout:
+def shown(rollout: Rollout) -> RolloutPage:
     """The record, to be shown."""
-    return ShownRollout.model_construct(**{name: getattr(rollout, name) for name in type(rollout).model_fields})
+    return RolloutPage.model_construct(**{name: getattr(rollout, name) for name in type(rollout).model_fields})
 
 
 def _facts(rollout: Rollout) -> Iterator[tuple[str, object]]:

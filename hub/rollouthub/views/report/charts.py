@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rollouthub.views.markup import Markup, join, table, tag
 from rollouthub.views.report.phrases import KINDS, figure
 from rollouthub.views.report.report_facts import ComparisonReport, Figure, RunReport
-from rollouthub.views.report.svg_charts import COLOURS, Line, Point, curves, differences, histogram, shares
+from rollouthub.views.report.svg_charts import COLOURS, Curve, CurvePoint, curves, differences, histogram, shares
 
 MOST_LINES = COLOURS
 
@@ -15,8 +15,8 @@ def k_charts(runs: Sequence[RunReport]) -> Markup | None:
     runs = [run for run in runs if run.at_k]
     if not runs or max(len(run.at_k) for run in runs) < 2:
         return None
-    passing = [Line(run.name, _points([(at.k, at.pass_at_k) for at in run.at_k])) for run in runs[:MOST_LINES]]
-    average = [Line(run.name, _points([(at.k, at.avg_at_k) for at in run.at_k])) for run in runs[:MOST_LINES]]
+    passing = [Curve(run.name, _points([(at.k, at.pass_at_k) for at in run.at_k])) for run in runs[:MOST_LINES]]
+    average = [Curve(run.name, _points([(at.k, at.avg_at_k) for at in run.at_k])) for run in runs[:MOST_LINES]]
     passing = [line for line in passing if line.points]
     rows = [
         [
@@ -31,8 +31,8 @@ def k_charts(runs: Sequence[RunReport]) -> Markup | None:
     ]
     titles = [*(["run"] if len(runs) > 1 else []), "k", "pass@k (95 %)", "avg@k (95 %)", "tasks"]
     if len(runs) == 1:
-        lines = [Line("pass@k", passing[0].points)] if passing else []
-        lines.append(Line("avg@k", average[0].points))
+        lines = [Curve("pass@k", passing[0].points)] if passing else []
+        lines.append(Curve("avg@k", average[0].points))
         drawn = tag("div", curves("pass@k and avg@k", lines), _key([line.name for line in lines]))
         inner = tag("div", drawn, tag("div", table(titles, rows, words=0)), class_="two")
     else:
@@ -48,9 +48,11 @@ def k_charts(runs: Sequence[RunReport]) -> Markup | None:
     return tag("section", tag("h2", "With k samples of a task"), inner, tag("p", words, class_="soft small"))
 
 
-def _points(found: Sequence[tuple[int, Figure | None]]) -> tuple[Point, ...]:
+def _points(found: Sequence[tuple[int, Figure | None]]) -> tuple[CurvePoint, ...]:
     return tuple(
-        Point(k, each.value, each.low, each.high) for k, each in found if each is not None and each.value is not None
+        CurvePoint(k, each.value, each.low, each.high)
+        for k, each in found
+        if each is not None and each.value is not None
     )
 
 
@@ -92,7 +94,7 @@ def outcome_strip(run: RunReport) -> Markup:
 def comparison_chart(found: ComparisonReport) -> Markup | None:
     """Differences to the first, with their intervals."""
     rows = [
-        (each.label, Point(0, each.difference.value, each.difference.low, each.difference.high))
+        (each.label, CurvePoint(0, each.difference.value, each.difference.low, each.difference.high))
         for each in found.standings
         if each.difference is not None and each.difference.value is not None
     ]

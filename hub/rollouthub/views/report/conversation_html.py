@@ -3,7 +3,7 @@
 from rollouthub.statistics.amounts import count, number, seconds
 from rollouthub.views.markup import Markup, join, table, tag
 from rollouthub.views.report.report_facts import RunReport
-from rollouthub.views.report.rollout_text import Block, Picture, Transcript
+from rollouthub.views.report.rollout_text import Picture, Transcript, TranscriptBlock
 
 _TITLES = {"worst": "The lowest rewards", "best": "The highest rewards", "unscored": "Not scored"}
 _WHO = {
@@ -58,7 +58,7 @@ def _transcript(told: Transcript) -> Markup:
     return tag("details", head, tag("dl", said), parts, [_block(block) for block in told.blocks], class_="task")
 
 
-def _block(block: Block) -> Markup:
+def _block(block: TranscriptBlock) -> Markup:
     if block.kind == "omitted":
         return tag("p", f"… {block.text} …", class_="soft")
     if block.kind == "call":
@@ -70,7 +70,7 @@ def _block(block: Block) -> Markup:
     return tag("div", who, inner if block.text else None, _pictures(block), class_=f"talk {block.kind}")
 
 
-def _call(block: Block) -> Markup:
+def _call(block: TranscriptBlock) -> Markup:
     took = "" if block.seconds is None else f" · {seconds(block.seconds)}"
     head = tag(
         "summary",
@@ -85,7 +85,7 @@ def _call(block: Block) -> Markup:
     return tag("div", opened, _pictures(block), class_="talk error" if block.is_error else "talk call")
 
 
-def _pictures(block: Block) -> Markup | None:
+def _pictures(block: TranscriptBlock) -> Markup | None:
     if not (block.pictures or block.not_shown):
         return None
     return join(map(_picture, block.pictures), (tag("p", f"[{why}]", class_="soft") for why in block.not_shown))

@@ -21,7 +21,7 @@ _BEGINNINGS: dict[str, tuple[bytes, ...]] = {
 
 
 @dataclass
-class Pictures:
+class EmbeddedPictures:
     """The room for pictures that is left in a report."""
 
     directory: Path

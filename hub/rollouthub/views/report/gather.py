@@ -9,25 +9,25 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, cast
 
-from rollouthub.analysis.compare.comparison import Comparison, Standing
+from rollouthub.analysis.compare.comparison import Comparison, RunStanding
 from rollouthub.errors import RunDirectoryError
 from rollouthub.gateway.sessions.external_agent import VISITOR
 from rollouthub.plugins.lock import lock_in
 from rollouthub.statistics import Estimate
 from rollouthub.store import RunInfo, RunReader
-from rollouthub.views.report.embedded_pictures import Pictures
+from rollouthub.views.report.embedded_pictures import EmbeddedPictures
 from rollouthub.views.report.phrases import KINDS
 from rollouthub.views.report.redacted_text import Plainness
 from rollouthub.views.report.report_facts import (
-    Compared,
+    ComparedFigures,
     ComparisonReport,
     FaultClass,
     Figure,
     Quantiles,
     Report,
+    ReportedUsage,
     Resumed,
     RunReport,
-    Usage,
 )
 from rollouthub.views.report.report_figures import Tables, distribution, quantiles, tabulate
 from rollouthub.views.report.rollout_choice import choose
@@ -49,7 +49,7 @@ TRANSCRIPTS = 3
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReportedRun:
     """A run to report on."""
 
     directory: Path
@@ -58,7 +58,7 @@ class Wanted:
 
 
 def gather(
-    runs: Sequence[Wanted],
+    runs: Sequence[ReportedRun],
     plainness: Plainness,
     *,
     transcripts: int = TRANSCRIPTS,
@@ -78,7 +78,7 @@ def gather(
     )
 
 
-def _read(run: Wanted, plainness: Plainness, transcripts: int) -> RunReport:
+def _read(run: ReportedRun, plainness: Plainness, transcripts: int) -> RunReport:
     try:
         return _gather_run(run, plainness, transcripts)
     except (ValueError, KeyError, TypeError, AttributeError) as error:  # rows that no version of ours has written
@@ -88,7 +88,7 @@ def _read(run: Wanted, plainness: Plainness, transcripts: int) -> RunReport:
         ) from error
 
 
-def _gather_run(run: Wanted, plainness: Plainness, transcripts: int) -> RunReport:
+def _gather_run(run: ReportedRun, plainness: Plainness, transcripts: int) -> RunReport:
     with one_moment(run.directory) as (info, reader, connection):
         request = info.resolved.get("request")
         repeats = request.get("repeats") if isinstance(request, dict) else None
@@ -120,7 +120,7 @@ def _gather_run(run: Wanted, plainness: Plainness, transcripts: int) -> RunRepor
             usage=tuple(_usage(reader, connection, plainness)),
             groups=tables.groups,
             groups_left_out=tables.groups_left_out,
-            transcripts=tuple(choose(connection, transcripts, Pictures(run.directory), plainness))
+            transcripts=tuple(choose(connection, transcripts, EmbeddedPictures(run.directory), plainness))
             if transcripts
             else (),
             faults=_faults(reader, plainness),
@@ -136,7 +136,7 @@ def _gather_run(run: Wanted, plainness: Plainness, transcripts: int) -> RunRepor
         )
 
 
-def _commands(run: Wanted, info: RunInfo, plainness: Plainness) -> list[str]:
+def _commands(run: ReportedRun, info: RunInfo, plainness: Plainness) -> list[str]:
     """What plays the same again. Visitors of `hub serve` and new rewards of `hub score` are not played by `hub run`."""
     request: Any = info.resolved.get("request")
     if not isinstance(request, dict) or "rescored" in info.resolved:
@@ -202,7 +202,7 @@ def _helped(connection: sqlite3.Connection) -> list[str]:
     return found
 
 
-def _usage(reader: RunReader, connection: sqlite3.Connection, plainness: Plainness) -> list[Usage]:
+def _usage(reader: RunReader, connection: sqlite3.Connection, plainness: Plainness) -> list[ReportedUsage]:
     """The model that plays first, then the roles that environments ask themselves."""
     totals = reader.totals()
     roles = reader.role_usage()
@@ -211,9 +211,11 @@ def _usage(reader: RunReader, connection: sqlite3.Connection, plainness: Plainne
     # Columns hold the cost of all calls, the roles' included.
     own = None if totals.cost is None else max(0.0, totals.cost - sum(spent))
     return [
-        Usage(role="", calls=calls, prompt_tokens=totals.prompt_tokens, output_tokens=totals.output_tokens, cost=own),
+        ReportedUsage(
+            role="", calls=calls, prompt_tokens=totals.prompt_tokens, output_tokens=totals.output_tokens, cost=own
+        ),
         *(
-            Usage(
+            ReportedUsage(
                 role=plainness.name(role),
                 calls=usage.calls,
                 prompt_tokens=usage.prompt_tokens,
@@ -243,8 +245,8 @@ def _comparison(found: Comparison, plainness: Plainness) -> ComparisonReport:
     )
 
 
-def _compared(standing: Standing, plainness: Plainness) -> Compared:
-    return Compared(
+def _compared(standing: RunStanding, plainness: Plainness) -> ComparedFigures:
+    return ComparedFigures(
         label=plainness.name(standing.label),
         scored=standing.scored,
         rollouts=standing.rollouts,

@@ -12,7 +12,7 @@ from rollouthub.views.report.charts import comparison_chart, distribution_chart,
 from rollouthub.views.report.conversation_html import transcripts
 from rollouthub.views.report.phrases import figure
 from rollouthub.views.report.provenance import provenance, settings
-from rollouthub.views.report.report_facts import Compared, ComparisonReport, Figures, Report, RunReport
+from rollouthub.views.report.report_facts import ComparedFigures, ComparisonReport, Report, ReportFigures, RunReport
 from rollouthub.views.report.sections import faults, groups, outcomes, reproducing, stages, usage
 from rollouthub.views.report.style import STYLE
 
@@ -150,7 +150,7 @@ def _environments(run: RunReport) -> Markup | None:
     return _card("Per environment", table(titles, rows), note)
 
 
-def _figures_row(found: Figures) -> list[str]:
+def _figures_row(found: ReportFigures) -> list[str]:
     return [
         found.name,
         f"{found.tasks:,}",
@@ -208,7 +208,7 @@ def _comparison(found: ComparisonReport) -> Markup:
     )
 
 
-def _cost_row(each: Compared, *, is_full: bool) -> list[str]:
+def _cost_row(each: ComparedFigures, *, is_full: bool) -> list[str]:
     row = [
         each.label,
         amounts.size(each.prompt_tokens),

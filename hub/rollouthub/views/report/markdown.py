@@ -10,7 +10,7 @@ from rollouthub.text import one_line
 from rollouthub.views.report import phrases
 from rollouthub.views.report.phrases import figure
 from rollouthub.views.report.provenance import facts
-from rollouthub.views.report.report_facts import ComparisonReport, Figures, Report, RunReport
+from rollouthub.views.report.report_facts import ComparisonReport, Report, ReportFigures, RunReport
 
 MOST_GROUPS = 10
 MOST_FAULTS = 10
@@ -84,11 +84,11 @@ def _summary(run: RunReport) -> Iterator[str]:
         yield from _table(("k", "pass@k", "avg@k"), rows, words=0)
 
 
-def _name(found: Figures, run: RunReport) -> str:
+def _name(found: ReportFigures, run: RunReport) -> str:
     return code(found.name) if found is not run.figures else "all"
 
 
-def _figures(found: Figures) -> list[str]:
+def _figures(found: ReportFigures) -> list[str]:
     return [
         f"{found.tasks:,}",
         f"{found.scored:,}/{found.planned:,}",

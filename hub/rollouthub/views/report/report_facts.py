@@ -25,7 +25,7 @@ class Figure(Frozen):
     """Tasks that count."""
 
 
-class AtK(Frozen):
+class AtKFigures(Frozen):
     """What k samples of a task come to."""
 
     k: int
@@ -67,7 +67,7 @@ class AgentIdentity(Frozen):
     rollouts: int
 
 
-class Identity(Frozen):
+class RunIdentity(Frozen):
     """What made the numbers."""
 
     environments: tuple[EnvironmentIdentity, ...]
@@ -91,7 +91,7 @@ class Identity(Frozen):
     """Rollouts of further combinations than are listed here."""
 
 
-class Figures(Frozen):
+class ReportFigures(Frozen):
     """The figures of a run, or of one environment of it."""
 
     name: str
@@ -131,7 +131,7 @@ class Quantiles(Frozen):
     p99: float
 
 
-class Usage(Frozen):
+class ReportedUsage(Frozen):
     """What was used, over all attempts."""
 
     role: str
@@ -143,7 +143,7 @@ class Usage(Frozen):
     """US dollars; None where no call has a price."""
 
 
-class Group(Frozen):
+class GroupFigures(Frozen):
     """One task's samples."""
 
     environment: str
@@ -192,12 +192,12 @@ class RunReport(Frozen):
     """Whether a lock with the exact bytes of its environments lies beside it."""
     commands: tuple[str, ...]
     """What plays the same again; none where `hub run` cannot."""
-    identity: Identity
+    identity: RunIdentity
     settings: dict[str, JsonValue]
     """The settings as resolved; secrets masked, paths shortened, what is not set left out."""
-    figures: Figures
-    environments: tuple[Figures, ...]
-    at_k: tuple[AtK, ...]
+    figures: ReportFigures
+    environments: tuple[ReportFigures, ...]
+    at_k: tuple[AtKFigures, ...]
     rewards: tuple[Bar, ...]
     outcomes: dict[str, int]
     stops: dict[str, int]
@@ -207,8 +207,8 @@ class RunReport(Frozen):
     """Of a rollout: turns, tool calls, prompt and output tokens."""
     attempts: int
     """Of all samples, those that others took the place of included."""
-    usage: tuple[Usage, ...]
-    groups: tuple[Group, ...]
+    usage: tuple[ReportedUsage, ...]
+    groups: tuple[GroupFigures, ...]
     groups_left_out: int
     """Tasks that are not in `groups`, which has those of the lowest mean and of the widest spread."""
     transcripts: tuple[Transcript, ...]
@@ -217,7 +217,7 @@ class RunReport(Frozen):
     resumptions: tuple[Resumed, ...]
 
 
-class Compared(Frozen):
+class ComparedFigures(Frozen):
     """What one run came to on the tasks that all of them have."""
 
     label: str
@@ -244,7 +244,7 @@ class ComparisonReport(Frozen):
     common_tasks: int
     full_tasks: int | None
     """Tasks that cost and time are projected for."""
-    standings: tuple[Compared, ...]
+    standings: tuple[ComparedFigures, ...]
     remarks: tuple[str, ...]
 
 

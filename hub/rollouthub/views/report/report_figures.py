@@ -14,7 +14,7 @@ from rollouthub.statistics.intervals import TaskMeans
 from rollouthub.statistics.means import mean_of
 from rollouthub.statistics.quantiles import quantiles as ranked
 from rollouthub.views.report.redacted_text import Plainness
-from rollouthub.views.report.report_facts import AtK, Bar, Figure, Figures, Group, Quantiles
+from rollouthub.views.report.report_facts import AtKFigures, Bar, Figure, GroupFigures, Quantiles, ReportFigures
 
 MOST_GROUPS = 60
 """Tasks in the table of groups."""
@@ -62,10 +62,10 @@ class Strict:
 class Tables:
     """What one pass over the groups gives."""
 
-    overall: Figures
-    environments: tuple[Figures, ...]
-    at_k: tuple[AtK, ...]
-    groups: tuple[Group, ...]
+    overall: ReportFigures
+    environments: tuple[ReportFigures, ...]
+    at_k: tuple[AtKFigures, ...]
+    groups: tuple[GroupFigures, ...]
     groups_left_out: int
     outcomes: dict[str, int]
     stops: dict[str, int]
@@ -155,8 +155,8 @@ def _spread(counts: GroupCounts) -> float | None:
     return 0.0 if counts.is_constant else math.sqrt(max(0.0, squares) / (counts.scored - 1))
 
 
-def _group(counts: GroupCounts, split: str, samples: int, plainness: Plainness) -> Group:
-    return Group(
+def _group(counts: GroupCounts, split: str, samples: int, plainness: Plainness) -> GroupFigures:
+    return GroupFigures(
         environment=plainness.name(counts.environment),
         split=plainness.name(split),
         task=plainness.name(counts.task_id),
@@ -181,10 +181,12 @@ def _endings(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[str, 
     return outcomes, stops, kinds
 
 
-def _figures(name: str, found: GroupSummary, strict: Strict, kinds: dict[str, int], planned: int | None) -> Figures:
+def _figures(
+    name: str, found: GroupSummary, strict: Strict, kinds: dict[str, int], planned: int | None
+) -> ReportFigures:
     first = found.at_k[0] if found.at_k else None
     count = planned if planned is not None else found.planned
-    return Figures(
+    return ReportFigures(
         name=name,
         tasks=found.tasks,
         planned=count,
@@ -199,9 +201,9 @@ def _figures(name: str, found: GroupSummary, strict: Strict, kinds: dict[str, in
     )
 
 
-def _at_k(at: TasksAtK) -> AtK:
+def _at_k(at: TasksAtK) -> AtKFigures:
     passing = None if at.pass_at_k is None else _figure(at.pass_at_k.value, at.pass_at_k)
-    return AtK(k=at.k, pass_at_k=passing, avg_at_k=_figure(at.avg_at_k.value, at.avg_at_k))
+    return AtKFigures(k=at.k, pass_at_k=passing, avg_at_k=_figure(at.avg_at_k.value, at.avg_at_k))
 
 
 def _figure(value: float | None, found: Estimate | None) -> Figure:

@@ -13,9 +13,9 @@ from pydantic_core import to_json
 from rollouthub.messages import Media, Message
 from rollouthub.rollout import Rollout, ToolCall, Turn
 from rollouthub.store.sql_schema import TURN_BITS
-from rollouthub.views.report.embedded_pictures import Pictures, Shown
+from rollouthub.views.report.embedded_pictures import EmbeddedPictures, Shown
 from rollouthub.views.report.redacted_text import Plainness
-from rollouthub.views.report.rollout_text import Block, Picture, Transcript
+from rollouthub.views.report.rollout_text import Picture, Transcript, TranscriptBlock
 
 Chosen = Literal["worst", "best", "unscored"]
 
@@ -35,7 +35,9 @@ _ROWS = {
 }
 
 
-def choose(connection: sqlite3.Connection, count: int, pictures: Pictures, plainness: Plainness) -> list[Transcript]:
+def choose(
+    connection: sqlite3.Connection, count: int, pictures: EmbeddedPictures, plainness: Plainness
+) -> list[Transcript]:
     """The worst and the best by reward, no task twice among either, and one of each way of not being scored."""
     found: list[Transcript] = []
     told: set[int] = set()
@@ -53,7 +55,7 @@ def choose(connection: sqlite3.Connection, count: int, pictures: Pictures, plain
 @dataclass
 class _Teller:
     connection: sqlite3.Connection
-    pictures: Pictures
+    pictures: EmbeddedPictures
     plainness: Plainness
 
     def tell(self, row_id: int, chosen: Chosen) -> Transcript:
@@ -93,7 +95,7 @@ class _Teller:
             blocks=tuple(self._blocks(row_id)),
         )
 
-    def _blocks(self, row_id: int) -> Iterator[Block]:
+    def _blocks(self, row_id: int) -> Iterator[TranscriptBlock]:
         first, last = row_id << TURN_BITS, row_id + 1 << TURN_BITS
         (count,) = self.connection.execute(
             "SELECT count(*) FROM turns WHERE id >= ? AND id < ?", (first, last)
@@ -103,7 +105,9 @@ class _Teller:
         for body in begins:
             yield from self._turn(body)
         if is_long:
-            yield Block(kind="omitted", text=f"{count - FIRST_TURNS - LAST_TURNS:,} turns are not in this report")
+            yield TranscriptBlock(
+                kind="omitted", text=f"{count - FIRST_TURNS - LAST_TURNS:,} turns are not in this report"
+            )
             for body in self._turns(first, last, "DESC", LAST_TURNS)[::-1]:
                 yield from self._turn(body)
 
@@ -114,36 +118,38 @@ class _Teller:
         )
         return [body for (body,) in self.connection.execute(query, (BODY_BYTES, first, last, count))]
 
-    def _turn(self, body: str | None) -> Iterator[Block]:
+    def _turn(self, body: str | None) -> Iterator[TranscriptBlock]:
         if body is None:
-            yield Block(kind="omitted", text="a turn is too large for a report")
+            yield TranscriptBlock(kind="omitted", text="a turn is too large for a report")
             return
         try:
             turn = Turn.model_validate_json(body)
         except ValidationError:
-            yield Block(kind="omitted", text="a turn is not what this version of rollouthub writes")
+            yield TranscriptBlock(kind="omitted", text="a turn is not what this version of rollouthub writes")
             return
         blocks = [block for message in turn.messages if message.role != "tool" for block in self._message(message)]
         blocks += self._message(turn.response)
         blocks += [self._call(call) for call in turn.tool_calls[:BLOCKS_OF_A_TURN]]
         yield from blocks[:BLOCKS_OF_A_TURN]
         if (more := len(blocks) - BLOCKS_OF_A_TURN) > 0:
-            yield Block(kind="omitted", text=f"{more:,} messages and calls of this turn are not in this report")
+            yield TranscriptBlock(
+                kind="omitted", text=f"{more:,} messages and calls of this turn are not in this report"
+            )
 
-    def _message(self, message: Message) -> Iterator[Block]:
+    def _message(self, message: Message) -> Iterator[TranscriptBlock]:
         if message.reasoning:
-            yield Block(kind="reasoning", text=self.plainness.said(message.reasoning, TEXT_CHARACTERS))
+            yield TranscriptBlock(kind="reasoning", text=self.plainness.said(message.reasoning, TEXT_CHARACTERS))
         parts = () if isinstance(message.content, str) else message.content
         shown = Shown.of(self.pictures.show(part.mime_type, part.digest) for part in parts if isinstance(part, Media))
         if message.text or shown.pictures or shown.left_out:
-            yield Block(
+            yield TranscriptBlock(
                 kind="user" if message.role == "tool" else message.role,
                 text=self.plainness.said(message.text, TEXT_CHARACTERS),
                 pictures=shown.pictures,
                 not_shown=shown.left_out,
             )
 
-    def _call(self, call: ToolCall) -> Block:
+    def _call(self, call: ToolCall) -> TranscriptBlock:
         texts: list[str] = []
         found: list[Picture | str] = []
         for content in call.result.content[:BLOCKS_OF_A_TURN]:
@@ -155,7 +161,7 @@ class _Teller:
                 texts.append(f"[{content.type}]")
         shown = Shown.of(found)
         arguments = call.arguments if isinstance(call.arguments, str) else to_json(call.arguments).decode()
-        return Block(
+        return TranscriptBlock(
             kind="call",
             tool=self.plainness.name(call.name),
             text=self.plainness.said(arguments, TEXT_CHARACTERS),

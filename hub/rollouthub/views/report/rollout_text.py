@@ -12,7 +12,7 @@ class Picture(Frozen):
     base64: str
 
 
-class Block(Frozen):
+class TranscriptBlock(Frozen):
     """Something said, or a tool called."""
 
     kind: Literal["system", "user", "assistant", "reasoning", "call", "omitted"]
@@ -47,4 +47,4 @@ class Transcript(Frozen):
     turns: int
     output_tokens: int
     seconds: float
-    blocks: tuple[Block, ...]
+    blocks: tuple[TranscriptBlock, ...]

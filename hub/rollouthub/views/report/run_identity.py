@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from rollouthub.store import RunInfo
 from rollouthub.views.report.redacted_text import Plainness
-from rollouthub.views.report.report_facts import AgentIdentity, EnvironmentIdentity, Identity
+from rollouthub.views.report.report_facts import AgentIdentity, EnvironmentIdentity, RunIdentity
 
 MOST_KINDS = 64
 """Different environments, and agents, that are listed; a record that varies without end must not fill memory."""
@@ -45,7 +45,7 @@ class _Seen:
         return True
 
 
-def identify(info: RunInfo, connection: sqlite3.Connection, plainness: Plainness) -> Identity:
+def identify(info: RunInfo, connection: sqlite3.Connection, plainness: Plainness) -> RunIdentity:
     """Read it off every record, in one pass."""
     seen = _Seen()
     for group, environment, agent, model, task in connection.execute(_REFERENCES):
@@ -64,7 +64,7 @@ def identify(info: RunInfo, connection: sqlite3.Connection, plainness: Plainness
         seen.left_out += not all(is_listed)
     request = _mapping(info.resolved.get("request"))
     models = list(seen.models) or ([str(request["model"])] if request.get("model") else [])
-    return Identity(
+    return RunIdentity(
         environments=_environments(seen.environments, plainness),
         tasks=len(seen.tasks),
         tasks_digest=f"sha256:{seen.sum:064x}"[:39] if seen.tasks else None,

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rollouthub.store import RunInfo, RunReader
-from rollouthub.store.read_only_source import Source
+from rollouthub.store.read_only_source import ReadOnlySource
 
 
-class Moment(Source):
+class Moment(ReadOnlySource):
     """A source that shows what was committed when it was opened."""
 
     def __init__(self, directory: Path, connection: sqlite3.Connection) -> None:
@@ -30,7 +30,7 @@ def one_moment(directory: Path) -> Generator[tuple[RunInfo, RunReader, sqlite3.C
         RunDirectoryError: there is no run, or none that this version can read.
         StoreError: it could not be read just now.
     """
-    source = Source(directory)
+    source = ReadOnlySource(directory)
     try:
         info = RunReader(source).info
         with source.connect() as connection:

@@ -14,7 +14,7 @@ WIDEST_BAR = 96.0
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """A value with its interval."""
 
     k: int
@@ -24,14 +24,14 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Line:
+class Curve:
     """A curve and its name."""
 
     name: str
-    points: tuple[Point, ...]
+    points: tuple[CurvePoint, ...]
 
 
-def curves(title: str, lines: Sequence[Line]) -> Markup:
+def curves(title: str, lines: Sequence[Curve]) -> Markup:
     """Curves over k with their intervals; k grows by doubling, so each has the same room."""
     ks = sorted({point.k for line in lines for point in line.points})
     low, high = _range([edge for line in lines for point in line.points for edge in _edges(point)])
@@ -49,7 +49,7 @@ def curves(title: str, lines: Sequence[Line]) -> Markup:
     return _picture(title, "; ".join(words), drawn)
 
 
-def _line(line: Line, places: dict[int, float], up: Callable[[float], float], colour: int) -> Iterator[Markup]:
+def _line(line: Curve, places: dict[int, float], up: Callable[[float], float], colour: int) -> Iterator[Markup]:
     # Curves stand beside each other, so that their whiskers do not cover one another.
     aside = (colour - 0.5) * 7 if colour else -3.5
     across = {point.k: places[point.k] + aside for point in line.points}
@@ -106,7 +106,7 @@ def shares(title: str, parts: Sequence[tuple[str, int]]) -> Markup:
     return _picture(title, words, drawn, "0 0 800 20", "strip", "none")
 
 
-def differences(title: str, rows: Sequence[tuple[str, Point]]) -> Markup:
+def differences(title: str, rows: Sequence[tuple[str, CurvePoint]]) -> Markup:
     """Differences to the first run, each with its interval, around zero."""
     edges = [abs(edge) for _, point in rows for edge in _edges(point)]
     far = max([*edges, 1e-9]) * 1.1
@@ -130,7 +130,7 @@ def differences(title: str, rows: Sequence[tuple[str, Point]]) -> Markup:
     return _picture(title, words, drawn, f"0 0 {WIDTH:.0f} {height:.0f}")
 
 
-def _edges(point: Point) -> list[float]:
+def _edges(point: CurvePoint) -> list[float]:
     return [edge for edge in (point.value, point.low, point.high) if edge is not None]
 
 

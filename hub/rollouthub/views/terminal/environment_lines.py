@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from rollouthub.live.follow.group_tables import Line
+from rollouthub.live.follow.group_tables import GroupLine
 from rollouthub.statistics import amounts
 from rollouthub.views.terminal.bar_blocks import across
 from rollouthub.views.terminal.text_fit import LABEL, column, stack
@@ -13,7 +13,7 @@ _FIGURES = (("scored", 13), ("pass", 8), ("reward", 9), ("spread", 8), ("tokens"
 _LEAST_NAME, _MOST_NAME, _LEAST_BAR, _MOST_BAR = 12, 40, 8, 30
 
 
-def environment_table(lines: Sequence[Line], width: int, height: int = 99) -> Text:
+def environment_table(lines: Sequence[GroupLine], width: int, height: int = 99) -> Text:
     """Scored of done, pass rate, mean reward, spread of rewards, output tokens; as many columns as fit."""
     if not lines:
         return Text("nothing has finished yet", LABEL)
@@ -40,7 +40,7 @@ def environment_table(lines: Sequence[Line], width: int, height: int = 99) -> Te
     return stack(table)
 
 
-def _cell(title: str, line: Line) -> str:
+def _cell(title: str, line: GroupLine) -> str:
     match title:
         case "scored":
             return f"{line.counts.scored:,}/{line.counts.planned:,}"

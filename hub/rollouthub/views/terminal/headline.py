@@ -2,12 +2,12 @@
 
 from rich.text import Text
 
-from rollouthub.live.follow.run_figures import Figures
+from rollouthub.live.follow.run_figures import RunTotals
 from rollouthub.statistics import amounts
 from rollouthub.views.terminal.text_fit import LABEL, fact, flow, stack
 
 
-def headline(figures: Figures, width: int, most: int = 3) -> Text:
+def headline(figures: RunTotals, width: int, most: int = 3) -> Text:
     """The figures side by side, the most important first, in at most so many lines."""
     parts = [fact("mean reward", amounts.number(figures.mean_reward), "bold")]
     if figures.strict != figures.mean_reward:
@@ -24,7 +24,7 @@ def headline(figures: Figures, width: int, most: int = 3) -> Text:
     return flow(parts, width, most)
 
 
-def figure_table(figures: Figures, width: int, height: int) -> Text:
+def figure_table(figures: RunTotals, width: int, height: int) -> Text:
     """A figure a line, or two beside each other where lines are short; the most important first."""
     rows = _rows(figures)
     columns = min(3, max(1, width // 36), -(-len(rows) // max(1, height)))
@@ -43,7 +43,7 @@ def figure_table(figures: Figures, width: int, height: int) -> Text:
     return stack(lines)
 
 
-def _rows(figures: Figures) -> list[tuple[str, str, str]]:
+def _rows(figures: RunTotals) -> list[tuple[str, str, str]]:
     planned = amounts.NONE if figures.planned is None else f"{figures.planned:,}"
     return [
         ("mean reward", amounts.number(figures.mean_reward), f"of {figures.scored:,} scored"),

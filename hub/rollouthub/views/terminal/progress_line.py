@@ -2,7 +2,7 @@
 
 from rich.text import Text
 
-from rollouthub.live.follow.run_feed import Progress
+from rollouthub.live.follow.run_feed import RunProgress
 from rollouthub.statistics import amounts
 from rollouthub.views.terminal.run_status import standing, status_text
 from rollouthub.views.terminal.text_fit import GAP, LABEL
@@ -10,7 +10,7 @@ from rollouthub.views.terminal.text_fit import GAP, LABEL
 _LEAST_BAR, _MOST_BAR = 10, 60
 
 
-def progress_line(progress: Progress, width: int, state: str | None = None, *, has_status: bool = True) -> Text:
+def progress_line(progress: RunProgress, width: int, state: str | None = None, *, has_status: bool = True) -> Text:
     """A bar, how many are done of how many, speed, time left; what matters least goes first where room is short."""
     parts = _parts(progress, state if has_status else None, has_status=has_status)
     share = progress.share
@@ -37,7 +37,7 @@ def share_bar(share: float, width: int, style: str) -> Text:
     return Text.assemble((done, style), ("─" * (width - len(done)), LABEL))
 
 
-def _parts(progress: Progress, state: str | None, *, has_status: bool) -> list[tuple[int, Text]]:
+def _parts(progress: RunProgress, state: str | None, *, has_status: bool) -> list[tuple[int, Text]]:
     """What is said, in order, each with its worth: lower is more."""
     planned = amounts.NONE if progress.planned is None else f"{progress.planned:,}"
     is_on = progress.status == "running"

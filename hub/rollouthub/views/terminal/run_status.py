@@ -6,7 +6,7 @@ from rich.text import Text
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StatusStyle:
     """How one status is shown."""
 
     mark: str
@@ -16,20 +16,20 @@ class Standing:
     style: str
 
 
-STANDINGS: dict[str, Standing] = {
-    "running": Standing("►", "running", "it plays now", "cyan"),
-    "paused": Standing("‖", "paused", "it starts nothing new until told to go on", "yellow"),
-    "finishing": Standing("▷", "finishing", "it starts nothing new; what is in flight goes on", "yellow"),
-    "stopping": Standing("▷", "stopping", "it ends what is in flight, too", "yellow"),
-    "finished": Standing("✓", "finished", "everything planned was played", "green"),
-    "interrupted": Standing("■", "interrupted", "it was ended early; hub run --resume goes on", "yellow"),
-    "failed": Standing("✗", "failed", "it broke; hub run --resume goes on", "red"),
-    "dead": Standing("†", "died", "it was killed; what is committed is kept, hub run --resume goes on", "red"),
+STANDINGS: dict[str, StatusStyle] = {
+    "running": StatusStyle("►", "running", "it plays now", "cyan"),
+    "paused": StatusStyle("‖", "paused", "it starts nothing new until told to go on", "yellow"),
+    "finishing": StatusStyle("▷", "finishing", "it starts nothing new; what is in flight goes on", "yellow"),
+    "stopping": StatusStyle("▷", "stopping", "it ends what is in flight, too", "yellow"),
+    "finished": StatusStyle("✓", "finished", "everything planned was played", "green"),
+    "interrupted": StatusStyle("■", "interrupted", "it was ended early; hub run --resume goes on", "yellow"),
+    "failed": StatusStyle("✗", "failed", "it broke; hub run --resume goes on", "red"),
+    "dead": StatusStyle("†", "died", "it was killed; what is committed is kept, hub run --resume goes on", "red"),
 }
 """What the store says of a run, and the hub that plays it."""
 
 
-def standing(status: str, state: str | None = None) -> Standing:
+def standing(status: str, state: str | None = None) -> StatusStyle:
     """How a run stands: what its hub says of it comes before what its store does."""
     name = state if status == "running" and state in STANDINGS else status
     return STANDINGS.get(name) or STANDINGS["failed"]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from rich.text import Text
 
-from rollouthub.live.follow.timeline import Point
+from rollouthub.live.follow.timeline import TimelinePoint
 from rollouthub.statistics import amounts
 from rollouthub.views.terminal.bar_blocks import spark
 from rollouthub.views.terminal.curve import curve
@@ -17,7 +17,7 @@ _NARROWEST_RANGE = 0.4
 """Of values between 0 and 1: where they differ by more, all of it is shown."""
 
 
-def timeline_chart(points: Sequence[Point], width: int, height: int) -> Text:
+def timeline_chart(points: Sequence[TimelinePoint], width: int, height: int) -> Text:
     """Curves one above the other with what they share: an axis of time and, in one line, the speed."""
     if not points or height < 1:
         return Text("nothing has finished yet", LABEL)
@@ -38,18 +38,18 @@ def timeline_chart(points: Sequence[Point], width: int, height: int) -> Text:
     return stack(lines)
 
 
-_Sums = Callable[[Point], tuple[float, int]]
+_Sums = Callable[[TimelinePoint], tuple[float, int]]
 
 
-def _rewards(point: Point) -> tuple[float, int]:
+def _rewards(point: TimelinePoint) -> tuple[float, int]:
     return point.reward_sum, point.scored
 
 
-def _verdicts(point: Point) -> tuple[float, int]:
+def _verdicts(point: TimelinePoint) -> tuple[float, int]:
     return point.passed, point.judged
 
 
-def _curves(points: Sequence[Point]) -> list[tuple[str, str, _Sums]]:
+def _curves(points: Sequence[TimelinePoint]) -> list[tuple[str, str, _Sums]]:
     """What there is to draw. Where every reward is its verdict, the two are one."""
     if not any(point.judged for point in points):
         return [("mean reward", "cyan", _rewards)]
@@ -58,20 +58,20 @@ def _curves(points: Sequence[Point]) -> list[tuple[str, str, _Sums]]:
     return [("mean reward", "cyan", _rewards), ("pass rate", "green", _verdicts)]
 
 
-def _slots(points: Sequence[Point], count: int) -> list[list[Point]]:
+def _slots(points: Sequence[TimelinePoint], count: int) -> list[list[TimelinePoint]]:
     """Points by the stretch of time that they are drawn in."""
     first, seconds = points[0].at, _span(points)
-    slots: list[list[Point]] = [[] for _ in range(count)]
+    slots: list[list[TimelinePoint]] = [[] for _ in range(count)]
     for point in points:
         slots[min(count - 1, int((point.at - first) / seconds * count))].append(point)
     return slots
 
 
-def _span(points: Sequence[Point]) -> float:
+def _span(points: Sequence[TimelinePoint]) -> float:
     return points[-1].at + points[-1].seconds - points[0].at
 
 
-def _mean(points: Sequence[Point], sums: _Sums) -> float | None:
+def _mean(points: Sequence[TimelinePoint], sums: _Sums) -> float | None:
     total, count = 0.0, 0
     for point in points:
         value, weight = sums(point)
@@ -112,7 +112,7 @@ def _name(value: float) -> str:
     return f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
 
 
-def _times(points: Sequence[Point], columns: int) -> Text:
+def _times(points: Sequence[TimelinePoint], columns: int) -> Text:
     seconds = _span(points)
     line = "└" + "─" * (columns - 1)
     marks = {0: amounts.clock(0), columns: amounts.clock(seconds)}
@@ -124,7 +124,7 @@ def _times(points: Sequence[Point], columns: int) -> Text:
     return Text(" " * (_LABEL - 1) + line, LABEL)
 
 
-def _speeds(points: Sequence[Point], columns: int) -> Text:
+def _speeds(points: Sequence[TimelinePoint], columns: int) -> Text:
     first, seconds = points[0], _span(points) / columns
     if seconds >= first.seconds:
         finished = [sum(point.finished for point in slot) for slot in _slots(points, columns)]
@@ -134,5 +134,5 @@ def _speeds(points: Sequence[Point], columns: int) -> Text:
     return Text.assemble((f"{'speed':>{_LABEL - 1}} ", LABEL), (spark(finished), "magenta"))
 
 
-def _peak(points: Sequence[Point]) -> float | None:
+def _peak(points: Sequence[TimelinePoint]) -> float | None:
     return max(point.finished / point.seconds for point in points) or None

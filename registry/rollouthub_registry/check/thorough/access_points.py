@@ -12,7 +12,7 @@ from mcp_types import Tool
 from rollouthub import Deadlines, Limits, Model, Sampling, Score
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.episode_seed import episode_seed
-from rollouthub.engine.sample import Cast, Exposing, Item
+from rollouthub.engine.sample import Exposing, Sample, SampleContext
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.errors import EpisodeError, TaskError, first_error
 from rollouthub.protocols import Episode, Seat, SeatAddress, TaskCard
@@ -155,10 +155,10 @@ class _Exposed(Opened):
 
 def _item(
     target: Target, card: TaskCard, deadlines: Deadlines, gateway: Exposing, model: Model | None, agent: _Besieger
-) -> Item:
+) -> Sample:
     """What the engine plays, as a run would have it, without limits."""
     info = target.host.info
-    cast = Cast(
+    cast = SampleContext(
         run_id="check",
         host=target.host,
         environment=EnvironmentRef(name=info.name, version=info.version, digest=info.digest),
@@ -171,7 +171,7 @@ def _item(
         gateway=gateway,
     )
     task = TaskRef(split=card.split, id=card.public.id, digest=card.digest)
-    return Item(cast, card, task, "group", "group-0", 0, _seed(target, card), None)
+    return Sample(cast, card, task, "group", "group-0", 0, _seed(target, card), None)
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
-from rollouthub.analysis.compare.comparison import Standing
+from rollouthub.analysis.compare.comparison import RunStanding
 from rollouthub.analysis.compare.task_pairs import LEVEL, Side, TaskDifference
 from rollouthub.statistics import Estimate
 from rollouthub.statistics.amounts import NONE, count, number, share
@@ -71,7 +71,7 @@ def headline(pairing: Pairing, width: int) -> Text:
     return said
 
 
-def _standing(side: str, label: str, standing: Standing, passing: Estimate | None, width: int) -> Text:
+def _standing(side: str, label: str, standing: RunStanding, passing: Estimate | None, width: int) -> Text:
     label, run = named(label), named(Path(standing.run).name)
     who = f"{run}  " + (f"{label}  " if run != label else "")
     figures = f"reward {span(standing.mean_reward)}  pass {span(passing, is_share=True)}"

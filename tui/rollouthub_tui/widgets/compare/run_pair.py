@@ -4,10 +4,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from rollouthub.analysis.compare.compared_run import Compared, TaskKey
+from rollouthub.analysis.compare.compared_run import ComparedRun, ComparedTask
 from rollouthub.analysis.compare.comparison import Comparison, compare_runs
 from rollouthub.analysis.compare.task_pairs import TaskDifference, task_differences
-from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.statistics import Estimate, summarise_groups
 from rollouthub.statistics.permutation import Chance
 
@@ -27,7 +27,7 @@ class Pairing:
     """What each run is called besides A and B: its model, or its directory's name."""
 
 
-def pair_up(first: Compared, second: Compared) -> Pairing:
+def pair_up(first: ComparedRun, second: ComparedRun) -> Pairing:
     """Compare two runs on their common tasks.
 
     Raises:
@@ -43,7 +43,7 @@ def pair_up(first: Compared, second: Compared) -> Pairing:
     )
 
 
-def _passing(run: Compared, common: set[TaskKey]) -> Estimate | None:
+def _passing(run: ComparedRun, common: set[ComparedTask]) -> Estimate | None:
     found = summarise_groups(group for _, group in run.only(common).groups()).overall
     return found.at_k[0].pass_at_k if found.at_k else None
 
@@ -64,7 +64,7 @@ def taken(found: Iterator[Chance | None], seconds: float) -> list[Chance | None]
     return got
 
 
-def worst_place(columns: Columns, key: TaskKey) -> int | None:
+def worst_place(columns: AttemptColumns, key: ComparedTask) -> int | None:
     """The place of a task's lowest reward, or of its first sample where none is scored; None where it has none."""
     words = columns.words
     codes = tuple(words[name].code(word) for name, word in zip(("environment", "split", "task_id"), key, strict=False))

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from rich.text import Text
 
-from rollouthub.live.follow.run_figures import Figures, figures_of
+from rollouthub.live.follow.run_figures import RunTotals, figures_of
 from rollouthub.views.terminal.ending_bar import outcome_bar, outcome_legend, tally
 from rollouthub.views.terminal.environment_lines import environment_table
 from rollouthub.views.terminal.headline import figure_table
@@ -23,7 +23,7 @@ _ROOMY = 8
 class FiguresPanel(Drawn):
     """Means, coverage, tokens, cost."""
 
-    def head(self, figures: Figures) -> None:
+    def head(self, figures: RunTotals) -> None:
         """Show figures that are known before the run is read."""
         self.replace(figure_table(figures, *self.content_size))
 

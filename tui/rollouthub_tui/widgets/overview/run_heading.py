@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from rich.text import Text
 
-from rollouthub.live.follow import Progress
+from rollouthub.live.follow import RunProgress
 from rollouthub.statistics.amounts import moment
 from rollouthub.views.terminal.progress_line import progress_line
 from rollouthub.views.terminal.run_status import standing, status_text
@@ -66,7 +66,7 @@ class ProgressPanel(Drawn):
         return progress_line(_progress(run), width, run.view and run.view.status, has_status=False)
 
 
-def _progress(run: WatchedRun) -> Progress:
+def _progress(run: WatchedRun) -> RunProgress:
     """How far it is; the store shows fewer in flight than its hub knows of."""
     progress = run.feed.progress(run.clock())
     known = run.view.in_flight if run.view is not None else 0

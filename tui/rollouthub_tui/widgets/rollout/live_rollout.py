@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from rollouthub.errors import HubError, UnknownNameError
-from rollouthub.live.control.live_protocol import ShownRollout
+from rollouthub.live.control.live_protocol import RolloutDetails
 from rollouthub.statistics.amounts import count
 from rollouthub.text import plain_name
 from rollouthub_tui.watched_run import WatchedRun
@@ -15,7 +15,7 @@ class Tail:
     """Of one attempt, until its record takes its place."""
 
     def __init__(self, run: WatchedRun, rollout_id: str, attempt: int) -> None:
-        self.shown: ShownRollout | None = None
+        self.shown: RolloutDetails | None = None
         """What its hub said last."""
         self.trouble: str | None = None
         """Why it does not say more."""
@@ -43,7 +43,7 @@ class Tail:
             self.trouble = None
             self._show(shown, view)
 
-    def _show(self, shown: ShownRollout, view: DocumentView) -> None:
+    def _show(self, shown: RolloutDetails, view: DocumentView) -> None:
         before, self.shown = self.shown, shown
         if before is not None and (before.turns, before.turns_left_out) == (shown.turns, shown.turns_left_out):
             return

@@ -5,7 +5,7 @@ from functools import partial
 
 from rich.text import Text
 
-from rollouthub.live.control.live_protocol import ShownRollout, TurnView
+from rollouthub.live.control.live_protocol import RolloutDetails, TurnView
 from rollouthub.statistics.amounts import count, seconds, short
 from rollouthub_tui.widgets.rollout.document import Piece, Section
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
@@ -18,7 +18,7 @@ class LiveTranscript:
     def __init__(self) -> None:
         self._known: dict[int, tuple[TurnView, Section]] = {}
 
-    def sections(self, shown: ShownRollout) -> list[Section]:
+    def sections(self, shown: RolloutDetails) -> list[Section]:
         """What was said and done so far."""
         by_index = {turn.index: turn for turn in shown.turns}
         seats = len({turn.agent for turn in shown.turns}) > 1

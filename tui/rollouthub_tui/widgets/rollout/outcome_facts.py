@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import count, number, seconds
 from rollouthub.views.terminal.outcome_styles import ENDINGS
@@ -41,7 +41,7 @@ class Mates:
     rewards: tuple[float | None, ...]
 
     @classmethod
-    def of(cls, columns: Columns, place: int) -> "Mates":
+    def of(cls, columns: AttemptColumns, place: int) -> "Mates":
         """Those of a row, itself included where it counts."""
         codes = columns.words["group_id"].codes
         group = codes[place]

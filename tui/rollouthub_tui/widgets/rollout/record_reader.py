@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rollouthub.errors import RunDirectoryError
 from rollouthub.export.segment import segments
-from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import count
 from rollouthub.store import open_run
@@ -55,7 +55,7 @@ def training_rows(directory: Path, record: ReadRecord) -> str:
     )
 
 
-def place_of(columns: Columns, rollout_id: str, attempt: int) -> int | None:
+def place_of(columns: AttemptColumns, rollout_id: str, attempt: int) -> int | None:
     """Where an attempt is in the columns of its run; None while it has no record."""
     attempts = columns.wholes["attempt"]
     return next(
@@ -73,7 +73,7 @@ def _places(ids: list[str], wanted: str) -> Iterator[int]:
         return
 
 
-def other_sample(columns: Columns, place: int) -> int | None:
+def other_sample(columns: AttemptColumns, place: int) -> int | None:
     """The next sample of the same task that counts, going round; None where there is none."""
     codes = columns.words["group_id"].codes
     own, sample = columns.texts["rollout_id"], columns.wholes["sample"]

@@ -3,7 +3,7 @@
 from rich.text import Text
 
 from rollouthub.limits import Limits
-from rollouthub.live.control.live_protocol import ShownRollout
+from rollouthub.live.control.live_protocol import RolloutDetails
 from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import clock, count, dollars, number, seconds, short
 from rollouthub.store import LiveState
@@ -52,7 +52,7 @@ def record_line(rollout: Rollout) -> Text:
     return line
 
 
-def live_line(shown: ShownRollout) -> Text:
+def live_line(shown: RolloutDetails) -> Text:
     """Where it is, and how much of its limits it has used."""
     limits: Limits = shown.limits
     took = shown.seconds

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from math import nan
 from typing import Any, cast
 
-from rollouthub.live.follow.attempt_columns import KINDS, Columns
+from rollouthub.live.follow.attempt_columns import KINDS, AttemptColumns
 from rollouthub.live.follow.fuzzy import closeness
 from rollouthub.store import LiveState
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
@@ -80,9 +80,9 @@ def _is_close(search: str, state: LiveState) -> bool:
     return any(closeness(search, text) is not None for text in (state.task_id, state.environment, state.rollout_id))
 
 
-def columns_of(states: Sequence[LiveState]) -> Columns:
+def columns_of(states: Sequence[LiveState]) -> AttemptColumns:
     """What is known of them, as filters read it: the rest is absent, and no comparison with it holds."""
-    columns = Columns()
+    columns = AttemptColumns()
     rows: list[list[Any]] = []
     for place, state in enumerate(states):
         values = {name: _UNKNOWN[kind] for name, kind in KINDS.items()}

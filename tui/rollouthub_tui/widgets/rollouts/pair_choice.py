@@ -1,9 +1,9 @@
 """Which rollout another is best held against."""
 
-from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.attempt_columns import AttemptColumns
 
 
-def other_sample(columns: Columns, place: int) -> int | None:
+def other_sample(columns: AttemptColumns, place: int) -> int | None:
     """The sample of the same group to hold one against: the best, or where that is itself the best, the worst."""
     groups, rewards = columns.words["group_id"].codes, columns.numbers["reward"]
     group = groups[place]

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from rollouthub.live.follow import Filter, RolloutList, RunFeed, parse_filter
-from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow import RolloutFilter, RolloutList, RunFeed, parse_filter
+from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.live.follow.predicates import Binding, Predicate, joined, text_is
 from rollouthub.text import plain_name
 from rollouthub_tui.widgets.rollouts.fields import sort_words
@@ -16,7 +16,7 @@ class Wanted:
 
     sort: str = "seq"
     descending: bool = True
-    where: Filter = field(default_factory=lambda: parse_filter(""))
+    where: RolloutFilter = field(default_factory=lambda: parse_filter(""))
     search: str = ""
     group: str | None = None
     errors: bool = False
@@ -86,7 +86,7 @@ class Wanted:
             wanted.append(self._matches)
         return wanted[0] if len(wanted) == 1 else joined(wanted, is_any=False)
 
-    def _matches(self, columns: Columns) -> Predicate:
+    def _matches(self, columns: AttemptColumns) -> Predicate:
         return self.matching.__contains__
 
     def rollouts(self, feed: RunFeed) -> RolloutList:
@@ -94,7 +94,7 @@ class Wanted:
         return feed.rollouts(
             self.sort,
             descending=self.descending,
-            where=Filter(self.where.text, self.binding()),
+            where=RolloutFilter(self.where.text, self.binding()),
             search=self.search,
             effective=not self.attempts,
         )

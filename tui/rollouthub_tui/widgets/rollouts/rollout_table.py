@@ -5,7 +5,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from rich.cells import cell_len
 
 from rollouthub.live.follow import RolloutList, RunFeed
-from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.live.follow.reward_components import Components
 from rollouthub.live.follow.transcript_search import Match
 from rollouthub.store import LiveState
@@ -73,7 +73,7 @@ class RolloutTable(LiveTable):
             self.remake()
         self.update_rows()
 
-    def _shaped(self, feed: RunFeed, columns: Columns, wanted: Wanted) -> Shape:
+    def _shaped(self, feed: RunFeed, columns: AttemptColumns, wanted: Wanted) -> Shape:
         words, before = columns.words, self._shape
         task = before.task
         tasks = words["task_id"].vocabulary
@@ -157,7 +157,7 @@ class RolloutTable(LiveTable):
         return None
 
     @property
-    def _columns(self) -> Columns:
+    def _columns(self) -> AttemptColumns:
         assert self._feed is not None
         return self._feed.columns
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from rich.cells import cell_len, set_cell_size
 
-from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.live.follow.reward_components import Components
 from rollouthub.rollout import Outcome
 from rollouthub.statistics.amounts import NONE, clock, dollars, number, seconds, short
@@ -53,7 +53,7 @@ def components(parts: Components | None) -> str:
     return "  ".join(f"{name_of(name)} {number(value)}" for name, value in (parts or {}).items())
 
 
-def done_cell(columns: Columns, place: int, name: str) -> Cell:
+def done_cell(columns: AttemptColumns, place: int, name: str) -> Cell:
     """A cell of a rollout that is done."""
     word = _DONE.get(name)
     return word(columns, place) if word else EMPTY
@@ -93,59 +93,59 @@ def moved(state: LiveState, now: float) -> str:
     return f"+{clock(max(0.0, now - state.updated_at))}"
 
 
-def _word(column: str, style: str = "") -> Callable[[Columns, int], Cell]:
-    def worded(columns: Columns, place: int) -> Cell:
+def _word(column: str, style: str = "") -> Callable[[AttemptColumns, int], Cell]:
+    def worded(columns: AttemptColumns, place: int) -> Cell:
         text = columns.words[column][place]
         return Cell(name_of(text), style) if text else EMPTY
 
     return worded
 
 
-def _whole(column: str) -> Callable[[Columns, int], Cell]:
+def _whole(column: str) -> Callable[[AttemptColumns, int], Cell]:
     return lambda columns, place: Cell(str(columns.wholes[column][place]))
 
 
-def _tokens(column: str) -> Callable[[Columns, int], Cell]:
+def _tokens(column: str) -> Callable[[AttemptColumns, int], Cell]:
     return lambda columns, place: Cell(short(columns.wholes[column][place]))
 
 
-def _state(columns: Columns, place: int) -> Cell:
+def _state(columns: AttemptColumns, place: int) -> Cell:
     return ending(columns.words["outcome"][place], counts=bool(columns.effective[place]))
 
 
-def _attempt(columns: Columns, place: int) -> Cell:
+def _attempt(columns: AttemptColumns, place: int) -> Cell:
     said = str(columns.wholes["attempt"][place])
     return Cell(said) if columns.effective[place] else Cell(f"{said} replaced", _QUIET)
 
 
-def _reward(columns: Columns, place: int) -> Cell:
+def _reward(columns: AttemptColumns, place: int) -> Cell:
     reward = columns.numbers["reward"][place]
     return Cell(number(reward)) if reward == reward else _MISSING
 
 
-def _cost(columns: Columns, place: int) -> Cell:
+def _cost(columns: AttemptColumns, place: int) -> Cell:
     cost = columns.numbers["cost"][place]
     return Cell(dollars(cost)) if cost == cost else _MISSING
 
 
-def _passed(columns: Columns, place: int) -> Cell:
+def _passed(columns: AttemptColumns, place: int) -> Cell:
     flag = columns.flags["passed"][place]
     return _MISSING if flag < 0 else Cell("yes" if flag else "no")
 
 
-def _stop(columns: Columns, place: int) -> Cell:
+def _stop(columns: AttemptColumns, place: int) -> Cell:
     return Cell((columns.words["stop"][place] or NONE).replace("_", " "))
 
 
-def _seconds(columns: Columns, place: int) -> Cell:
+def _seconds(columns: AttemptColumns, place: int) -> Cell:
     return Cell(seconds(columns.numbers["seconds"][place]))
 
 
-def _id(columns: Columns, place: int) -> Cell:
+def _id(columns: AttemptColumns, place: int) -> Cell:
     return Cell(name_of(columns.texts["rollout_id"][place]), _QUIET)
 
 
-_DONE: Mapping[str, Callable[[Columns, int], Cell]] = {
+_DONE: Mapping[str, Callable[[AttemptColumns, int], Cell]] = {
     "state": _state,
     "task": _word("task_id"),
     "sample": _whole("sample"),

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from rollouthub.errors import HubError
-from rollouthub.live.follow.attempt_columns import Columns
+from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.live.follow.transcript_search import Found, Match, place_of, search_transcripts
 from rollouthub.statistics.amounts import count
 from rollouthub.text import plain_name
@@ -43,7 +43,7 @@ class Hits:
         finally:
             self.is_searching = False
 
-    def settle(self, columns: Columns) -> bool:
+    def settle(self, columns: AttemptColumns) -> bool:
         """Find the places of matches whose rows were read meanwhile; whether there are any."""
         if not self._unplaced:
             return False

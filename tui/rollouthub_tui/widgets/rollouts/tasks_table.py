@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from rollouthub.live.follow import RunFeed
-from rollouthub.live.follow.group_tables import Line, Lines
+from rollouthub.live.follow.group_tables import GroupLine, Lines
 from rollouthub.statistics.amounts import NONE, count, number, share, short
 from rollouthub_tui.action_target import Target
 from rollouthub_tui.watched_run import WatchedRun
@@ -97,11 +97,11 @@ class TaskTable(LiveTable):
         return len(self._places)
 
     @property
-    def line(self) -> Line | None:
+    def line(self) -> GroupLine | None:
         """The one at the cursor."""
         return self._group(self.cursor) if self.cursor < self.count else None
 
-    def _group(self, row: int) -> Line:
+    def _group(self, row: int) -> GroupLine:
         assert self.lines is not None
         return self.lines.line(self._places[row])
 
@@ -178,7 +178,7 @@ _WORDS: dict[Order, str] = {
 }
 
 
-def _cell(line: Line, column: Column) -> Cell:
+def _cell(line: GroupLine, column: Column) -> Cell:
     match column.name:
         case "task":
             return Cell(shortened(name_of(line.task_id or line.name), column.width))
@@ -196,7 +196,7 @@ def _cell(line: Line, column: Column) -> Cell:
             return Cell(short(line.output_tokens))
 
 
-def spread(line: Line) -> Cell:
+def spread(line: GroupLine) -> Cell:
     """How far a group's rewards are apart; of equal ones a trainer learns nothing."""
     if line.spread is None:
         return Cell(NONE)
