@@ -60,7 +60,7 @@ class Frame:
         rows = self.arrow.select(names).slice(0, _ROWS_SHOWN).to_pylist()
         cells = ([_cell(row[name]) for name in names] for row in rows)
         left = len(self) - len(rows)
-        more = notebook_html.heading(f"… and {left} more rows") if left > 0 else ""
+        more = notebook_html.heading(f"… and {left} more rows") if left > 0 else None
         return notebook_html.page(notebook_html.table(names, cells), more)
 
 

@@ -5,22 +5,22 @@ mathematics; the class of the outermost element tells it not to.
 """
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 from rollouthub.text import plain, plain_name
+from rollouthub.views.markup import Markup, join, tag
 
 _FONT = "font-family:ui-monospace,monospace;font-size:12px"
 _CELL = "padding:2px 10px 2px 0;text-align:left;vertical-align:top"
 
 
-def words(text: object) -> str:
+def words(text: object) -> Markup:
     """A short text on one line; a direction that it sets ends with it."""
-    return f"<bdi>{escape(plain_name(str(text)))}</bdi>"
+    return tag("bdi", plain_name(str(text)))
 
 
-def block(text: str, most: int) -> str:
+def block(text: str, most: int) -> Markup:
     """A text with its lines, cut to a length."""
-    return f'<pre style="white-space:pre-wrap;margin:2px 0 6px 0"><bdi>{escape(plain(text, most))}</bdi></pre>'
+    return tag("pre", tag("bdi", plain(text, most)), style="white-space:pre-wrap;margin:2px 0 6px 0")
 
 
 def figure(value: float | None, digits: int = 3) -> str:
@@ -28,34 +28,31 @@ def figure(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
-def heading(text: str) -> str:
+def heading(text: str) -> Markup:
     """A line above what follows."""
-    return f'<div style="font-weight:bold;margin:6px 0 2px 0">{words(text)}</div>'
+    return tag("div", words(text), style="font-weight:bold;margin:6px 0 2px 0")
 
 
-def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> Markup:
     """Rows below their titles."""
-    head = "".join(f'<th style="{_CELL}">{words(title)}</th>' for title in titles)
-    body = "".join(
-        "<tr>" + "".join(f'<td style="{_CELL}">{words(cell)}</td>' for cell in row) + "</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    head = tag("thead", tag("tr", (_cell("th", title) for title in titles)))
+    return tag("table", head, tag("tbody", (tag("tr", (_cell("td", cell) for cell in row)) for row in rows)))
 
 
-def facts(pairs: Iterable[tuple[str, object]]) -> str:
+def facts(pairs: Iterable[tuple[str, object]]) -> Markup:
     """Names and what they are."""
-    rows = "".join(
-        f'<tr><th style="{_CELL}">{words(name)}</th><td style="{_CELL}">{words(value)}</td></tr>'
-        for name, value in pairs
-    )
-    return f"<table><tbody>{rows}</tbody></table>"
+    return tag("table", tag("tbody", (tag("tr", _cell("th", name), _cell("td", value)) for name, value in pairs)))
 
 
-def folded(title: str, content: str, *, is_open: bool = False) -> str:
+def _cell(name: str, content: object) -> Markup:
+    return tag(name, words(content), style=_CELL)
+
+
+def folded(title: str, content: Markup, *, is_open: bool = False) -> Markup:
     """What opens on a click."""
-    return f"<details{' open' if is_open else ''}><summary>{words(title)}</summary>{content}</details>"
+    return tag("details", tag("summary", words(title)), content, open=is_open)
 
 
-def page(*parts: str) -> str:
+def page(*parts: Markup | None) -> Markup:
     """Everything, in the one element that a notebook shows."""
-    return f'<div class="tex2jax_ignore mathjax_ignore" style="{_FONT}">{"".join(parts)}</div>'
+    return tag("div", join(*parts), class_="tex2jax_ignore mathjax_ignore", style=_FONT)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout, ToolCall, Turn
+from rollouthub.views.markup import Markup, join
 from rollouthub.views.notebook import notebook_html
 
 _TEXT_CHARACTERS = 20_000
@@ -45,14 +46,14 @@ def _facts(rollout: Rollout) -> Iterator[tuple[str, object]]:
     yield "seconds", ", ".join(f"{name} {seconds:.3f}" for name, seconds in stages)
 
 
-def _said(rollout: Rollout) -> Iterator[str]:
+def _said(rollout: Rollout) -> Iterator[Markup]:
     feedback = None if rollout.score is None else rollout.score.feedback
     for title, text in (("answer", rollout.answer), ("feedback", feedback)):
         if text is not None:
-            yield notebook_html.heading(title) + notebook_html.block(text, _TEXT_CHARACTERS)
+            yield _said_as(title, text)
 
 
-def _turns(rollout: Rollout) -> Iterator[str]:
+def _turns(rollout: Rollout) -> Iterator[Markup]:
     left = _PAGE_CHARACTERS
     for number, turn in enumerate(rollout.turns):
         if left <= 0:
@@ -66,30 +67,25 @@ def _turns(rollout: Rollout) -> Iterator[str]:
         yield notebook_html.folded(title, content, is_open=number < _OPEN_TURNS)
 
 
-def _turn(turn: Turn) -> str:
+def _turn(turn: Turn) -> Markup:
     # Results come twice: as the next turn's messages, and with their calls, where they are shown.
     said = [message for message in turn.messages if message.role != "tool"]
     parts = [_message(message) for message in (*said[-_MOST_PARTS:], turn.response)]
-    return "".join([*parts, *(_call(call) for call in turn.tool_calls[:_MOST_PARTS])])
+    return join(parts, (_call(call) for call in turn.tool_calls[:_MOST_PARTS]))
 
 
-def _message(message: Message) -> str:
-    thought = (
-        notebook_html.heading("thinks") + notebook_html.block(message.reasoning, _TEXT_CHARACTERS)
-        if message.reasoning
-        else ""
-    )
-    if not message.text and message.tool_requests:
-        return thought
-    return thought + notebook_html.heading(message.role) + notebook_html.block(message.text, _TEXT_CHARACTERS)
+def _message(message: Message) -> Markup:
+    thought = _said_as("thinks", message.reasoning) if message.reasoning else None
+    is_silent = not message.text and message.tool_requests
+    return join(thought, None if is_silent else _said_as(message.role, message.text))
 
 
-def _call(call: ToolCall) -> str:
+def _said_as(title: str, text: str) -> Markup:
+    return join(notebook_html.heading(title), notebook_html.block(text, _TEXT_CHARACTERS))
+
+
+def _call(call: ToolCall) -> Markup:
     arguments = json.dumps(call.arguments, ensure_ascii=False)
     result = "\n".join(getattr(block, "text", f"[{block.type}]") for block in call.result.content[:_MOST_PARTS])
     title = f"{call.name}: {'error' if call.is_error else 'result'} after {call.seconds:.3f} s"
-    return (
-        notebook_html.heading(title)
-        + notebook_html.block(arguments, _TEXT_CHARACTERS)
-        + notebook_html.block(result, _TEXT_CHARACTERS)
-    )
+    return join(_said_as(title, arguments), notebook_html.block(result, _TEXT_CHARACTERS))
