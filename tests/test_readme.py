@@ -1,7 +1,7 @@
 """Every command and snippet of README.md and docs/ runs as it stands, but for the stand-ins listed here.
 
 The blocks of a document run one after the other in one folder, so that a later one may build on an earlier one:
-- `bash` runs, and must exit with 0; `hub mock-server …` alone in a block goes on in the background
+- `bash` runs, and must exit with 0; `hub serve mock …` alone in a block goes on in the background
 - `python` and `toml` that begin with `# NAME.py` or `# NAME.toml` are saved under that name
 - other `python` runs where it begins with an import, and is compiled where it is a fragment
 - `sql` is asked of `runs/sums/run.db`
@@ -109,7 +109,7 @@ def environment(home: Path) -> dict[str, str]:
 
 @contextmanager
 def serving(command: str, folder: Path) -> Generator[str]:
-    """A `hub mock-server …` on a free port; its base URL."""
+    """A `hub serve mock …` on a free port; its base URL."""
     line = f"exec {command} --port 0"
     with subprocess.Popen(["bash", "-c", line], cwd=folder, env=environment(folder), stdout=subprocess.PIPE) as server:
         try:
@@ -154,7 +154,7 @@ class Reader:
             (self._folder / block.file).write_text(block.text)
 
     def _run_shell(self, block: Block) -> None:
-        if block.text.startswith("hub mock-server"):
+        if block.text.startswith("hub serve mock"):
             self._address = self._servers.enter_context(serving(block.text.strip(), self._folder))
             return
         text = block.text
@@ -179,7 +179,7 @@ class Reader:
 
     def _server(self) -> str:
         if self._address is None:
-            self._address = self._servers.enter_context(serving("hub mock-server", self._folder))
+            self._address = self._servers.enter_context(serving("hub serve mock", self._folder))
         return self._address
 
     def _data(self) -> Path:

@@ -89,7 +89,7 @@ def started(folder: Path, *arguments: str | Path, **more: str) -> Generator[subp
 @contextmanager
 def mock_server(folder: Path, model: str) -> Generator[str]:
     """A model server in a process of its own; its base URL."""
-    with started(folder, "mock-server", model, "--port", "0") as process:
+    with started(folder, "serve", "mock", model, "--port", "0") as process:
         assert process.stdout is not None
         address = re.search(r"http://\S+", process.stdout.readline())
         assert address is not None

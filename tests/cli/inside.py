@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from rollouthub.cli.estimate.command import EstimateCommand, estimate
 from rollouthub.cli.main import app
 from rollouthub.cli.run.command import RunCommand, run
-from rollouthub.cli.runs.command import show
+from rollouthub.cli.show.command import show
 from rollouthub.errors import HubError, UsageError
 
 from .conftest import KEYS

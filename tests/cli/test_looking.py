@@ -104,7 +104,7 @@ def test_the_help_names_every_command_on_one_screen(hub: Hub) -> None:
 
 def test_help_and_version_answer(hub: Hub) -> None:
     assert hub("--version").out.startswith("hub ")
-    for command in ("run", "runs", "show", "export", "list", "bench", "doctor", "mock-server"):
+    for command in ("run", "runs", "show", "export", "list", "bench", "doctor", "serve"):
         assert hub(command, "--help").code == 0
 
 

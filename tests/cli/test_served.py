@@ -279,7 +279,7 @@ def test_listing_runs_nobody_elses_code(hub: Hub, tmp_path: Path, installed: dic
 
 
 def test_a_server_started_by_hand_says_where_it_is(tmp_path: Path, mark: str) -> None:
-    command = ["serve-env", "arithmetic", "--json", "--control", f"unix:{tmp_path}/c.sock"]
+    command = ["serve", "env", "arithmetic", "--json", "--control", f"unix:{tmp_path}/c.sock"]
     with started(tmp_path, *command, WITH_MARK=mark, ROLLOUTHUB_CONTROL_TOKEN="token-of-this-test") as server:
         assert server.stdout is not None
         line = server.stdout.readline()

@@ -76,7 +76,7 @@ def test_no_command_imports_from_the_working_folder_when_it_is_asked_for_help(pl
     command = [sys.executable, "-P", "-c", ALL_HELP]
     done = subprocess.run(command, cwd=planted, env=environment(), capture_output=True, text=True, check=True)
     asked = re.findall(r"^asked ?(.*)$", done.stdout, re.MULTILINE)
-    assert {"run", "check", "watch", "connect", "model up", "bench", "registry serve"} <= set(asked)
+    assert {"run", "check", "watch", "connect", "serve model", "bench", "serve registry"} <= set(asked)
     assert run(planted, "--help").returncode == 0
     assert executed(planted) == ""
 

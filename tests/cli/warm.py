@@ -24,7 +24,7 @@ LOADED = (
     "rollouthub.cli.compare.action",
     "rollouthub.cli.score.rescore_action",
     "rollouthub.cli.run_tables",
-    "rollouthub.cli.runs.transcript_view",
+    "rollouthub.cli.show.transcript_view",
     "rollouthub.hosting.open_host",
     "rollouthub_agents.oracle",
     "rollouthub_agents.tool_loop",

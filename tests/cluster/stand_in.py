@@ -46,7 +46,7 @@ def main() -> None:
     if given.mock:
         from rollouthub.cli.main import main as hub
 
-        sys.argv = ["hub", "mock-server", given.mock, "--host", given.host, "--port", str(given.port)]
+        sys.argv = ["hub", "serve", "mock", given.mock, "--host", given.host, "--port", str(given.port)]
         hub()
         return
 

@@ -35,7 +35,7 @@ async def test_a_run_finds_the_servers_and_outlives_one_of_them(pool: Pool) -> N
         await pool.kill_in_mid_run(NAME, run, 20)
         _, told = process.communicate(timeout=120)
     assert process.returncode == 0, told
-    assert "2 servers that `hub model up` keeps" in told
+    assert "2 servers that `hub serve model` keeps" in told
     check_complete(run, 150)
     servers = await pool.until_back(NAME, 60)
     assert [server["restarts"] for server in servers] == [1, 0]
@@ -43,7 +43,7 @@ async def test_a_run_finds_the_servers_and_outlives_one_of_them(pool: Pool) -> N
 
 def test_a_model_that_is_up_is_not_brought_up_twice(pool: Pool) -> None:
     done = pool.hub("model", "up", pool.folder / "small", "--name", NAME, "--command", pool.folder / "vllm")
-    assert f"hub model down {NAME}" in done.refused()
+    assert f"hub model stop {NAME}" in done.refused()
 
 
 def test_what_is_taken_down_leaves_nothing_behind(pool: Pool) -> None:

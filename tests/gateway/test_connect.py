@@ -16,8 +16,8 @@ from mcp import Client, StdioServerParameters
 from typer.testing import CliRunner
 
 from rollouthub import Outcome, Rollout, Stop
+from rollouthub.cli.find_run import user_store
 from rollouthub.cli.main import app
-from rollouthub.cli.runs.command import user_store
 from rollouthub.engine.run_request import build_request
 from rollouthub.errors import UsageError
 from rollouthub.gateway.app_configs import App

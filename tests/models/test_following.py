@@ -1,4 +1,4 @@
-"""A server that `hub model up` keeps, and that comes back at another address, is found there."""
+"""A server that `hub serve model` keeps, and that comes back at another address, is found there."""
 
 import time
 from contextlib import AsyncExitStack

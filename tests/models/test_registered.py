@@ -1,4 +1,4 @@
-"""Servers that `hub model up` keeps are found by their model's name, unless another server is named."""
+"""Servers that `hub serve model` keeps are found by their model's name, unless another server is named."""
 
 import stat
 import time
@@ -74,7 +74,7 @@ def test_a_model_none_of_whose_servers_is_up_says_so(tmp_path: Path) -> None:
 
 def test_a_registration_nobody_keeps_says_so(tmp_path: Path) -> None:
     register(tmp_path, UP, written=time.time() - 600)
-    with pytest.raises(ConfigError, match="hub model down org/small"):
+    with pytest.raises(ConfigError, match="hub model stop org/small"):
         addressed(MODEL, credentials(tmp_path))
 
 

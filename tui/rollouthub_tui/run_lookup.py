@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rollouthub.cli.runs.command import RUNS, find_run, user_store
+from rollouthub.cli.find_run import RUNS, find_run, user_store
 from rollouthub.errors import RunDirectoryError, UnknownNameError, UsageError
 from rollouthub.live.control.live_client import choose_run, find_running
 from rollouthub.store import open_run

@@ -123,7 +123,7 @@ def mock_process(model: str) -> Generator[tuple[str, int]]:
     Raises:
         HubError: it did not come up.
     """
-    command = [*HUB, "mock-server", model]
+    command = [*HUB, "serve", "mock", model]
     with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None

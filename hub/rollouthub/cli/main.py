@@ -3,34 +3,14 @@
 import errno
 import os
 import sys
-from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
 
-from rollouthub.cli.bench import command as bench
-from rollouthub.cli.compare import command as compare
-from rollouthub.cli.connect import command as connect
-from rollouthub.cli.doctor import command as doctor
-from rollouthub.cli.estimate import command as estimate
-from rollouthub.cli.export import command as export
-from rollouthub.cli.import_ import command as importing
+from rollouthub.cli.command_group import AllCommands
 from rollouthub.cli.key_protection import hide_secrets
-from rollouthub.cli.list import command as catalog
-from rollouthub.cli.live import command as live_control
 from rollouthub.cli.logs import log_to_terminal
-from rollouthub.cli.mock_server import command as mock_server
-from rollouthub.cli.model import command as model
-from rollouthub.cli.play import command as play
-from rollouthub.cli.report import command as reporting
-from rollouthub.cli.reward_server import command as reward_server
-from rollouthub.cli.run import command as run
-from rollouthub.cli.runs import command as runs
-from rollouthub.cli.score import command as score
-from rollouthub.cli.serve import command as serve
-from rollouthub.cli.suggestions import AllCommands
 from rollouthub.errors import HubError, UsageError
-from rollouthub.plugins.extras import pip_install
 
 app = typer.Typer(
     name="hub",
@@ -41,37 +21,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-app.command("run", cls=run.RunCommand)(run.run)
-app.command("estimate", cls=estimate.EstimateCommand)(estimate.estimate)
-app.command("play", cls=play.PlayCommand)(play.play)
-app.command("connect")(connect.connect)
-app.command("serve", no_args_is_help=False)(serve.serve)
-app.command("runs")(runs.runs)
-app.command("show")(runs.show)
-app.command("score")(score.score)
-app.command("export", cls=export.ExportCommand)(export.export)
-app.command("compare", cls=compare.CompareCommand)(compare.compare)
-app.command("report")(reporting.report)
-app.command("list")(catalog.list_environments)
-app.command("bench")(bench.bench)
-app.command("doctor")(doctor.doctor)
-app.command("mock-server")(mock_server.mock_server)
-app.command("reward-server")(reward_server.reward_server)
-app.add_typer(importing.imports, name="import")
-app.add_typer(live_control.live, name="live")
-app.add_typer(model.model, name="model")
-_ALIASES = {"remove": "uninstall"}
-"""What other installers call a command; without it, `uninstall` would be answered with `Did you mean 'install'?`."""
-for _entry in entry_points(group="rollouthub.commands"):
-    if _entry.dist is not None and _entry.dist.name == "rollouthub":  # the sibling packages' own, and nobody else's
-        _command = _entry.load()
-        if isinstance(_command, typer.Typer):
-            app.add_typer(_command, name=_entry.name)
-        else:
-            app.command(_entry.name)(_command)
-            if _entry.name in _ALIASES:
-                app.command(_ALIASES[_entry.name], hidden=True)(_command)
 
 
 def _version(value: bool) -> None:
@@ -109,7 +58,7 @@ def main() -> None:
         _complain(str(error))
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except ModuleNotFoundError as error:
-        from rollouthub.plugins.extras import extra_with
+        from rollouthub.plugins.extras import extra_with, pip_install
 
         extra = extra_with(error.name or "")
         if extra is None:

@@ -28,8 +28,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     },
     "Train": {
         "export": "write rollouts as a data set for a trainer",
-        "reward-server": "serve rewards over HTTP",
-        "model": "keep vLLM servers up, here or on a cluster",
+        "model": "list and stop the servers of hub serve model",
     },
     "Write": {
         "new": "start an environment package",
@@ -48,14 +47,11 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "trust": "list, add and remove trusted keys",
         "yank": "withdraw a published version",
         "login": "keep a token for a registry",
-        "registry": "choose registries, or serve one",
+        "registry": "choose registries, or keep one",
     },
     "Serve": {
-        "serve": "serve environments to agents of any make",
-        "serve-env": "serve one environment as an MCP server",
+        "serve": "serve environments, a model, rewards or a registry",
         "connect": "be an episode's MCP server for a desktop app",
-        "stdio": "carry a served episode to clients that speak stdio",
-        "mock-server": "serve a mock model over HTTP",
     },
     "Machine": {
         "sandbox": "list, sweep and enter sandboxes",

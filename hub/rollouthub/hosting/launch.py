@@ -1,6 +1,6 @@
 """What the hub and an environment server that it starts say to each other: one line of JSON each way.
 
-The hub starts `hub serve-env --from-stdin`, writes a `ServeOrder` line to its stdin and keeps stdin open: its end tells
+The hub starts `hub serve env --from-stdin`, writes a `ServeOrder` line to its stdin and keeps stdin open: its end tells
 the server to leave, also where the hub was killed. The server answers on stdout with a `ServerReady` line, or with a
 `Failure` line and exit code 2. Nothing secret stands on a command line.
 """

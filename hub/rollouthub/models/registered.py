@@ -1,4 +1,4 @@
-"""Model servers that `hub model up` keeps: where they stand written down, and who finds them there.
+"""Model servers that `hub serve model` keeps: where they stand written down, and who finds them there.
 
 A file a model, in a folder that is its user's alone, written by whoever keeps the servers. No key is in it.
 """
@@ -159,15 +159,15 @@ def find_registered(config: ModelConfig, variable: Callable[[str], str | None]) 
         return None
     if found.silent_seconds > SILENT_SECONDS:
         raise ConfigError(
-            f"{config.name!r} was brought up with `hub model up`, and its keeper has not been heard of for "
-            f"{found.silent_seconds:.0f} s; look with `hub model ls`, and clear it with `hub model down {name}`, "
+            f"{config.name!r} was brought up with `hub serve model`, and its keeper has not been heard of for "
+            f"{found.silent_seconds:.0f} s; look with `hub model list`, and clear it with `hub model stop {name}`, "
             "or name a server (--base-url URL)"
         )
     if not found.urls:
         states = ", ".join(f"{server.number} {server.state}" for server in found.servers) or "none started yet"
         raise ConfigError(
-            f"{config.name!r} is up with `hub model up`, but none of its replicas takes calls now ({states}); "
-            "wait until `hub model ls` shows one healthy, or name a server (--base-url URL)"
+            f"{config.name!r} is up with `hub serve model`, but none of its replicas takes calls now ({states}); "
+            "wait until `hub model list` shows one healthy, or name a server (--base-url URL)"
         )
     return found
 
@@ -180,13 +180,13 @@ def at_registered(config: ModelConfig, found: Registration) -> ModelConfig:
 
 
 def found_servers(configs: Iterable[ModelConfig], variable: Callable[[str], str | None]) -> Iterator[str]:
-    """What to tell a user of models that are asked where `hub model up` keeps them."""
+    """What to tell a user of models that are asked where `hub serve model` keeps them."""
     for config in configs:
         with suppress(ConfigError):  # whoever opens the model says it
             if (found := find_registered(config, variable)) is not None:
                 count = len(found.servers)
                 yield (
-                    f"{config.name} is asked at the {count} servers that `hub model up` keeps"
+                    f"{config.name} is asked at the {count} servers that `hub serve model` keeps"
                     if count > 1
-                    else f"{config.name} is asked at the server that `hub model up` keeps, {found.urls[0]}"
+                    else f"{config.name} is asked at the server that `hub serve model` keeps, {found.urls[0]}"
                 )

@@ -1,4 +1,4 @@
-"""A lane to a server that `hub model up` keeps: when it comes back at another address, calls go there."""
+"""A lane to a server that `hub serve model` keeps: when it comes back at another address, calls go there."""
 
 import logging
 from collections.abc import AsyncGenerator

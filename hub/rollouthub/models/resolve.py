@@ -36,7 +36,7 @@ async def open_model(config: ModelConfig, credentials: Credentials) -> AsyncGene
 def addressed(config: ModelConfig, credentials: Credentials) -> ModelConfig:
     """The configuration, and its fallbacks, with the address the environment gives: prices depend on it.
 
-    Where none is given, the servers that `hub model up` keeps are taken.
+    Where none is given, the servers that `hub serve model` keeps are taken.
 
     Raises:
         ConfigError: it keeps some, and none of them takes calls.

@@ -1,4 +1,4 @@
-"""A registry that `hub registry serve` serves."""
+"""A registry that `hub serve registry` serves."""
 
 from pathlib import Path
 from typing import Any, cast

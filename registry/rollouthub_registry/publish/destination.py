@@ -109,5 +109,5 @@ class Destination:
         elif isinstance(source, Files) and not isinstance(source, Folder):
             raise RegistryRefused(
                 f"{self.url} shows the files of a registry and takes none: publish into its folder with "
-                "--to file:///FOLDER, or serve it with `hub registry serve`"
+                "--to file:///FOLDER, or serve it with `hub serve registry`"
             )

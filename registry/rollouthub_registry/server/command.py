@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rollouthub_registry.server.token_hashes import Scope, Token
 
 registry = typer.Typer(
-    help="Name the registries to install from; serve and keep one: a directory of published environments.",
+    help="Name the registries to install from, and keep one of your own (`hub serve registry` serves it).",
     no_args_is_help=True,
 )
 token = typer.Typer(help="Tokens to publish with through the server.", no_args_is_help=True)
@@ -25,37 +25,6 @@ registry.command("remove")(registries.remove)
 
 DirectoryArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The registry's directory.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-
-
-@registry.command("serve")
-def serve(
-    directory: DirectoryArgument,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Its port; 0 picks a free one.")] = 8800,
-    public_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="How clients reach it, where that differs.")
-    ] = None,
-    reads: Annotated[int, typer.Option("--reads", min=1, help="Requests a minute from one address.")] = 1200,
-    writes: Annotated[int, typer.Option("--writes", min=1, help="Publications a minute with one token.")] = 120,
-    as_json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False,
-) -> None:
-    """Serve a registry over HTTP: for `hub install` and `hub publish`, for MCP registry clients, and for browsers."""
-    from functools import partial
-
-    from rollouthub.hosting.server.server_lifetime import serve_to_the_end
-    from rollouthub_registry.server.access_control import Rates
-    from rollouthub_registry.server.http_server import RegistryService, serve_registry
-
-    service = RegistryService(directory, host, port, public_url, Rates(reads=reads, writes=writes))
-
-    def ready(url: str) -> None:
-        text = json.dumps({"url": url}) if as_json else f"serving {directory} at {url} (Ctrl-C stops it)"
-        typer.echo(text)
-
-    async def serving(up: Any, stopped: Any, _: Any) -> None:
-        await partial(serve_registry, service)(up, stopped)
-
-    raise typer.Exit(serve_to_the_end(serving, ready))
 
 
 @registry.command("rebuild")

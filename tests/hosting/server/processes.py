@@ -1,4 +1,4 @@
-"""`hub serve-env` and `hub stdio` as people and the hub start them: processes of their own."""
+"""`hub serve env` and `hub serve stdio` as people and the hub start them: processes of their own."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`hub stdio`: an episode behind HTTP, played by a client that knows only stdin and stdout."""
+"""`hub serve stdio`: an episode behind HTTP, played by a client that knows only stdin and stdout."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from tests.hosting.server.processes import HUB, Started, started
 @asynccontextmanager
 async def bridged(url: str) -> AsyncGenerator[Started]:
     """The bridge to a seat, its token not on the command line."""
-    async with started("stdio", ROLLOUTHUB_AGENT_URL=url) as bridge:
+    async with started("serve", "stdio", ROLLOUTHUB_AGENT_URL=url) as bridge:
         yield bridge
 
 
@@ -49,7 +49,7 @@ async def test_a_stdio_client_finishes_an_episode(era: str) -> None:
     async with served(Workshop) as desk:
         seat = await desk.seat()
         command = StdioServerParameters(
-            command=HUB[0], args=[*HUB[1:], "stdio"], env={**os.environ, "ROLLOUTHUB_AGENT_URL": seat.url}
+            command=HUB[0], args=[*HUB[1:], "serve", "stdio"], env={**os.environ, "ROLLOUTHUB_AGENT_URL": seat.url}
         )
         mode = "legacy" if era == "legacy" else "auto"
         async with Client(command, mode=mode) as agent:

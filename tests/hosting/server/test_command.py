@@ -1,4 +1,4 @@
-"""`hub serve-env` from start to end: what it says, and that nothing is left of it."""
+"""`hub serve env` from start to end: what it says, and that nothing is left of it."""
 
 import shutil
 import signal
@@ -179,7 +179,7 @@ async def test_a_role_is_played_by_the_model_that_the_order_names(tmp_path: Path
 
 async def test_a_role_is_played_by_a_model_of_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "judged.py").write_text(JUDGED)
-    arguments = ("serve-env", str(tmp_path / "judged.py"), "--role", "judge=mock/echo", "--json")
+    arguments = ("serve", "env", str(tmp_path / "judged.py"), "--role", "judge=mock/echo", "--json")
     async with started(*arguments, ROLLOUTHUB_CONTROL_TOKEN=TOKEN) as server:
         assert (await verdict((await server.json())["control_url"]))["reward"] == 1.0
 
@@ -219,7 +219,7 @@ async def announced(server: Started) -> dict[str, str]:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 async def test_people_are_told_where_it_is_and_where_the_credential_is(tmp_path: Path) -> None:
-    async with started("serve-env", "arithmetic", XDG_RUNTIME_DIR="", TMPDIR=str(tmp_path)) as server:
+    async with started("serve", "env", "arithmetic", XDG_RUNTIME_DIR="", TMPDIR=str(tmp_path)) as server:
         told = await announced(server)
         file = Path(told["control credential"])
         assert modes_of(file, file.parent) == [0o600, 0o700]
@@ -239,7 +239,7 @@ async def test_a_credential_given_in_the_environment_is_used_and_not_passed_on(t
         JOURNALLING.replace('self.note("setup")', 'self.note(str(__import__("os").environ))')
     )
     control = f"unix:{tmp_path}/c.sock"
-    arguments = ("serve-env", str(tmp_path / "prying.py"), "--control", control, "--json")
+    arguments = ("serve", "env", str(tmp_path / "prying.py"), "--control", control, "--json")
     async with started(*arguments, ROLLOUTHUB_CONTROL_TOKEN=TOKEN) as server:
         ready = await server.json()
         assert ready["control_url"] == control
@@ -265,7 +265,7 @@ async def test_a_credential_given_in_the_environment_is_used_and_not_passed_on(t
     ],
 )
 async def test_what_cannot_be_served_is_refused(arguments: tuple[str, ...], told: str, tmp_path: Path) -> None:
-    async with started("serve-env", *arguments, log=tmp_path / "log", TMPDIR=str(tmp_path)) as server:
+    async with started("serve", "env", *arguments, log=tmp_path / "log", TMPDIR=str(tmp_path)) as server:
         assert await server.process.wait() == 2
         complaint = (tmp_path / "log").read_text()
         assert told in " ".join(complaint.split())
@@ -275,15 +275,15 @@ async def test_what_cannot_be_served_is_refused(arguments: tuple[str, ...], told
 
 async def test_a_socket_in_use_is_refused_and_a_dead_one_replaced(tmp_path: Path) -> None:
     control = f"unix:{tmp_path}/c.sock"
-    async with started("serve-env", "arithmetic", "--control", control, "--json") as first:
+    async with started("serve", "env", "arithmetic", "--control", control, "--json") as first:
         await first.json()
-        async with started("serve-env", "arithmetic", "--control", control, log=tmp_path / "log") as second:
+        async with started("serve", "env", "arithmetic", "--control", control, log=tmp_path / "log") as second:
             assert await second.process.wait() == 2
             assert "cannot listen" in (tmp_path / "log").read_text()
         first.process.send_signal(signal.SIGKILL)
         await first.process.wait()
     assert (tmp_path / "c.sock").is_socket()
-    async with started("serve-env", "arithmetic", "--control", control, "--json") as third:
+    async with started("serve", "env", "arithmetic", "--control", control, "--json") as third:
         assert (await third.json())["control_url"] == control
 
 

@@ -100,7 +100,7 @@ async def until(is_so: Callable[[], bool], model: Router) -> None:
 @contextmanager
 def mock_process(port: int) -> Generator[tuple[subprocess.Popen[bytes], str]]:
     """A mock server in a process of its own at a port that it may come back to, and its base URL."""
-    command = [str(HUB), "mock-server", "mock/say?text=process", "--port", str(port)]
+    command = [str(HUB), "serve", "mock", "mock/say?text=process", "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:

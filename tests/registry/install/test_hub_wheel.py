@@ -54,7 +54,7 @@ def test_python_runs_the_hub_from_it(tmp_path: Path) -> None:
     code = (
         "import rollouthub, rollouthub.cli.main; from importlib.metadata import entry_points, version;"
         "print(rollouthub.__file__, version('rollouthub'),"
-        " 'serve-env' in entry_points(group='rollouthub.commands').names)"
+        " 'check' in entry_points(group='rollouthub.commands').names)"
     )
     variables = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path / "site")}
     said = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""`hub reward-server` as a process: what it says, who may read its token, how it leaves."""
+"""`hub serve rewards` as a process: what it says, who may read its token, how it leaves."""
 
 import json
 import os
@@ -23,7 +23,7 @@ HUB = [sys.executable, "-c", "from rollouthub.cli.main import main; main()"]
 
 @pytest.mark.live
 def test_it_says_where_it_is_as_json_serves_and_leaves_nothing_after_ctrl_c(tmp_path: Path) -> None:
-    command = [*HUB, "reward-server", "arithmetic", "--scorer", PLAIN, "--port", "0", "--json"]
+    command = [*HUB, "serve", "rewards", "arithmetic", "--scorer", PLAIN, "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as server:
         assert server.stdout is not None
         ready = json.loads(server.stdout.readline())
@@ -49,7 +49,7 @@ def test_told_to_leave_while_it_scores_it_answers_first(tmp_path: Path) -> None:
         f"    open({str(go)!r}).close()\n"
         "    return [7.0]\n"
     )
-    command = [*HUB, "reward-server", "--scorer", "gate.py:score", "--port", "0", "--json"]
+    command = [*HUB, "serve", "rewards", "--scorer", "gate.py:score", "--port", "0", "--json"]
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as server,
         ThreadPoolExecutor() as threads,
@@ -73,7 +73,7 @@ def test_told_to_leave_while_it_scores_it_answers_first(tmp_path: Path) -> None:
 
 @pytest.mark.live
 def test_without_a_token_it_serves_the_loopback_alone(tmp_path: Path) -> None:
-    command = [*HUB, "reward-server", "arithmetic", "--no-token", "--host", "0.0.0.0", "--port", "0"]
+    command = [*HUB, "serve", "rewards", "arithmetic", "--no-token", "--host", "0.0.0.0", "--port", "0"]
     refused = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
     assert refused.returncode == 2
     assert "open to a network" in refused.stderr

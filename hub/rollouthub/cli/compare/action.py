@@ -8,10 +8,10 @@ from typing import Any
 from rollouthub.analysis.compare.compared_run import read_compared
 from rollouthub.analysis.compare.comparison import Comparison, compare_runs
 from rollouthub.cli.console import remarks
+from rollouthub.cli.find_run import find_run
 from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.run.action import INTERRUPTED, TerminalRun, request_of
 from rollouthub.cli.run.run_progress import LiveView
-from rollouthub.cli.runs.command import find_run
 from rollouthub.engine.directories import fresh_directory
 from rollouthub.engine.open_plan import open_plan
 from rollouthub.engine.plan import Plan, make_plan

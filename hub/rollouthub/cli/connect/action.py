@@ -12,8 +12,8 @@ from pathlib import Path
 
 import typer
 
+from rollouthub.cli.find_run import user_store
 from rollouthub.cli.options import run_settings, some
-from rollouthub.cli.runs.command import user_store
 from rollouthub.errors import ConfigError
 from rollouthub.gateway.app_configs import App, app_config
 from rollouthub.gateway.connect_keeper import outlive

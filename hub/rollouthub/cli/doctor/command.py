@@ -42,7 +42,7 @@ def doctor(
     if run is not None:
         from rollouthub.analysis.run_doctor.examine import examine_run
         from rollouthub.cli.console import results
-        from rollouthub.cli.runs.command import find_run
+        from rollouthub.cli.find_run import find_run
 
         examination = examine_run(find_run(run, root))
         if as_json:

@@ -15,10 +15,10 @@ from rollouthub.analysis.estimate import Planned, RunEstimate, estimate_run
 from rollouthub.analysis.sample_usage import read_sample
 from rollouthub.cli.console import remarks, results, warn
 from rollouthub.cli.estimate.estimate_view import print_estimate
+from rollouthub.cli.find_run import RUNS, find_run
 from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.run.action import INTERRUPTED, TerminalRun, request_of
 from rollouthub.cli.run.run_progress import LiveView
-from rollouthub.cli.runs.command import RUNS, find_run
 from rollouthub.engine.plan import Plan, make_plan
 from rollouthub.engine.run_request import as_toml
 from rollouthub.engine.sampling_plan import SamplePlan, choose_sample

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from rollouthub.cli.runs.command import RUNS, RootOption, find_run
+from rollouthub.cli.find_run import RUNS, RootOption, find_run
 from rollouthub.errors import ConfigError, UnknownNameError
 
 RECORDS = ("jsonl", "parquet", "csv")

@@ -42,7 +42,7 @@ from rollouthub.models.registered import (
 INTERRUPTED = 130
 _WATCH_SECONDS = 1.0
 _STYLES = {"healthy": "green", "failed": "bold red", "unhealthy": "yellow", "restarting": "yellow"}
-NOTHING = "No model is up. Bring one up (hub model up MODEL)."
+NOTHING = "No model is up. Bring one up (hub serve model MODEL)."
 
 
 async def bring_up(
@@ -84,7 +84,7 @@ async def bring_up(
 
 
 class _Bringing:
-    """One `hub model up`."""
+    """One `hub serve model`."""
 
     def __init__(
         self,
@@ -149,11 +149,11 @@ class _Bringing:
     def _explain(self, found: Registration) -> None:
         console = results()
         console.print(f"Play with it:  hub run ENV -m {PROVIDER}/{found.model}", markup=False)
-        console.print(f"Look at it:    hub model ls    end it: hub model down {found.model}", markup=False)
+        console.print(f"Look at it:    hub model list    end it: hub model stop {found.model}", markup=False)
         if TOOLS not in self._spec.arguments and TOOLS.replace("-", "_") not in self._spec.arguments:
             _note(f"it refuses requests with tools: for those, add  -- {TOOLS} --tool-call-parser PARSER")
         if not found.needs_key and not all(map(is_loopback, found.urls)):
-            _note(f"anyone who reaches its servers may use them: set {KEY_VARIABLE} before `hub model up`")
+            _note(f"anyone who reaches its servers may use them: set {KEY_VARIABLE} before `hub serve model`")
         taken = [variable for variable in WIRE[PROVIDER].base_urls if os.environ.get(variable)]
         if taken:
             _note(f"{taken[0]} is set and names another server: `hub run` goes there while it is")
@@ -183,7 +183,7 @@ def show_models(as_json: bool) -> None:
         if lost:
             _note(
                 f"{each.model}: its keeper has not been heard of for {each.silent_seconds:.0f} s; clear it with "
-                f"`hub model down {each.model}`"
+                f"`hub model stop {each.model}`"
             )
         for server in each.servers:
             if server.problem and server.state != "healthy":
@@ -200,10 +200,10 @@ async def take_down(names: tuple[str, ...], every: bool) -> None:
     folder = registry_folder(os.environ.get)
     known = {each.model: each for each in registrations(folder)}
     if every == bool(names):
-        raise UsageError("name the models to take down (`hub model ls` shows them), or say --all")
+        raise UsageError("name the models to take down (`hub model list` shows them), or say --all")
     for name in names:
         if name not in known:
-            raise UnknownNameError("model that is up", name, known, "Look with `hub model ls`.")
+            raise UnknownNameError("model that is up", name, known, "Look with `hub model list`.")
     fleet = Fleet(folder, _note)
     for name in dict.fromkeys(names or known):
         await fleet.down(known[name])

@@ -13,7 +13,7 @@ from rollouthub.cli.console import remarks, results
 from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.run.action import INTERRUPTED, TerminalRun
 from rollouthub.cli.run.run_progress import LiveView
-from rollouthub.cli.runs.transcript_view import verdict
+from rollouthub.cli.show.transcript_view import verdict
 from rollouthub.engine.directories import default_directory
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import as_toml, build_request

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rollouthub.cli.runs.command import RUNS, RootOption, find_run
+from rollouthub.cli.find_run import RUNS, RootOption, find_run
 
 if TYPE_CHECKING:
     from rollouthub.analysis.compare.comparison import Comparison

@@ -1,41 +1,15 @@
-"""`hub runs` and `hub show`: looking at what is kept."""
+"""`hub runs`: the runs that are kept."""
 
 import json
-import os
 import sys
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from rollouthub.errors import ConfigError, RunDirectoryError, UnknownNameError
-from rollouthub.text import escaped
-
-if TYPE_CHECKING:
-    from rollouthub.rollout import Rollout
-    from rollouthub.store import BrokenRun, RunInfo, RunReader
-
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's directory, its name under runs/, or 'last'.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-RootOption = Annotated[Path, typer.Option(help="Where runs are kept; runs/ and the user's own store by default.")]
-
-RUNS = Path("runs")
+from rollouthub.cli.find_run import RUNS, RootOption, newest_first
 
 
-def user_store(environ: Mapping[str, str]) -> Path:
-    """Where runs are kept that were started from nowhere in particular, such as an app's."""
-    given = environ.get("XDG_DATA_HOME") or ""
-    data = Path(given) if given.startswith("/") else Path.home() / ".local" / "share"
-    return data / "rollouthub" / "runs"
-
-
-def _roots(root: Path) -> list[Path]:
-    """Where to look: in the folder that was named, or in the usual ones."""
-    return [root, user_store(os.environ)] if root == RUNS else [root]
-
-
-def runs(root: RootOption = RUNS, as_json: JsonOption = False) -> None:
+def runs(root: RootOption = RUNS, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List the runs, newest first."""
     from rich.text import Text
 
@@ -43,7 +17,7 @@ def runs(root: RootOption = RUNS, as_json: JsonOption = False) -> None:
     from rollouthub.cli.run_tables import run_facts, runs_table
     from rollouthub.store import BrokenRun
 
-    found = _newest_first(root)
+    found = newest_first(root)
     if as_json:
         sys.stdout.write(json.dumps([run_facts(entry) for entry in found]) + "\n")
     elif not found:
@@ -54,115 +28,3 @@ def runs(root: RootOption = RUNS, as_json: JsonOption = False) -> None:
         for entry in found:
             if isinstance(entry, BrokenRun):
                 console.print(Text.assemble((f"{entry.directory}: ", "red"), entry.problem))
-
-
-def show(
-    run: RunArgument,
-    rollout: Annotated[
-        str | None,
-        typer.Argument(metavar="ROLLOUT", help="A rollout's id or the start of it; or the id of a task played once."),
-    ] = None,
-    attempt: Annotated[int | None, typer.Option(min=0, help="Which attempt; the effective one by default.")] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Rollouts to list; 0 lists all.")] = 20,
-    failed: Annotated[bool, typer.Option("--failed", help="List only what was not scored or did not pass.")] = False,
-    trainer_logs: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Put a trainer's loss and KL, logged there, beside the run's rewards."),
-    ] = None,
-    root: RootOption = RUNS,
-    as_json: JsonOption = False,
-) -> None:
-    """Show a run's figures and rollouts, or one rollout in full."""
-    from rollouthub.cli.console import results
-    from rollouthub.cli.run.final_tables import print_summary
-    from rollouthub.cli.run_tables import rollouts_table
-    from rollouthub.cli.runs.transcript_view import print_rollout
-    from rollouthub.engine.run_summary import summarise
-    from rollouthub.store import open_run
-
-    console = results()
-    if trainer_logs is not None:
-        from rollouthub.cli.runs.trainer_view import show_beside
-
-        show_beside(console, find_run(run, root), trainer_logs, limit=limit, as_json=as_json)
-        return
-    with open_run(find_run(run, root)) as reader:
-        if rollout is not None:
-            record = find_rollout(reader, rollout, attempt)
-            if as_json:
-                sys.stdout.write(escaped(record.model_dump_json()) + "\n")
-            else:
-                print_rollout(console, record)
-            return
-        summary = summarise(reader)
-        if as_json:
-            sys.stdout.write(json.dumps(summary.as_json()) + "\n")
-            return
-        table, left_out = rollouts_table(reader, limit=limit, only_failed=failed, width=console.width)
-        console.print(table)
-        if left_out:
-            console.print(f"… and {left_out} more (--limit 0 lists all)", style="dim", highlight=False)
-        console.print()
-        print_summary(console, summary, is_served=_is_served(reader))
-
-
-def _is_served(reader: "RunReader") -> bool:
-    """Whether `hub serve` made the run, which `hub run` cannot go on with."""
-    from rollouthub.gateway.sessions.external_agent import VISITOR
-
-    request = reader.info.resolved.get("request")
-    return isinstance(request, dict) and request.get("agent") == VISITOR
-
-
-def find_rollout(reader: "RunReader", name: str, attempt: int | None) -> "Rollout":
-    """The record a ROLLOUT argument means.
-
-    Raises:
-        UsageError: there is none, or several.
-    """
-    try:
-        return reader.rollout(name, attempt)
-    except UnknownNameError:
-        played = [row.rollout_id for row in reader.summaries() if row.task_id == name]
-        if not played:
-            raise
-        if len(played) > 1:
-            listing = ", ".join(played[:8]) + (" …" if len(played) > 8 else "")
-            raise ConfigError(f"task {name!r} has {len(played)} rollouts, name one of them: {listing}") from None
-        return reader.rollout(played[0], attempt)
-
-
-def find_run(name: str, root: Path) -> Path:
-    """The directory a RUN argument means.
-
-    Raises:
-        RunDirectoryError: there is none.
-    """
-    from rollouthub.store import RunInfo
-
-    path = Path(name)
-    if (path / "run.db").exists() or path.is_dir():
-        return path
-    for place in _roots(root):
-        if (place / name).is_dir():
-            return place / name
-    found = _newest_first(root)
-    if name == "last":
-        if not found:
-            raise ConfigError(f"there are no runs in {root}/ yet; make one with: hub run arithmetic")
-        return found[0].directory
-    for entry in found:
-        if isinstance(entry, RunInfo) and entry.run_id == name:
-            return entry.directory
-    known = ", ".join(entry.directory.name for entry in found[:5]) or "none"
-    raise RunDirectoryError(f"there is no run {name!r}, neither as a path nor in {root}/ (newest there: {known})")
-
-
-def _newest_first(root: Path) -> "list[RunInfo | BrokenRun]":
-    """The runs there are, those that cannot be read at the end."""
-    from rollouthub.store import RunInfo, find_runs
-
-    found = [entry for place in _roots(root) for entry in find_runs(place)]
-    readable = [entry for entry in found if isinstance(entry, RunInfo)]
-    readable.sort(key=lambda run: run.created_at, reverse=True)
-    return [*readable, *(entry for entry in found if not isinstance(entry, RunInfo))]

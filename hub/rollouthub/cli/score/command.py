@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from rollouthub.cli.deadline_options import deadlines_of, takes_deadlines
+from rollouthub.cli.find_run import RUNS
 from rollouthub.cli.options import QuietOption, assignments
-from rollouthub.cli.runs.command import RUNS
 from rollouthub.errors import ConfigError
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from rollouthub.analysis.scoring.rescore import Rescorer, RescoreSettings
 from rollouthub.analysis.scoring.score_comparison import ScoreComparison, compare
 from rollouthub.cli.console import remarks, results, warn
-from rollouthub.cli.runs.command import find_run
+from rollouthub.cli.find_run import find_run
 from rollouthub.cli.score.action import ScoreOptions, open_scorer, require_transcripts
 from rollouthub.cli.score.score_view import ScoreView
 from rollouthub.cli.signals import INTERRUPTED, Interruptible

@@ -1,1 +1,1 @@
-"""`hub serve`: environments and a model for agents outside."""
+"""`hub serve`: everything that the hub serves, a command each."""

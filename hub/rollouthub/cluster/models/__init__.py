@@ -1,1 +1,1 @@
-"""Model servers on a Ray cluster: `hub model up`, `ls` and `down`."""
+"""Model servers on a Ray cluster: `hub serve model`, `hub model list` and `hub model stop`."""

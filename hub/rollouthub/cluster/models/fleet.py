@@ -112,7 +112,7 @@ class Fleet:
         elif address.startswith("ray://"):
             raise UsageError(
                 f"models cannot be brought up from outside a cluster ({address}): "
-                "their registration is for a machine in it; run `hub model up --address auto` there"
+                "their registration is for a machine in it; run `hub serve model --address auto` there"
             )
         await check_cluster(RayOptions(address=address))
         ray = await cluster.enter_async_context(open_cluster(RayOptions(address=address)))
@@ -194,7 +194,7 @@ class Fleet:
         if found.is_ours and is_lost(found, find_head(self.folder)):
             remove_registration(self.folder, name)
             return
-        raise UsageError(f"{name!r} is up already (`hub model ls`); take it down first: hub model down {name}")
+        raise UsageError(f"{name!r} is up already (`hub model list`); take it down first: hub model stop {name}")
 
 
 class RunningModel:

@@ -1,4 +1,4 @@
-"""`ModelSpec`: what `hub model up` was asked for, as it travels to those who keep the servers."""
+"""`ModelSpec`: what `hub serve model` was asked for, as it travels to those who keep the servers."""
 
 import os
 from collections.abc import Mapping
@@ -67,7 +67,7 @@ class ModelSpec(Frozen):
     directory: str = "/"
     """Where the servers start, for relative names among their arguments; the root where a node has no such folder."""
     folder: str
-    """Where the registration goes, on the node `hub model up` ran on; and the logs, on each node."""
+    """Where the registration goes, on the node `hub serve model` ran on; and the logs, on each node."""
     cluster: str
     """The address of the Ray cluster."""
     is_ours: bool = False

@@ -147,7 +147,7 @@ async def _reach(address: str, token: str | None, server: Attached) -> AsyncGene
     if token is None:
         raise CredentialError(
             f"the server at {address} wants its control credential; "
-            f"set {TOKEN_VARIABLE} (`hub serve-env` says where it keeps it)"
+            f"set {TOKEN_VARIABLE} (`hub serve env` says where it keeps it)"
         )
     if not address.startswith("unix:"):
         address = normal_base_url(address, is_wire=False)

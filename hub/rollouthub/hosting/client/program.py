@@ -8,6 +8,7 @@ from rollouthub.processes import HUB
 from rollouthub.secret_variables import clean_environment, strangers_environment
 
 _SERVE = ("serve-env", "--from-stdin")
+"""By its old name: an installed environment may be served by another version of the hub, which knows this one."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class RewardClient:
         """
         url = (self.url or os.environ.get(URL_VARIABLE, "")).rstrip("/")
         if not url:
-            raise ConfigError(f"no reward server is named: give its url, or set {URL_VARIABLE} (`hub reward-server`)")
+            raise ConfigError(f"no reward server is named: give its url, or set {URL_VARIABLE} (`hub serve rewards`)")
         token = self.token if self.token is not None else os.environ.get(TOKEN_VARIABLE)
         if token and url.startswith("http:") and not is_loopback(url):
             raise CredentialError(f"the token would go to {url} in the clear; give the server's https:// address")

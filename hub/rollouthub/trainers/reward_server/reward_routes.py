@@ -123,7 +123,7 @@ class RewardHttp(ControlHttp):
 
     async def _judged(self, asked: Sequence[Asked]) -> list[Verdict]:
         if self._scorer is None:
-            raise NotOffered("this server was started without an environment; name one: hub reward-server ENV")
+            raise NotOffered("this server was started without an environment; name one: hub serve rewards ENV")
         return await self._scorer.judge_all(asked, seconds=self._seconds)
 
     async def _scored(self, body: bytes) -> ImageReply:

@@ -81,7 +81,7 @@ async def _attached(order: Order, stack: AsyncExitStack) -> Siege:
 async def _served(order: Order, stack: AsyncExitStack) -> Siege:
     if find_installation(order.target) is not None:
         raise ConfigError(
-            f"{order.target} is installed, and its class is not here to be looked into; serve it with `hub serve-env "
+            f"{order.target} is installed, and its class is not here to be looked into; serve it with `hub serve env "
             f"{order.target}`, and attack its address: `hub check --thorough http://HOST:PORT`"
         )
     found = find_environment(order.target)

@@ -1,4 +1,4 @@
-"""`hub serve-env`: an environment in a process of its own, for the hub and for any MCP client."""
+"""`hub serve env`: an environment in a process of its own, for the hub and for any MCP client."""
 
 from typing import Annotated
 
@@ -31,19 +31,21 @@ def serve_env(
         bool, typer.Option("--from-stdin", help="Take the order from stdin and leave at its end, as the hub does.")
     ] = False,
 ) -> None:
-    """Serve an environment: its tools over MCP to agents, its episodes over HTTP to the hub.
+    """Serve one environment as an MCP server.
+
+    Agents get its tools over MCP; the hub opens and scores its episodes over HTTP, on a listener of its own.
 
     The control plane's credential is $ROLLOUTHUB_CONTROL_TOKEN, or a new one in a file that only you can read.
     """
     # Here and not above: a server's libraries are loaded by who serves, not by `hub --help`.
-    from rollouthub.cli.serve_env.action import serve_for_people
+    from rollouthub.cli.serve.env.action import serve_for_people
     from rollouthub.errors import UsageError
     from rollouthub.hosting.server.ordered_server import serve_ordered
 
     if from_stdin:
         raise typer.Exit(serve_ordered())
     if name is None:
-        raise UsageError("what is to be served? name an environment: hub serve-env arithmetic")
+        raise UsageError("what is to be served? name an environment: hub serve env arithmetic")
     code = serve_for_people(
         name,
         settings=settings or [],

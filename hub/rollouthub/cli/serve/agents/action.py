@@ -1,4 +1,4 @@
-"""What `hub serve` does: merge the settings, choose the directory, serve, and say what came of it."""
+"""What `hub serve agents` does: merge the settings, choose the directory, serve, and say what came of it."""
 
 import os
 from functools import partial

@@ -1,4 +1,4 @@
-"""`hub reward-server`: verifiers and picture scorers over HTTP, for trainers that generate by themselves."""
+"""`hub serve rewards`: verifiers and picture scorers over HTTP, for trainers that generate by themselves."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +19,7 @@ from rollouthub.cli.options import (
 _PLACE, _PICTURES, _BOUNDS = "Where", "Pictures", "Bounds"
 
 
-def reward_server(
+def serve_rewards(
     environments: EnvironmentArguments = None,
     host: Annotated[str, typer.Option(help="Address to listen on.", rich_help_panel=_PLACE)] = "127.0.0.1",
     port: Annotated[
@@ -60,9 +60,10 @@ def reward_server(
     served: ServedOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False,
 ) -> None:
-    """Serve rewards over HTTP: answers to tasks of environments, and pictures, each with its score.
+    """Score answers and pictures over HTTP.
 
-    Its token is $ROLLOUTHUB_REWARD_TOKEN, or a new one in a file that only you can read.
+    Answers are scored by the verifiers of environments, pictures by --scorer. Requests need
+    the token in $ROLLOUTHUB_REWARD_TOKEN, or a new one, kept in a file that only you can read.
 
     Exit codes: 0 after SIGTERM, 1 a fault, 2 usage, 130 after Ctrl-C.
     """
@@ -77,7 +78,9 @@ def reward_server(
         RewardOrder,
         RewardReady,
         reward_token,
-        serve_rewards,
+    )
+    from rollouthub.trainers.reward_server.open_reward_server import (
+        serve_rewards as serve,
     )
 
     given = run_settings(
@@ -112,5 +115,5 @@ def reward_server(
             images=images,
             image_requests=image_requests,
         )
-        code = serve_to_the_end(partial(serve_rewards, order), announce)
+        code = serve_to_the_end(partial(serve, order), announce)
     raise typer.Exit(code)

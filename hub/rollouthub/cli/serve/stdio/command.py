@@ -1,4 +1,4 @@
-"""`hub stdio`: a served episode for MCP clients that start programs instead of calling addresses."""
+"""`hub serve stdio`: a served episode for MCP clients that start programs instead of calling addresses."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import typer
 URL_VARIABLE = "ROLLOUTHUB_AGENT_URL"
 
 
-def stdio(
+def serve_stdio(
     agent_url: Annotated[
         str | None,
         typer.Argument(
@@ -18,7 +18,7 @@ def stdio(
         ),
     ] = None,
 ) -> None:
-    """Speak MCP on stdin and stdout for a seat that is served over HTTP."""
+    """Connect a client that speaks stdio to a served episode."""
     from rollouthub.errors import UsageError
     from rollouthub.hosting.server.stdio_bridge import bridge_stdio
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.text import Text
 
-from rollouthub.text import escaped
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout, ToolCall, Turn
+from rollouthub.text import escaped
 
 _STYLE = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
 MARGIN = " " * 10

@@ -1,1 +1,0 @@
-"""`hub mock-server`: a model server without a model."""

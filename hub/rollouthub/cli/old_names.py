@@ -1,0 +1,42 @@
+"""Names of commands and options that were documented before 0.1: they are understood until 0.2, and shown nowhere."""
+
+from collections.abc import Mapping, Sequence
+
+OLD_COMMANDS: Mapping[str, str] = {
+    "mock-server": "serve mock",
+    "model down": "model stop",
+    "model ls": "model list",
+    "model up": "serve model",
+    "registry serve": "serve registry",
+    "reward-server": "serve rewards",
+    "serve-env": "serve env",
+    "stdio": "serve stdio",
+    "uninstall": "remove",
+}
+"""Old name → the name it has now. `uninstall` is what other installers say."""
+OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {}
+"""Command → old option → the option it has now."""
+_LONGEST = 2
+"""Words of a command's name."""
+
+
+def in_present_names(words: Sequence[str]) -> list[str]:
+    """A command line, without the program and its own options, in the names of today."""
+    line = list(words)
+    for count in range(_LONGEST, 0, -1):
+        if now := OLD_COMMANDS.get(" ".join(line[:count])):
+            line[:count] = now.split()
+            break
+    for count in range(_LONGEST, 0, -1):
+        if renamed := OLD_OPTIONS.get(" ".join(line[:count])):
+            return [*line[:count], *_with_present_options(line[count:], renamed)]
+    return line
+
+
+def _with_present_options(words: Sequence[str], renamed: Mapping[str, str]) -> list[str]:
+    end = words.index("--") if "--" in words else len(words)
+    options: list[str] = []
+    for word in words[:end]:
+        name, equals, value = word.partition("=")
+        options.append(f"{renamed.get(name, name)}{equals}{value}")
+    return [*options, *words[end:]]

@@ -1,1 +1,0 @@
-"""`hub reward-server`: verifiers over HTTP."""

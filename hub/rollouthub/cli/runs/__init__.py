@@ -1,0 +1,1 @@
+"""`hub runs`: the runs that are kept, newest first."""

@@ -1,0 +1,1 @@
+"""`hub serve agents`: environments and a model for agents outside."""

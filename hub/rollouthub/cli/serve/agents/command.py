@@ -1,0 +1,178 @@
+"""`hub serve agents`: environments and a model behind two URLs an episode, for agents of any make."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rollouthub.cli.deadline_options import deadlines_of, takes_deadlines
+from rollouthub.cli.options import (
+    BaseUrlOption,
+    BudgetOption,
+    ConfigOption,
+    EnvironmentArguments,
+    FallbackOption,
+    InProcessOption,
+    LaneOption,
+    LimitOption,
+    MaxCostOption,
+    MaxSecondsOption,
+    MaxTokensOption,
+    MaxTotalTokensOption,
+    MaxTurnsOption,
+    MetricsOption,
+    ModelOption,
+    RequestsPerMinuteOption,
+    RoleOption,
+    SeedOption,
+    ServedOption,
+    SetOption,
+    TemperatureOption,
+    TokensPerMinuteOption,
+    TopPOption,
+    TracesOption,
+    run_settings,
+    some,
+)
+
+_PLACE, _BOUNDS = "Where", "Bounds"
+
+
+# How long an agent may take is --ttl.
+@takes_deadlines("setup", "model", "tool", "verify", "close")
+def serve_agents(
+    environments: EnvironmentArguments = None,
+    model: ModelOption = None,
+    host: Annotated[str, typer.Option(help="Address that agents reach the hub at.", rich_help_panel=_PLACE)] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Its port; 0 picks a free one.", rich_help_panel=_PLACE)
+    ] = 0,
+    public_url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The hub as agents reach it, where that differs.", rich_help_panel=_PLACE),
+    ] = None,
+    control: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="unix:PATH or HOST:PORT of the control plane; a private socket if unset.",
+            rich_help_panel=_PLACE,
+        ),
+    ] = None,
+    practice: Annotated[
+        bool,
+        typer.Option(
+            "--practice", help="Also serve a fixed URL for trying each environment, unscored.", rich_help_panel=_PLACE
+        ),
+    ] = False,
+    practice_split: Annotated[
+        str | None,
+        typer.Option(
+            help="Whose tasks practice shows; by default the first split that is not the one served.",
+            rich_help_panel=_PLACE,
+        ),
+    ] = None,
+    ttl: Annotated[
+        float,
+        typer.Option(
+            min=1, help="Seconds after which an episode that nobody ended is closed.", rich_help_panel=_BOUNDS
+        ),
+    ] = 3600.0,
+    most_open: Annotated[
+        int, typer.Option("--max-open", min=1, help="Episodes open at once.", rich_help_panel=_BOUNDS)
+    ] = 1000,
+    rate: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="Requests a second that one seat may make on the long run; 0 is no limit.",
+            rich_help_panel=_BOUNDS,
+        ),
+    ] = 100.0,
+    base_url: BaseUrlOption = None,
+    role: RoleOption = None,
+    split: Annotated[
+        str | None, typer.Option(help="Where tasks are dealt from; the environment's first split by default.")
+    ] = None,
+    limit: LimitOption = None,
+    seed: SeedOption = None,
+    settings: SetOption = None,
+    config: ConfigOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="The run's directory; runs/serve-TIME by default."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in -o; what was open when it was killed is recorded.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False,
+    lane: LaneOption = None,
+    fallback: FallbackOption = None,
+    requests_per_minute: RequestsPerMinuteOption = None,
+    tokens_per_minute: TokensPerMinuteOption = None,
+    budget: BudgetOption = None,
+    temperature: TemperatureOption = None,
+    top_p: TopPOption = None,
+    max_tokens: MaxTokensOption = None,
+    max_turns: MaxTurnsOption = None,
+    max_total_tokens: MaxTotalTokensOption = None,
+    max_seconds: MaxSecondsOption = None,
+    max_cost: MaxCostOption = None,
+    in_process: InProcessOption = False,
+    served: ServedOption = False,
+    metrics: MetricsOption = None,
+    traces: TracesOption = None,
+    **timeouts: Any,
+) -> None:
+    """Give agents an MCP URL and a model URL for each episode.
+
+    Agents of any make play unmodified: everything they do is recorded, and every episode is scored.
+
+    Episodes are opened over the control plane, whose credential is $ROLLOUTHUB_CONTROL_TOKEN, or a new one in a file
+    that only you can read. An MCP app on this machine needs no server: see `hub connect`.
+
+    Exit codes: 0 after SIGTERM, 1 a fault, 2 usage, 130 after Ctrl-C.
+    """
+    from rollouthub.cli.serve.agents.action import serve_command
+
+    given = run_settings(
+        environments=environments,
+        model=model,
+        base_url=base_url,
+        lane=lane,
+        fallbacks=fallback,
+        requests_per_minute=requests_per_minute,
+        tokens_per_minute=tokens_per_minute,
+        budget=budget,
+        roles=role,
+        split=split,
+        limit=limit,
+        seed=seed,
+        set=settings,
+        sampling=some(temperature=temperature, top_p=top_p, max_tokens=max_tokens),
+        limits=some(max_turns=max_turns, max_tokens=max_total_tokens, max_seconds=max_seconds, max_cost=max_cost),
+        deadlines=deadlines_of(timeouts),
+        in_process=in_process,
+        served=served,
+        metrics=metrics,
+        traces=traces,
+    )
+    code = serve_command(
+        given,
+        config,
+        output,
+        resume,
+        as_json,
+        host=host,
+        port=port,
+        public_url=public_url,
+        control=control,
+        ttl_seconds=ttl,
+        most_open=most_open,
+        rate=rate,
+        practice=practice,
+        practice_split=practice_split,
+    )
+    raise typer.Exit(code)

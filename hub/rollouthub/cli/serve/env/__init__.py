@@ -1,0 +1,1 @@
+"""`hub serve env`: an environment in a process of its own."""

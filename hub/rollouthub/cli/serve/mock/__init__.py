@@ -1,0 +1,1 @@
+"""`hub serve mock`: a model server without a model."""

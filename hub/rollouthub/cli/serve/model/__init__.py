@@ -1,0 +1,1 @@
+"""`hub serve model`: vLLM servers of a model."""

@@ -1,0 +1,1 @@
+"""`hub serve rewards`: verifiers over HTTP."""

@@ -1,0 +1,1 @@
+"""`hub serve stdio`: a served episode over stdin and stdout."""

@@ -1,1 +1,0 @@
-"""`hub serve-env`: an environment in a process of its own."""

@@ -1,0 +1,95 @@
+"""`hub show`: a run's figures and rollouts, or one rollout in full."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rollouthub.cli.find_run import RUNS, RootOption, find_run
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.text import escaped
+
+if TYPE_CHECKING:
+    from rollouthub.rollout import Rollout
+    from rollouthub.store import RunReader
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's directory, its name under runs/, or 'last'.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def show(
+    run: RunArgument,
+    rollout: Annotated[
+        str | None,
+        typer.Argument(metavar="ROLLOUT", help="A rollout's id or the start of it; or the id of a task played once."),
+    ] = None,
+    attempt: Annotated[int | None, typer.Option(min=0, help="Which attempt; the effective one by default.")] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Rollouts to list; 0 lists all.")] = 20,
+    failed: Annotated[bool, typer.Option("--failed", help="List only what was not scored or did not pass.")] = False,
+    trainer_logs: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Put a trainer's loss and KL, logged there, beside the run's rewards."),
+    ] = None,
+    root: RootOption = RUNS,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a run's figures and rollouts, or one rollout in full."""
+    from rollouthub.cli.console import results
+    from rollouthub.cli.run.final_tables import print_summary
+    from rollouthub.cli.run_tables import rollouts_table
+    from rollouthub.cli.show.transcript_view import print_rollout
+    from rollouthub.engine.run_summary import summarise
+    from rollouthub.store import open_run
+
+    console = results()
+    if trainer_logs is not None:
+        from rollouthub.cli.show.trainer_view import show_beside
+
+        show_beside(console, find_run(run, root), trainer_logs, limit=limit, as_json=as_json)
+        return
+    with open_run(find_run(run, root)) as reader:
+        if rollout is not None:
+            record = find_rollout(reader, rollout, attempt)
+            if as_json:
+                sys.stdout.write(escaped(record.model_dump_json()) + "\n")
+            else:
+                print_rollout(console, record)
+            return
+        summary = summarise(reader)
+        if as_json:
+            sys.stdout.write(json.dumps(summary.as_json()) + "\n")
+            return
+        table, left_out = rollouts_table(reader, limit=limit, only_failed=failed, width=console.width)
+        console.print(table)
+        if left_out:
+            console.print(f"… and {left_out} more (--limit 0 lists all)", style="dim", highlight=False)
+        console.print()
+        print_summary(console, summary, is_served=_is_served(reader))
+
+
+def _is_served(reader: "RunReader") -> bool:
+    """Whether `hub serve` made the run, which `hub run` cannot go on with."""
+    from rollouthub.gateway.sessions.external_agent import VISITOR
+
+    request = reader.info.resolved.get("request")
+    return isinstance(request, dict) and request.get("agent") == VISITOR
+
+
+def find_rollout(reader: "RunReader", name: str, attempt: int | None) -> "Rollout":
+    """The record a ROLLOUT argument means.
+
+    Raises:
+        UsageError: there is none, or several.
+    """
+    try:
+        return reader.rollout(name, attempt)
+    except UnknownNameError:
+        played = [row.rollout_id for row in reader.summaries() if row.task_id == name]
+        if not played:
+            raise
+        if len(played) > 1:
+            listing = ", ".join(played[:8]) + (" …" if len(played) > 8 else "")
+            raise ConfigError(f"task {name!r} has {len(played)} rollouts, name one of them: {listing}") from None
+        return reader.rollout(played[0], attempt)

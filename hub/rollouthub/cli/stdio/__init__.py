@@ -1,1 +1,0 @@
-"""`hub stdio`: a served episode over stdin and stdout."""
