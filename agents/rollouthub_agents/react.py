@@ -45,6 +45,7 @@ class ReAct:
 
     name = "react"
     version = "1"
+    needs_model = True
     config_type = ReActConfig
 
     def __init__(self, config: ReActConfig | None = None) -> None:

@@ -10,6 +10,7 @@ class SingleTurn:
 
     name = "single_turn"
     version = "1"
+    needs_model = True
     config: dict[str, JsonValue] = {}
 
     async def play(self, seat: Seat) -> Stop:

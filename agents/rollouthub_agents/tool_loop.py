@@ -12,6 +12,7 @@ class ToolLoop:
 
     name = "tool_loop"
     version = "1"
+    needs_model = True
     config: dict[str, JsonValue] = {}
 
     async def play(self, seat: Seat) -> Stop:

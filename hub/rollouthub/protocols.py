@@ -166,6 +166,7 @@ class Seat(Protocol):
         ...
 
 
+@runtime_checkable
 class Agent(Protocol):
     """Who acts. One instance plays many episodes at once and keeps no state between them."""
 
@@ -184,12 +185,24 @@ class Agent(Protocol):
 
 
 @runtime_checkable
+class ModelAgent(Protocol):
+    """An agent that says whether it can play without a model. One that says nothing plays either way."""
+
+    @property
+    def needs_model(self) -> bool: ...
+
+
+@runtime_checkable
 class AttendedAgent(Protocol):
     """An agent whose player sits at the terminal, and is asked what a Ctrl-C is to mean."""
 
     def interrupt(self) -> bool:
         """Ctrl-C was pressed; False where nobody plays now, so that it means the run."""
         ...
+
+
+REFERENCE_AGENT = "oracle"
+"""Who plays where neither a model nor an agent is named."""
 
 
 @runtime_checkable

@@ -4,7 +4,7 @@ from functools import cache
 from typing import Literal
 
 from rollouthub.engine.sample import SampleContext
-from rollouthub.protocols import Agent
+from rollouthub.protocols import Agent, ExposedAgent, ModelAgent, ReferenceAgent, SampleAgent
 
 Part = Literal["policy", "reference", "sample", "exposed"]
 
@@ -12,11 +12,21 @@ Part = Literal["policy", "reference", "sample", "exposed"]
 @cache
 def part_of(kind: type[Agent]) -> Part:
     """What an agent plays. Looked up once per class: a check against a protocol costs more than a tool call."""
-    if hasattr(kind, "play_reference"):
+    if issubclass(kind, ReferenceAgent):
         return "reference"
-    if hasattr(kind, "play_exposed"):
+    if issubclass(kind, ExposedAgent):
         return "exposed"
-    return "sample" if hasattr(kind, "play_sample") else "policy"
+    return "sample" if issubclass(kind, SampleAgent) else "policy"
+
+
+def needs_model(agent: Agent) -> bool:
+    """Whether an agent cannot play without a model."""
+    return isinstance(agent, ModelAgent) and agent.needs_model
+
+
+def is_loop(agent: Agent) -> bool:
+    """Whether an agent does nothing but ask the run's model and call the tools it names."""
+    return part_of(type(agent)) == "policy" and needs_model(agent)
 
 
 def why_deaf(cast: SampleContext) -> str | None:

@@ -7,22 +7,27 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
+from rollouthub.engine.agent_kind import is_loop, needs_model
 from rollouthub.engine.lock_check import check_installed, held_lock, locked_target
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.environment import EnvironmentConfig
+from rollouthub.environment import Environment, EnvironmentConfig
 from rollouthub.errors import ConfigError
 from rollouthub.hosting.launch import addresses, is_address
 from rollouthub.hosting.open_host import configured
 from rollouthub.models.config import ModelConfig
-from rollouthub.plugins.entry_points import ENVIRONMENTS, FoundEnvironment, find_agent, find_environment, plugins
+from rollouthub.plugins.entry_points import (
+    AGENTS,
+    ENVIRONMENTS,
+    FoundEnvironment,
+    find_agent,
+    find_environment,
+    plugins,
+)
 from rollouthub.plugins.installed import Installation, find_installation
 from rollouthub.plugins.lock import Lock
-from rollouthub.protocols import Agent, AttendedAgent, EnvironmentInfo, Model
+from rollouthub.protocols import REFERENCE_AGENT, Agent, AttendedAgent, EnvironmentInfo, Model
 
-_LOOP = "tool_loop"
-LOOPS = (_LOOP, "react", "single_turn")
-"""The hub's own agents that do nothing but ask a model and call the tools it names."""
 _OF_THE_MODEL = (
     "base_url",
     "lane",
@@ -124,10 +129,9 @@ def make_plan(request: RunRequest, model: Model | None = None) -> Plan:
     _check_model(request)
     _check_given(request, model)
     has_model = request.model is not None or model is not None
-    agent_name = request.agent or (_default_agent(environments) if has_model else "oracle")
+    agent_name = request.agent or (_default_agent(environments) if has_model else REFERENCE_AGENT)
     agent = find_agent(agent_name, request.agent_set)
-    needs_model = agent_name in LOOPS or getattr(agent, "needs_model", False)
-    if needs_model and not has_model:
+    if needs_model(agent) and not has_model:
         raise ConfigError(f"agent {agent_name!r} needs a model; name one with -m, for example -m mock/solver")
     if request.pool == "ray" and isinstance(agent, AttendedAgent):
         raise ConfigError(f"agent {agent_name!r} plays at this terminal, not on a cluster; leave --pool ray out")
@@ -145,15 +149,20 @@ def with_named_agent(plan: Plan, hosted: Sequence[EnvironmentInfo]) -> Plan:
         return plan
     for planned, info in zip(plan.environments, hosted, strict=True):
         # Another agent may run programs, or play what the model should: nobody elsewhere chooses that.
-        if planned.local is None and info.default_agent not in LOOPS:
+        if planned.local is None and not _is_own_loop(info.default_agent, plan.request):
             raise ConfigError(
-                f"{info.name} names {info.default_agent!r} as its agent, and may only name one of "
-                f"{', '.join(LOOPS)}; choose one yourself with -a"
+                f"{info.name} names {info.default_agent!r} as its agent, and may only name one of the hub's own that "
+                "does nothing but ask the model and call tools; choose one yourself with -a"
             )
     name = _agreed(info.default_agent for info in hosted)
     if name == plan.agent_name:
         return replace(plan, asks_for_agent=False)
     return replace(plan, agent=find_agent(name, plan.request.agent_set), agent_name=name, asks_for_agent=False)
+
+
+def _is_own_loop(name: str, request: RunRequest) -> bool:
+    plugin = plugins(AGENTS).get(name)
+    return plugin is not None and plugin.is_shipped and is_loop(find_agent(name, request.agent_set))
 
 
 def _default_agent(environments: Sequence[PlannedEnvironment]) -> str:
@@ -162,9 +171,9 @@ def _default_agent(environments: Sequence[PlannedEnvironment]) -> str:
 
 
 def _agreed(names: Iterable[str]) -> str:
-    """The agent that all name; the loop, which can play any, where they do not agree."""
+    """The agent that all name; the default, which can play any, where they do not agree."""
     named = set(names)
-    return named.pop() if len(named) == 1 else _LOOP
+    return named.pop() if len(named) == 1 else Environment.default_agent
 
 
 @dataclass(frozen=True)

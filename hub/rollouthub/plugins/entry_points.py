@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.metadata import Distribution, EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
@@ -22,6 +22,7 @@ from rollouthub.errors import ConfigError, UnknownNameError, describe
 from rollouthub.plugins.manifest import FILE_NAME, Manifest, PythonSection, load_manifest
 from rollouthub.plugins.own_source import FromSource, load_from_folder, missing_requirements
 from rollouthub.plugins.preset import Preset
+from rollouthub.protocols import Agent
 
 ENVIRONMENTS, AGENTS = "rollouthub.environments", "rollouthub.agents"
 ADAPTERS = "rollouthub.adapters"
@@ -56,6 +57,15 @@ class Plugin:
     def version(self) -> str:
         """Its distribution's version."""
         return self.entry.dist.version if self.entry.dist else ""
+
+
+@runtime_checkable
+class ConfiguredAgent(Protocol):
+    """The class of an agent that takes settings: it is called with a model of this type."""
+
+    config_type: type[BaseModel]
+
+    def __call__(self, config: Any, /) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -148,24 +158,27 @@ def find_environment(name: str, python: str | None = None) -> FoundEnvironment:
     raise ConfigError(f"{name!r} ({plugin.entry.value}) is neither an Environment class nor a Preset")
 
 
-def find_agent(name: str, config: dict[str, JsonValue]) -> Any:
+def find_agent(name: str, config: dict[str, JsonValue]) -> Agent:
     """An agent, built from its configuration.
 
     Raises:
         UnknownNameError: nothing is registered under the name.
-        ConfigError: it cannot be imported, or refuses the configuration.
+        ConfigError: it cannot be imported, refuses the configuration, or is no agent.
     """
     known = plugins(AGENTS)
     plugin = known.get(name)
     if plugin is None:
         raise UnknownNameError("agent", name, known)
     factory = load_plugin(plugin)
-    config_type: type[BaseModel] | None = getattr(factory, "config_type", None)
-    if config_type is None:
-        if config:
-            raise ConfigError(f"agent {name!r} takes no configuration, but was given {', '.join(sorted(config))}")
-        return factory()
-    return factory(check_config(config_type, config, f"agent {name!r}", "--agent-set"))
+    if isinstance(factory, ConfiguredAgent):
+        agent = factory(check_config(factory.config_type, config, f"agent {name!r}", "--agent-set"))
+    elif config:
+        raise ConfigError(f"agent {name!r} takes no configuration, but was given {', '.join(sorted(config))}")
+    else:
+        agent = factory()
+    if not isinstance(agent, Agent):
+        raise ConfigError(f"agent {name!r} ({plugin.entry.value}) does not follow rollouthub.protocols.Agent")
+    return agent
 
 
 def check_config(config_type: type[BaseModel], values: dict[str, JsonValue], owner: str, option: str) -> Any:
