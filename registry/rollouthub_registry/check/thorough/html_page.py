@@ -1,8 +1,8 @@
 """The report as one HTML page: no script, nothing loaded, everything escaped."""
 
 from collections.abc import Iterator
-from html import escape
 
+from rollouthub.views.markup import Markup, join, tag
 from rollouthub_registry.check.thorough.attack import LEAKS, State, Verdict
 from rollouthub_registry.check.thorough.attack_report import Report, state_of
 from rollouthub_registry.check.thorough.raw_exchange import Exchange
@@ -56,123 +56,126 @@ ul { margin: .4rem 0; padding-left: 1.2rem; }
 def page(report: Report) -> str:
     """The whole page."""
     title = f"Attacks on {report.info.name if report.info else report.target}"
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main>"
-        f"<h1>{escape(title)}</h1>{''.join(_parts(report))}</main></body></html>\n"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", title),
+        tag("style", Markup(_STYLE)),
     )
+    body = tag("body", tag("main", tag("h1", title), _parts(report)))
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
-def _parts(report: Report) -> Iterator[str]:
-    yield '<p class="soft">Made by <code>hub check --thorough</code>: tried over the wire, as agents could.</p>'
+def _parts(report: Report) -> Iterator[Markup]:
+    made = tag("code", "hub check --thorough")
+    yield tag("p", "Made by ", made, ": tried over the wire, as agents could.", class_="soft")
     yield _verdict(report)
     yield _facts(report)
-    yield from _leaks(report)
-    yield from _checks(report)
-    yield "<h2>What was tried</h2>"
+    yield _leaks(report)
+    yield _checks(report)
+    yield tag("h2", "What was tried")
     for verdict in sorted(report.verdicts, key=lambda verdict: verdict.state != "broke"):
         yield _attack(report, verdict)
-    yield from _left_out(report)
+    yield _left_out(report)
 
 
-def _verdict(report: Report) -> str:
+def _verdict(report: Report) -> Markup:
     if report.is_broken:
         state, words = "broke", "Not to be published: something broke"
     elif report.is_passed:
         state, words = "held", "Everything that could be tried held"
     else:
         state, words = "not_tried", "Not decided: the attacks were not gone through"
-    more = f"<p>{escape(report.redact(report.error))}</p>" if report.error else ""
-    return f'<div class="verdict {state}"><b>{words}</b>{escape(report.summary)}{more}</div>'
+    more = tag("p", report.redact(report.error)) if report.error else None
+    return tag("div", tag("b", words), report.summary, more, class_=f"verdict {state}")
 
 
-def _facts(report: Report) -> str:
+def _facts(report: Report) -> Markup:
     facts = {"asked for": report.target, "attacked": report.at.strftime("%Y-%m-%d %H:%M:%S UTC")}
     if report.info is not None:
         info = report.info
         facts |= {"environment": f"{info.name} {info.version}", "digest": info.digest, "tools": info.tools_digest}
         facts |= {"split": report.split, "isolation": info.isolation}
     facts["time"] = f"{report.seconds:.1f} s, {sum(verdict.requests for verdict in report.verdicts):,} requests"
-    return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts.items()) + "</dl>"
+    return tag("dl", (join(tag("dt", name), tag("dd", text)) for name, text in facts.items()))
 
 
-def _leaks(report: Report) -> Iterator[str]:
-    heads = "".join(f"<th>{head}</th>" for head in ("class", "what would leak", "attacks", ""))
-    yield f"<h2>By leak</h2><table><thead><tr>{heads}</tr></thead><tbody>"
+def _leaks(report: Report) -> Markup:
+    rows: list[Markup] = []
     for leak, meaning, verdicts in report.by_leak():
         counts = ", ".join(
             f"{sum(verdict.state == state for verdict in verdicts)} {word}"
             for state, word in _WORDS.items()
             if any(verdict.state == state for verdict in verdicts)
         )
-        name = leak if leak.startswith("L") else "–"
-        yield f"<tr><td><b>{name}</b></td><td>{escape(meaning)}</td><td>{counts or 'none'}</td>"
-        yield f"<td>{_mark(state_of(verdicts))}</td></tr>"
-    yield "</tbody></table>"
+        name = tag("b", leak if leak.startswith("L") else "–")
+        rows.append(_row(name, meaning, counts or "none", _mark(state_of(verdicts))))
+    heads = (tag("th", head) for head in ("class", "what would leak", "attacks", ""))
+    return join(tag("h2", "By leak"), tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows)))
 
 
-def _checks(report: Report) -> Iterator[str]:
-    if report.no_findings is not None:
-        yield f"<h2>Quick checks</h2><p>Not made: {escape(report.no_findings)}.</p>"
+def _checks(report: Report) -> Markup:
+    title = tag("h2", "Quick checks")
+    not_made = None if report.no_findings is None else join(title, tag("p", f"Not made: {report.no_findings}."))
     if not report.findings:
-        return
+        return join(not_made)
     states: dict[str, State] = {"passed": "held", "failed": "broke", "not_applicable": "not_tried"}
     words = {"passed": "passed", "failed": "failed", "not_applicable": "n/a"}
-    yield "<h2>Quick checks</h2><table><tbody>"
+    rows: list[Markup] = []
     for finding in report.findings:
-        details = "".join(f"<li>{escape(report.redact(detail))}</li>" for detail in finding.details)
-        said = escape(report.redact(finding.says)) + (f"<ul>{details}</ul>" if details else "")
-        fix = f"<p>→ {escape(finding.fix)}</p>" if finding.fix else ""
+        details = [tag("li", report.redact(detail)) for detail in finding.details]
+        fix = tag("p", f"→ {finding.fix}") if finding.fix else None
+        said = join(report.redact(finding.says), tag("ul", details) if details else None, fix)
         mark = _mark(states[finding.state], words[finding.state])
-        yield f"<tr><td><code>{escape(finding.check)}</code></td><td>{escape(finding.title)}</td>"
-        yield f"<td>{said}{fix}</td><td>{mark}</td></tr>"
-    yield "</tbody></table>"
+        rows.append(_row(tag("code", finding.check), finding.title, said, mark))
+    return join(not_made, title, tag("table", tag("tbody", rows)))
 
 
-def _attack(report: Report, verdict: Verdict) -> str:
-    is_open = " open" if verdict.state == "broke" else ""
+def _row(*cells: str) -> Markup:
+    return tag("tr", (tag("td", cell) for cell in cells))
+
+
+def _attack(report: Report, verdict: Verdict) -> Markup:
     hide = report.redact
-    inside = f"<p>{escape(hide(verdict.says))}</p>"
-    inside += (
-        f'<p class="soft">{escape(LEAKS[verdict.leak])} · {verdict.requests:,} requests · {verdict.seconds:.1f} s</p>'
-    )
+    told = f"{LEAKS[verdict.leak]} · {verdict.requests:,} requests · {verdict.seconds:.1f} s"
+    inside = [tag("p", hide(verdict.says)), tag("p", told, class_="soft")]
     for problem in verdict.problems:
-        shown = "" if problem.exchange is None else _exchange(report, problem.exchange)
-        inside += f'<div class="problem"><p><b>{escape(hide(problem.says))}</b></p>{shown}</div>'
+        shown = None if problem.exchange is None else _exchange(report, problem.exchange)
+        inside.append(tag("div", tag("p", tag("b", hide(problem.says))), shown, class_="problem"))
     if verdict.left_out:
-        inside += "<p>Could not be tried:</p>" + _list(report, verdict.left_out)
+        inside += [tag("p", "Could not be tried:"), _list(report, verdict.left_out)]
     if verdict.samples and verdict.state != "broke":
-        inside += "<p>For instance:</p>" + "".join(_exchange(report, sample) for sample in verdict.samples)
-    leak = verdict.leak if verdict.leak.startswith("L") else ""
-    return (
-        f"<details{is_open}><summary>{_mark(verdict.state)}<code>{escape(verdict.attack)}</code>"
-        f'<span class="title">{escape(verdict.title)}</span><span class="soft">{leak}</span></summary>'
-        f'<div class="inside">{inside}</div></details>'
+        inside += [tag("p", "For instance:"), *(_exchange(report, sample) for sample in verdict.samples)]
+    summary = tag(
+        "summary",
+        _mark(verdict.state),
+        tag("code", verdict.attack),
+        tag("span", verdict.title, class_="title"),
+        tag("span", verdict.leak if verdict.leak.startswith("L") else "", class_="soft"),
     )
+    return tag("details", summary, tag("div", inside, class_="inside"), open=verdict.state == "broke")
 
 
-def _exchange(report: Report, exchange: Exchange) -> str:
-    sent, answer = escape(report.redact(exchange.sent)), escape(report.redact(exchange.answer))
-    where = escape(report.redact(exchange.where))
-    return (
-        f'<p class="soft">{where}</p><div class="exchange"><div><h4>sent</h4><pre>{sent}</pre></div>'
-        f"<div><h4>came back</h4><pre>{answer}</pre></div></div>"
-    )
+def _exchange(report: Report, exchange: Exchange) -> Markup:
+    sides = (("sent", exchange.sent), ("came back", exchange.answer))
+    shown = (tag("div", tag("h4", title), tag("pre", report.redact(text))) for title, text in sides)
+    return join(tag("p", report.redact(exchange.where), class_="soft"), tag("div", shown, class_="exchange"))
 
 
-def _left_out(report: Report) -> Iterator[str]:
+def _left_out(report: Report) -> Markup:
     whole = [f"{verdict.attack}: {verdict.says}" for verdict in report.verdicts if verdict.state == "not_tried"]
     parts = [f"{verdict.attack}, in part: {line}" for verdict in report.verdicts for line in verdict.left_out]
-    if whole or parts:
-        yield "<h2>What could not be tried</h2>" + _list(report, [*whole, *parts])
+    if not whole and not parts:
+        return join()
+    return join(tag("h2", "What could not be tried"), _list(report, [*whole, *parts]))
 
 
-def _list(report: Report, lines: list[str] | tuple[str, ...]) -> str:
-    shown = "".join(f"<li>{escape(report.redact(line))}</li>" for line in lines[:_MOST_LEFT_OUT])
-    more = f"<li>… and {len(lines) - _MOST_LEFT_OUT} more</li>" if len(lines) > _MOST_LEFT_OUT else ""
-    return f"<ul>{shown}{more}</ul>"
+def _list(report: Report, lines: list[str] | tuple[str, ...]) -> Markup:
+    left_out = len(lines) - _MOST_LEFT_OUT
+    more = tag("li", f"… and {left_out} more") if left_out > 0 else None
+    return tag("ul", (tag("li", report.redact(line)) for line in lines[:_MOST_LEFT_OUT]), more)
 
 
-def _mark(state: State, words: str | None = None) -> str:
-    return f'<span class="mark {state}">{words or _WORDS[state]}</span>'
+def _mark(state: State, words: str | None = None) -> Markup:
+    return tag("span", words or _WORDS[state], class_=f"mark {state}")
