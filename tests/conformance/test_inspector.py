@@ -8,7 +8,7 @@ import pytest
 from rollouthub.hosting.control_wire import OpenedEpisode
 from rollouthub.messages import Message
 from rollouthub_registry.check.thorough.inspector import ERAS, TOOL_ERROR, Era, Inspector, inspector_outcomes
-from rollouthub_registry.check.thorough.node_programs import Ended
+from rollouthub_registry.check.thorough.node_programs import ProgramResult
 from rollouthub_servers.arithmetic import Arithmetic
 from rollouthub_servers.customer_service import CustomerService
 from tests.conformance.installed import node_tools
@@ -74,7 +74,7 @@ async def test_a_tool_error_is_the_tools_and_not_the_inspectors(era: Era) -> Non
     assert (ended.code, json.loads(ended.stdout)["isError"]) == (TOOL_ERROR, True)
 
 
-def _words(ended: Ended) -> str:
+def _words(ended: ProgramResult) -> str:
     assert ended.code == 0, ended.stderr
     return "\n".join(block["text"] for block in json.loads(ended.stdout)["content"])
 

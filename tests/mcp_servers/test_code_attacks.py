@@ -23,7 +23,7 @@ from rollouthub.errors import ConfigError, SandboxOverrun
 from rollouthub.hosting.local.episode_sandboxes import open_sandboxes
 from rollouthub.sandbox import Program
 from rollouthub_servers.code import Code, CodeConfig, CodeSecret
-from rollouthub_servers.code.code_verdict import Verdict, examine
+from rollouthub_servers.code.code_verdict import CodeVerdict, examine
 from rollouthub_servers.code.programs import SPEC
 
 SECRET = 31415926
@@ -53,7 +53,7 @@ async def box(anyio_backend: str, request: pytest.FixtureRequest) -> AsyncGenera
         yield provider
 
 
-async def verdict_of(box: SandboxProvider, answer: str, test: str = TEST, cpu_seconds: float = 1.0) -> Verdict:
+async def verdict_of(box: SandboxProvider, answer: str, test: str = TEST, cpu_seconds: float = 1.0) -> CodeVerdict:
     return await examine(box.open, prompt=PROMPT, test=test, entry_point="f", answer=answer, cpu_seconds=cpu_seconds)
 
 
@@ -188,12 +188,12 @@ async def test_what_an_answer_prints_is_no_part_of_its_answer(box: SandboxProvid
         "    sys.stderr.write('y' * 10_000_000)\n    os.write(1, b'{\"value\": 1}')\n    os.system('echo from a child')\n"
         + RIGHT.replace("def f(x):", "   ")
     )
-    assert await verdict_of(box, chatty, cpu_seconds=10.0) == Verdict(passed=True)
+    assert await verdict_of(box, chatty, cpu_seconds=10.0) == CodeVerdict(passed=True)
 
 
 async def test_an_answer_that_never_answers_has_failed(box: SandboxProvider) -> None:
     verdict = await verdict_of(box, "import time\ndef f(x): time.sleep(3600)", cpu_seconds=0.2)
-    assert verdict == Verdict(passed=False, why="it took over 1.2 s")
+    assert verdict == CodeVerdict(passed=False, why="it took over 1.2 s")
 
 
 async def test_why_an_answer_ended_is_said(box: SandboxProvider) -> None:
@@ -260,7 +260,7 @@ class _Overrun:
             raise SandboxOverrun("it used up its memory")
 
 
-async def examined(watched: Watched, known: str | None = None) -> Verdict:
+async def examined(watched: Watched, known: str | None = None) -> CodeVerdict:
     return await examine(
         watched.open, prompt=PROMPT, test=TEST, entry_point="f", answer=RIGHT, cpu_seconds=5.0, known=known
     )
@@ -279,7 +279,7 @@ async def test_a_sandbox_that_breaks_by_chance_costs_the_answer_nothing(box: San
 
 async def test_an_answer_whose_sandbox_breaks_whenever_it_runs_has_failed(box: SandboxProvider) -> None:
     verdict = await examined(Watched(box, {1, 2}))
-    assert verdict == Verdict(passed=False, why="its sandbox broke, twice in a row: the container is gone")
+    assert verdict == CodeVerdict(passed=False, why="its sandbox broke, twice in a row: the container is gone")
 
 
 async def test_a_sandbox_that_breaks_under_the_tests_is_the_verifiers_fault(box: SandboxProvider) -> None:
@@ -292,7 +292,7 @@ async def test_an_answer_whose_values_have_the_tests_go_over_their_bounds_has_fa
     watched = Watched(box, of="_compiled_prompt")
     watched.overruns = {1}
     verdict = await examined(watched, known=RIGHT)
-    assert verdict == Verdict(passed=False, why="its values broke the tests' sandbox: it used up its memory")
+    assert verdict == CodeVerdict(passed=False, why="its values broke the tests' sandbox: it used up its memory")
 
 
 @pytest.mark.parametrize("known", [RIGHT, None])

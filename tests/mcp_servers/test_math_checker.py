@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from rollouthub import VerifierError
-from rollouthub_servers.math.checker import MAX_WORKERS, Verdict, check, close_workers
+from rollouthub_servers.math.checker import MAX_WORKERS, AnswerVerdict, check, close_workers
 
 TOWER = "9^{9^{9}}"
 NEST = "{" * 1000 + "42" + "}" * 1000
@@ -103,7 +103,7 @@ async def test_any_of_several_references_will_do() -> None:
 
 @pytest.mark.parametrize("answer", [TOWER, "(9^{9^{7}})!", "10^{10^{10}}-10^{10^{10}}+42", NEST])
 async def test_an_answer_that_costs_too_much_is_wrong_and_says_so(answer: str) -> None:
-    assert await check(["42"], answer, cpu_seconds=0.5) == Verdict(correct=False, too_complex=True)
+    assert await check(["42"], answer, cpu_seconds=0.5) == AnswerVerdict(correct=False, too_complex=True)
 
 
 async def test_checking_goes_on_after_an_answer_that_killed_its_checker() -> None:

@@ -12,7 +12,7 @@ from rollouthub.plugins.manifest import load_manifest
 from rollouthub_registry.bundle.bundle import build_bundle
 from rollouthub_registry.manifest import check_publishable
 from rollouthub_servers.mcp_server.mcp_import.environment_folder import import_server
-from rollouthub_servers.mcp_server.mcp_import.imported_server import Asked, said
+from rollouthub_servers.mcp_server.mcp_import.imported_server import ImportedServer, said
 from tests.cli.conftest import (
     Hub,
     hub,  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a fixture
@@ -50,7 +50,7 @@ def test_a_server_becomes_an_environment_that_runs_at_once(hub: Hub, here: Path)
 
 
 def test_with_a_licence_nothing_is_left_but_the_tasks(here: Path) -> None:
-    asked = said(Asked(command=(sys.executable, "shopping.py", "l.json"), requirements=("mcp>=2,<3",)))
+    asked = said(ImportedServer(command=(sys.executable, "shopping.py", "l.json"), requirements=("mcp>=2,<3",)))
     made = import_server(asked, here / "new", Identity(license="MIT"), sys.executable)
     assert len(made.left) == 2
     assert made.commands[:2] == (f"hub install {here}/new", "hub run local/new -a null")
@@ -61,7 +61,7 @@ def test_with_a_licence_nothing_is_left_but_the_tasks(here: Path) -> None:
 
 
 def test_tools_are_named_as_the_server_names_them_but_for_those_that_are_hidden(here: Path) -> None:
-    asked = said(Asked(command=("python", str(SERVER)), hidden_tools=("crash", "hang")))
+    asked = said(ImportedServer(command=("python", str(SERVER)), hidden_tools=("crash", "hang")))
     made = import_server(asked, here / "notes", Identity(), sys.executable)
     assert made.tools[:2] == ("notes.write", "look")
     server = load_manifest(here / "notes" / "env.toml").server
@@ -77,7 +77,7 @@ def test_a_running_server_is_reached(tmp_path: Path, monkeypatch: pytest.MonkeyP
         try:
             assert process.stdout is not None
             port = process.stdout.readline().strip()
-            asked = said(Asked(url=f"http://127.0.0.1:{port}/mcp", token_variable="NOTES_TOKEN"))
+            asked = said(ImportedServer(url=f"http://127.0.0.1:{port}/mcp", token_variable="NOTES_TOKEN"))
             import_server(asked, tmp_path / "new", Identity(license="MIT"), sys.executable)
         finally:
             process.kill()
@@ -91,14 +91,14 @@ def test_a_running_server_is_reached(tmp_path: Path, monkeypatch: pytest.MonkeyP
 )
 def test_a_server_that_does_not_come_up_leaves_nothing(command: tuple[str, ...], tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refusal:
-        import_server(said(Asked(command=command)), tmp_path / "new", Identity(), sys.executable)
+        import_server(said(ImportedServer(command=command)), tmp_path / "new", Identity(), sys.executable)
     assert ".partial" not in str(refusal.value)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_written_over(here: Path) -> None:
     with pytest.raises(ConfigError, match="is there already"):
-        import_server(said(Asked(command=("python", "shopping.py"))), here, Identity(), sys.executable)
+        import_server(said(ImportedServer(command=("python", "shopping.py"))), here, Identity(), sys.executable)
     assert [path.name for path in here.iterdir()] == ["shopping.py"]
 
 
@@ -115,7 +115,7 @@ def test_nothing_is_written_over(here: Path) -> None:
 )
 def test_what_may_be_another_server_tomorrow_is_refused(words: tuple[str, ...], wanted: str) -> None:
     with pytest.raises(ConfigError) as refusal:
-        said(Asked(command=words))
+        said(ImportedServer(command=words))
     assert wanted in str(refusal.value).replace("'", "")
 
 
@@ -129,25 +129,25 @@ def test_what_may_be_another_server_tomorrow_is_refused(words: tuple[str, ...], 
     ],
 )
 def test_what_stays_the_same_server_is_said_as_it_was_given(words: tuple[str, ...], source: str | None) -> None:
-    found = said(Asked(command=words))
+    found = said(ImportedServer(command=words))
     assert (found.server["command"], found.source) == (list(words), source)
 
 
 @pytest.mark.parametrize(
     ("asked", "wanted"),
     [
-        (Asked(), "given: none"),
-        (Asked(command=("a",), url="http://example.org/mcp"), "given: command and url"),
-        (Asked(image="someone/server:latest"), "by digest"),
-        (Asked(url="http://example.org/mcp", requirements=("mcp",)), "--requirement"),
-        (Asked(command=("a",), token_variable="TOKEN"), "--token-variable goes with --url"),
+        (ImportedServer(), "given: none"),
+        (ImportedServer(command=("a",), url="http://example.org/mcp"), "given: command and url"),
+        (ImportedServer(image="someone/server:latest"), "by digest"),
+        (ImportedServer(url="http://example.org/mcp", requirements=("mcp",)), "--requirement"),
+        (ImportedServer(command=("a",), token_variable="TOKEN"), "--token-variable goes with --url"),
     ],
 )
-def test_what_makes_no_server_is_refused(asked: Asked, wanted: str) -> None:
+def test_what_makes_no_server_is_refused(asked: ImportedServer, wanted: str) -> None:
     with pytest.raises(ConfigError, match=wanted):
         said(asked)
 
 
 def test_an_image_is_named_by_its_digest_with_its_arguments() -> None:
-    found = said(Asked(image=DIGEST, args=("--root", "/work")))
+    found = said(ImportedServer(image=DIGEST, args=("--root", "/work")))
     assert found.server == {"image": DIGEST, "args": ["--root", "/work"]}

@@ -15,7 +15,7 @@ from rollouthub.hosting import InProcessHost
 from rollouthub_registry.check.argument_samples import ill_formed, well_formed
 from rollouthub_registry.check.check_finding import Broken, Finding
 from rollouthub_registry.check.check_run import run_checks
-from rollouthub_registry.check.checked_environment import Subject
+from rollouthub_registry.check.checked_environment import CheckedEnvironment
 from rollouthub_registry.check.checks import CHECKS
 from rollouthub_registry.check.deadline import Spent, in_time
 from tests.cli.conftest import (
@@ -33,7 +33,7 @@ from tests.registry.worlds import (
 
 
 async def findings_of(environment: AnyEnvironment, limit: int = 4, **more: Any) -> dict[str, Finding]:
-    subject = Subject("world", environment, EnvironmentConfig(), limit=limit, **more)
+    subject = CheckedEnvironment("world", environment, EnvironmentConfig(), limit=limit, **more)
     return {finding.check: finding for finding in await run_checks(subject)}
 
 

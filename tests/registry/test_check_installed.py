@@ -12,7 +12,7 @@ from rollouthub.errors import UsageError
 from rollouthub.plugins.installed import Installation
 from rollouthub.plugins.lock import LockedEnvironment
 from rollouthub_registry.bundle.bundle import build_bundle
-from rollouthub_registry.check.check_request import Asked
+from rollouthub_registry.check.check_request import CheckRequest
 from rollouthub_registry.check.check_run import check_environment
 from rollouthub_registry.check.installed_check import CheckRefused, check_installed
 from rollouthub_registry.install.install_home import InstallHome
@@ -20,7 +20,7 @@ from rollouthub_registry.install.installation import Origin, install
 from tests.registry.interpreters import install_class
 from tests.registry.publish.environments import write_environment
 
-NULL = Asked(limit=1, only=("null",))
+NULL = CheckRequest(limit=1, only=("null",))
 SHOPPING = Path(__file__).parents[2] / "examples" / "mcp_server"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rollouthub.errors import ConfigError
 from rollouthub_registry.publish.console import Silent
-from rollouthub_registry.publish.publication import Order, publish
+from rollouthub_registry.publish.publication import PublishRequest, publish
 from rollouthub_registry.publish.steps import Steps
 from rollouthub_registry.scaffold.package import make_package
 from tests.cli.conftest import Hub, hub  # pyright: ignore[reportUnusedImport]  # noqa: F401
@@ -75,7 +75,7 @@ def test_publishing_names_what_the_author_forgot(tmp_path: Path) -> None:
     made = make_package("acme/shelves", tmp_path / "shelves", is_server=True)
     (tmp_path / "no-registry").mkdir()
     (tmp_path / "no-registry" / "mine.txt").write_text("mine")
-    order, home = Order(made.directory, (tmp_path / "no-registry").as_uri()), {"HOME": str(tmp_path / "home")}
+    order, home = PublishRequest(made.directory, (tmp_path / "no-registry").as_uri()), {"HOME": str(tmp_path / "home")}
     said = [publishing_says(order, home)]
     file = made.directory / "env.toml"
     file.write_text(file.read_text().replace("Someone <someone@example.org>", "Ann <ann@example.org>"))
@@ -89,7 +89,7 @@ def test_publishing_names_what_the_author_forgot(tmp_path: Path) -> None:
     ]
 
 
-def publishing_says(order: Order, home: dict[str, str]) -> str:
+def publishing_says(order: PublishRequest, home: dict[str, str]) -> str:
     """What the first step says; a later one finds no registry."""
     screen = Noting()
     with pytest.raises(ConfigError):

@@ -56,18 +56,18 @@ class External:
         raise AgentError("an external program plays over a seat's two URLs, and was given none")
 
     @asynccontextmanager
-    async def held(self) -> AsyncGenerator["Player"]:
+    async def held(self) -> AsyncGenerator["ProgramPlayer"]:
         """Have the place and the program; what is yielded plays.
 
         Raises:
             ConfigError: the program, its image or its walls cannot be had.
         """
         async with open_places(self._config, self._recipe) as (places, recipe):
-            yield Player(self._config, recipe, places)
+            yield ProgramPlayer(self._config, recipe, places)
 
 
 @dataclass(frozen=True, slots=True)
-class Player:
+class ProgramPlayer:
     """An external agent whose program and place are there."""
 
     settings: ExternalConfig

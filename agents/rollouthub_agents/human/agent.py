@@ -4,7 +4,7 @@ import anyio
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from rollouthub import Seat, Stop
-from rollouthub_agents.human.human_player import Player
+from rollouthub_agents.human.human_player import HumanPlayer
 from rollouthub_agents.human.screen import Screen
 from rollouthub_agents.human.typed_lines import Lines
 
@@ -30,13 +30,13 @@ class Human:
         self._settings = config
         self._lines = Lines(stdin)
         self._turn = anyio.Lock()
-        self._player: Player | None = None
+        self._player: HumanPlayer | None = None
 
     async def play(self, seat: Seat) -> Stop:
         """Play one episode; others wait for the terminal."""
         screen = Screen(is_markdown=self._settings.markdown)
         async with self._turn:
-            self._player = Player(seat, self._lines, screen)
+            self._player = HumanPlayer(seat, self._lines, screen)
             try:
                 return await self._player.play()
             except anyio.get_cancelled_exc_class():

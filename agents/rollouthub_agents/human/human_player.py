@@ -28,7 +28,7 @@ class Back(Exception):
     """The person would rather do something else."""
 
 
-class Player:
+class HumanPlayer:
     """Asks, and does what is answered."""
 
     def __init__(self, seat: Seat, lines: Lines, screen: Screen) -> None:

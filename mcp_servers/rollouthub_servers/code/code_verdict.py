@@ -13,7 +13,7 @@ SHOWN = 500
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CodeVerdict:
     """Whether an answer passes its tests."""
 
     passed: bool
@@ -30,7 +30,7 @@ async def examine(
     answer: str,
     cpu_seconds: float,
     known: str | None = None,
-) -> Verdict:
+) -> CodeVerdict:
     """Run the tests on an answer; `known` is one that is right.
 
     Raises:
@@ -44,7 +44,7 @@ async def examine(
     try:
         asked = pack({**question, "answer": answer})
     except TooLong:
-        return Verdict(passed=False, why="it is more than a message can hold")
+        return CodeVerdict(passed=False, why="it is more than a message can hold")
     async with limit():
         exchange = await _exchange(open_sandbox, cpu_seconds, tests, asked)
         if exchange.tests.broke is None and exchange.answer.broke and not exchange.has_passed:
@@ -54,7 +54,7 @@ async def examine(
             right = None if known is None else pack({**question, "answer": known})
             if right is None or (await _exchange(open_sandbox, cpu_seconds, tests, right)).tests.broke is not None:
                 raise VerifierError(f"the tests could not be run: {overrun}", retryable=False)
-            return Verdict(passed=False, why=f"its values broke the tests' sandbox: {overrun}")
+            return CodeVerdict(passed=False, why=f"its values broke the tests' sandbox: {overrun}")
     return _verdict(exchange, cpu_seconds)
 
 
@@ -71,20 +71,22 @@ async def _exchange(open_sandbox: OpenSandbox, cpu_seconds: float, tests: bytes,
     return exchange
 
 
-def _verdict(exchange: Exchange, cpu_seconds: float) -> Verdict:
+def _verdict(exchange: Exchange, cpu_seconds: float) -> CodeVerdict:
     said = exchange.said
     if said is not None:
         if "fault" in said:
             raise VerifierError(said["fault"], retryable=False)
         if said["passed"]:
-            return Verdict(passed=True)
-        return Verdict(passed=False, why=_ending(exchange.answer, cpu_seconds) or said["why"])
+            return CodeVerdict(passed=True)
+        return CodeVerdict(passed=False, why=_ending(exchange.answer, cpu_seconds) or said["why"])
     examined = exchange.tests.finished
     assert examined is not None  # it said nothing, so it was waited for
     crashed = examined.exit_status not in (None, -signal.SIGKILL) or examined.used_up_its_cpu or examined.out_of_memory
     if exchange.has_started and crashed:
         # The tests hold for the reference, so what broke their process is what the answer gave them to compare.
-        return Verdict(passed=False, why=f"its values broke the tests' process (exit status {examined.exit_status})")
+        return CodeVerdict(
+            passed=False, why=f"its values broke the tests' process (exit status {examined.exit_status})"
+        )
     how = "was not done in time" if examined.timed_out else f"ended with exit status {examined.exit_status}"
     raise VerifierError(f"the process that runs the tests {how}: {_shown(exchange.tests)}")
 

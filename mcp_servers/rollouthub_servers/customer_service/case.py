@@ -12,7 +12,7 @@ from rollouthub.authoring.users import Cue, Stage, UserScript, UserSheet
 from rollouthub.messages import assistant
 from rollouthub_servers.customer_service.database import Customer, Database
 from rollouthub_servers.customer_service.policy import POLICY
-from rollouthub_servers.customer_service.shop_generator import World
+from rollouthub_servers.customer_service.shop_generator import ShopGenerator
 from rollouthub_servers.customer_service.user_requests import (
     ALLOWED,
     CONFIRM,
@@ -62,7 +62,7 @@ class CaseSecret(Secret):
 class _Mistake:
     """What the user gets wrong at first."""
 
-    def __init__(self, world: World, customer: Customer, kind: Literal["email", "order"]) -> None:
+    def __init__(self, world: ShopGenerator, customer: Customer, kind: Literal["email", "order"]) -> None:
         self.kind = kind
         self.email = customer.email.replace("@", "@mail.", 1)
         self.order = world.free_number()
@@ -71,7 +71,7 @@ class _Mistake:
 def make_case(task_id: str, stream: Random, only: Kind | None = None) -> Task[Public, CaseSecret]:
     """One task; the same for the same stream."""
     kind = only or stream.choices(KINDS, _SHARES)[0]
-    world = World(stream)
+    world = ShopGenerator(stream)
     customer_id = stream.choice(world.customers)
     customer = world.database.customers[customer_id]
     requests = [maker(world, customer_id) for maker in _makers(stream, kind)]

@@ -37,7 +37,7 @@ def _code(option: str) -> str:
     return (words[-1] if words[0] == "size" else words[0]).upper()
 
 
-class World:
+class ShopGenerator:
     """A shop in the making. All that is drawn comes from one stream."""
 
     def __init__(self, stream: Random) -> None:

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from rollouthub.authoring.users import Cue
 from rollouthub_servers.customer_service.database import Order, Rule, money
-from rollouthub_servers.customer_service.shop_generator import World
+from rollouthub_servers.customer_service.shop_generator import ShopGenerator
 
 Call = tuple[str, dict[str, JsonValue]]
 """A tool and its arguments."""
@@ -47,11 +47,11 @@ class Request:
     facts: dict[str, str] = field(default_factory=dict[str, str])
 
 
-Maker = Callable[[World, str], Request]
+Maker = Callable[[ShopGenerator, str], Request]
 """Makes a request of a customer's, and the order it is about."""
 
 
-def cancel(world: World, customer: str) -> Request:
+def cancel(world: ShopGenerator, customer: str) -> Request:
     """A pending order is cancelled and refunded."""
     number = world.add_order(customer, "pending")
     order = world.database.orders[number]
@@ -73,7 +73,7 @@ def cancel(world: World, customer: str) -> Request:
     )
 
 
-def change_address(world: World, customer: str) -> Request:
+def change_address(world: ShopGenerator, customer: str) -> Request:
     """A pending order goes elsewhere."""
     number, new = world.add_order(customer, "pending"), world.address()
     told = f"The new address is {new}."
@@ -96,7 +96,7 @@ def change_address(world: World, customer: str) -> Request:
     )
 
 
-def give_back(world: World, customer: str) -> Request:
+def give_back(world: ShopGenerator, customer: str) -> Request:
     """A delivered item is returned and refunded."""
     number = world.add_order(customer, "delivered")
     order = world.database.orders[number]
@@ -120,7 +120,7 @@ def give_back(world: World, customer: str) -> Request:
     )
 
 
-def swap(world: World, customer: str) -> Request:
+def swap(world: ShopGenerator, customer: str) -> Request:
     """A delivered item is exchanged for another option."""
     number = world.add_order(customer, "delivered")
     sku, new = _options(world, number)
@@ -142,7 +142,7 @@ def swap(world: World, customer: str) -> Request:
     )
 
 
-def _options(world: World, number: str) -> tuple[str, str]:
+def _options(world: ShopGenerator, number: str) -> tuple[str, str]:
     """An item of an order, and another option of its product."""
     stock = world.database.stock
     sku = world.stream.choice(list(world.database.orders[number].items))
@@ -154,11 +154,11 @@ def _wants(name: str, option: str) -> Cue:
     return Cue(when=_ITEM, says=(f"It's the {name}; I'd like {option} instead.",), in_requests=True)
 
 
-def _paid_with(world: World, order: Order) -> str:
+def _paid_with(world: ShopGenerator, order: Order) -> str:
     return world.database.customers[order.customer].methods[order.method]
 
 
-def _method(world: World, order: Order) -> Cue:
+def _method(world: ShopGenerator, order: Order) -> Cue:
     return Cue(when=_METHOD, says=(f"The {_paid_with(world, order)} I paid with is fine.",), in_requests=True)
 
 
@@ -169,7 +169,7 @@ def _refund(number: str, order: Order, cents: int) -> Call:
 # --- what the policy forbids --------------------------------------------------------------------------------------
 
 
-def cancel_shipped(world: World, customer: str) -> Request:
+def cancel_shipped(world: ShopGenerator, customer: str) -> Request:
     """Cancelling an order that is on its way."""
     number = world.add_order(customer, "shipped")
     return _refused(
@@ -181,7 +181,7 @@ def cancel_shipped(world: World, customer: str) -> Request:
     )
 
 
-def redirect_shipped(world: World, customer: str) -> Request:
+def redirect_shipped(world: ShopGenerator, customer: str) -> Request:
     """Sending an order elsewhere that is on its way."""
     number, new = world.add_order(customer, "shipped"), world.address()
     return _refused(
@@ -195,7 +195,7 @@ def redirect_shipped(world: World, customer: str) -> Request:
     )
 
 
-def return_late(world: World, customer: str) -> Request:
+def return_late(world: ShopGenerator, customer: str) -> Request:
     """Returning something after the time for it."""
     number = world.add_order(customer, "delivered", (40, 90))
     name = world.stream.choice(list(world.database.orders[number].items.values())).name
@@ -208,7 +208,7 @@ def return_late(world: World, customer: str) -> Request:
     )
 
 
-def return_early(world: World, customer: str) -> Request:
+def return_early(world: ShopGenerator, customer: str) -> Request:
     """Returning something that has not arrived."""
     number = world.add_order(customer, "shipped")
     name = world.stream.choice(list(world.database.orders[number].items.values())).name
@@ -221,7 +221,7 @@ def return_early(world: World, customer: str) -> Request:
     )
 
 
-def swap_for_nothing(world: World, customer: str) -> Request:
+def swap_for_nothing(world: ShopGenerator, customer: str) -> Request:
     """Exchanging something for an option that is out of stock."""
     number = world.add_order(customer, "delivered")
     sku, new = _options(world, number)
@@ -237,7 +237,7 @@ def swap_for_nothing(world: World, customer: str) -> Request:
     )
 
 
-def refund_elsewhere(world: World, customer: str) -> Request:
+def refund_elsewhere(world: ShopGenerator, customer: str) -> Request:
     """Returning something, with the money on another payment method."""
     number = world.add_order(customer, "delivered")
     name = world.stream.choice(list(world.database.orders[number].items.values())).name
@@ -251,7 +251,7 @@ def refund_elsewhere(world: World, customer: str) -> Request:
     )
 
 
-def cancel_anothers(world: World, customer: str) -> Request:
+def cancel_anothers(world: ShopGenerator, customer: str) -> Request:
     """Cancelling an order of somebody else's."""
     other = next(one for one in world.customers if one != customer)
     number = world.add_order(other, "pending")
@@ -282,7 +282,7 @@ def _refused(
     )
 
 
-def hand_over(world: World, customer: str) -> Request:
+def hand_over(world: ShopGenerator, customer: str) -> Request:
     """Something the desk has no tool for."""
     want = world.stream.choice(
         ("close my account", "change the e-mail address of my account", "get a job in your warehouse")

@@ -8,7 +8,7 @@ from typing import Any
 from rollouthub import VerifierError
 from rollouthub_servers.workers import MAX_WORKERS, WorkerDied, Workers
 
-__all__ = ["CPU_SECONDS", "MAX_WORKERS", "OVER_BUDGET", "Verdict", "check", "close_workers"]
+__all__ = ["CPU_SECONDS", "MAX_WORKERS", "OVER_BUDGET", "AnswerVerdict", "check", "close_workers"]
 
 CPU_SECONDS = 5.0
 """CPU time a candidate may cost, and its reference. Not wall time: a loaded machine fails no answer."""
@@ -20,12 +20,12 @@ _REFERENCE_OVER_BUDGET, _CANDIDATE_OVER_BUDGET = OVER_BUDGET = -signal.SIGVTALRM
 MOST_KNOWN = 20_000
 """Verdicts kept, the oldest given up first: the samples of a task mostly say one of a few things."""
 
-_known: "dict[tuple[tuple[str, ...], str, float], Verdict]" = {}
+_known: "dict[tuple[tuple[str, ...], str, float], AnswerVerdict]" = {}
 _workers = Workers("rollouthub_servers.math.worker")
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AnswerVerdict:
     """Whether an answer holds."""
 
     correct: bool
@@ -37,7 +37,7 @@ class Verdict:
 
 async def check(
     references: Sequence[str], answer: str, *, cpu_seconds: float = CPU_SECONDS, wall_seconds: float = WALL_SECONDS
-) -> Verdict:
+) -> AnswerVerdict:
     """Compare an answer with the reference answers, any of which will do; LaTeX or plain text.
 
     Raises:
@@ -61,10 +61,10 @@ async def check(
     return verdict
 
 
-def _verdict(reply: dict[str, Any], references: Sequence[str], cpu_seconds: float) -> Verdict:
+def _verdict(reply: dict[str, Any], references: Sequence[str], cpu_seconds: float) -> AnswerVerdict:
     died = reply.get("died")
     if died == _CANDIDATE_OVER_BUDGET:
-        return Verdict(correct=False, too_complex=True)
+        return AnswerVerdict(correct=False, too_complex=True)
     if died == _REFERENCE_OVER_BUDGET:
         raise VerifierError(f"reading the reference answer took over {cpu_seconds:g} s of CPU", retryable=False)
     if reply["status"] == "unreadable_reference":
@@ -72,7 +72,7 @@ def _verdict(reply: dict[str, Any], references: Sequence[str], cpu_seconds: floa
             f"the reference answer is no mathematics the checker can read: {' or '.join(references):.200}",
             retryable=False,
         )
-    return Verdict(reply["status"] == "correct", reply["parsed"], too_complex=reply["status"] == "too_complex")
+    return AnswerVerdict(reply["status"] == "correct", reply["parsed"], too_complex=reply["status"] == "too_complex")
 
 
 def close_workers() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rollouthub.environment import AnyEnvironment
 from rollouthub.plugins.manifest import Manifest
-from rollouthub_servers.mcp_server.program_place import Place
+from rollouthub_servers.mcp_server.program_place import ProgramPlace
 from rollouthub_servers.mcp_server.server_environment import McpServer
 
 __all__ = ["McpServer", "adapt"]
@@ -23,7 +23,7 @@ def adapt(manifest: Manifest, file: Path, python: str) -> AnyEnvironment:
         "manifest": manifest,
         "server": manifest.server,
         "verifier": manifest.verifier,
-        "place": Place(file.parent, python),
+        "place": ProgramPlace(file.parent, python),
         "file": file,
         "version": manifest.version,
         "submits": manifest.submit,

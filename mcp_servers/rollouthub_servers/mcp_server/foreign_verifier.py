@@ -18,7 +18,7 @@ from rollouthub.score import Score
 from rollouthub.submission import Submission
 from rollouthub.task import PRIVILEGED, Public, Secret, Task
 from rollouthub_servers.mcp_server.processes import MARK, has_ended, stop_tree
-from rollouthub_servers.mcp_server.program_place import Place
+from rollouthub_servers.mcp_server.program_place import ProgramPlace
 from rollouthub_servers.mcp_server.scratch import Skipped
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -45,7 +45,7 @@ def question(
     return to_json(told)
 
 
-async def ask_command(section: VerifierSection, place: Place, home: Path, mark: str, asked: bytes) -> Score:
+async def ask_command(section: VerifierSection, place: ProgramPlace, home: Path, mark: str, asked: bytes) -> Score:
     """Start the verifier, tell it the question on stdin, and read its score from stdout alone.
 
     Raises:

@@ -12,7 +12,7 @@ from rollouthub.errors import ConfigError, TaskError
 from rollouthub.plugins.manifest import ServerSection
 from rollouthub.task import Public
 from rollouthub_servers.mcp_server.processes import MARK
-from rollouthub_servers.mcp_server.program_place import Place
+from rollouthub_servers.mcp_server.program_place import ProgramPlace
 from rollouthub_servers.mcp_server.scratch import Scratch
 
 CONTAINER_WORKDIR = "/work"
@@ -32,7 +32,7 @@ class Launch:
     """A command that removes what ending the process leaves behind."""
 
 
-def launch_of(server: ServerSection, place: Place, scratch: Scratch, public: Public, seed: int) -> Launch:
+def launch_of(server: ServerSection, place: ProgramPlace, scratch: Scratch, public: Public, seed: int) -> Launch:
     """The server of one episode.
 
     Raises:
@@ -53,7 +53,7 @@ def launch_of(server: ServerSection, place: Place, scratch: Scratch, public: Pub
     return Launch(argv, _clean_env(place, scratch) | own, scratch.workdir, scratch.mark, server.stop_seconds)
 
 
-def _clean_env(place: Place, scratch: Scratch) -> dict[str, str]:
+def _clean_env(place: ProgramPlace, scratch: Scratch) -> dict[str, str]:
     """Variables of a foreign program: of the hub's own, PATH and LANG alone."""
     return {
         **place.variables,

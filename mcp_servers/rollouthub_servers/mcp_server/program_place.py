@@ -1,4 +1,4 @@
-"""`Place`: where the programs of a declared environment are."""
+"""`ProgramPlace`: where the programs of a declared environment are."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Place:
+class ProgramPlace:
     """The folder of an env.toml, and the interpreter that its programs run with."""
 
     folder: Path

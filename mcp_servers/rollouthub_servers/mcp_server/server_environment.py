@@ -20,7 +20,7 @@ from rollouthub.submission import Submission
 from rollouthub.task import BadRow, Public, Secret, Task
 from rollouthub_servers.mcp_server.foreign_verifier import ask_command, ask_service, question, read_token
 from rollouthub_servers.mcp_server.launch import CONTAINER_WORKDIR, check_engine, launch_of
-from rollouthub_servers.mcp_server.program_place import Place
+from rollouthub_servers.mcp_server.program_place import ProgramPlace
 from rollouthub_servers.mcp_server.results import bounded
 from rollouthub_servers.mcp_server.rows import RowSecret, read_tasks
 from rollouthub_servers.mcp_server.scratch import Scratch, make_scratch, remove, seed, snapshot
@@ -39,7 +39,7 @@ class McpServer(Environment[EnvironmentConfig]):
     server: ClassVar[ServerSection]
     verifier: ClassVar[VerifierSection]
     file: ClassVar[Path]
-    place: ClassVar[Place]
+    place: ClassVar[ProgramPlace]
     pinned: ClassVar[PinnedTools | None] = None
     """The tools the server had when the class was made ready."""
     era: ClassVar[DiscoverResult | str] = "auto"

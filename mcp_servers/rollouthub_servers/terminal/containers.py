@@ -6,7 +6,7 @@ from pathlib import Path
 from rollouthub.sandbox import MIB, Build, Profile, Resources, SandboxSpec
 from rollouthub_servers.terminal.config import TerminalConfig
 from rollouthub_servers.terminal.harbor import HarborTask, Step
-from rollouthub_servers.terminal.harbor.settings import World
+from rollouthub_servers.terminal.harbor.settings import ContainerSettings
 from rollouthub_servers.terminal.harbor.templates import filled_in
 from rollouthub_servers.terminal.network_policy import resolve_network
 
@@ -48,7 +48,7 @@ def is_in_place(task: HarborTask, step: Step, config: TerminalConfig) -> bool:
     return asked is False or (asked is None and config.verifier == "shared")
 
 
-def verifier_world(task: HarborTask, step: Step) -> World:
+def verifier_world(task: HarborTask, step: Step) -> ContainerSettings:
     """The `[environment]` the tests run in: the verifier's own, else the agent's."""
     if is_separate(task, step):
         return step.section.verifier.environment or task.settings.verifier.environment or task.settings.environment
@@ -122,7 +122,7 @@ def _image(task: HarborTask, config: TerminalConfig) -> str | Build:
     return Build(context=folder, timeout_seconds=world.build_timeout_sec)
 
 
-def _resources(world: World, config: TerminalConfig) -> Resources:
+def _resources(world: ContainerSettings, config: TerminalConfig) -> Resources:
     return Resources(
         cpus=world.cpus or config.cpus,
         memory_bytes=max((world.memory_mb or config.memory_mb) * MIB, LEAST_MEMORY),

@@ -40,7 +40,7 @@ from rollouthub_servers.terminal.image_baseline import Untouched, untouched
 from rollouthub_servers.terminal.planted_files import NOTHING, Planted, git_programs, is_suspect, system_files, take_out
 from rollouthub_servers.terminal.protected_paths import Protected, look_into
 from rollouthub_servers.terminal.reward import Rewards, total
-from rollouthub_servers.terminal.step_grade import Grade, World
+from rollouthub_servers.terminal.step_grade import Grade, GradingContext
 from rollouthub_servers.terminal.tests_folder import TESTS, find_program, make_room, read_rewards, refused_hosts
 
 logger = logging.getLogger(__name__)
@@ -132,7 +132,7 @@ class Grader:
         if user is None and agent_user(self._task, step) is not None:
             user = "0"  # an agent of another name is no reason for tests of that name
         try:
-            return await self._tests_in(step, agent, World(), user, IN_PLACE)
+            return await self._tests_in(step, agent, GradingContext(), user, IN_PLACE)
         except (VerifierError, SandboxOverrun) as error:
             return await self._nothing(step, error, IN_PLACE)
         except DataError as error:
@@ -143,7 +143,7 @@ class Grader:
             files = await self._artifacts(step, agent)
         except SandboxFileError as error:
             return await self._nothing(step, f"the artifacts cannot be collected: {error}", "artifacts")
-        return await self._tried(step, World(artifacts=files))
+        return await self._tried(step, GradingContext(artifacts=files))
 
     async def _of_snapshot(self, step: Step, agent: Sandbox, snapshot: Snapshot) -> Grade:
         """Grade it on the image's system; where the agent changed that, on its own, too: the lower reward counts."""
@@ -155,19 +155,19 @@ class Grader:
         programs = await git_programs(agent, changed)
         loud += [path for path in programs if "hook" not in text or "/hooks/" not in path]
         if not (quiet or loud):
-            return await self._tried(step, World(snapshot))
+            return await self._tried(step, GradingContext(snapshot))
         base = await snapshot.restored([*quiet, *loud])
         try:
             left = frozenset(base.changed)
             taken = tuple(path for path in changed if path not in left)
             system = sorted({path for path in loud if path not in left})
             if system and self._config.keeps_system:
-                grade = await self._tried(step, World(snapshot))
+                grade = await self._tried(step, GradingContext(snapshot))
                 return replace(grade, suspect=f"graded on a system that the agent changed: {_some(system)}")
-            grade = _with(await self._tried(step, World(base)), taken, changed)
+            grade = _with(await self._tried(step, GradingContext(base)), taken, changed)
             if not system:
                 return grade
-            own = await self._tried(step, World(snapshot), grade.rewards)
+            own = await self._tried(step, GradingContext(snapshot), grade.rewards)
         finally:
             if base is not snapshot:
                 with anyio.CancelScope(shield=True):
@@ -184,7 +184,7 @@ class Grader:
         tests = [file.data.decode(errors="replace") for file in self._task.tests(step)]
         return "\n".join([self._task.instruction(step), *tests])
 
-    async def _tried(self, step: Step, world: World, known: Rewards | None = None) -> Grade:
+    async def _tried(self, step: Step, world: GradingContext, known: Rewards | None = None) -> Grade:
         """Run the tests; what keeps them from being run is the agent's where they can be on the image.
 
         `known` rewards are those of the same work on the image's system.
@@ -225,7 +225,7 @@ class Grader:
         async with known.lock:
             if asks_anew or not known.is_tried:
                 try:
-                    grade = await self._run_in(step, World())
+                    grade = await self._run_in(step, GradingContext())
                     known.rewards, known.refused = grade.rewards, grade.refused
                 except _NOT_RUN as error:
                     logger.warning(
@@ -259,7 +259,7 @@ class Grader:
                     known.protected = await look_into(image, verifier_user(self._task, step))
         return known.protected
 
-    async def _run_in(self, step: Step, world: World) -> Grade:
+    async def _run_in(self, step: Step, world: GradingContext) -> Grade:
         """Run the tests once.
 
         Raises:
@@ -270,7 +270,9 @@ class Grader:
             user = verifier_user(self._task, step)
             return replace(await self._tests_in(step, fresh, world, user, world.crossed), planted=planted)
 
-    async def _tests_in(self, step: Step, fresh: Sandbox, world: World, user: str | None, crossed: str) -> Grade:
+    async def _tests_in(
+        self, step: Step, fresh: Sandbox, world: GradingContext, user: str | None, crossed: str
+    ) -> Grade:
         known = await anyio.to_thread.run_sync(self._task.tests, step)
         has_tests = verifier_folder(self._task, step) is not None
         is_live = crossed == IN_PLACE
@@ -308,7 +310,7 @@ class Grader:
             raise VerifierError(f"the untouched image cannot be used: {error}", retryable=False) from error
 
     @asynccontextmanager
-    async def _fresh(self, step: Step, world: World) -> AsyncGenerator[tuple[Sandbox, Planted]]:
+    async def _fresh(self, step: Step, world: GradingContext) -> AsyncGenerator[tuple[Sandbox, Planted]]:
         """A fresh sandbox with the agent's work in it."""
         spec = verifier_spec(self._task, step, self._config, self._caller())
         if world.snapshot is None:

@@ -1,14 +1,14 @@
 """What a task says of the network, what the caller allows, and what comes of both: never less walls than asked for."""
 
 from rollouthub.sandbox import Network
-from rollouthub_servers.terminal.harbor.settings import Phase, World
+from rollouthub_servers.terminal.harbor.settings import ContainerSettings, Phase
 
 
 class NetworkRefused(Exception):
     """The network a task asks for is not given to it; says how it could be."""
 
 
-def resolve_network(world: World, phase: Phase | None, choice: Network | None, section: str) -> Network:
+def resolve_network(world: ContainerSettings, phase: Phase | None, choice: Network | None, section: str) -> Network:
     """The network of a phase (`[agent]` or `[verifier]`) in a container.
 
     Raises:

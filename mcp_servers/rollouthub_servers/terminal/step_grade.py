@@ -27,7 +27,7 @@ class Grade:
 
 
 @dataclass(frozen=True)
-class World:
+class GradingContext:
     """What the tests of a step are run on."""
 
     snapshot: Snapshot | None = None

@@ -7,7 +7,7 @@ from rollouthub.errors import DataError
 from rollouthub_servers.terminal.config import TerminalConfig
 from rollouthub_servers.terminal.containers import build_folder, is_in_place, verifier_folder, verifier_world
 from rollouthub_servers.terminal.harbor import HarborTask, Step
-from rollouthub_servers.terminal.harbor.settings import World
+from rollouthub_servers.terminal.harbor.settings import ContainerSettings
 from rollouthub_servers.terminal.harbor.task import INSTRUCTION, TEST_SCRIPT
 from rollouthub_servers.terminal.harbor.templates import MissingVariable, filled_in
 from rollouthub_servers.terminal.network_policy import NetworkRefused, resolve_network
@@ -53,7 +53,7 @@ def _of_settings(task: HarborTask, config: TerminalConfig) -> Iterator[str]:
         yield "[[steps]] agent.network_mode: steps share a container, whose network does not change"
 
 
-def _of_world(world: World, section: str) -> Iterator[str]:
+def _of_world(world: ContainerSettings, section: str) -> Iterator[str]:
     if world.os.lower() != "linux":
         yield f"[{section}] os = {world.os!r}: containers are Linux only"
     if world.gpus:

@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from rollouthub_registry.bundle.bundle_error import BundleRefused
 from rollouthub_registry.bundle.encoding import BLOCK, END, StoredGunzip, StoredGzip, header, padding
-from rollouthub_registry.bundle.file_selection import Source, Tally
+from rollouthub_registry.bundle.file_selection import SourceFile, Tally
 from rollouthub_registry.bundle.limits import ARCHIVE_BYTES, CHUNK_BYTES
 from rollouthub_registry.bundle.secrets import SecretScan
 from rollouthub_registry.bundle.wheel import check_wheel, is_wheel_path
@@ -22,7 +22,7 @@ _KINDS = {
 }
 
 
-def write_archive(sources: Sequence[Source], sink: BinaryIO) -> tuple[str, int]:
+def write_archive(sources: Sequence[SourceFile], sink: BinaryIO) -> tuple[str, int]:
     """Write files, in the order of their paths, as a bundle; gives its digest and size.
 
     Raises:
@@ -38,7 +38,7 @@ def write_archive(sources: Sequence[Source], sink: BinaryIO) -> tuple[str, int]:
     return out.finish(), out.size
 
 
-def _chunks(source: Source) -> Iterator[bytes]:
+def _chunks(source: SourceFile) -> Iterator[bytes]:
     scan, left = SecretScan(source.path), source.size
     with source.file.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):

@@ -64,7 +64,7 @@ class SubjectDigest(Frozen):
     sha256: _Hex
 
 
-class Subject(Frozen):
+class StatementSubject(Frozen):
     """What a statement is about."""
 
     name: str = Field(max_length=200)
@@ -79,7 +79,7 @@ class Statement(Frozen):
     model_config = ConfigDict(serialize_by_alias=True)
 
     type: Literal["https://in-toto.io/Statement/v1"] = Field(validation_alias="_type", serialization_alias="_type")
-    subject: tuple[Subject, ...] = Field(min_length=1, max_length=1)
+    subject: tuple[StatementSubject, ...] = Field(min_length=1, max_length=1)
     predicate_type: Literal["urn:envhub:environment:v1"] = Field(
         validation_alias="predicateType", serialization_alias="predicateType"
     )
@@ -88,7 +88,7 @@ class Statement(Frozen):
     @classmethod
     def about(cls, release: Release, digest: str, predicate: Predicate) -> "Statement":
         """Say `predicate` of the bundle with this digest (`sha256:…`)."""
-        subject = Subject(name=str(release), digest=SubjectDigest(sha256=digest.removeprefix("sha256:")))
+        subject = StatementSubject(name=str(release), digest=SubjectDigest(sha256=digest.removeprefix("sha256:")))
         return cls.model_validate(
             {"_type": STATEMENT_TYPE, "subject": (subject,), "predicateType": PREDICATE_TYPE, "predicate": predicate}
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 from rollouthub.plugins.manifest import FILE_NAME, Manifest
 from rollouthub_registry.bundle.archive import read_archive, write_archive
 from rollouthub_registry.bundle.bundle_error import BundleRefused
-from rollouthub_registry.bundle.file_selection import Source, Tally, collect
+from rollouthub_registry.bundle.file_selection import SourceFile, Tally, collect
 from rollouthub_registry.bundle.limits import MANIFEST_BYTES
 from rollouthub_registry.bundle.manifest import check_named, parse_manifest
 from rollouthub_registry.bundle.wheel import canonical_wheel, distribution, is_wheel_path, normal
@@ -138,7 +138,7 @@ def _unpack(bundle: Bundle, partial: Path) -> None:
         raise BundleRefused(f"it changed since it was checked ({bundle.digest} → {reader.digest})")
 
 
-def _with_wheel(folder: Path, manifest: Manifest, sources: Sequence[Source], scratch: Path) -> list[Source]:
+def _with_wheel(folder: Path, manifest: Manifest, sources: Sequence[SourceFile], scratch: Path) -> list[SourceFile]:
     """The files with the package's wheel, in the one form a wheel has in a bundle."""
     wheels = [source.file for source in sources if is_wheel_path(source.path)]
     if len(wheels) > 1:
@@ -152,7 +152,7 @@ def _with_wheel(folder: Path, manifest: Manifest, sources: Sequence[Source], scr
     name = wheels[0].name
     file = scratch / "wheel.zip"
     file.write_bytes(canonical_wheel(name, wheels[0].read_bytes()))
-    wheel = Source(f"wheel/{name}", file, file.stat().st_size, is_executable=False)
+    wheel = SourceFile(f"wheel/{name}", file, file.stat().st_size, is_executable=False)
     kept = [source for source in sources if not is_wheel_path(source.path)]
     tally, everything = Tally(), sorted([*kept, wheel], key=lambda source: source.path.encode())
     for source in everything:

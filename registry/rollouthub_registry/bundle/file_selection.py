@@ -22,7 +22,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """A file to be bundled."""
 
     path: str
@@ -59,7 +59,7 @@ class Tally:
             raise BundleRefused(f"the files have more than {TOTAL_BYTES:,} bytes together (at {path!r})")
 
 
-def collect(folder: Path) -> list[Source]:
+def collect(folder: Path) -> list[SourceFile]:
     """Everything in a folder that is not ignored, in the order of the bundle.
 
     Raises:
@@ -75,7 +75,7 @@ def collect(folder: Path) -> list[Source]:
     return found
 
 
-def _walk(folder: Path, prefix: str, ignored: Ignored) -> Iterator[Source]:
+def _walk(folder: Path, prefix: str, ignored: Ignored) -> Iterator[SourceFile]:
     with os.scandir(folder) as entries:
         found = list(entries)
     for entry in found:
@@ -91,11 +91,11 @@ def _walk(folder: Path, prefix: str, ignored: Ignored) -> Iterator[Source]:
             yield _source(path, file)
 
 
-def _source(path: str, file: Path) -> Source:
+def _source(path: str, file: Path) -> SourceFile:
     status = file.lstat()
     kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
         raise BundleRefused(f"{path!r} is {_KINDS.get(kind, 'no plain file')}; a bundle holds plain files alone")
     if status.st_nlink > 1:
         raise BundleRefused(f"{path!r} is a hard link, the same file as another; put a copy there")
-    return Source(path, file, status.st_size, bool(status.st_mode & stat.S_IXUSR))
+    return SourceFile(path, file, status.st_size, bool(status.st_mode & stat.S_IXUSR))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rollouthub.processes import PYTHON
 from rollouthub_registry.bundle.bundle_error import BundleRefused
-from rollouthub_registry.bundle.file_selection import Source
+from rollouthub_registry.bundle.file_selection import SourceFile
 
 SECONDS = 600
 """How long a build may take; it may have to download its build backend."""
@@ -33,7 +33,7 @@ def needs_wheel(folder: Path) -> bool:
         raise BundleRefused(f"{file} cannot be read: {error}") from error
 
 
-def build_wheel(sources: Iterable[Source], scratch: Path) -> Path:
+def build_wheel(sources: Iterable[SourceFile], scratch: Path) -> Path:
     """Build the wheel from copies of the files that are bundled, so that nothing else can get into it.
 
     The build backend comes in an environment of its own; it sees neither the hub's packages nor its variables.

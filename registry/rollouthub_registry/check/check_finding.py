@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from rollouthub_registry.check.checked_environment import Subject
+    from rollouthub_registry.check.checked_environment import CheckedEnvironment
 
 State = Literal["passed", "failed", "not_applicable"]
 
@@ -28,7 +28,7 @@ class Check:
 
     name: str
     title: str
-    run: "Callable[[Subject], Awaitable[str]]"
+    run: "Callable[[CheckedEnvironment], Awaitable[str]]"
     """What was seen, in a few words, where it passes.
 
     Raises:

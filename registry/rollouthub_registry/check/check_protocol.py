@@ -19,7 +19,7 @@ from rollouthub.frozen import Frozen
 from rollouthub.hosting.launch import RoleEndpoint
 from rollouthub.hosting.role_endpoints import ask_role
 from rollouthub_registry.check.check_finding import Finding, State
-from rollouthub_registry.check.check_request import Asked
+from rollouthub_registry.check.check_request import CheckRequest
 from rollouthub_registry.check.check_run import chosen_checks, find_and_check
 
 MOST_ORDER_BYTES = 2**20
@@ -104,5 +104,5 @@ async def _check(file: str, order: CheckOrder) -> list[Finding]:
         models: dict[str, Model] = {}
         for role, endpoint in order.roles.items():
             models[role] = await stack.enter_async_context(ask_role(endpoint))
-        asked = Asked(order.split, order.limit, order.seed, order.settings, only=order.only)
+        asked = CheckRequest(order.split, order.limit, order.seed, order.settings, only=order.only)
         return await find_and_check(str(Path(file)), asked, models, chosen_checks(order.only))

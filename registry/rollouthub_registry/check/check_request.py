@@ -1,4 +1,4 @@
-"""`Asked`: what is checked of an environment, and under which configuration."""
+"""`CheckRequest`: what is checked of an environment, and under which configuration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ LIMIT = 8
 
 
 @dataclass(frozen=True)
-class Asked:
+class CheckRequest:
     """How an environment is checked."""
 
     split: str | None = None

@@ -27,8 +27,8 @@ from rollouthub.plugins.entry_points import find_environment
 from rollouthub.plugins.installed import find_installation, installations
 from rollouthub.text import one_line
 from rollouthub_registry.check.check_finding import Broken, Check, Finding, NotApplicable, State
-from rollouthub_registry.check.check_request import Asked
-from rollouthub_registry.check.checked_environment import Subject
+from rollouthub_registry.check.check_request import CheckRequest
+from rollouthub_registry.check.checked_environment import CheckedEnvironment
 from rollouthub_registry.check.checks import CHECKS
 from rollouthub_registry.check.deadline import Spent, in_time
 
@@ -40,7 +40,7 @@ _MARKS: dict[State, tuple[str, str]] = {
 }
 
 
-def check_command(target: str, asked: Asked, as_json: bool) -> int:
+def check_command(target: str, asked: CheckRequest, as_json: bool) -> int:
     """Check an environment and report; the exit code."""
     chosen_checks(asked.only)
     started = time.perf_counter()
@@ -108,7 +108,7 @@ Told = Callable[[Check, int, int, Finding | None], None]
 """Hears of a check when it begins, with None, and when it has ended: its number, and of how many."""
 
 
-async def check_environment(target: str, asked: Asked, told: Told | None = None) -> list[Finding]:
+async def check_environment(target: str, asked: CheckRequest, told: Told | None = None) -> list[Finding]:
     """What the checks find of an environment: of an installed one with its own interpreter, else in this process.
 
     Raises:
@@ -141,7 +141,7 @@ async def open_roles(stack: AsyncExitStack, roles: Mapping[str, str]) -> dict[st
 
 async def find_and_check(
     target: str,
-    asked: Asked,
+    asked: CheckRequest,
     models: Mapping[str, Model],
     checks: Sequence[Check],
     python: str | None = None,
@@ -158,7 +158,7 @@ async def find_and_check(
         try:
             await found.environment.prepare(config)
             sandboxes = await stack.enter_async_context(open_sandboxes(found.environment, config))
-            subject = Subject(
+            subject = CheckedEnvironment(
                 found.name,
                 found.environment,
                 config,
@@ -175,7 +175,9 @@ async def find_and_check(
         return await run_checks(subject, checks, told)
 
 
-async def run_checks(subject: Subject, checks: Sequence[Check] = CHECKS, told: Told | None = None) -> list[Finding]:
+async def run_checks(
+    subject: CheckedEnvironment, checks: Sequence[Check] = CHECKS, told: Told | None = None
+) -> list[Finding]:
     """Run checks one after the other; each in bounded time."""
     findings: list[Finding] = []
     for number, check in enumerate(checks, 1):
@@ -187,7 +189,7 @@ async def run_checks(subject: Subject, checks: Sequence[Check] = CHECKS, told: T
     return findings
 
 
-async def _run(subject: Subject, check: Check) -> Finding:
+async def _run(subject: CheckedEnvironment, check: Check) -> Finding:
     started = time.perf_counter()
     state: State = "passed"
     details: tuple[str, ...] = ()

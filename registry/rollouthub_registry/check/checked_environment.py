@@ -23,7 +23,7 @@ DEADLINES = Deadlines(setup=300, tool_call=120, agent=600, verify=300, close=60,
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ScriptResult:
     """What a script came to."""
 
     score: Score | None
@@ -43,7 +43,7 @@ class Verdict:
         return self.score.reward >= 1 - 1e-9 if self.score.passed is None else self.score.passed
 
 
-class Subject:
+class CheckedEnvironment:
     """One environment under one configuration."""
 
     def __init__(
@@ -128,15 +128,15 @@ class Subject:
         async with self.episode(task) as episode:
             return await episode.reference()
 
-    async def verdict(self, task: AnyTask, script: Sequence[Message], *, submit: str | None = None) -> Verdict:
+    async def verdict(self, task: AnyTask, script: Sequence[Message], *, submit: str | None = None) -> ScriptResult:
         """Play a script in an episode of its own, hand in an answer if there is one, and score."""
         async with self.episode(task) as episode:
             submission = await play(episode, script, submit=submit)
             faults = tuple(f"{fault.type}: {fault.message}" for fault in episode.faults)
             try:
-                return Verdict(await episode.verify(submission), None, faults)
+                return ScriptResult(await episode.verify(submission), None, faults)
             except VerifierError as error:
-                return Verdict(None, str(error), faults)
+                return ScriptResult(None, str(error), faults)
 
     async def snapshot(self, episode: Episode) -> JsonValue:
         """The world's state; None where the environment takes none."""

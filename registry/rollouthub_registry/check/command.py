@@ -65,18 +65,18 @@ def check(
 
         raise typer.Exit(check_ordered(environment))
     from rollouthub.cli.options import assignments
-    from rollouthub_registry.check.check_request import Asked
+    from rollouthub_registry.check.check_request import CheckRequest
     from rollouthub_registry.check.check_run import check_command
 
     given_roles = assignments(roles or [], "--role")
     given = assignments(settings or [], "--set")
     if is_thorough:
         from rollouthub_registry.check.thorough.attack_context import Tools
-        from rollouthub_registry.check.thorough.thorough_check import Asked, thorough_command
+        from rollouthub_registry.check.thorough.thorough_check import ThoroughCheckRequest, thorough_command
 
         raise typer.Exit(
             thorough_command(
-                Asked(
+                ThoroughCheckRequest(
                     target=environment,
                     split=split,
                     limit=limit,
@@ -94,5 +94,5 @@ def check(
     if report is not None:
         raise typer.BadParameter("only with --thorough", param_hint="--report")
     models = {role: str(model) for role, model in given_roles.items()}
-    asked = Asked(split, limit, seed, given, models, tuple(only or ()))
+    asked = CheckRequest(split, limit, seed, given, models, tuple(only or ()))
     raise typer.Exit(check_command(environment, asked, as_json))

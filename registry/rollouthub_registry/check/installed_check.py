@@ -22,7 +22,7 @@ from rollouthub.plugins.installed import Installation
 from rollouthub.processes import kill_group
 from rollouthub_registry.check.check_finding import Finding
 from rollouthub_registry.check.check_protocol import CheckAnswer, CheckOrder
-from rollouthub_registry.check.check_request import Asked
+from rollouthub_registry.check.check_request import CheckRequest
 from rollouthub_registry.check.check_run import chosen_checks, find_and_check, open_roles
 
 CHECK_INSTALLED_SECONDS = 900.0
@@ -39,7 +39,7 @@ class CheckRefused(UsageError):
 
 
 async def check_installed(
-    installation: Installation, asked: Asked, seconds: float = CHECK_INSTALLED_SECONDS
+    installation: Installation, asked: CheckRequest, seconds: float = CHECK_INSTALLED_SECONDS
 ) -> list[Finding]:
     """What the checks find of an installed environment.
 
@@ -78,7 +78,7 @@ def _without_secrets(finding: Finding, redact: Callable[[str], str]) -> Finding:
 
 
 async def _in_its_own(
-    installation: Installation, asked: Asked, models: Mapping[str, Model], redact: Callable[[str], str]
+    installation: Installation, asked: CheckRequest, models: Mapping[str, Model], redact: Callable[[str], str]
 ) -> list[Finding]:
     """Let the interpreter that a class is installed for check it."""
     chosen_checks(asked.only)

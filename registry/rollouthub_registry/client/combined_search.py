@@ -17,7 +17,7 @@ _REGISTRY_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class SearchRequest:
     """What is looked for."""
 
     words: str
@@ -45,7 +45,7 @@ def check_order(sort: str | None) -> None:
         raise UnknownNameError("order", sort, ORDERS)
 
 
-async def find(urls: Sequence[str], asked: Asked) -> Findings:
+async def find(urls: Sequence[str], asked: SearchRequest) -> Findings:
     """Ask all registries at once; one that does not answer keeps nothing from being found in the others.
 
     Raises:

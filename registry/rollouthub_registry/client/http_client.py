@@ -46,7 +46,7 @@ class Patience:
 PATIENCE = Patience()
 
 
-class Exchange:
+class RegistryHttpClient:
     """Asks one registry over HTTP."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, patience: Patience) -> None:
@@ -250,7 +250,7 @@ class Exchange:
 
 
 @asynccontextmanager
-async def exchanging(url: str, patience: Patience) -> AsyncGenerator[Exchange]:
+async def exchanging(url: str, patience: Patience) -> AsyncGenerator[RegistryHttpClient]:
     """Ask one registry, over connections of its own."""
     async with aiohttp.ClientSession(
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -259,7 +259,7 @@ async def exchanging(url: str, patience: Patience) -> AsyncGenerator[Exchange]:
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=patience.connect_seconds),
         headers={"User-Agent": f"rollouthub/{version('rollouthub')}", "Accept-Encoding": "identity"},
     ) as session:
-        yield Exchange(session, url, patience)
+        yield RegistryHttpClient(session, url, patience)
 
 
 def _reason(error: OSError) -> str:

@@ -15,7 +15,7 @@ from rollouthub_registry.client.client_error import NotPublished
 from rollouthub_registry.client.name_suggestion import offers_or_nearest
 from rollouthub_registry.client.offer import Offer
 from rollouthub_registry.client.source import open_source
-from rollouthub_registry.client.version_ranges import Wanted
+from rollouthub_registry.client.version_ranges import VersionRequest
 from rollouthub_registry.trust.pins import Pins
 from rollouthub_registry.trust.signatures import open_envelope
 from rollouthub_registry.trust.trust_error import SignatureRefused
@@ -43,7 +43,7 @@ class Offered:
     said: Said | None
 
 
-async def look_up(url: str, wanted: Wanted) -> Offered:
+async def look_up(url: str, wanted: VersionRequest) -> Offered:
     """Ask a registry about a package.
 
     Raises:
@@ -72,7 +72,7 @@ async def look_up(url: str, wanted: Wanted) -> Offered:
     return Offered(url, offers, chosen, Said(statement.predicate, _secrets(statement.predicate)))
 
 
-def choose(offers: Sequence[Offer], wanted: Wanted) -> Offer | None:
+def choose(offers: Sequence[Offer], wanted: VersionRequest) -> Offer | None:
     """The offer that a range means: of those that are not yanked, or the one that is named."""
     by_version = {offer.release.version: offer for offer in offers}
     if wanted.versions.exact is not None:
@@ -100,7 +100,7 @@ def differing(installed: Sequence[Installation], offered: Offered) -> list[str]:
 
 
 def as_json(
-    wanted: Wanted, installed: Sequence[Installation], offered: Offered | None, problem: str | None, pins: Pins
+    wanted: VersionRequest, installed: Sequence[Installation], offered: Offered | None, problem: str | None, pins: Pins
 ) -> dict[str, Any]:
     """All of it, for programs."""
     return {

@@ -37,7 +37,7 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True)
-class Published:
+class OfferedRelease:
     """One release at one registry, and where its two documents are."""
 
     release: Release

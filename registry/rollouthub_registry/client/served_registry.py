@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rollouthub_registry.bundle.attestation import Envelope
 from rollouthub_registry.client.client_error import Missing, NotPublished, RegistryFault, TokenRefused
-from rollouthub_registry.client.http_client import Exchange
+from rollouthub_registry.client.http_client import RegistryHttpClient
 from rollouthub_registry.client.offer import Fetched, Hit, Offer, Progress
-from rollouthub_registry.client.release_reader import Published
+from rollouthub_registry.client.release_reader import OfferedRelease
 from rollouthub_registry.client.upload_form import Form
 from rollouthub_registry.client.version_list import offer_of, offers_of
 from rollouthub_registry.names import PackageName, Release
@@ -35,7 +35,7 @@ class TokenFacts(BaseModel):
 class Served:
     """A registry with our API; a token goes with what changes something, and with nothing else."""
 
-    def __init__(self, url: str, exchange: Exchange, token: str | None) -> None:
+    def __init__(self, url: str, exchange: RegistryHttpClient, token: str | None) -> None:
         self.url, self._exchange, self._token = url, exchange, token
 
     async def offers(self, package: PackageName) -> list[Offer]:
@@ -105,9 +105,9 @@ class Served:
         except ValidationError as error:
             raise self._nonsense(ValueError(error.errors(include_input=False)[0]["msg"])) from None
 
-    def _published(self, release: Release) -> Published:
+    def _published(self, release: Release) -> OfferedRelease:
         path = _path(release)
-        return Published(release, self.url, f"{path}/bundle", f"{path}/statement")
+        return OfferedRelease(release, self.url, f"{path}/bundle", f"{path}/statement")
 
     def _needed_token(self) -> str:
         if self._token is None:

@@ -12,12 +12,12 @@ from rollouthub.errors import ConfigError, StoreError
 from rollouthub_registry.bundle.attestation import Envelope
 from rollouthub_registry.client.client_error import Missing, NotPublished, RegistryFault, RegistryRefused
 from rollouthub_registry.client.offer import Fetched, Hit, Offer, Progress
-from rollouthub_registry.client.release_reader import Published, Reader
+from rollouthub_registry.client.release_reader import OfferedRelease, Reader
 from rollouthub_registry.client.static_search import best_hits
 from rollouthub_registry.client.version_list import last_lines, latest_of, offers_of
 from rollouthub_registry.names import PackageName, Release
 from rollouthub_registry.server.registry import Registry, open_registry
-from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.server_error import RegistryRequestRefused
 from rollouthub_registry.server.version_listing import Listing
 
 VERSIONS_BYTES = 64 * 2**20
@@ -81,9 +81,9 @@ class Files:
             "--to file:///FOLDER, or serve it with `hub serve registry`"
         )
 
-    def _published(self, release: Release) -> Published:
+    def _published(self, release: Release) -> OfferedRelease:
         folder = f"/packages/{release.package}/{release.version}"
-        return Published(release, self.url, f"{folder}/bundle.envhub", f"{folder}/statement.dsse.json")
+        return OfferedRelease(release, self.url, f"{folder}/bundle.envhub", f"{folder}/statement.dsse.json")
 
     async def _read(self, path: str, content: bytes, use: Callable[[Said], Result]) -> Result:
         try:
@@ -122,7 +122,7 @@ class Folder(Files):
         try:
             with open_registry(self._folder) as registry:
                 return what(registry)
-        except Refused as error:
+        except RegistryRequestRefused as error:
             if error.status == 404:
                 raise NotPublished(f"{error} ({self.url})") from error
             raise RegistryRefused(f"the registry {self.url} refuses it: {error}", error.status) from error

@@ -91,14 +91,14 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class VersionRequest:
     """A package and which of its versions."""
 
     package: PackageName
     versions: Range
 
     @classmethod
-    def parse(cls, text: str) -> "Wanted":
+    def parse(cls, text: str) -> "VersionRequest":
         """Read `namespace/name` or `namespace/name@RANGE`.
 
         Raises:

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from rollouthub.plugins.lock import LockedDependency
 from rollouthub_registry.install.install_error import InstallRefused
-from rollouthub_registry.install.venv_contents import Wanted
+from rollouthub_registry.install.venv_contents import VenvContents
 
 
 class Installer(Protocol):
@@ -27,7 +27,7 @@ class Installer(Protocol):
         """
         ...
 
-    def resolve(self, wanted: Wanted, venv: Path, scratch: Path) -> tuple[LockedDependency, ...]:
+    def resolve(self, wanted: VenvContents, venv: Path, scratch: Path) -> tuple[LockedDependency, ...]:
         """Choose all that is needed beside the wheels that are here: wheels alone, each with its hashes.
 
         Raises:
@@ -35,7 +35,9 @@ class Installer(Protocol):
         """
         ...
 
-    def install(self, wanted: Wanted, dependencies: Sequence[LockedDependency], venv: Path, scratch: Path) -> None:
+    def install(
+        self, wanted: VenvContents, dependencies: Sequence[LockedDependency], venv: Path, scratch: Path
+    ) -> None:
         """Install just these.
 
         Raises:

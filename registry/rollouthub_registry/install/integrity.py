@@ -15,7 +15,7 @@ from rollouthub.plugins.installed import Installation
 from rollouthub.plugins.manifest import FILE_NAME, load_manifest
 from rollouthub_registry.bundle.bundle_error import BundleRefused
 from rollouthub_registry.bundle.encoding import END, StoredGzip, header, padding
-from rollouthub_registry.bundle.file_selection import Source
+from rollouthub_registry.bundle.file_selection import SourceFile
 from rollouthub_registry.bundle.limits import CHUNK_BYTES
 from rollouthub_registry.install.hub_wheel import DISTRIBUTION
 from rollouthub_registry.install.install_error import InstallationDamaged
@@ -133,7 +133,7 @@ class _Nowhere:
         return len(chunk)
 
 
-def _walk(folder: Path, prefix: str) -> Iterator[Source]:
+def _walk(folder: Path, prefix: str) -> Iterator[SourceFile]:
     """Every file, with nothing ignored: what is not in the bundle has no place here."""
     with os.scandir(folder) as entries:
         found = list(entries)
@@ -145,7 +145,7 @@ def _walk(folder: Path, prefix: str) -> Iterator[Source]:
         status = file.lstat()
         if not stat.S_ISREG(status.st_mode):
             raise InstallationDamaged(f"{path!a} is no plain file")
-        yield Source(path, file, status.st_size, bool(status.st_mode & stat.S_IXUSR))
+        yield SourceFile(path, file, status.st_size, bool(status.st_mode & stat.S_IXUSR))
 
 
 def _check_environment(record: InstalledRecord, folder: Path) -> None:

@@ -8,18 +8,18 @@ from packaging.utils import canonicalize_name
 from rollouthub.plugins.lock import LockedDependency
 from rollouthub_registry.install.hub_wheel import DISTRIBUTION
 from rollouthub_registry.install.install_error import InstallRefused
-from rollouthub_registry.install.venv_contents import Wanted
+from rollouthub_registry.install.venv_contents import VenvContents
 
 _PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9.!+_-]*)")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 
-def asked(wanted: Wanted) -> str:
+def asked(wanted: VenvContents) -> str:
     """The requirements to choose dependencies for."""
     return "".join(f"{line}\n" for line in (*(wheel.requirement for wheel in wanted.wheels), *wanted.requirements))
 
 
-def pinned(wanted: Wanted, dependencies: Sequence[LockedDependency]) -> str:
+def pinned(wanted: VenvContents, dependencies: Sequence[LockedDependency]) -> str:
     """The requirements that only these bytes meet.
 
     Raises:
@@ -32,7 +32,7 @@ def pinned(wanted: Wanted, dependencies: Sequence[LockedDependency]) -> str:
     return "".join(f"{line}\n" for line in (*(wheel.pinned for wheel in wanted.wheels), *chosen))
 
 
-def checked(wanted: Wanted, dependencies: Iterable[LockedDependency]) -> tuple[LockedDependency, ...]:
+def checked(wanted: VenvContents, dependencies: Iterable[LockedDependency]) -> tuple[LockedDependency, ...]:
     """Dependencies in the order of their names, each seen to be one.
 
     Raises:

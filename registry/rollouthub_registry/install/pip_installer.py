@@ -11,7 +11,7 @@ from rollouthub_registry.install.install_error import InstallRefused
 from rollouthub_registry.install.install_home import interpreter
 from rollouthub_registry.install.installer_process import run_installer
 from rollouthub_registry.install.pinned_requirements import asked, checked, pinned
-from rollouthub_registry.install.venv_contents import Wanted
+from rollouthub_registry.install.venv_contents import VenvContents
 
 # `--only-binary` does not bind what is at an address: pip would fetch and build it. What it builds, it builds in other
 # processes; an audit hook forbids those. OSError is what pip takes for a program that is not there.
@@ -43,7 +43,7 @@ class Pip:
         command = [*PYTHON, "-I", "-m", "venv", "--without-pip", venv]
         run_installer(command, venv.parent, self._environ, "making a virtual environment")
 
-    def resolve(self, wanted: Wanted, venv: Path, scratch: Path) -> tuple[LockedDependency, ...]:
+    def resolve(self, wanted: VenvContents, venv: Path, scratch: Path) -> tuple[LockedDependency, ...]:
         """See `Installer`."""
         (scratch / "asked.txt").write_text(asked(wanted), encoding="utf-8")
         words = ("--dry-run", "--ignore-installed", "--report", "report.json", "-r", "asked.txt")
@@ -51,7 +51,9 @@ class Pip:
         report = json.loads((scratch / "report.json").read_bytes())
         return checked(wanted, _parsed(report, {wheel.name for wheel in wanted.wheels}))
 
-    def install(self, wanted: Wanted, dependencies: Sequence[LockedDependency], venv: Path, scratch: Path) -> None:
+    def install(
+        self, wanted: VenvContents, dependencies: Sequence[LockedDependency], venv: Path, scratch: Path
+    ) -> None:
         """See `Installer`."""
         (scratch / "pinned.txt").write_text(pinned(wanted, dependencies), encoding="utf-8")
         words = ("--no-deps", "--require-hashes", "-r", "pinned.txt")

@@ -11,7 +11,7 @@ from rollouthub_registry.install.install_error import InstallRefused
 from rollouthub_registry.install.install_home import interpreter
 from rollouthub_registry.install.installer_process import run_installer
 from rollouthub_registry.install.pinned_requirements import asked, checked, pinned
-from rollouthub_registry.install.venv_contents import Wanted
+from rollouthub_registry.install.venv_contents import VenvContents
 
 _WHEELS = ("--only-binary", ":all:")
 _HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64})(?=\s|$)")
@@ -31,7 +31,7 @@ class Uv:
         words = ("venv", "--no-project", "--python", sys.executable, venv.absolute())
         self._run("making a virtual environment", Path("/"), *words)
 
-    def resolve(self, wanted: Wanted, venv: Path, scratch: Path) -> tuple[LockedDependency, ...]:
+    def resolve(self, wanted: VenvContents, venv: Path, scratch: Path) -> tuple[LockedDependency, ...]:
         """See `Installer`."""
         (scratch / "asked.txt").write_text(asked(wanted), encoding="utf-8")
         _settle_settings(scratch)
@@ -39,7 +39,9 @@ class Uv:
         text = self._run("choosing its dependencies", scratch, "pip", "compile", *hashed, "asked.txt")
         return checked(wanted, _parsed(text, {wheel.name for wheel in wanted.wheels}))
 
-    def install(self, wanted: Wanted, dependencies: Sequence[LockedDependency], venv: Path, scratch: Path) -> None:
+    def install(
+        self, wanted: VenvContents, dependencies: Sequence[LockedDependency], venv: Path, scratch: Path
+    ) -> None:
         """See `Installer`."""
         (scratch / "pinned.txt").write_text(pinned(wanted, dependencies), encoding="utf-8")
         _settle_settings(scratch)

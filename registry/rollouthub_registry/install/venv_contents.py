@@ -43,7 +43,7 @@ class LocalWheel:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class VenvContents:
     """The contents of one virtual environment, before its dependencies are chosen."""
 
     wheels: tuple[LocalWheel, ...] = ()
@@ -56,7 +56,7 @@ class Wanted:
         return not (self.wheels or self.requirements)
 
 
-def wanted(bundle: Bundle, content: Path, environ: Mapping[str, str]) -> Wanted:
+def wanted(bundle: Bundle, content: Path, environ: Mapping[str, str]) -> VenvContents:
     """What a bundle asks for, with its files unpacked in `content`.
 
     A class gets the hub beside it, which serves it there; a declared server only what it names.
@@ -69,13 +69,13 @@ def wanted(bundle: Bundle, content: Path, environ: Mapping[str, str]) -> Wanted:
     own = () if bundle.wheel is None else (_own_wheel(content / bundle.wheel, is_hubs),)
     if manifest.python is None:
         assert manifest.server is not None
-        return Wanted(own, tuple(str(Requirement(text)) for text in manifest.server.requirements))
+        return VenvContents(own, tuple(str(Requirement(text)) for text in manifest.server.requirements))
     extras = () if manifest.sandbox is None else ("docker",)
     own = tuple(replace(wheel, extras=manifest.python.extras) for wheel in own)
     if is_hubs:  # one of the hub's own, which brings the hub that it was published with
-        return Wanted(tuple(replace(wheel, extras=(*wheel.extras, *extras)) for wheel in own))
+        return VenvContents(tuple(replace(wheel, extras=(*wheel.extras, *extras)) for wheel in own))
     file = hub_wheel(environ)
-    return Wanted((*own, LocalWheel(DISTRIBUTION, file.name.split("-")[1], file, extras)))
+    return VenvContents((*own, LocalWheel(DISTRIBUTION, file.name.split("-")[1], file, extras)))
 
 
 def _own_wheel(file: Path, is_hubs: bool) -> LocalWheel:

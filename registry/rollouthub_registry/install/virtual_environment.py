@@ -15,7 +15,7 @@ from packaging.version import InvalidVersion, Version
 from rollouthub.plugins.lock import LockedDependency
 from rollouthub_registry.install.install_error import InstallationDamaged, InstallRefused
 from rollouthub_registry.install.install_home import interpreter
-from rollouthub_registry.install.venv_contents import Wanted
+from rollouthub_registry.install.venv_contents import VenvContents
 
 _CACHES = "__pycache__"
 _OF_UV = ("_virtualenv.pth", "_virtualenv.py")
@@ -82,7 +82,7 @@ def settle(venv: Path, final: Path) -> None:
             file.write_bytes(content.replace(old, new))
 
 
-def check_whole(venv: Path, wanted: Wanted, dependencies: Iterable[LockedDependency]) -> None:
+def check_whole(venv: Path, wanted: VenvContents, dependencies: Iterable[LockedDependency]) -> None:
     """See that it holds what was asked for, and all that this needs: a list that was given may lack some.
 
     Raises:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from rollouthub.errors import ConfigError
 from rollouthub.plugins.manifest import FILE_NAME
-from rollouthub_registry.client.version_ranges import Wanted
+from rollouthub_registry.client.version_ranges import VersionRequest
 from rollouthub_registry.names import NameRefused
 from rollouthub_registry.shipped import refuse_shipped
 
@@ -64,7 +64,7 @@ class GitArgument:
         return f"{_GIT}{self.url}@{self.commit}{below}"
 
 
-Argument = Wanted | FolderArgument | ArchiveArgument | GitArgument
+Argument = VersionRequest | FolderArgument | ArchiveArgument | GitArgument
 
 
 def parse_argument(text: str, here: Path, *, is_package: bool = False) -> Argument:
@@ -85,7 +85,7 @@ def parse_argument(text: str, here: Path, *, is_package: bool = False) -> Argume
     if path.is_absolute() or text in (".", "..") or text.startswith(("./", "../", "~")):
         return FolderArgument((here / path).resolve())
     try:
-        wanted = Wanted.parse(text)
+        wanted = VersionRequest.parse(text)
     except NameRefused as error:
         refuse_shipped(text, "install")
         if text and _is_folder(here / path):

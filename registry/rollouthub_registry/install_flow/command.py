@@ -9,8 +9,8 @@ import typer
 from rollouthub.cli.options import QuietOption
 
 if TYPE_CHECKING:
-    from rollouthub_registry.install_flow.install_result import Done
-    from rollouthub_registry.install_flow.user_folders import Place
+    from rollouthub_registry.install_flow.install_result import InstallResult
+    from rollouthub_registry.install_flow.user_folders import UserFolders
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 RehearsalOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
@@ -58,7 +58,7 @@ def install(
     from rollouthub_registry.install_flow.locked_install import Restoration, restore
     from rollouthub_registry.install_flow.project_lock import lock_done
     from rollouthub_registry.install_flow.retrieval import Consent
-    from rollouthub_registry.install_flow.transaction import Order, acquire
+    from rollouthub_registry.install_flow.transaction import InstallRequest, install_requested
 
     place, names, file = _place(), tuple(environments or ()), lock_file(locked, lock)
     told = telling(as_json or quiet)
@@ -70,7 +70,9 @@ def install(
     if not names:
         raise ConfigError("name what to install, for example `hub install namespace/name`, or add --locked")
     consent = Consent(to_failing_checks=allow_failing_checks, to_unsigned=unsigned, to_build=build)
-    done = run_async(partial(acquire, Order(names, source, consent, reinstall, dry_run), place, told))
+    done = run_async(
+        partial(install_requested, InstallRequest(names, source, consent, reinstall, dry_run), place, told)
+    )
     kept = None if no_lock or dry_run else lock_done(done, place)
     _show(place, done, kept, as_json, quiet)
 
@@ -172,13 +174,13 @@ def lock(
     write(f"{target}: {', '.join(f'{each.name} {each.version}' for each in written.environments)}")
 
 
-def _place() -> "Place":
-    from rollouthub_registry.install_flow.user_folders import Place
+def _place() -> "UserFolders":
+    from rollouthub_registry.install_flow.user_folders import UserFolders
 
-    return Place.of(os.environ, Path.cwd())
+    return UserFolders.of(os.environ, Path.cwd())
 
 
-def _show(place: "Place", done: "list[Done]", kept: Path | None, as_json: bool, quiet: bool) -> None:
+def _show(place: "UserFolders", done: "list[InstallResult]", kept: Path | None, as_json: bool, quiet: bool) -> None:
     from rollouthub_registry.install_flow.console import done_json, show_done, write
 
     if as_json:

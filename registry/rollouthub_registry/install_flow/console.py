@@ -14,9 +14,9 @@ from rollouthub.cli.console import remarks, results
 from rollouthub.cli.console import warn as say_warning
 from rollouthub.text import one_line
 from rollouthub_registry.client.offer import Progress
-from rollouthub_registry.install_flow.install_result import Done
-from rollouthub_registry.install_flow.progress import Telling
-from rollouthub_registry.install_flow.user_folders import Place
+from rollouthub_registry.install_flow.install_result import InstallResult
+from rollouthub_registry.install_flow.progress import ProgressReport
+from rollouthub_registry.install_flow.user_folders import UserFolders
 
 _HEADS = {
     "installed": ("installed", "green"),
@@ -25,7 +25,7 @@ _HEADS = {
 }
 
 
-def telling(is_quiet: bool) -> Telling:
+def telling(is_quiet: bool) -> ProgressReport:
     """Tells a person at a terminal; one that reads JSON is only warned."""
 
     def note(line: str) -> None:
@@ -43,7 +43,7 @@ def telling(is_quiet: bool) -> Telling:
         with _bar(one_line(label)) as progress:
             yield progress
 
-    return Telling(note, warn, bar)
+    return ProgressReport(note, warn, bar)
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def _bar(label: str) -> Generator[Progress]:
         yield progress
 
 
-def show_done(done: Sequence[Done], lock: Path | None, place: Place) -> None:
+def show_done(done: Sequence[InstallResult], lock: Path | None, place: UserFolders) -> None:
     """What became of each, for a person."""
     console = results()
     for each in done:
@@ -78,13 +78,13 @@ def show_done(done: Sequence[Done], lock: Path | None, place: Place) -> None:
         console.print(Text(f"locked in {lock}", style="dim"))
 
 
-def done_json(done: Sequence[Done], lock: Path | None, environ: Mapping[str, str]) -> str:
+def done_json(done: Sequence[InstallResult], lock: Path | None, environ: Mapping[str, str]) -> str:
     """The same for a program."""
     environments = [_as_json(each, environ) for each in done]
     return json.dumps({"environments": environments, "lock": None if lock is None else str(lock)})
 
 
-def _lines(done: Done, run_as: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+def _lines(done: InstallResult, run_as: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:
     locked = done.locked
     lines = [("from", locked.source or "nowhere"), ("signed by", _signer(done))]
     if done.state != "present":
@@ -104,7 +104,7 @@ def _lines(done: Done, run_as: str, environ: Mapping[str, str]) -> list[tuple[st
     return lines
 
 
-def _signer(done: Done) -> str:
+def _signer(done: InstallResult) -> str:
     if done.locked.key_id is None:
         return "nobody"
     namespace = done.locked.name.partition("/")[0]
@@ -112,7 +112,7 @@ def _signer(done: Done) -> str:
     return f"{done.locked.key_id}{first}"
 
 
-def _as_json(done: Done, environ: Mapping[str, str]) -> dict[str, Any]:
+def _as_json(done: InstallResult, environ: Mapping[str, str]) -> dict[str, Any]:
     locked = done.locked
     return {
         "name": locked.name,

@@ -1,18 +1,18 @@
-"""`Done`: what became of one thing that was asked for."""
+"""`InstallResult`: what became of one thing that was asked for."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from rollouthub.plugins.installed import Installation
 from rollouthub.plugins.lock import LockedEnvironment
-from rollouthub_registry.install_flow.verified_bundle import Brought
+from rollouthub_registry.install_flow.verified_bundle import VerifiedBundle
 
 State = Literal["installed", "present", "planned"]
 """Installed just now; there already; what would be installed, were this no rehearsal."""
 
 
 @dataclass(frozen=True)
-class Done:
+class InstallResult:
     """One environment."""
 
     state: State
@@ -35,17 +35,17 @@ class Done:
         """`namespace/name@version`."""
         return f"{self.locked.name}@{self.locked.version}"
 
-    def after(self, seconds: float) -> "Done":
+    def after(self, seconds: float) -> "InstallResult":
         """This, with how long it took."""
         return replace(self, seconds=seconds)
 
 
-def present(installation: Installation) -> Done:
+def present(installation: Installation) -> InstallResult:
     """What is there already."""
-    return Done("present", installation.locked, secrets=installation.secrets)
+    return InstallResult("present", installation.locked, secrets=installation.secrets)
 
 
-def planned(brought: Brought) -> Done:
+def planned(brought: VerifiedBundle) -> InstallResult:
     """What would be installed."""
     release, origin = brought.release, brought.origin
     bare = LockedEnvironment(
@@ -58,14 +58,14 @@ def planned(brought: Brought) -> Done:
     return _of(brought, "planned", brought.locked or bare)
 
 
-def installed(brought: Brought, installation: Installation) -> Done:
+def installed(brought: VerifiedBundle, installation: Installation) -> InstallResult:
     """What was installed."""
     return _of(brought, "installed", installation.locked)
 
 
-def _of(brought: Brought, state: State, locked: LockedEnvironment) -> Done:
+def _of(brought: VerifiedBundle, state: State, locked: LockedEnvironment) -> InstallResult:
     manifest = brought.bundle.manifest
-    return Done(
+    return InstallResult(
         state,
         locked,
         secrets=manifest.needed_variables,

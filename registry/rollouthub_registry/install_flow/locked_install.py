@@ -10,14 +10,14 @@ from rollouthub.plugins.installed import Installation
 from rollouthub.plugins.lock import LockedEnvironment, check_contract, read_lock, remark_on_hub
 from rollouthub_registry.client.address import registry_url
 from rollouthub_registry.install_flow.argument import ArchiveArgument, FolderArgument, GitArgument, parse_source
-from rollouthub_registry.install_flow.install_result import Done, present
-from rollouthub_registry.install_flow.pinned_install import remember, settle
-from rollouthub_registry.install_flow.progress import Telling
+from rollouthub_registry.install_flow.install_result import InstallResult, present
+from rollouthub_registry.install_flow.pinned_install import install_and_pin, remember
+from rollouthub_registry.install_flow.progress import ProgressReport
 from rollouthub_registry.install_flow.project_lock import as_here
-from rollouthub_registry.install_flow.retrieval import Bringing, Consent
+from rollouthub_registry.install_flow.retrieval import Consent, Retrieval
 from rollouthub_registry.install_flow.scratch import scratch_folder
-from rollouthub_registry.install_flow.user_folders import Place
-from rollouthub_registry.install_flow.verified_bundle import Brought
+from rollouthub_registry.install_flow.user_folders import UserFolders
+from rollouthub_registry.install_flow.verified_bundle import VerifiedBundle
 from rollouthub_registry.names import Release
 
 
@@ -39,7 +39,7 @@ class Restoration:
     is_rehearsal: bool = False
 
 
-async def restore(order: Restoration, place: Place, telling: Telling) -> list[Done]:
+async def restore(order: Restoration, place: UserFolders, telling: ProgressReport) -> list[InstallResult]:
     """Install what a lock names. Of several, none is installed where one is refused.
 
     Raises:
@@ -62,8 +62,8 @@ async def restore(order: Restoration, place: Place, telling: Telling) -> list[Do
     consent = Consent(to_failing_checks=True, to_unsigned=True, to_build=order.to_build)
     url = None if order.source is None else registry_url(order.source)
     with scratch_folder() as scratch:
-        bringing = Bringing(place, scratch, consent, telling)
-        steps = list[tuple[Brought | Done, float]]()
+        bringing = Retrieval(place, scratch, consent, telling)
+        steps = list[tuple[VerifiedBundle | InstallResult, float]]()
         for locked in chosen:
             started = time.perf_counter()
             if locked.bundle is None:
@@ -74,15 +74,17 @@ async def restore(order: Restoration, place: Place, telling: Telling) -> list[Do
         return [await _settled(step, seconds, order, place, telling) for step, seconds in steps]
 
 
-async def _settled(step: Brought | Done, before: float, order: Restoration, place: Place, telling: Telling) -> Done:
+async def _settled(
+    step: VerifiedBundle | InstallResult, before: float, order: Restoration, place: UserFolders, telling: ProgressReport
+) -> InstallResult:
     started = time.perf_counter()
-    if isinstance(step, Brought):
+    if isinstance(step, VerifiedBundle):
         # What is there under this version is not what the lock names: that is why it was brought.
-        step = await settle(step, place, telling, replaces=True, is_rehearsal=order.is_rehearsal)
+        step = await install_and_pin(step, place, telling, replaces=True, is_rehearsal=order.is_rehearsal)
     return step.after(before + time.perf_counter() - started)
 
 
-async def _as_there(locked: LockedEnvironment, place: Place, order: Restoration) -> Done | None:
+async def _as_there(locked: LockedEnvironment, place: UserFolders, order: Restoration) -> InstallResult | None:
     there = place.home.find(f"{locked.name}@{locked.version}")
     if there is None or order.replaces or not _is_same(there, locked):
         return None
@@ -97,7 +99,7 @@ def _is_same(there: Installation, locked: LockedEnvironment) -> bool:
     return (here.bundle, here.dependencies_digest) == (locked.bundle, locked.dependencies_digest)
 
 
-async def _brought(locked: LockedEnvironment, url: str | None, bringing: Bringing) -> Brought:
+async def _brought(locked: LockedEnvironment, url: str | None, bringing: Retrieval) -> VerifiedBundle:
     source = url or locked.source
     if source is None:
         raise NotAsLocked(f"the lock does not say where {locked.name} came from; name its registry with --from URL")
@@ -132,7 +134,7 @@ def _check(locked: LockedEnvironment) -> None:
         )
 
 
-def _check_hosted(locked: LockedEnvironment, place: Place, telling: Telling) -> None:
+def _check_hosted(locked: LockedEnvironment, place: UserFolders, telling: ProgressReport) -> None:
     """See that what comes with the hub is what the lock names; what runs from a folder, its run will see."""
     if "/" in locked.name:
         telling.warn(f"{locked.name} runs from its author's folder, where it is not installed from")

@@ -9,17 +9,22 @@ from rollouthub.errors import UsageError
 from rollouthub.plugins.installed import Installation
 from rollouthub_registry.install.install_home import STATEMENT
 from rollouthub_registry.install.installation import install
-from rollouthub_registry.install_flow.install_result import Done, installed, planned, present
-from rollouthub_registry.install_flow.progress import Telling
-from rollouthub_registry.install_flow.user_folders import Place
-from rollouthub_registry.install_flow.verified_bundle import Brought
+from rollouthub_registry.install_flow.install_result import InstallResult, installed, planned, present
+from rollouthub_registry.install_flow.progress import ProgressReport
+from rollouthub_registry.install_flow.user_folders import UserFolders
+from rollouthub_registry.install_flow.verified_bundle import VerifiedBundle
 from rollouthub_registry.names import Release
 from rollouthub_registry.trust.signatures import parse_envelope
 
 
-async def settle(
-    brought: Brought, place: Place, telling: Telling, *, replaces: bool = False, is_rehearsal: bool = False
-) -> Done:
+async def install_and_pin(
+    brought: VerifiedBundle,
+    place: UserFolders,
+    telling: ProgressReport,
+    *,
+    replaces: bool = False,
+    is_rehearsal: bool = False,
+) -> InstallResult:
     """Install what was brought, unless just that is installed.
 
     Raises:
@@ -59,7 +64,7 @@ async def settle(
     return installed(brought, installation)
 
 
-async def remember(installation: Installation, place: Place) -> None:
+async def remember(installation: Installation, place: UserFolders) -> None:
     """Remember the key and the version of what is installed, where a killed process did not come to it."""
     locked = installation.locked
     if locked.key_id is None or locked.bundle is None:
@@ -72,7 +77,7 @@ async def remember(installation: Installation, place: Place) -> None:
         await to_thread.run_sync(partial(place.trust.admit, parse_envelope(raw), locked.bundle, release, is_exact=True))
 
 
-def is_the_same(installation: Installation, brought: Brought) -> bool:
+def is_the_same(installation: Installation, brought: VerifiedBundle) -> bool:
     """Whether what is installed is, to the byte, what would be."""
     here, wanted = installation.locked, brought.locked
     if here.bundle != brought.bundle.digest:

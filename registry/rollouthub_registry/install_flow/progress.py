@@ -17,7 +17,7 @@ def _nothing(line: str) -> None:
 
 
 @dataclass(frozen=True)
-class Telling:
+class ProgressReport:
     """Who is told."""
 
     note: Callable[[str], None] = _nothing

@@ -19,8 +19,8 @@ from rollouthub.plugins.lock import (
     write_lock,
 )
 from rollouthub.plugins.manifest import CONTRACT
-from rollouthub_registry.install_flow.install_result import Done
-from rollouthub_registry.install_flow.user_folders import Place
+from rollouthub_registry.install_flow.install_result import InstallResult
+from rollouthub_registry.install_flow.user_folders import UserFolders
 
 _COMPARED = ("version", "bundle", "source", "key_id", "python", "dependencies_digest", "images", "code", "tools")
 _NOT_YET = ("code", "tools")
@@ -40,7 +40,7 @@ class Difference:
         return f"{self.name}: {self.what} is {self.here or 'not there'}, the lock names {self.locked or 'none'}"
 
 
-def lock_done(done: Iterable[Done], place: Place, *, only_known: bool = False) -> Path | None:
+def lock_done(done: Iterable[InstallResult], place: UserFolders, *, only_known: bool = False) -> Path | None:
     """Write what was installed into the project's lock; None where the project has none.
 
     `only_known` leaves what the lock does not name out of it.
@@ -58,7 +58,7 @@ def lock_done(done: Iterable[Done], place: Place, *, only_known: bool = False) -
     return file
 
 
-def lock_named(names: Sequence[str], file: Path, place: Place) -> Lock:
+def lock_named(names: Sequence[str], file: Path, place: UserFolders) -> Lock:
     """Write environments into a lock, made where there is none; without names those that it has, or all installed.
 
     Raises:
@@ -73,7 +73,7 @@ def lock_named(names: Sequence[str], file: Path, place: Place) -> Lock:
     return changed
 
 
-def differences(names: Sequence[str], file: Path, place: Place) -> list[Difference]:
+def differences(names: Sequence[str], file: Path, place: UserFolders) -> list[Difference]:
     """Where a lock says something else than what is here.
 
     Raises:
@@ -99,7 +99,7 @@ def differences(names: Sequence[str], file: Path, place: Place) -> list[Differen
     return found
 
 
-def as_here(names: Iterable[str], place: Place) -> list[LockedEnvironment]:
+def as_here(names: Iterable[str], place: UserFolders) -> list[LockedEnvironment]:
     """What environments are on this machine: installed ones, those that come with the hub, and files of one's own.
 
     Raises:
@@ -108,12 +108,12 @@ def as_here(names: Iterable[str], place: Place) -> list[LockedEnvironment]:
     return [_installed(name, place) or _hosted(name, place) for name in names]
 
 
-def _installed(name: str, place: Place) -> LockedEnvironment | None:
+def _installed(name: str, place: UserFolders) -> LockedEnvironment | None:
     installation = place.home.find(name)
     return None if installation is None else installation.locked
 
 
-def _hosted(name: str, place: Place) -> LockedEnvironment:
+def _hosted(name: str, place: UserFolders) -> LockedEnvironment:
     """One whose code is the hub's, or the user's own: only that can be loaded here."""
     from rollouthub.hosting.local.host import source_digest
     from rollouthub.plugins.entry_points import ENVIRONMENTS, find_environment, plugins
@@ -134,7 +134,7 @@ def _hosted(name: str, place: Place) -> LockedEnvironment:
     )
 
 
-def _asked(names: Sequence[str], lock: Lock | None, place: Place) -> list[str]:
+def _asked(names: Sequence[str], lock: Lock | None, place: UserFolders) -> list[str]:
     if names:
         return list(names)
     if lock is not None:
@@ -164,6 +164,6 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def lock_here(place: Place) -> Path:
+def lock_here(place: UserFolders) -> Path:
     """The lock in the folder that a command was given in."""
     return lock_in(place.here) or place.here / FILE_NAME

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from rollouthub.errors import ConfigError
-from rollouthub_registry.install_flow.user_folders import Place
+from rollouthub_registry.install_flow.user_folders import UserFolders
 from rollouthub_registry.names import Release
 
 
-def remove(names: Sequence[str], place: Place, *, all_versions: bool = False) -> list[Release]:
+def remove(names: Sequence[str], place: UserFolders, *, all_versions: bool = False) -> list[Release]:
     """Remove `namespace/name@version`, or `namespace/name` where that is one version; damaged ones, too.
 
     Raises:
@@ -19,7 +19,7 @@ def remove(names: Sequence[str], place: Place, *, all_versions: bool = False) ->
     return list(chosen)
 
 
-def _chosen(name: str, place: Place, all_versions: bool) -> list[Release]:
+def _chosen(name: str, place: UserFolders, all_versions: bool) -> list[Release]:
     package, at = place.named(name, "remove"), "@" in name
     there = place.home.releases(package)
     versions = ", ".join(str(release.version) for release in there)

@@ -16,12 +16,12 @@ from rollouthub_registry.client.client_error import NotPublished
 from rollouthub_registry.client.name_suggestion import offers_or_nearest
 from rollouthub_registry.client.offer import Offer
 from rollouthub_registry.client.source import Source, open_source
-from rollouthub_registry.client.version_ranges import Wanted
+from rollouthub_registry.client.version_ranges import VersionRequest
 from rollouthub_registry.install_flow.argument import ArchiveArgument, FolderArgument, GitArgument
 from rollouthub_registry.install_flow.git_repository import check_out
-from rollouthub_registry.install_flow.progress import Telling
-from rollouthub_registry.install_flow.user_folders import Place
-from rollouthub_registry.install_flow.verified_bundle import Brought, Unsigned, signed, unsigned
+from rollouthub_registry.install_flow.progress import ProgressReport
+from rollouthub_registry.install_flow.user_folders import UserFolders
+from rollouthub_registry.install_flow.verified_bundle import Unsigned, VerifiedBundle, signed, unsigned
 from rollouthub_registry.install_flow.version_selection import NotTaken, choose, failing
 from rollouthub_registry.names import Release
 from rollouthub_registry.trust.trust_error import SignatureRefused
@@ -40,15 +40,15 @@ class Consent:
 
 
 @dataclass(frozen=True)
-class Bringing:
+class Retrieval:
     """Brings bundles for one command."""
 
-    place: Place
+    place: UserFolders
     scratch: Path
     consent: Consent
-    telling: Telling
+    telling: ProgressReport
 
-    async def wanted(self, wanted: Wanted, source: Source) -> Offer:
+    async def wanted(self, wanted: VersionRequest, source: Source) -> Offer:
         """Which version of a package is taken from a registry.
 
         Raises:
@@ -61,7 +61,7 @@ class Bringing:
             self.telling.warn(remark)
         return choice.offer
 
-    async def offered(self, offer: Offer, source: Source) -> Brought:
+    async def offered(self, offer: Offer, source: Source) -> VerifiedBundle:
         """What a registry offers.
 
         Raises:
@@ -77,7 +77,7 @@ class Bringing:
         self._check_passed(brought)
         return brought
 
-    async def locked(self, release: Release, url: str) -> Brought:
+    async def locked(self, release: Release, url: str) -> VerifiedBundle:
         """A release that a lock names, from a registry; also a yanked one.
 
         Raises:
@@ -95,7 +95,7 @@ class Bringing:
                 )
             return await self._fetched(release, source)
 
-    async def folder(self, argument: FolderArgument) -> Brought:
+    async def folder(self, argument: FolderArgument) -> VerifiedBundle:
         """A folder's environment.
 
         Raises:
@@ -103,7 +103,7 @@ class Bringing:
         """
         return await self._built(argument.folder, argument.source)
 
-    async def repository(self, argument: GitArgument) -> Brought:
+    async def repository(self, argument: GitArgument) -> VerifiedBundle:
         """A repository's environment.
 
         Raises:
@@ -114,7 +114,7 @@ class Bringing:
         folder = await check_out(argument, self._folder())
         return await self._built(folder, argument.source)
 
-    async def archive(self, argument: ArchiveArgument) -> Brought:
+    async def archive(self, argument: ArchiveArgument) -> VerifiedBundle:
         """An archive of this machine, with the statement beside it.
 
         Raises:
@@ -142,7 +142,7 @@ class Bringing:
         self._check_passed(brought)
         return brought
 
-    async def _fetched(self, release: Release, source: Source) -> Brought:
+    async def _fetched(self, release: Release, source: Source) -> VerifiedBundle:
         folder = self._folder()
         try:
             with self.telling.bar(str(release)) as progress:
@@ -159,7 +159,7 @@ class Bringing:
             raise BundleRefused(said) from error
         return signed(bundle, release, source.url, fetched.raw, self.place.trust.pins())
 
-    async def _built(self, folder: Path, source: str) -> Brought:
+    async def _built(self, folder: Path, source: str) -> VerifiedBundle:
         has_wheel = any((folder / "wheel").glob("*.whl"))
         if not has_wheel and needs_wheel(folder) and not self.consent.to_build:
             raise BundleRefused(
@@ -169,7 +169,7 @@ class Bringing:
         bundle = await to_thread.run_sync(partial(build_bundle, folder, self._folder()))
         return unsigned(bundle, source, self.place.trust.pins())
 
-    def _check_passed(self, brought: Brought) -> None:
+    def _check_passed(self, brought: VerifiedBundle) -> None:
         """What a registry says of the checks is not signed; what the publisher says is."""
         if brought.origin.checks_passed is False and not self.consent.to_failing_checks:
             raise NotTaken(failing(str(brought.release)))

@@ -9,7 +9,7 @@ from rollouthub.plugins.installed import Installation
 from rollouthub_registry.client.address import registry_url
 from rollouthub_registry.client.offer import Offer
 from rollouthub_registry.client.source import open_source
-from rollouthub_registry.client.version_ranges import Wanted
+from rollouthub_registry.client.version_ranges import VersionRequest
 from rollouthub_registry.install_flow.argument import (
     ArchiveArgument,
     Argument,
@@ -17,18 +17,18 @@ from rollouthub_registry.install_flow.argument import (
     GitArgument,
     parse_argument,
 )
-from rollouthub_registry.install_flow.install_result import Done, present
-from rollouthub_registry.install_flow.pinned_install import remember, settle
-from rollouthub_registry.install_flow.progress import Telling
-from rollouthub_registry.install_flow.retrieval import Bringing, Consent
+from rollouthub_registry.install_flow.install_result import InstallResult, present
+from rollouthub_registry.install_flow.pinned_install import install_and_pin, remember
+from rollouthub_registry.install_flow.progress import ProgressReport
+from rollouthub_registry.install_flow.retrieval import Consent, Retrieval
 from rollouthub_registry.install_flow.scratch import scratch_folder
-from rollouthub_registry.install_flow.user_folders import Place, version_of
-from rollouthub_registry.install_flow.verified_bundle import Brought
+from rollouthub_registry.install_flow.user_folders import UserFolders, version_of
+from rollouthub_registry.install_flow.verified_bundle import VerifiedBundle
 from rollouthub_registry.names import PackageName
 
 
 @dataclass(frozen=True)
-class Order:
+class InstallRequest:
     """What is to be installed, and how."""
 
     arguments: tuple[str, ...]
@@ -48,12 +48,12 @@ class OtherSource(UsageError):
 class _Step:
     """One of the things asked for, on its way."""
 
-    brought: Brought | Done
+    brought: VerifiedBundle | InstallResult
     replaces: bool
     seconds: float
 
 
-async def acquire(order: Order, place: Place, telling: Telling) -> list[Done]:
+async def install_requested(order: InstallRequest, place: UserFolders, telling: ProgressReport) -> list[InstallResult]:
     """Install what was asked for. Of several, none is installed where one is refused.
 
     Raises:
@@ -62,29 +62,29 @@ async def acquire(order: Order, place: Place, telling: Telling) -> list[Done]:
     """
     here, url = place.here, None if order.source is None else registry_url(order.source)
     arguments = [parse_argument(text, here, is_package=url is not None) for text in order.arguments]
-    if url is not None and (odd := next((each for each in arguments if not isinstance(each, Wanted)), None)):
+    if url is not None and (odd := next((each for each in arguments if not isinstance(each, VersionRequest)), None)):
         raise ConfigError(f"--from names the registry of packages; {odd.source} says itself where it comes from")
     with scratch_folder() as scratch:
-        bringing = Bringing(place, scratch, order.consent, telling)
+        bringing = Retrieval(place, scratch, order.consent, telling)
         steps = [await _step(argument, order, url, bringing) for argument in arguments]
-        _refuse_two_of_one([step.brought for step in steps if isinstance(step.brought, Brought)])
-        done = list[Done]()
+        _refuse_two_of_one([step.brought for step in steps if isinstance(step.brought, VerifiedBundle)])
+        done = list[InstallResult]()
         for step in steps:
             started = time.perf_counter()
-            if isinstance(step.brought, Done):
+            if isinstance(step.brought, InstallResult):
                 settled = step.brought
             else:
-                settled = await settle(
+                settled = await install_and_pin(
                     step.brought, place, telling, replaces=step.replaces, is_rehearsal=order.is_rehearsal
                 )
             done.append(settled.after(step.seconds + time.perf_counter() - started))
         return done
 
 
-async def _step(argument: Argument, order: Order, url: str | None, bringing: Bringing) -> _Step:
+async def _step(argument: Argument, order: InstallRequest, url: str | None, bringing: Retrieval) -> _Step:
     started, replaces = time.perf_counter(), order.replaces
     match argument:
-        case Wanted():
+        case VersionRequest():
             brought, replaces = await _package(argument, order, url, bringing)
         case FolderArgument():
             brought = await bringing.folder(argument)
@@ -95,7 +95,9 @@ async def _step(argument: Argument, order: Order, url: str | None, bringing: Bri
     return _Step(brought, replaces, time.perf_counter() - started)
 
 
-async def _package(wanted: Wanted, order: Order, url: str | None, bringing: Bringing) -> tuple[Brought | Done, bool]:
+async def _package(
+    wanted: VersionRequest, order: InstallRequest, url: str | None, bringing: Retrieval
+) -> tuple[VerifiedBundle | InstallResult, bool]:
     """A package of a registry; and whether it takes the place of what is installed."""
     place = bringing.place
     there = place.installed(wanted.package)
@@ -116,7 +118,7 @@ async def _package(wanted: Wanted, order: Order, url: str | None, bringing: Brin
         return await bringing.offered(offer, registry), order.replaces or same is not None
 
 
-def source_of(package: PackageName, there: Sequence[Installation], place: Place) -> str:
+def source_of(package: PackageName, there: Sequence[Installation], place: UserFolders) -> str:
     """The registry that a package comes from, where none was named.
 
     Raises:
@@ -149,7 +151,7 @@ def _others_bytes(there: Installation, offer: Offer, source: str) -> UsageError:
     )
 
 
-def _refuse_two_of_one(some: Sequence[Brought]) -> None:
+def _refuse_two_of_one(some: Sequence[VerifiedBundle]) -> None:
     seen = dict[str, str]()
     for brought in some:
         digest = brought.bundle.digest

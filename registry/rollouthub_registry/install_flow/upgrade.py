@@ -8,27 +8,27 @@ from rollouthub.errors import ConfigError, HubError
 from rollouthub.plugins.installed import Installation
 from rollouthub_registry.client.offer import Offer
 from rollouthub_registry.client.source import open_source
-from rollouthub_registry.client.version_ranges import Wanted
+from rollouthub_registry.client.version_ranges import VersionRequest
 from rollouthub_registry.install_flow.argument import parse_source
-from rollouthub_registry.install_flow.install_result import Done, present
-from rollouthub_registry.install_flow.pinned_install import settle
-from rollouthub_registry.install_flow.progress import Telling
-from rollouthub_registry.install_flow.retrieval import Bringing, Consent
+from rollouthub_registry.install_flow.install_result import InstallResult, present
+from rollouthub_registry.install_flow.pinned_install import install_and_pin
+from rollouthub_registry.install_flow.progress import ProgressReport
+from rollouthub_registry.install_flow.retrieval import Consent, Retrieval
 from rollouthub_registry.install_flow.scratch import scratch_folder
-from rollouthub_registry.install_flow.user_folders import Place, version_of
+from rollouthub_registry.install_flow.user_folders import UserFolders, version_of
 
 
 @dataclass(frozen=True)
 class Upgraded:
     """What became of the environments."""
 
-    done: list[Done]
+    done: list[InstallResult]
     failed: list[HubError]
     """Of those that stayed as they are: damaged, their registry silent, or what it offers not to be taken."""
 
 
 async def upgrade(
-    names: Sequence[str], consent: Consent, place: Place, telling: Telling, *, is_rehearsal: bool = False
+    names: Sequence[str], consent: Consent, place: UserFolders, telling: ProgressReport, *, is_rehearsal: bool = False
 ) -> Upgraded:
     """Install the highest version of each environment, `namespace/name` or `namespace/name@RANGE`; of all by default.
 
@@ -38,7 +38,7 @@ async def upgrade(
     chosen, damaged = _chosen(names, place)
     upgraded = Upgraded([], [*damaged])
     with scratch_folder() as scratch:
-        bringing = Bringing(place, scratch, consent, telling)
+        bringing = Retrieval(place, scratch, consent, telling)
         for wanted, installation in chosen:
             started = time.perf_counter()
             try:
@@ -52,7 +52,9 @@ async def upgrade(
     return upgraded
 
 
-async def _upgraded(wanted: Wanted, installation: Installation, bringing: Bringing, is_rehearsal: bool) -> Done:
+async def _upgraded(
+    wanted: VersionRequest, installation: Installation, bringing: Retrieval, is_rehearsal: bool
+) -> InstallResult:
     source = installation.locked.source
     if source is None or parse_source(source) is not None:
         bringing.telling.warn(
@@ -65,11 +67,11 @@ async def _upgraded(wanted: Wanted, installation: Installation, bringing: Bringi
             _refuse_going_back(wanted, offer, installation)
             return present(installation)
         brought = await bringing.offered(offer, registry)
-    done = await settle(brought, bringing.place, bringing.telling, is_rehearsal=is_rehearsal)
+    done = await install_and_pin(brought, bringing.place, bringing.telling, is_rehearsal=is_rehearsal)
     return replace(done, replaced=installation.locked.version)
 
 
-def _refuse_going_back(wanted: Wanted, offer: Offer, installation: Installation) -> None:
+def _refuse_going_back(wanted: VersionRequest, offer: Offer, installation: Installation) -> None:
     if wanted.versions.bounds and not wanted.versions.holds(version_of(installation)):
         raise ConfigError(
             f"{installation.target} is installed, and the highest that {str(wanted.versions)!r} allows is "
@@ -77,16 +79,18 @@ def _refuse_going_back(wanted: Wanted, offer: Offer, installation: Installation)
         )
 
 
-def _chosen(names: Sequence[str], place: Place) -> tuple[list[tuple[Wanted, Installation]], list[ConfigError]]:
+def _chosen(
+    names: Sequence[str], place: UserFolders
+) -> tuple[list[tuple[VersionRequest, Installation]], list[ConfigError]]:
     if not names:
         readable, damaged = place.home.readable()
         return [_named(name, place) for name in sorted({each.name for each in readable})], damaged
     return [_named(name, place) for name in dict.fromkeys(names)], []
 
 
-def _named(name: str, place: Place) -> tuple[Wanted, Installation]:
+def _named(name: str, place: UserFolders) -> tuple[VersionRequest, Installation]:
     """What was asked for, and the installation it is measured by: the highest that will do, else the highest."""
-    package, wanted = place.named(name, "upgrade"), Wanted.parse(name)
+    package, wanted = place.named(name, "upgrade"), VersionRequest.parse(name)
     there = place.installed(package)
     if not there:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""`Place`: where a user's installed environments, settings and project are."""
+"""`UserFolders`: where a user's installed environments, settings and project are."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from rollouthub_registry.trust.pin_store import TrustStore
 
 
 @dataclass(frozen=True)
-class Place:
+class UserFolders:
     """All of a user's machine that installing reads and writes."""
 
     home: InstallHome
@@ -25,7 +25,7 @@ class Place:
     environ: Mapping[str, str]
 
     @classmethod
-    def of(cls, environ: Mapping[str, str], here: Path) -> "Place":
+    def of(cls, environ: Mapping[str, str], here: Path) -> "UserFolders":
         """The user's own."""
         return cls(InstallHome.of(environ), config_folder(environ), here, environ)
 

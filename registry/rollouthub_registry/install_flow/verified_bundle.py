@@ -1,4 +1,4 @@
-"""`Brought`: a bundle that was fetched or built, and verified; nothing is installed or remembered yet."""
+"""`VerifiedBundle`: a bundle that was fetched or built, and verified; nothing is installed or remembered yet."""
 
 import json
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from rollouthub_registry.trust.trust_error import SignatureRefused
 
 
 @dataclass(frozen=True)
-class Brought:
+class VerifiedBundle:
     """What is about to be installed."""
 
     bundle: Bundle
@@ -35,7 +35,7 @@ class Brought:
         """Which version of which package it is."""
         return self.bundle.release
 
-    def held_to(self, locked: LockedEnvironment) -> "Brought":
+    def held_to(self, locked: LockedEnvironment) -> "VerifiedBundle":
         """This, as a lock has it."""
         return replace(self, locked=locked)
 
@@ -44,7 +44,7 @@ class Unsigned(UsageError):
     """A bundle that nobody signed, and that was not asked for as such."""
 
 
-def signed(bundle: Bundle, release: Release, source: str, raw: bytes, pins: Pins) -> Brought:
+def signed(bundle: Bundle, release: Release, source: str, raw: bytes, pins: Pins) -> VerifiedBundle:
     """Take a bundle with its statement, once that holds for just this release.
 
     A key is believed where its namespace has none: whoever installs is told which, and it stays the only one.
@@ -60,17 +60,17 @@ def signed(bundle: Bundle, release: Release, source: str, raw: bytes, pins: Pins
     if _manifest(predicate.manifest, release) != bundle.manifest:
         raise SignatureRefused(f"the manifest that was signed with {release} is not the one in its bundle")
     origin = Origin(source, envelope.signatures[0].keyid, predicate.tools_digest, predicate.check.passed, raw)
-    return Brought(bundle, origin, envelope, is_new_key=release.package.namespace not in pins.namespaces)
+    return VerifiedBundle(bundle, origin, envelope, is_new_key=release.package.namespace not in pins.namespaces)
 
 
-def unsigned(bundle: Bundle, source: str, pins: Pins) -> Brought:
+def unsigned(bundle: Bundle, source: str, pins: Pins) -> VerifiedBundle:
     """Take a bundle that nobody signed.
 
     Raises:
         Replayed: it has other bytes than a signed bundle of this release that was here before.
     """
     pins.check_version(bundle.release, bundle.digest, is_exact=True)
-    return Brought(bundle, Origin(source, None, None, None), None)
+    return VerifiedBundle(bundle, Origin(source, None, None, None), None)
 
 
 def _manifest(said: object, release: Release) -> Manifest:

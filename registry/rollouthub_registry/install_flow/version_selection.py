@@ -8,7 +8,7 @@ from rollouthub.plugins.manifest import CONTRACT
 from rollouthub.text import one_line
 from rollouthub_registry.client.client_error import NotPublished
 from rollouthub_registry.client.offer import Offer
-from rollouthub_registry.client.version_ranges import Wanted
+from rollouthub_registry.client.version_ranges import VersionRequest
 from rollouthub_registry.names import Version
 from rollouthub_registry.trust.pins import Pins
 from rollouthub_registry.trust.trust_error import Replayed
@@ -29,7 +29,9 @@ class Choice:
     """What the user should know of those that were passed over."""
 
 
-def choose(wanted: Wanted, offers: Sequence[Offer], source: str, pins: Pins, *, allow_failing: bool = False) -> Choice:
+def choose(
+    wanted: VersionRequest, offers: Sequence[Offer], source: str, pins: Pins, *, allow_failing: bool = False
+) -> Choice:
     """The highest version that was asked for, and that nothing speaks against.
 
     Raises:
@@ -63,7 +65,7 @@ def failing(release: str, other: Offer | None = None) -> str:
     )
 
 
-def _check_not_replayed(wanted: Wanted, best: Offer, passed_over: Sequence[Offer], pins: Pins) -> None:
+def _check_not_replayed(wanted: VersionRequest, best: Offer, passed_over: Sequence[Offer], pins: Pins) -> None:
     """See that no newer one that would have done was there before; `Pins` knows of no ranges, and counts others."""
     seen = map(Version.parse, pins.seen.get(str(wanted.package), {}))
     newer = [version for version in seen if wanted.versions.holds(version) and version > best.release.version]
@@ -79,7 +81,7 @@ def _check_not_replayed(wanted: Wanted, best: Offer, passed_over: Sequence[Offer
     )
 
 
-def _nothing_within(wanted: Wanted, offers: Sequence[Offer], source: str) -> str:
+def _nothing_within(wanted: VersionRequest, offers: Sequence[Offer], source: str) -> str:
     versions = _listed(offer.release.version for offer in offers)
     text = f"{source} has no version of {wanted.package} that {str(wanted.versions)!r} allows; it has {versions}"
     if offers and all(offer.release.version.prerelease for offer in offers):

@@ -20,7 +20,7 @@ _HERE = re.compile(r"localhost|127(\.\d+){3}|0\.0\.0\.0|::1?")
 
 
 @dataclass(frozen=True)
-class Problem:
+class ManifestProblem:
     """One reason not to publish."""
 
     file: str
@@ -32,7 +32,7 @@ class Problem:
         return f"{self.file}:{self.line}: {self.key}: {self.said}"
 
 
-def check_publishable(manifest: Manifest, file: Path | None = None) -> list[Problem]:
+def check_publishable(manifest: Manifest, file: Path | None = None) -> list[ManifestProblem]:
     """Every reason not to publish a manifest, in the order of its lines; none if it can be.
 
     With the `file` it was read from, lines are told, and what it names beside itself is looked at, too. Nothing is run.
@@ -43,7 +43,7 @@ def check_publishable(manifest: Manifest, file: Path | None = None) -> list[Prob
         found += _beside(manifest, file.parent)
         places = TomlPlaces(file.read_text(encoding="utf-8"))
     name = str(file) if file is not None else FILE_NAME
-    problems = [Problem(name, places.line(key.split(".")), key, said) for key, said in found]
+    problems = [ManifestProblem(name, places.line(key.split(".")), key, said) for key, said in found]
     return sorted(problems, key=lambda problem: problem.line)
 
 

@@ -20,7 +20,7 @@ _FORGES = {"github.com": "github", "gitlab.com": "gitlab", "codeberg.org": "code
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedVersion:
     """What is known of a version besides its manifest. Digests are 64 hexadecimal digits, with or without `sha256:`."""
 
     manifest_sha256: str
@@ -33,7 +33,7 @@ class Published:
     """Where the bundle is had."""
 
 
-def server_json(manifest: Manifest, published: Published) -> dict[str, Any]:
+def server_json(manifest: Manifest, published: PublishedVersion) -> dict[str, Any]:
     """The `server.json` of one version.
 
     Raises:
@@ -77,7 +77,7 @@ def _forge(repository: str) -> str:
     return _FORGES.get(host, host)
 
 
-def _packages(manifest: Manifest, published: Published) -> Iterator[dict[str, Any]]:
+def _packages(manifest: Manifest, published: PublishedVersion) -> Iterator[dict[str, Any]]:
     variables = [{"name": name, "isRequired": True, "isSecret": True} for name in manifest.needed_variables]
     common: dict[str, Any] = {"transport": {"type": "stdio"}}
     if variables:
@@ -119,7 +119,7 @@ def _remote(url: str, token_variable: str | None) -> dict[str, Any]:
     return remote
 
 
-def _provided(manifest: Manifest, published: Published) -> dict[str, Any]:
+def _provided(manifest: Manifest, published: PublishedVersion) -> dict[str, Any]:
     """What names the exact bytes, then what helps people choose, as far as there is room."""
     found: dict[str, Any] = {"contract": manifest.contract, "manifest_sha256": _bare(published.manifest_sha256)}
     if published.tools_digest is not None:

@@ -45,18 +45,18 @@ def publish(
     """
     from rollouthub.cli.options import assignments
     from rollouthub.errors import ConfigError
-    from rollouthub_registry.check.check_request import Asked
+    from rollouthub_registry.check.check_request import CheckRequest
     from rollouthub_registry.publish.console import publish_command
     from rollouthub_registry.publish.folder import folder_of
-    from rollouthub_registry.publish.publication import Order
+    from rollouthub_registry.publish.publication import PublishRequest
 
     if to is not None and out is not None:
         raise ConfigError("--to publishes and --out only writes files; give one of the two")
-    asked = Asked(
+    asked = CheckRequest(
         split=split,
         limit=limit,
         settings=assignments(settings or [], "--check-set"),
         roles={role: str(model) for role, model in assignments(roles or [], "--role").items()},
     )
-    order = Order(folder_of(directory), to, asked, tuple(baselines or ()), allow_failing_checks, out, dry_run)
+    order = PublishRequest(folder_of(directory), to, asked, tuple(baselines or ()), allow_failing_checks, out, dry_run)
     raise typer.Exit(publish_command(order, as_json=as_json, quiet=quiet))

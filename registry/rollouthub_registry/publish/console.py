@@ -13,7 +13,7 @@ from rollouthub.cli.console import remarks, results
 from rollouthub.errors import HubError
 from rollouthub.text import one_line
 from rollouthub_registry.check.check_run import print_findings
-from rollouthub_registry.publish.publication import Order, Published, publish
+from rollouthub_registry.publish.publication import PublishRequest, PublishResult, publish
 from rollouthub_registry.publish.publish_error import ChecksFailed
 from rollouthub_registry.publish.steps import Steps
 
@@ -69,7 +69,7 @@ class Terminal:
         self._console.print(Text.assemble(mark, "  ", (f"{one_line(what):<{_WIDTH}}  ", "bold"), (said, "dim")))
 
 
-def publish_command(order: Order, *, as_json: bool, quiet: bool) -> int:
+def publish_command(order: PublishRequest, *, as_json: bool, quiet: bool) -> int:
     """Publish and report; the exit code.
 
     Raises:
@@ -105,7 +105,7 @@ def _print_json(said: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(said) + os.linesep)
 
 
-def _as_json(made: Published, order: Order, steps: Steps) -> dict[str, Any]:
+def _as_json(made: PublishResult, order: PublishRequest, steps: Steps) -> dict[str, Any]:
     passed = made.passed
     return {
         "published": made.seen_at is not None,
@@ -130,7 +130,7 @@ def _as_json(made: Published, order: Order, steps: Steps) -> dict[str, Any]:
     }
 
 
-def _show(made: Published, order: Order) -> None:
+def _show(made: PublishResult, order: PublishRequest) -> None:
     console = results()
     rows: list[tuple[str, str]] = [("digest", made.digest), ("key", made.key_id)]
     if made.passed is not None:
@@ -149,7 +149,7 @@ def _show(made: Published, order: Order) -> None:
         console.print(Text.assemble(f"  {name:<10}", one_line(said, 2000)), soft_wrap=True)
 
 
-def _headline(made: Published, order: Order) -> str:
+def _headline(made: PublishResult, order: PublishRequest) -> str:
     if made.was_there:
         return f"{made.release} is at {made.registry} already, just as it is here"
     if order.is_rehearsal:

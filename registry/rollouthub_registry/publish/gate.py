@@ -16,7 +16,7 @@ from rollouthub.plugins.installed import Installation
 from rollouthub.text import one_line
 from rollouthub_registry.bundle.bundle import Bundle
 from rollouthub_registry.check.check_finding import Finding
-from rollouthub_registry.check.check_request import Asked
+from rollouthub_registry.check.check_request import CheckRequest
 from rollouthub_registry.check.check_run import open_roles
 from rollouthub_registry.check.installed_check import CHECK_INSTALLED_SECONDS, check_installed, redactor
 from rollouthub_registry.install.install_home import InstallHome
@@ -50,7 +50,7 @@ class Passed:
 
 
 def pass_gate(
-    bundle: Bundle, asked: Asked, folder: Path, steps: Steps, seconds: float = CHECK_INSTALLED_SECONDS
+    bundle: Bundle, asked: CheckRequest, folder: Path, steps: Steps, seconds: float = CHECK_INSTALLED_SECONDS
 ) -> Passed:
     """Install a bundle below a folder, serve it and check it there.
 
@@ -85,7 +85,7 @@ def _kind(installation: Installation) -> str:
     return f"{'a class' if installation.is_class else 'a server'}, {count} dependencies" if count else "no dependencies"
 
 
-async def _tools_of(installation: Installation, asked: Asked) -> tuple[str, tuple[str, ...]]:
+async def _tools_of(installation: Installation, asked: CheckRequest) -> tuple[str, tuple[str, ...]]:
     """The digest of the tools that its server really offers, and their names.
 
     Raises:

@@ -11,7 +11,7 @@ from rollouthub.event_loop import run_async
 from rollouthub.plugins.manifest import FILE_NAME, load_manifest
 from rollouthub_registry.bundle.attestation import Baseline
 from rollouthub_registry.bundle.bundle import Bundle, build_bundle
-from rollouthub_registry.check.check_request import Asked
+from rollouthub_registry.check.check_request import CheckRequest
 from rollouthub_registry.manifest import check_publishable
 from rollouthub_registry.names import Release
 from rollouthub_registry.publish.baselines import read_baselines
@@ -27,13 +27,13 @@ STATEMENT_SUFFIX = ".statement.json"
 
 
 @dataclass(frozen=True)
-class Order:
+class PublishRequest:
     """What to publish, and how."""
 
     folder: Path
     to: str | None = None
     """The registry's URL; None is the one of its namespace."""
-    asked: Asked = field(default_factory=Asked)
+    asked: CheckRequest = field(default_factory=CheckRequest)
     baselines: tuple[Path, ...] = ()
     """The directories of runs."""
     allows_failing_checks: bool = False
@@ -49,7 +49,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishResult:
     """What came of it."""
 
     release: Release
@@ -80,7 +80,7 @@ class Published:
         return ("hub", "install", str(self.bundle)) if self.bundle is not None else None
 
 
-def publish(order: Order, environ: Mapping[str, str], steps: Steps) -> Published:
+def publish(order: PublishRequest, environ: Mapping[str, str], steps: Steps) -> PublishResult:
     """Check an environment, sign it and hand it to a registry. Blocks, for as long as that takes.
 
     Raises:
@@ -102,7 +102,7 @@ def publish(order: Order, environ: Mapping[str, str], steps: Steps) -> Published
             with steps.step(f"asking {to.url}") as step:
                 if run_async(to.has, bundle, key.id):
                     step.said = "just this is published already"
-                    return Published(release, bundle.digest, bundle.size, key.id, None, (), to.url, to.url)
+                    return PublishResult(release, bundle.digest, bundle.size, key.id, None, (), to.url, to.url)
                 step.said = f"{release} is not there yet"
         passed = pass_gate(bundle, order.asked, folder, steps)
         if not passed.is_good and not order.allows_failing_checks:
@@ -110,13 +110,13 @@ def publish(order: Order, environ: Mapping[str, str], steps: Steps) -> Published
         with steps.step("signing") as step:
             envelope = signed_statement(bundle, passed, order.asked, baselines, key)
             step.said = f"key {key.id}"
-        made = Published(release, bundle.digest, bundle.size, key.id, passed, baselines, None, None)
+        made = PublishResult(release, bundle.digest, bundle.size, key.id, passed, baselines, None, None)
         return _hand_over(made, order, to, bundle, envelope, steps)
 
 
 def _hand_over(
-    made: Published, order: Order, to: Destination | None, bundle: Bundle, envelope: bytes, steps: Steps
-) -> Published:
+    made: PublishResult, order: PublishRequest, to: Destination | None, bundle: Bundle, envelope: bytes, steps: Steps
+) -> PublishResult:
     """The last step, and the only one that anybody else sees."""
     if to is not None and not order.is_rehearsal:
         with steps.step(f"publishing to {to.url}") as step:

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from rollouthub.text import one_line
 from rollouthub_registry.check.check_finding import Finding
-from rollouthub_registry.check.check_request import Asked
+from rollouthub_registry.check.check_request import CheckRequest
 from rollouthub_registry.check.checks import CHECKS
 
 LONGEST = 200
@@ -24,7 +24,7 @@ _PATH = re.compile(
 )
 
 
-def public_report(findings: Sequence[Finding], asked: Asked) -> JsonValue:
+def public_report(findings: Sequence[Finding], asked: CheckRequest) -> JsonValue:
     """What the statement says of the checks; as long for a thousand broken tasks as for one."""
     return {
         "split": asked.split,

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from rollouthub_registry.bundle.attestation import Baseline, CheckSummary, Predicate, Statement
 from rollouthub_registry.bundle.bundle import Bundle
-from rollouthub_registry.check.check_request import Asked
+from rollouthub_registry.check.check_request import CheckRequest
 from rollouthub_registry.publish.gate import Passed
 from rollouthub_registry.publish.published_checks import public_report
 from rollouthub_registry.trust.keys import Key
@@ -14,7 +14,9 @@ from rollouthub_registry.trust.pins import Pins
 from rollouthub_registry.trust.signatures import sign, verify
 
 
-def signed_statement(bundle: Bundle, passed: Passed, asked: Asked, baselines: Sequence[Baseline], key: Key) -> bytes:
+def signed_statement(
+    bundle: Bundle, passed: Passed, asked: CheckRequest, baselines: Sequence[Baseline], key: Key
+) -> bytes:
     """The envelope of a bundle's statement, as it is published."""
     predicate = Predicate(
         manifest=bundle.manifest.model_dump(mode="json"),

@@ -38,7 +38,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Done:
+class StepDone:
     """A step that was done."""
 
     step: str
@@ -50,7 +50,7 @@ class Steps:
     """Tells a screen of each step, and keeps how long it took."""
 
     screen: Screen
-    all: list[Done] = field(default_factory=list[Done])
+    all: list[StepDone] = field(default_factory=list[StepDone])
 
     @contextmanager
     def step(self, what: str) -> Generator[Step]:
@@ -64,5 +64,5 @@ class Steps:
             self.screen.failed(what)
             raise
         seconds = time.perf_counter() - started
-        self.all.append(Done(what, round(seconds, 3)))
+        self.all.append(StepDone(what, round(seconds, 3)))
         self.screen.done(what, step.said, seconds)

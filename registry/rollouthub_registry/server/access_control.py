@@ -6,8 +6,8 @@ from anyio import to_thread
 from starlette.requests import Request
 
 from rollouthub.http.asgi import note_holder
-from rollouthub_registry.server.rate_limit import Allowance
-from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.rate_limit import RateLimit
+from rollouthub_registry.server.server_error import RegistryRequestRefused
 from rollouthub_registry.server.token_hashes import Scope, Token, Tokens
 
 
@@ -23,14 +23,14 @@ class Rates:
     """Wrong tokens, of one address."""
 
 
-class Doorman:
+class AccessControl:
     """Lets requests in."""
 
     def __init__(self, tokens: Tokens, rates: Rates) -> None:
         self._tokens = tokens
-        self._reads = Allowance(rates.reads, "requests of this address")
-        self._writes = Allowance(rates.writes, "publications with this token")
-        self._failures = Allowance(rates.failures, "wrong tokens of this address")
+        self._reads = RateLimit(rates.reads, "requests of this address")
+        self._writes = RateLimit(rates.writes, "publications with this token")
+        self._failures = RateLimit(rates.failures, "wrong tokens of this address")
 
     def count(self, address: str) -> None:
         """Count a request of an address.
@@ -48,11 +48,13 @@ class Doorman:
         """
         kind, _, text = request.headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not text:
-            raise Refused(401, "this needs a token: Authorization: Bearer …, as `hub registry token create` makes them")
+            raise RegistryRequestRefused(
+                401, "this needs a token: Authorization: Bearer …, as `hub registry token create` makes them"
+            )
         token = await to_thread.run_sync(self._tokens.find, text.strip())
         if token is None:
             self._failures.take(address_of(request))
-            raise Refused(401, "this token is not valid: unknown, expired or revoked")
+            raise RegistryRequestRefused(401, "this token is not valid: unknown, expired or revoked")
         note_holder(request.scope, token.token_id.encode())
         if not is_read:
             self._writes.take(token.token_id)
@@ -66,7 +68,7 @@ class Doorman:
         """
         if not token.allows(scope, namespace):
             allowed = f"{' and '.join(token.scopes)} in {token.namespace!r}"
-            raise Refused(403, f"this token is for {allowed}, not to {scope} in {namespace!r}")
+            raise RegistryRequestRefused(403, f"this token is for {allowed}, not to {scope} in {namespace!r}")
 
 
 def address_of(request: Request) -> str:

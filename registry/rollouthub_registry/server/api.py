@@ -13,13 +13,13 @@ from starlette.routing import Route
 
 from rollouthub.frozen import Frozen
 from rollouthub_registry.names import PackageName, Release
-from rollouthub_registry.server.access_control import Doorman
+from rollouthub_registry.server.access_control import AccessControl
 from rollouthub_registry.server.directory_layout import FORMAT
 from rollouthub_registry.server.index import Page
 from rollouthub_registry.server.registry import LONGEST_REASON, Registry
 from rollouthub_registry.server.responses import HEADERS, json_answer
 from rollouthub_registry.server.search import ORDERS, Query
-from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.server_error import RegistryRequestRefused
 from rollouthub_registry.server.upload import receive, upload_folder
 
 PAGE_SIZE, LARGEST_PAGE = 30, 100
@@ -36,9 +36,9 @@ class _YankRequest(Frozen):
 class Api:
     """The endpoints of one registry for programs."""
 
-    def __init__(self, registry: Registry, doorman: Doorman, url: str) -> None:
+    def __init__(self, registry: Registry, access: AccessControl, url: str) -> None:
         """`url` is how clients reach the registry: where its list says that bundles are."""
-        self._registry, self._doorman, self._url = registry, doorman, url
+        self._registry, self._access, self._url = registry, access, url
 
     def routes(self) -> list[Route]:
         """Where they are."""
@@ -136,29 +136,29 @@ class Api:
 
     async def token(self, request: Request) -> Response:
         """`GET /envhub/v1/token`: what the token is for that the request comes with."""
-        token = await self._doorman.known(request, is_read=True)
+        token = await self._access.known(request, is_read=True)
         expires = token.expires_at.isoformat(timespec="seconds") if token.expires_at is not None else None
         held = {"id": token.token_id, "namespace": token.namespace, "scopes": token.scopes, "expires_at": expires}
         return json_answer(held)
 
     async def publish(self, request: Request) -> Response:
         """`POST /envhub/v1/packages`."""
-        token = await self._doorman.known(request)
+        token = await self._access.known(request)
         async with upload_folder(self._registry.layout) as folder:
             content_type, length = request.headers.get("content-type", ""), request.headers.get("content-length")
             await receive(content_type, length, request.stream(), folder)
 
             def permit(release: Release) -> None:
-                self._doorman.permit(token, "publish", release.package.namespace)
+                self._access.permit(token, "publish", release.package.namespace)
 
             listing = await to_thread.run_sync(self._registry.accept, folder, permit)
         return json_answer(listing.as_json(), 201)
 
     async def yank(self, request: Request) -> Response:
         """`POST …/yank`."""
-        token = await self._doorman.known(request)
+        token = await self._access.known(request)
         release = _release(request)
-        self._doorman.permit(token, "yank", release.package.namespace)
+        self._access.permit(token, "yank", release.package.namespace)
         asked = await _body(request)
         return json_answer((await to_thread.run_sync(self._registry.yank, release, asked.reason)).as_json())
 
@@ -181,7 +181,7 @@ def query_of(request: Request) -> Query:
     """
     asked = request.query_params
     if (order := asked.get("sort") or "relevance") not in ORDERS:
-        raise Refused(400, f"there is no order {order[:40]!r}; there are: {', '.join(ORDERS)}")
+        raise RegistryRequestRefused(400, f"there is no order {order[:40]!r}; there are: {', '.join(ORDERS)}")
     return Query(
         words=asked.get("q", "")[:500],
         order=order,
@@ -206,24 +206,24 @@ async def _body(request: Request) -> _YankRequest:
     async for chunk in request.stream():
         body += chunk
         if len(body) > _JSON_BYTES:
-            raise Refused(413, f"the request has more than {_JSON_BYTES} bytes")
+            raise RegistryRequestRefused(413, f"the request has more than {_JSON_BYTES} bytes")
     try:
         return _YankRequest.model_validate_json(body or b"{}")
     except ValidationError as error:
-        raise Refused(400, f'send {{"reason": "…"}}: {error.errors()[0]["msg"]}') from error
+        raise RegistryRequestRefused(400, f'send {{"reason": "…"}}: {error.errors()[0]["msg"]}') from error
 
 
 def _number(text: str | None, name: str, default: int, most: int, least: int = 1) -> int:
     if not text:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
-        raise Refused(400, f"{name} is a number from {least} to {most}, and not {text[:40]!r}")
+        raise RegistryRequestRefused(400, f"{name} is a number from {least} to {most}, and not {text[:40]!r}")
     return int(text)
 
 
 def _flag(text: str | None, name: str) -> bool:
     if text not in (None, "", "true", "false", "1", "0", "on"):
-        raise Refused(400, f"{name} is true or false, and not {text[:40]!r}")
+        raise RegistryRequestRefused(400, f"{name} is true or false, and not {text[:40]!r}")
     return text in ("true", "1", "on")
 
 
@@ -233,7 +233,9 @@ def _moment(text: str) -> float:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise Refused(400, f"updated_since is a time such as 2026-01-31T12:00:00Z, and not {text[:40]!r}")
+        raise RegistryRequestRefused(
+            400, f"updated_since is a time such as 2026-01-31T12:00:00Z, and not {text[:40]!r}"
+        )
     return moment.timestamp()
 
 
@@ -248,5 +250,5 @@ def _place(cursor: str) -> tuple[str, str]:
         held = None
     parts = cast(list[Any], held) if isinstance(held, list) else []
     if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
-        raise Refused(400, "the cursor is none that this registry gave; begin again without one")
+        raise RegistryRequestRefused(400, "the cursor is none that this registry gave; begin again without one")
     return parts[0], parts[1]

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from rollouthub.errors import ConfigError, StoreError
 from rollouthub_registry.names import Release
 from rollouthub_registry.server.directory_layout import BUNDLE, FORMAT, STATEMENT, Layout
-from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.server_error import RegistryRequestRefused
 
 _OF_THE_DISK = frozenset({"lost+found"})
 """What lies in an empty directory that is a disk of its own."""
@@ -147,7 +147,9 @@ def place(layout: Layout, folder: Path, release: Release) -> float:
     """
     target = layout.version(release)
     if target.exists():
-        raise Refused(409, f"{release} is published already, and a version never changes; raise the version")
+        raise RegistryRequestRefused(
+            409, f"{release} is published already, and a version never changes; raise the version"
+        )
     with _disk(f"{release} cannot be published"):
         for parent in (target.parent.parent, target.parent):
             with suppress(FileExistsError):

@@ -6,7 +6,7 @@ from typing import BinaryIO
 from rollouthub.plugins.manifest import FILE_NAME
 from rollouthub_registry.bundle.encoding import BLOCK, GZIP_HEADER, STORED, padding, stored_header
 from rollouthub_registry.bundle.limits import MANIFEST_BYTES
-from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.server_error import RegistryRequestRefused
 
 _NAME, _SIZE, _PREFIX = FILE_NAME.encode() + b"\0", slice(124, 135), 345
 """Of a tar header: how this one's begins, where the size stands, and where a folder would."""
@@ -30,7 +30,7 @@ def env_toml(bundle: Path) -> bytes:
             if block.startswith(_NAME) and not block[_PREFIX] and size <= MANIFEST_BYTES:
                 return _read(source, at, size)
             at += size + padding(size)
-    raise Refused(422, f"{bundle} holds no {FILE_NAME} where a bundle's is")
+    raise RegistryRequestRefused(422, f"{bundle} holds no {FILE_NAME} where a bundle's is")
 
 
 def _read(source: BinaryIO, at: int, size: int) -> bytes:

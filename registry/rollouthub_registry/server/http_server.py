@@ -16,12 +16,12 @@ from rollouthub.hosting.server.control_socket import authority
 from rollouthub.http.asgi import Guard
 from rollouthub.http.listener import bind_tcp, listening
 from rollouthub.http.loopback import LOOPBACK
-from rollouthub_registry.server.access_control import Doorman, Rates, address_of
+from rollouthub_registry.server.access_control import AccessControl, Rates, address_of
 from rollouthub_registry.server.api import Api
 from rollouthub_registry.server.pages import Pages
 from rollouthub_registry.server.registry import Registry, open_registry
 from rollouthub_registry.server.responses import broken, problem, refused, unserved
-from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.server_error import RegistryRequestRefused
 from rollouthub_registry.server.token_hashes import Tokens
 
 _WILDCARDS = ("0.0.0.0", "::")
@@ -43,8 +43,8 @@ class RegistryService:
 class _Gate:
     """Lets in requests for the server's own hosts, as often as one address may ask."""
 
-    def __init__(self, application: ASGIApp, guard: Guard, doorman: Doorman) -> None:
-        self._application, self._guard, self._doorman = application, guard, doorman
+    def __init__(self, application: ASGIApp, guard: Guard, access: AccessControl) -> None:
+        self._application, self._guard, self._access = application, guard, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (status := self._guard.refusal(scope)) is not None:
@@ -53,8 +53,8 @@ class _Gate:
             return
         request = Request(scope, receive)
         try:
-            self._doorman.count(address_of(request))
-        except Refused as error:
+            self._access.count(address_of(request))
+        except RegistryRequestRefused as error:
             await (await refused(request, error))(scope, receive, send)
             return
         await self._application(scope, receive, send)
@@ -62,10 +62,10 @@ class _Gate:
 
 def registry_application(registry: Registry, tokens: Tokens, rates: Rates, url: str, guard: Guard) -> ASGIApp:
     """A registry as an ASGI application; `url` is how clients reach it."""
-    doorman = Doorman(tokens, rates)
-    routes = [*Api(registry, doorman, url).routes(), *Pages(registry, url).routes()]
+    access = AccessControl(tokens, rates)
+    routes = [*Api(registry, access, url).routes(), *Pages(registry, url).routes()]
     handlers = {UsageError: refused, HTTPException: unserved, Exception: broken}
-    return _Gate(Starlette(routes=routes, exception_handlers=handlers), guard, doorman)
+    return _Gate(Starlette(routes=routes, exception_handlers=handlers), guard, access)
 
 
 async def serve_registry(

@@ -9,7 +9,7 @@ from rollouthub.frozen import Frozen
 from rollouthub_registry.names import PackageName, skeleton
 from rollouthub_registry.server.atomic_write import write_whole
 from rollouthub_registry.server.directory_layout import Layout
-from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.server_error import RegistryRequestRefused
 
 KEY_ID = r"^[0-9a-f]{64}$"
 
@@ -64,7 +64,7 @@ def refuse_stranger(layout: Layout, namespace: str, key_id: str) -> bool:
     if known is None:
         return True
     if key_id not in known.owners:
-        raise Refused(
+        raise RegistryRequestRefused(
             403,
             f"the namespace {namespace!r} belongs to another key: this is signed by {key_id[:16]}…, which is none of "
             f"its {len(known.owners)}; sign with the owner's key, or let the registry's operator add this one",
@@ -81,7 +81,9 @@ def refuse_lookalike_namespace(layout: Layout, namespace: str) -> None:
     meant = skeleton(namespace)
     taken = {path.stem for path in layout.namespaces.glob("[!.]*.json")} | _names(layout.packages)
     if other := next((name for name in sorted(taken) if name != namespace and skeleton(name) == meant), None):
-        raise Refused(409, f"the namespace {namespace!r} could be taken for {other!r}, which exists; take another")
+        raise RegistryRequestRefused(
+            409, f"the namespace {namespace!r} could be taken for {other!r}, which exists; take another"
+        )
 
 
 def refuse_lookalike_package(layout: Layout, package: PackageName) -> None:
@@ -93,7 +95,9 @@ def refuse_lookalike_package(layout: Layout, package: PackageName) -> None:
     folder, meant = layout.packages / package.namespace, skeleton(package.name)
     for name in sorted(_names(folder)):
         if name != package.name and skeleton(name) == meant and any((folder / name).iterdir()):
-            raise Refused(409, f"{package} could be taken for {package.namespace}/{name}, which exists; take another")
+            raise RegistryRequestRefused(
+                409, f"{package} could be taken for {package.namespace}/{name}, which exists; take another"
+            )
 
 
 def _names(folder: Path) -> set[str]:

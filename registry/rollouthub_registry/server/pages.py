@@ -14,7 +14,7 @@ from rollouthub_registry.server.api import query_of
 from rollouthub_registry.server.registry import Registry
 from rollouthub_registry.server.responses import HEADERS
 from rollouthub_registry.server.search import ORDERS, Found, Query
-from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.server_error import RegistryRequestRefused
 from rollouthub_registry.server.style import STYLE
 from rollouthub_registry.server.version_listing import Listing, moment
 
@@ -86,7 +86,7 @@ def _page(base: str, title: str, *content: str, status: int = 200) -> Response:
 
 
 def _refusal(base: str, error: UsageError) -> Response:
-    status = error.status if isinstance(error, Refused) else 404
+    status = error.status if isinstance(error, RegistryRequestRefused) else 404
     heading = "There is no such page" if status == 404 else "This cannot be shown"
     return _page(base, heading, tag("h1", heading), tag("p", str(error)), status=status)
 

@@ -4,12 +4,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
-from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.server_error import RegistryRequestRefused
 
 _MOST_REMEMBERED = 10_000
 
 
-class Allowance:
+class RateLimit:
     """So many requests a minute for each of many callers; as many may come at once."""
 
     def __init__(self, per_minute: int, what: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -32,7 +32,7 @@ class Allowance:
         if len(self._left) > _MOST_REMEMBERED:
             self._left.popitem(last=False)
         if not is_allowed:
-            raise Refused(
+            raise RegistryRequestRefused(
                 429,
                 f"too many {self._what}: {self._per_minute} a minute are allowed; try again later",
                 retry_after_seconds=(1 - left) / rate,

@@ -23,7 +23,7 @@ from rollouthub_registry.server.owners import (
 )
 from rollouthub_registry.server.publication_log import Journal
 from rollouthub_registry.server.search import Found, Query, search
-from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.server_error import RegistryRequestRefused
 from rollouthub_registry.server.upload_check import Examined, examine, read_statement
 from rollouthub_registry.server.version_listing import Listing
 
@@ -93,7 +93,7 @@ class Registry:
         """
         with locked(self.layout):
             if not self.layout.version(release).is_dir():
-                raise Refused(404, f"{release} is not published here")
+                raise RegistryRequestRefused(404, f"{release} is not published here")
             if not self.layout.yanked(release).exists():
                 mark = Yank(reason=reason[:LONGEST_REASON], yanked_at=datetime.now(UTC))
                 write_whole(self.layout.yanked(release), mark.model_dump_json() + "\n")
@@ -107,7 +107,7 @@ class Registry:
         """
         found = self.index.find(release.package, str(release.version))
         if found is None:
-            raise Refused(404, f"{release} is not published here")
+            raise RegistryRequestRefused(404, f"{release} is not published here")
         return found
 
     def latest(self, package: PackageName) -> Listing:
@@ -118,7 +118,7 @@ class Registry:
         """
         found = self.index.find(package, "latest")
         if found is None:
-            raise Refused(404, f"{package} is not published here")
+            raise RegistryRequestRefused(404, f"{package} is not published here")
         return found
 
     def versions(self, package: PackageName) -> list[Listing]:
@@ -128,7 +128,7 @@ class Registry:
             Refused: there is no such package.
         """
         if not (found := self.index.versions(package)):
-            raise Refused(404, f"{package} is not published here")
+            raise RegistryRequestRefused(404, f"{package} is not published here")
         return found
 
     def search(self, query: Query) -> Found:
@@ -240,7 +240,7 @@ def _read(layout: Layout, release: Release) -> Listing:
         yank = Yank.model_validate_json(mark.read_bytes()) if mark.exists() else None
         examined = read_statement(statement.read_bytes(), folder / BUNDLE)
         if examined.release != release:
-            raise Refused(422, f"its statement speaks of {examined.release}")
+            raise RegistryRequestRefused(422, f"its statement speaks of {examined.release}")
         return _listing(examined, published_at, yank)
     except (OSError, ValueError, UsageError) as error:
         raise StoreError(f"{layout.version(release)} is not as it was published: {error}") from error

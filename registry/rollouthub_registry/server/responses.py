@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rollouthub.errors import UsageError
-from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.server_error import RegistryRequestRefused
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) 
 
 async def refused(_: Request, error: Exception) -> Response:
     """Say why something was refused."""
-    if isinstance(error, Refused):
+    if isinstance(error, RegistryRequestRefused):
         after = error.retry_after_seconds
         headers = {} if after is None else {"Retry-After": str(math.ceil(after))}
         if error.status == 401:

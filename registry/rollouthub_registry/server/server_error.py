@@ -3,7 +3,7 @@
 from rollouthub.errors import UsageError
 
 
-class Refused(UsageError):
+class RegistryRequestRefused(UsageError):
     """A registry refused; `status` is what its server answers with."""
 
     def __init__(self, status: int, detail: str, *, retry_after_seconds: float | None = None) -> None:

@@ -12,7 +12,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from rollouthub_registry.bundle.limits import ARCHIVE_BYTES
 from rollouthub_registry.server.atomic_write import receiving
 from rollouthub_registry.server.directory_layout import BUNDLE, STATEMENT, Layout
-from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.server_error import RegistryRequestRefused
 from rollouthub_registry.server.upload_check import STATEMENT_BYTES
 
 _PARTS = {b"bundle": (BUNDLE, ARCHIVE_BYTES), b"statement": (STATEMENT, STATEMENT_BYTES)}
@@ -44,19 +44,19 @@ async def receive(content_type: str, declared: str | None, chunks: AsyncIterator
     kind, options = parse_options_header(content_type)
     boundary = options.get(b"boundary")
     if kind != b"multipart/form-data" or not boundary:
-        raise Refused(415, "send multipart/form-data with the parts `bundle` and `statement`")
+        raise RegistryRequestRefused(415, "send multipart/form-data with the parts `bundle` and `statement`")
     if declared is not None and declared.isdigit() and int(declared) > MOST_BYTES:
-        raise Refused(413, f"the upload says it has {declared} bytes; {MOST_BYTES} are the most")
+        raise RegistryRequestRefused(413, f"the upload says it has {declared} bytes; {MOST_BYTES} are the most")
     parts, total = _Parts(folder), 0
     try:
         parser = MultipartParser(boundary, parts.callbacks())  # pyright: ignore[reportArgumentType]  # its TypedDict names all of them
         async for chunk in chunks:
             total += len(chunk)
             if total > MOST_BYTES:
-                raise Refused(413, f"the upload has more than {MOST_BYTES} bytes")
+                raise RegistryRequestRefused(413, f"the upload has more than {MOST_BYTES} bytes")
             await to_thread.run_sync(parser.write, chunk)
     except FormParserError as error:
-        raise Refused(400, f"the upload is no form of two parts: {error}") from error
+        raise RegistryRequestRefused(400, f"the upload is no form of two parts: {error}") from error
     finally:
         parts.close()
     parts.check()
@@ -100,9 +100,9 @@ class _Parts:
             Refused: they did not.
         """
         if not self._is_whole:
-            raise Refused(400, "the upload was cut short; nothing was published: send it again")
+            raise RegistryRequestRefused(400, "the upload was cut short; nothing was published: send it again")
         if missing := {file for file, _ in _PARTS.values()} - self._seen:
-            raise Refused(400, f"the upload lacks {' and '.join(sorted(missing))}")
+            raise RegistryRequestRefused(400, f"the upload lacks {' and '.join(sorted(missing))}")
 
     def _begin(self) -> None:
         self._field, self._value, self._disposition = b"", b"", b""
@@ -115,7 +115,7 @@ class _Parts:
 
     def _bounded(self, text: bytes) -> bytes:
         if len(text) > _LONGEST_HEADER:
-            raise Refused(400, "a header of a part is too long")
+            raise RegistryRequestRefused(400, "a header of a part is too long")
         return text
 
     def _header_end(self) -> None:
@@ -127,10 +127,12 @@ class _Parts:
         _, options = parse_options_header(self._disposition)
         name = options.get(b"name", b"")
         if name not in _PARTS:
-            raise Refused(400, f"the upload has a part {name[:40]!r}; there are `bundle` and `statement`")
+            raise RegistryRequestRefused(
+                400, f"the upload has a part {name[:40]!r}; there are `bundle` and `statement`"
+            )
         self._name, self._left = _PARTS[name]
         if self._name in self._seen:
-            raise Refused(400, f"the upload has the part {name.decode()!r} twice")
+            raise RegistryRequestRefused(400, f"the upload has the part {name.decode()!r} twice")
         self._seen.add(self._name)
         self._file = (self._folder / self._name).open("xb")
 
@@ -138,7 +140,7 @@ class _Parts:
         assert self._file is not None
         self._left -= end - start
         if self._left < 0:
-            raise Refused(413, f"{self._name} is longer than it may be")
+            raise RegistryRequestRefused(413, f"{self._name} is longer than it may be")
         self._file.write(memoryview(text)[start:end])
 
     def _end(self) -> None:

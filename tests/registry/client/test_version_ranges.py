@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollouthub_registry.client.version_ranges import Range, Wanted
+from rollouthub_registry.client.version_ranges import Range, VersionRequest
 from rollouthub_registry.names import NameRefused, Version
 
 _TEXTS = "0.1.9 0.2.0 0.2.5 0.3.0 1.0.0 1.2.0 1.2.3 1.2.9 1.3.0 1.10.0 2.0.0-rc.1 2.0.0-rc.2 2.0.0 2.1.0 3.0.0-rc.1"
@@ -77,9 +77,9 @@ def test_a_range_says_whether_one_version_was_named(text: str, is_exact: bool) -
 
 
 def test_a_package_is_asked_for_with_a_range() -> None:
-    wanted = Wanted.parse("lab/dice@^1.2")
+    wanted = VersionRequest.parse("lab/dice@^1.2")
     assert (str(wanted.package), str(wanted.versions), str(wanted)) == ("lab/dice", "^1.2", "lab/dice@^1.2")
-    assert str(Wanted.parse("lab/dice").versions) == "latest"
+    assert str(VersionRequest.parse("lab/dice").versions) == "latest"
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_a_package_is_asked_for_with_a_range() -> None:
 )
 def test_only_packages_are_asked_for(text: str) -> None:
     with pytest.raises(NameRefused):
-        Wanted.parse(text)
+        VersionRequest.parse(text)

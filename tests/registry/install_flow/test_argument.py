@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import UsageError
-from rollouthub_registry.client.version_ranges import Wanted
+from rollouthub_registry.client.version_ranges import VersionRequest
 from rollouthub_registry.install_flow.argument import (
     ArchiveArgument,
     Argument,
@@ -22,8 +22,8 @@ HERE = Path("/somewhere")
 @pytest.mark.parametrize(
     ("text", "argument"),
     [
-        ("lab/words", Wanted.parse("lab/words")),
-        ("lab/words@^1.2", Wanted.parse("lab/words@^1.2")),
+        ("lab/words", VersionRequest.parse("lab/words")),
+        ("lab/words@^1.2", VersionRequest.parse("lab/words@^1.2")),
         ("./words", FolderArgument(HERE / "words")),
         ("..", FolderArgument(Path("/"))),
         ("/else/words", FolderArgument(Path("/else/words"))),
@@ -34,7 +34,7 @@ HERE = Path("/somewhere")
 )
 def test_an_argument_stands_for_one_thing(text: str, argument: Argument) -> None:
     assert parse_argument(text, HERE) == argument
-    if not isinstance(argument, Wanted):
+    if not isinstance(argument, VersionRequest):
         assert parse_source(argument.source) == argument
 
 

@@ -9,9 +9,9 @@ from rollouthub.errors import ConfigError
 from rollouthub.event_loop import run_async
 from rollouthub.plugins.lock import read_lock, write_lock
 from rollouthub_registry.install_flow.locked_install import Restoration, restore
-from rollouthub_registry.install_flow.progress import Telling
+from rollouthub_registry.install_flow.progress import ProgressReport
 from rollouthub_registry.install_flow.project_lock import differences, lock_named
-from rollouthub_registry.install_flow.user_folders import Place
+from rollouthub_registry.install_flow.user_folders import UserFolders
 from tests.registry.install.wheels import write_wheel
 from tests.registry.install_flow.machines import Machine, Shop, declared
 
@@ -57,7 +57,10 @@ def test_an_install_updates_the_lock_of_its_project(user: Machine, lab: Shop) ->
 
 
 def test_a_lock_of_another_hub_is_told_refused_or_accepted(tmp_path: Path) -> None:
-    place, file = Place.of({"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}, tmp_path), tmp_path / "hub.lock"
+    place, file = (
+        UserFolders.of({"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}, tmp_path),
+        tmp_path / "hub.lock",
+    )
     here = lock_named(["arithmetic"], file, place)
     write_lock(here.model_copy(update={"hub_version": "0.0.1", "contract": 2}), file)
     assert [str(each) for each in differences([], file, place)] == ["hub: contract is 1, the lock names 2"]
@@ -65,9 +68,9 @@ def test_a_lock_of_another_hub_is_told_refused_or_accepted(tmp_path: Path) -> No
     with pytest.raises(ConfigError, match="under contract 2"):
         lock_named(["arithmetic"], file, place)
     with pytest.raises(ConfigError, match="under contract 2"):
-        run_async(restore, Restoration(file), place, Telling(warn=told.append))
+        run_async(restore, Restoration(file), place, ProgressReport(warn=told.append))
     write_lock(here.model_copy(update={"hub_version": "0.0.1"}), file)
-    assert run_async(restore, Restoration(file), place, Telling(warn=told.append)) == []
+    assert run_async(restore, Restoration(file), place, ProgressReport(warn=told.append)) == []
     assert len(told) == 1 and "was written by hub 0.0.1" in told[0]
     assert lock_named([], file, place) == read_lock(file) == here
 

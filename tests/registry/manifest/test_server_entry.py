@@ -10,12 +10,14 @@ from jsonschema import Draft7Validator
 
 from rollouthub.errors import UsageError
 from rollouthub.plugins.manifest import Manifest, load_manifest, parse_manifest
-from rollouthub_registry.manifest import MANIFEST_META, Published, server_json
+from rollouthub_registry.manifest import MANIFEST_META, PublishedVersion, server_json
 from rollouthub_registry.manifest.server_entry import LONGEST_META, PUBLISHER_META, SCHEMA
 from tests.registry.server.kinds import official_schema
 
 DIGEST = "0123456789abcdef" * 4
-BUNDLE = Published(DIGEST, "sha256:" + "1" * 32, "sha256:" + DIGEST, "https://example.org/me__notes-1.2.0.envhub")
+BUNDLE = PublishedVersion(
+    DIGEST, "sha256:" + "1" * 32, "sha256:" + DIGEST, "https://example.org/me__notes-1.2.0.envhub"
+)
 ABOUT = """\
 name = "me.example/notes_2"
 version = "1.2.0"
@@ -59,7 +61,7 @@ def provided(entry: dict[str, Any]) -> dict[str, Any]:
 
 def entries() -> dict[str, dict[str, Any]]:
     """A `server.json` of every kind, with and without a bundle, and of everything that ships."""
-    found = {f"{kind} alone": server_json(read(text), Published(DIGEST)) for kind, text in KINDS.items()}
+    found = {f"{kind} alone": server_json(read(text), PublishedVersion(DIGEST)) for kind, text in KINDS.items()}
     found |= {kind: server_json(read(text), BUNDLE) for kind, text in KINDS.items()}
     return found | {file.parent.name: server_json(load_manifest(file), BUNDLE) for file in ENVIRONMENTS}
 
@@ -115,27 +117,27 @@ def test_a_bundle_and_an_image_are_packages() -> None:
 
 def test_an_image_that_an_episode_must_fill_in_is_no_package() -> None:
     text = KINDS["image"].replace("--quiet", "--seed={seed}")
-    assert "packages" not in server_json(read(text), Published(DIGEST))
+    assert "packages" not in server_json(read(text), PublishedVersion(DIGEST))
 
 
 def test_a_server_elsewhere_is_a_remote_whose_token_is_a_secret() -> None:
-    (remote,) = server_json(read(KINDS["url"]), Published(DIGEST))["remotes"]
+    (remote,) = server_json(read(KINDS["url"]), PublishedVersion(DIGEST))["remotes"]
     assert (remote["type"], remote["url"]) == ("streamable-http", "https://example.org/mcp")
     (header,) = remote["headers"]
     assert (header["name"], header["value"], header["isSecret"]) == ("Authorization", "Bearer {token}", True)
 
 
 def test_a_repository_names_its_forge() -> None:
-    entry = server_json(read(KINDS["python"]), Published(DIGEST))
+    entry = server_json(read(KINDS["python"]), PublishedVersion(DIGEST))
     assert entry["repository"] == {"url": "https://www.github.com/someone/notes", "source": "github"}
     other = ABOUT.replace("https://www.github.com", "https://git.example.org")
     text = other + '[python]\nentry = "a.b:C"\ndistribution = "a"\n'
-    assert server_json(read(text), Published(DIGEST))["repository"]["source"] == "git.example.org"
+    assert server_json(read(text), PublishedVersion(DIGEST))["repository"]["source"] == "git.example.org"
 
 
 @pytest.mark.parametrize("description", ["word " * 60, "x" * 300, "ä" * 300, ""])
 def test_a_description_is_shortened_to_what_fits(description: str) -> None:
-    entry = server_json(read(KINDS["python"].replace("Notes.", description)), Published(DIGEST))
+    entry = server_json(read(KINDS["python"].replace("Notes.", description)), PublishedVersion(DIGEST))
     assert 1 <= len(entry["description"]) <= 100
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from rollouthub_registry.check.check_request import Asked
+from rollouthub_registry.check.check_request import CheckRequest
 
-QUICK = Asked(limit=1, only=("tasks", "null"))
+QUICK = CheckRequest(limit=1, only=("tasks", "null"))
 """Two checks of thirteen: what they find is their own tests' matter."""
 
 MANIFEST = """\

@@ -11,7 +11,7 @@ from rollouthub_registry.bundle.bundle import build_bundle
 from rollouthub_registry.check.installed_check import CheckRefused
 from rollouthub_registry.publish.console import Silent
 from rollouthub_registry.publish.gate import Passed, pass_gate
-from rollouthub_registry.publish.publication import Order, publish
+from rollouthub_registry.publish.publication import PublishRequest, publish
 from rollouthub_registry.publish.publish_error import PublishRefused
 from rollouthub_registry.publish.steps import Steps
 from tests.cli.conftest import (
@@ -71,7 +71,7 @@ def test_a_secret_of_the_environment_is_in_nothing_that_is_published(
 ) -> None:
     monkeypatch.setenv("WORDS_PASSPORT", "x-4711-passport")
     folder = write_environment(tmp_path / "words", {"verify.py": VERIFY.replace("0.0", "1.0")})
-    order = Order(folder, asked=QUICK, allows_failing_checks=True, out=tmp_path / "out")
+    order = PublishRequest(folder, asked=QUICK, allows_failing_checks=True, out=tmp_path / "out")
     publish(order, os.environ, Steps(Silent()))
     assert all(b"4711" not in file.read_bytes() for file in (tmp_path / "out").iterdir())
 

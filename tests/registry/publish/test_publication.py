@@ -15,7 +15,7 @@ from rollouthub_registry.client.client_error import RegistryRefused, TokenRefuse
 from rollouthub_registry.client.token_store import keep_token
 from rollouthub_registry.names import Release
 from rollouthub_registry.publish.console import Silent
-from rollouthub_registry.publish.publication import Order, Published, publish
+from rollouthub_registry.publish.publication import PublishRequest, PublishResult, publish
 from rollouthub_registry.publish.publish_error import PublishRefused
 from rollouthub_registry.publish.steps import Steps
 from rollouthub_registry.server.directory_layout import Layout
@@ -32,11 +32,11 @@ LEFT_BEHIND = SERVER.replace("import json", "import left_behind, json")
 SETUP = "raise SystemExit('this must never run')\n"
 
 
-def order(folder: Path, **more: Any) -> Order:
-    return Order(folder, asked=QUICK, **more)
+def order(folder: Path, **more: Any) -> PublishRequest:
+    return PublishRequest(folder, asked=QUICK, **more)
 
 
-def done(order: Order, home: Home) -> Published:
+def done(order: PublishRequest, home: Home) -> PublishResult:
     return publish(order, home, Steps(Silent()))
 
 
@@ -182,7 +182,7 @@ async def test_a_served_registry_takes_it_with_a_token_of_its_namespace(tmp_path
     folder = write_environment(tmp_path / "words")
     async with served(tmp_path / "hub") as hub:
 
-        async def published_at() -> Published:
+        async def published_at() -> PublishResult:
             return await to_thread.run_sync(done, order(folder, to=hub.url), home)
 
         with pytest.raises(TokenRefused, match="hub login"):

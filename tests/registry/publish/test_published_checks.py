@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rollouthub_registry.check.check_finding import Finding
-from rollouthub_registry.check.check_request import Asked
+from rollouthub_registry.check.check_request import CheckRequest
 from rollouthub_registry.publish.published_checks import public_report, without_paths
 
 FAILED = Finding(
@@ -20,7 +20,7 @@ FAILED = Finding(
 
 
 def test_what_a_failed_check_found_is_counted_and_not_told() -> None:
-    said = json.dumps(public_report([FAILED], Asked()))
+    said = json.dumps(public_report([FAILED], CheckRequest()))
     assert '"state": "failed"' in said
     assert '"problems": 5000' in said
     assert "4711" not in said
@@ -28,7 +28,7 @@ def test_what_a_failed_check_found_is_counted_and_not_told() -> None:
 
 
 def test_settings_and_models_are_named_without_their_values() -> None:
-    asked = Asked(settings={"data": "/home/somebody/data"}, roles={"judge": "openai/ours"})
+    asked = CheckRequest(settings={"data": "/home/somebody/data"}, roles={"judge": "openai/ours"})
     said = json.dumps(public_report([], asked))
     assert '"settings": ["data"]' in said
     assert '"roles": ["judge"]' in said
@@ -39,7 +39,9 @@ def test_settings_and_models_are_named_without_their_values() -> None:
 def test_a_report_is_bounded_whatever_a_check_says() -> None:
     finding = Finding("tasks", "x" * 10_000, "passed", "y" * 10_000 + "\x1b[31m")
     settings = {f"{number:03}" + "k" * 5000: 1 for number in range(500)}
-    said = json.dumps(public_report([finding, Finding("made-up", "", "passed", "")] * 40, Asked(settings=settings)))
+    said = json.dumps(
+        public_report([finding, Finding("made-up", "", "passed", "")] * 40, CheckRequest(settings=settings))
+    )
     assert len(said) < 40_000
     assert "made-up" not in said
     assert "\\u001b" not in said

@@ -13,7 +13,7 @@ import pytest
 from rollouthub_registry.bundle.attestation import PAYLOAD_TYPE
 from rollouthub_registry.server.atomic_write import open_layout
 from rollouthub_registry.server.registry import open_registry
-from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.server_error import RegistryRequestRefused
 from rollouthub_registry.server.token_hashes import Tokens
 from tests.registry.server.publishers import Offer, Publisher, statement_of
 from tests.registry.server.serving import bearer, served
@@ -63,7 +63,7 @@ def test_a_signed_statement_that_cannot_be_kept_is_refused_and_in_nobodys_way(
     assert payload.count(old) == 1
     with open_registry(root) as registry:
         before = held(root)
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RegistryRequestRefused) as refused:
             registry.publish(bundle.path, signed(publisher, payload.replace(old, new)))
         assert (refused.value.status, held(root)) == (422, before)
     with open_registry(root) as registry:

@@ -15,7 +15,7 @@ from rollouthub_registry.server.directory_layout import sort_key
 from rollouthub_registry.server.owners import all_owners, assign
 from rollouthub_registry.server.registry import Registry, open_registry, rebuild
 from rollouthub_registry.server.search import Query
-from rollouthub_registry.server.server_error import Refused
+from rollouthub_registry.server.server_error import RegistryRequestRefused
 from tests.registry.server.publishers import Offer, Publisher, statement_of
 
 
@@ -26,7 +26,7 @@ def publish(registry: Registry, offer: Offer) -> None:
 def refusal(registry: Registry, offer: Offer) -> str:
     """Why an offer is refused; nothing of it may stay."""
     before = sorted(registry.layout.packages.rglob("*")), all_owners(registry.layout)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RegistryRequestRefused) as refused:
         publish(registry, offer)
     assert (sorted(registry.layout.packages.rglob("*")), all_owners(registry.layout)) == before
     assert list(registry.layout.incoming.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Environments besieged in this process: served over real HTTP, as their own process would, and quick to bring up."""
+"""Environments attacked in this process: served over real HTTP, as their own process would, and quick to bring up."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -8,9 +8,9 @@ from rollouthub.environment import AnyEnvironment
 from rollouthub.hosting import InProcessHost
 from rollouthub.hosting.server.serve import Service, serving_host
 from rollouthub.protocols import EnvironmentHost
-from rollouthub_registry.check.thorough.attack import Verdict
-from rollouthub_registry.check.thorough.attack_context import Siege, Tools
-from rollouthub_registry.check.thorough.attack_setup import besiege, twins_at
+from rollouthub_registry.check.thorough.attack import AttackResult
+from rollouthub_registry.check.thorough.attack_context import AttackContext, Tools
+from rollouthub_registry.check.thorough.attack_setup import attack_context_of, twins_at
 from rollouthub_registry.check.thorough.attacks import ATTACKS
 from rollouthub_registry.check.thorough.campaign import make_attack
 from rollouthub_registry.check.thorough.canary_twin import fields_of, twin_of
@@ -23,9 +23,9 @@ MakeHost = type[InProcessHost]
 
 
 @asynccontextmanager
-async def besieged(
+async def attacked(
     environment: AnyEnvironment, make_host: MakeHost = InProcessHost, *, is_planted: bool = True
-) -> AsyncGenerator[Siege]:
+) -> AsyncGenerator[AttackContext]:
     """An environment, and its planted twin, behind servers of their own and a gateway."""
     async with AsyncExitStack() as stack:
         config: EnvironmentConfig = environment.config_type()
@@ -40,9 +40,9 @@ async def besieged(
             twin = make_host("world", twin_of(environment, KEY, 0, __name__), config)
             twins = await twins_at(await _served(stack, twin), fields)
         why = None if twins else "this test plants nothing"
-        siege = await besiege(stack, target, twins, why, Tools())
-        siege.methods = tuple(name for name in dir(environment) if not name.startswith("__"))
-        yield siege
+        context = await attack_context_of(stack, target, twins, why, Tools())
+        context.methods = tuple(name for name in dir(environment) if not name.startswith("__"))
+        yield context
 
 
 async def _served(stack: AsyncExitStack, host: EnvironmentHost) -> Target:
@@ -52,13 +52,13 @@ async def _served(stack: AsyncExitStack, host: EnvironmentHost) -> Target:
 
 async def made(
     name: str, environment: AnyEnvironment, make_host: MakeHost = InProcessHost, *, is_planted: bool = True
-) -> Verdict:
+) -> AttackResult:
     """One attack on an environment, at its own server."""
-    async with besieged(environment, make_host, is_planted=is_planted) as siege:
-        siege.doors = ("server",)
-        return await make_attack(siege, BY_NAME[name])
+    async with attacked(environment, make_host, is_planted=is_planted) as context:
+        context.doors = ("server",)
+        return await make_attack(context, BY_NAME[name])
 
 
-def said(verdict: Verdict) -> str:
+def said(verdict: AttackResult) -> str:
     """All that broke, in its words."""
     return "\n".join(problem.says for problem in verdict.problems)

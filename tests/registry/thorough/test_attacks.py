@@ -10,7 +10,7 @@ from rollouthub_registry.check.thorough.attack_report import Report
 from rollouthub_registry.check.thorough.attacks import shell_tools
 from rollouthub_registry.check.thorough.campaign import make_attack
 from tests.registry.thorough import leaky
-from tests.registry.thorough.attack_contexts import BY_NAME, MakeHost, besieged, made, said
+from tests.registry.thorough.attack_contexts import BY_NAME, MakeHost, attacked, made, said
 from tests.registry.thorough.wrapped import Retail
 from tests.registry.worlds import Whole
 
@@ -60,16 +60,16 @@ WHOLE = sorted(
 
 
 async def test_a_whole_environment_holds() -> None:
-    async with besieged(Whole) as siege:
-        verdicts = [await make_attack(siege, BY_NAME[name]) for name in WHOLE]
+    async with attacked(Whole) as context:
+        verdicts = [await make_attack(context, BY_NAME[name]) for name in WHOLE]
     assert {verdict.attack: said(verdict) for verdict in verdicts if verdict.state == "broke"} == {}
     not_tried = {verdict.attack for verdict in verdicts if verdict.state == "not_tried"}
     assert not_tried == {"other-seats-tools", "verifier-files", "written-rewards", "survivors"}
 
 
 async def test_what_has_no_time_left_is_not_tried() -> None:
-    async with besieged(Whole, is_planted=False) as siege:
-        verdict = await make_attack(siege, BY_NAME["discovery"], seconds=0)
+    async with attacked(Whole, is_planted=False) as context:
+        verdict = await make_attack(context, BY_NAME["discovery"], seconds=0)
     assert (verdict.state, verdict.requests, verdict.is_cut) == ("not_tried", 0, True)
     report = Report("world", planned=1, verdicts=[verdict])
     assert not report.is_passed, "a gate that was not gone through is not passed"
@@ -78,8 +78,8 @@ async def test_what_has_no_time_left_is_not_tried() -> None:
 
 @pytest.mark.soak
 async def test_names_that_every_agent_reads_are_no_secrets_of_a_wrapped_benchmark() -> None:
-    async with besieged(Retail) as siege:
-        verdicts = [await make_attack(siege, BY_NAME[name]) for name in WHOLE]
-        watched = {item.text for item in siege.target.watched}
+    async with attacked(Retail) as context:
+        verdicts = [await make_attack(context, BY_NAME[name]) for name in WHOLE]
+        watched = {item.text for item in context.target.watched}
     assert {verdict.attack: said(verdict) for verdict in verdicts if verdict.state == "broke"} == {}
     assert "refund to paypal_77" in watched, "what only the ground truth says is still watched for"

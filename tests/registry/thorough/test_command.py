@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import UsageError
-from rollouthub_registry.check.thorough.thorough_check import Asked, thorough_command
+from rollouthub_registry.check.thorough.thorough_check import ThoroughCheckRequest, thorough_command
 from tests.cli.conftest import (
     Hub,
     hub,  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a fixture
@@ -57,7 +57,7 @@ def test_a_leak_is_told_on_the_screen_and_on_a_page(hub: Hub, tmp_path: Path) ->
 
 
 def test_a_program_is_told_in_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert thorough_command(Asked("arithmetic", only=("listings", "sdk-1"), as_json=True)) == 0
+    assert thorough_command(ThoroughCheckRequest("arithmetic", only=("listings", "sdk-1"), as_json=True)) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["passed"], told["held"], told["broke"], told["not_tried"]) == (True, 1, 0, 1)
     assert (told["name"], told["leaks"]["L6"], told["leaks"]["L7"]) == ("arithmetic", "held", "not_tried")
@@ -68,15 +68,15 @@ def test_a_program_is_told_in_json(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("asked", "complaint"),
     [
-        (Asked("arithmetik", only=("verbs",)), "arithmetic"),
-        (Asked("arithmetic", only=("verb",)), "verbs"),
-        (Asked("arithmetic", only=("verbs",), split="tset"), "test"),
-        (Asked("arithmetic", report=Path("nowhere/page.html")), "nowhere/page.html"),
-        (Asked("http://127.0.0.1:9", only=("verbs",)), "ROLLOUTHUB_CONTROL_TOKEN"),
+        (ThoroughCheckRequest("arithmetik", only=("verbs",)), "arithmetic"),
+        (ThoroughCheckRequest("arithmetic", only=("verb",)), "verbs"),
+        (ThoroughCheckRequest("arithmetic", only=("verbs",), split="tset"), "test"),
+        (ThoroughCheckRequest("arithmetic", report=Path("nowhere/page.html")), "nowhere/page.html"),
+        (ThoroughCheckRequest("http://127.0.0.1:9", only=("verbs",)), "ROLLOUTHUB_CONTROL_TOKEN"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_mistakes_are_named(asked: Asked, complaint: str) -> None:
+def test_mistakes_are_named(asked: ThoroughCheckRequest, complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
         thorough_command(asked)
 

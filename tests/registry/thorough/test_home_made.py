@@ -5,9 +5,9 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from rollouthub_registry.check.thorough.attack import Verdict
+from rollouthub_registry.check.thorough.attack import AttackResult
 from rollouthub_registry.check.thorough.attack_context import Tools
-from rollouthub_registry.check.thorough.attack_setup import besiege
+from rollouthub_registry.check.thorough.attack_setup import attack_context_of
 from rollouthub_registry.check.thorough.attacks import abandoned_episodes
 from rollouthub_registry.check.thorough.campaign import make_attack
 from rollouthub_registry.check.thorough.target import reach
@@ -50,13 +50,13 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(abandoned_episodes, "SLACK_SECONDS", 0.1)
 
 
-async def attacked(name: str) -> Verdict:
+async def attacked(name: str) -> AttackResult:
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(home_made())
         target = await stack.enter_async_context(reach(address, TOKEN, None, 0, 2))
-        siege = await besiege(stack, target, [], "its source is not here", Tools())
-        siege.doors = ("server",)
-        return await make_attack(siege, BY_NAME[name])
+        context = await attack_context_of(stack, target, [], "its source is not here", Tools())
+        context.doors = ("server",)
+        return await make_attack(context, BY_NAME[name])
 
 
 @pytest.mark.parametrize(("attack", "words"), HOLES.items())

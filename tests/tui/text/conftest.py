@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 
 from rollouthub_tui.text.output import Output
-from rollouthub_tui.text.position import Session
+from rollouthub_tui.text.position import Position
 from rollouthub_tui.text.prompt import do
 from tests.tui.made import NOW
 
@@ -41,7 +41,7 @@ class Listener:
 
     def __init__(self, roots: Sequence[Path], environ: Mapping[str, str], clock: Callable[[], float]) -> None:
         self.person, self._out = Person(), io.StringIO()
-        self.session = Session(Output(self._out), self.person, roots, environ, clock)
+        self.session = Position(Output(self._out), self.person, roots, environ, clock)
 
     async def types(self, command: str) -> str:
         """What is said to a command."""

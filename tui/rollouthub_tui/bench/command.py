@@ -12,7 +12,7 @@ from rollouthub.errors import UsageError
 from rollouthub_tui.bench.paint_time import Painting, measure_live, p95
 from rollouthub_tui.bench.real_runs import world
 from rollouthub_tui.bench.startup_time import Opening, measure_opening
-from rollouthub_tui.bench.watch_cost import Pair, measure_attached, percent_of
+from rollouthub_tui.bench.watch_cost import CostPair, measure_attached, percent_of
 
 BARS = {
     "frame_cpu_p95_ms": 20.0,
@@ -41,7 +41,7 @@ class TuiReport:
 
     live: Painting
     opening: Opening
-    pairs: list[Pair]
+    pairs: list[CostPair]
     is_quick: bool
 
     @property

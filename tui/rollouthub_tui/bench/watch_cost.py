@@ -19,7 +19,7 @@ A `hub watch` that goes on again asks at once what it asks every two seconds, so
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class CostPair:
     """CPU milliseconds for a rollout of one run, in the windows in which it was alone and those in which it was not."""
 
     alone_ms: float
@@ -33,21 +33,21 @@ class Pair:
 
 def measure_attached(
     scratch: Path, environ: Mapping[str, str], pairs: int, rollouts: int, say: Callable[[str], None]
-) -> list[Pair]:
+) -> list[CostPair]:
     """Play runs, each of which is watched every other moment."""
-    found: list[Pair] = []
+    found: list[CostPair] = []
     for number in range(pairs):
         say(f"a run that is alone and watched by turns, {number + 1} of {pairs} …")
         found.append(_pair(scratch / f"pair-{number}", environ, rollouts))
     return found
 
 
-def percent_of(pairs: list[Pair]) -> float:
+def percent_of(pairs: list[CostPair]) -> float:
     """The middle one of the pairs' differences."""
     return statistics.median(pair.percent for pair in pairs)
 
 
-def _pair(directory: Path, environ: Mapping[str, str], rollouts: int) -> Pair:
+def _pair(directory: Path, environ: Mapping[str, str], rollouts: int) -> CostPair:
     taken: dict[bool, tuple[int, float]] = {True: (0, 0.0), False: (0, 0.0)}
     with (
         play(directory, environ, rollouts) as run,
@@ -68,7 +68,7 @@ def _pair(directory: Path, environ: Mapping[str, str], rollouts: int) -> Pair:
     if not all(done for done, _ in taken.values()):
         raise HubError(f"a run of {rollouts:,} rollouts was over before it could be measured; ask for more of them")
     alone, watched = (1e3 * cpu / done for done, cpu in (taken[False], taken[True]))
-    return Pair(alone_ms=alone, watched_ms=watched)
+    return CostPair(alone_ms=alone, watched_ms=watched)
 
 
 def _window(run: Played, terminal: Terminal, *, is_watched: bool) -> tuple[int, float]:

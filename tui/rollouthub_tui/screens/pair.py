@@ -17,7 +17,7 @@ from rollouthub.errors import HubError
 from rollouthub_tui.navigation import navigator
 from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.pair.diff_view import WIDE, PairView
-from rollouthub_tui.widgets.pair.rollout_pair import Name, Pair, heading, read_pair
+from rollouthub_tui.widgets.pair.rollout_pair import Name, RolloutPair, heading, read_pair
 from rollouthub_tui.widgets.safe_words import named, quoted
 
 _FAILURES = (HubError, OSError, ValueError, TypeError, sqlite3.Error)
@@ -53,7 +53,7 @@ class PairScreen(Screen[None]):
         self._names = [self._name_at(place) for place in (first_place, second_place)]
         self._chosen = 1
         self._reading: Worker[None] | None = None
-        self.pair: Pair | None = None
+        self.pair: RolloutPair | None = None
         """What is shown; None before it is read, and where it cannot be."""
 
     def _name_at(self, place: int) -> Name:

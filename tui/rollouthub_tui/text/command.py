@@ -17,7 +17,7 @@ from rollouthub_tui.run_lookup import find_watched
 from rollouthub_tui.text.command_input import Given, Typed
 from rollouthub_tui.text.live_events import Announcer
 from rollouthub_tui.text.output import Output
-from rollouthub_tui.text.position import Session
+from rollouthub_tui.text.position import Position
 from rollouthub_tui.text.prompt import converse
 from rollouthub_tui.text.run_words import run_lines
 from rollouthub_tui.text.view_commands import runs
@@ -36,7 +36,7 @@ def run_text(
     is_prompted = commands is None and os.isatty(0) and os.isatty(1)
     output = Output(sys.stdout, None if is_prompted else sys.stderr)
     lines = Typed(0, output) if is_prompted else Given(_read(commands or ()))
-    session = Session(output, lines, roots, environ)
+    session = Position(output, lines, roots, environ)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     with logging_beside(environ):
@@ -65,7 +65,7 @@ def _leave(number: int, _: FrameType | None) -> None:
     sys.exit(_ENDING + number)
 
 
-async def _begin(session: Session, name: str | None, has_commands: bool) -> None:
+async def _begin(session: Position, name: str | None, has_commands: bool) -> None:
     """Say where one is; where there will be no commands, all that there is to say."""
     if name is None:
         if not has_commands:

@@ -12,7 +12,7 @@ from rollouthub_tui.text.output import Output
 _MOST_BYTES = 65536
 
 
-class Lines(Protocol):
+class CommandInput(Protocol):
     """Lines, one by one."""
 
     is_prompted: bool

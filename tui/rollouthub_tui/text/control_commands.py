@@ -6,7 +6,7 @@ from rollouthub.errors import UsageError
 from rollouthub_tui.action_target import Target
 from rollouthub_tui.actions.availability import Action, situation, why_not
 from rollouthub_tui.actions.control_requests import HubOrders, no_concurrency
-from rollouthub_tui.text.position import Session
+from rollouthub_tui.text.position import Position
 
 
 class Speaker:
@@ -14,7 +14,7 @@ class Speaker:
 
     retry_word = "retry"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Position) -> None:
         self._session = session
 
     async def agrees(self, question: str, said: str, *, yes: str) -> bool:
@@ -34,17 +34,17 @@ class Speaker:
             self._session.output.say(words)
 
 
-async def cancel(session: Session, rest: str) -> None:
+async def cancel(session: Position, rest: str) -> None:
     """End a rollout, unscored."""
     await _order(session, "cancel", session.meant(rest), lambda orders: orders.cancel())
 
 
-async def interrupt(session: Session, rest: str) -> None:
+async def interrupt(session: Position, rest: str) -> None:
     """End the agent's time: what it did is scored."""
     await _order(session, "interrupt", session.meant(rest), lambda orders: orders.interrupt())
 
 
-async def say(session: Session, rest: str) -> None:
+async def say(session: Position, rest: str) -> None:
     """Say something to an agent, as its user."""
     word, _, text = rest.partition(" ")
     if not text.strip():
@@ -52,17 +52,17 @@ async def say(session: Session, rest: str) -> None:
     await _order(session, "message", session.meant(word), lambda orders: orders.message(text.strip()))
 
 
-async def retry(session: Session, rest: str) -> None:
+async def retry(session: Position, rest: str) -> None:
     """Play a sample again that broke or was cancelled."""
     await _order(session, "retry", session.meant(rest), lambda orders: orders.retry())
 
 
-async def pause(session: Session, rest: str) -> None:
+async def pause(session: Position, rest: str) -> None:
     """Start nothing new; or go on."""
     await _order(session, "pause", None, lambda orders: orders.pause())
 
 
-async def concurrency(session: Session, rest: str) -> None:
+async def concurrency(session: Position, rest: str) -> None:
     """How many episodes at a time."""
     view = session.here.view
     if not rest and view is not None and view.concurrency is not None:
@@ -76,7 +76,7 @@ async def concurrency(session: Session, rest: str) -> None:
 
 
 async def _order(
-    session: Session, action: Action, target: Target | None, order: Callable[[HubOrders], Awaitable[None]]
+    session: Position, action: Action, target: Target | None, order: Callable[[HubOrders], Awaitable[None]]
 ) -> None:
     run = session.here
     reason = why_not(action, situation(run, target, is_web=False))

@@ -10,7 +10,7 @@ from rollouthub.errors import RunDirectoryError, first_error
 from rollouthub.rollout import Outcome, OutcomeKind
 from rollouthub.statistics.amounts import number
 from rollouthub_tui.text.output import Output
-from rollouthub_tui.text.position import Session
+from rollouthub_tui.text.position import Position
 from rollouthub_tui.text.rollout_words import ended_words
 from rollouthub_tui.text.run_words import endings, means_words, progress_words, standing_line
 from rollouthub_tui.watched_run import WatchedRun
@@ -23,7 +23,7 @@ _MOST_AT_ONCE = 10
 """Rollouts that ended between two looks and are told one by one to somebody who listens."""
 
 
-async def follow(session: Session, rest: str) -> None:
+async def follow(session: Position, rest: str) -> None:
     """Tell what happens, until the run ends or a line is typed."""
     run = session.here
     is_on = run.feed.info.status == "running"

@@ -9,7 +9,7 @@ from rollouthub.plugins.extras import pip_install
 from rollouthub_tui.action_target import Target
 from rollouthub_tui.text.documents import head_of, score_lines, section_lines, timing_lines, title_of
 from rollouthub_tui.text.pages import in_pages
-from rollouthub_tui.text.position import Session
+from rollouthub_tui.text.position import Position
 from rollouthub_tui.text.speakable_text import sentence
 from rollouthub_tui.widgets.rollout.document import Section
 from rollouthub_tui.widgets.rollout.live_transcript import LiveTranscript
@@ -22,7 +22,7 @@ _BEFORE, _AFTER = 60, 140
 """Characters around what was found."""
 
 
-async def open_rollout(session: Session, target: Target) -> None:
+async def open_rollout(session: Position, target: Target) -> None:
     """Say which it is, and what became of it or where it is."""
     session.target = target
     run = session.here
@@ -39,7 +39,7 @@ async def open_rollout(session: Session, target: Target) -> None:
     session.output.say("show reads what was said and done; show score and show timings tell the rest.")
 
 
-async def _live_words(session: Session, target: Target) -> str:
+async def _live_words(session: Position, target: Target) -> str:
     run = session.here
     if run.is_steered:
         try:
@@ -50,11 +50,11 @@ async def _live_words(session: Session, target: Target) -> str:
     return sentence(lost_line(state, run.feed.info.status == "running").plain)
 
 
-async def _ask(session: Session, target: Target, *, content: bool) -> RolloutDetails:
+async def _ask(session: Position, target: Target, *, content: bool) -> RolloutDetails:
     return await session.here.ask(lambda hub: hub.show(target.rollout_id, content=content))
 
 
-async def show(session: Session, rest: str) -> None:
+async def show(session: Position, rest: str) -> None:
     """Read the conversation, the score or the times of the rollout that is open, or of another."""
     words = rest.split()
     part = _part(words.pop()) if words and _part(words[-1]) else PARTS[0]
@@ -84,14 +84,14 @@ def _flat(stretches: Iterator[Sequence[str]]) -> Iterator[str]:
         yield from stretch
 
 
-async def _sections(session: Session, target: Target) -> Sequence[Section]:
+async def _sections(session: Position, target: Target) -> Sequence[Section]:
     """The conversation, from the record or as the hub tells it."""
     if target.place is None:
         return LiveTranscript().sections(await _ask(session, target, content=True))
     return transcript((await session.record()).rollout)
 
 
-async def find_within(session: Session, pattern: str) -> None:
+async def find_within(session: Position, pattern: str) -> None:
     """Where a pattern is in the conversation of the rollout that is open.
 
     Raises:

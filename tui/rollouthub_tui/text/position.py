@@ -11,7 +11,7 @@ from rollouthub.errors import UsageError
 from rollouthub.live.follow import RunsFeed
 from rollouthub.text import plain_name
 from rollouthub_tui.action_target import Target
-from rollouthub_tui.text.command_input import Lines
+from rollouthub_tui.text.command_input import CommandInput
 from rollouthub_tui.text.last_listing import ShownRollouts, ShownRuns, ShownTasks
 from rollouthub_tui.text.output import Output
 from rollouthub_tui.text.pages import Pages
@@ -25,13 +25,13 @@ _MOST_DIGITS = 7
 """Of a number of a list; what has more is an id."""
 
 
-class Session:
+class Position:
     """What the words act on. Belongs to one thread; each word may run in an event loop of its own."""
 
     def __init__(
         self,
         output: Output,
-        lines: Lines,
+        lines: CommandInput,
         roots: Sequence[Path],
         environ: Mapping[str, str],
         clock: Callable[[], float] = time.time,

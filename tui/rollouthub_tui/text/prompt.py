@@ -8,11 +8,11 @@ from rollouthub.errors import HubError, said
 from rollouthub.live.follow.filter import FilterError
 from rollouthub.live.follow.transcript_search import PatternError
 from rollouthub_tui.text.pages import Pages
-from rollouthub_tui.text.position import Session
+from rollouthub_tui.text.position import Position
 from rollouthub_tui.text.vocabulary import find_word, more
 
 
-def converse(session: Session) -> None:
+def converse(session: Position) -> None:
     """Until somebody leaves, or there are no commands any more."""
     while True:
         try:
@@ -31,7 +31,7 @@ def converse(session: Session) -> None:
             session.output.say("")
 
 
-async def do(session: Session, line: str) -> bool:
+async def do(session: Position, line: str) -> bool:
     """Do a command; whether to go on."""
     name, _, rest = line.strip().partition(" ")
     try:

@@ -10,7 +10,7 @@ from rollouthub.errors import UsageError
 from rollouthub_tui.run_lookup import find_watched
 from rollouthub_tui.text.last_listing import ShownRuns
 from rollouthub_tui.text.pages import in_pages
-from rollouthub_tui.text.position import Session, check_number
+from rollouthub_tui.text.position import Position, check_number
 from rollouthub_tui.text.speakable_text import sentence
 from rollouthub_tui.widgets.compare.comparison_words import detail, headline, tally, verdict
 from rollouthub_tui.widgets.compare.run_pair import Pairing, pair_up
@@ -18,7 +18,7 @@ from rollouthub_tui.widgets.compare.run_pair import Pairing, pair_up
 _WIDEST = 10_000
 
 
-async def compare(session: Session, rest: str) -> None:
+async def compare(session: Position, rest: str) -> None:
     """Compare the second run with the first."""
     words = rest.split()
     if len(words) != 2:
@@ -33,7 +33,7 @@ async def compare(session: Session, rest: str) -> None:
     session.read(in_pages(map(_task_words, differing)))
 
 
-async def _directory(session: Session, word: str) -> Path:
+async def _directory(session: Position, word: str) -> Path:
     if word.isascii() and word.isdigit() and isinstance(session.shown, ShownRuns):
         check_number(int(word), len(session.shown.runs), "run")
         return session.shown.runs[int(word) - 1].directory

@@ -11,7 +11,7 @@ from rollouthub_tui.run_lookup import find_watched
 from rollouthub_tui.text.last_listing import ShownRollouts, ShownRuns, ShownTasks
 from rollouthub_tui.text.opened_rollout import open_rollout
 from rollouthub_tui.text.pages import in_pages
-from rollouthub_tui.text.position import Session, check_number
+from rollouthub_tui.text.position import Position, check_number
 from rollouthub_tui.text.run_words import flight_words, run_lines, seen_run_words, standing_line
 from rollouthub_tui.text.speakable_text import sentence
 from rollouthub_tui.widgets.machine_words import why_none
@@ -19,7 +19,7 @@ from rollouthub_tui.widgets.rollouts.rollout_query import Wanted
 from rollouthub_tui.widgets.rollouts.search_hits import Hits
 
 
-async def runs(session: Session, rest: str) -> None:
+async def runs(session: Position, rest: str) -> None:
     """List the runs; the one that is open is left."""
     session.leave_run()
     await session.runs.refresh()
@@ -37,7 +37,7 @@ async def runs(session: Session, rest: str) -> None:
         session.output.say(f"Looked in {', '.join(map(str, session.roots))}. Make one with: hub run arithmetic")
 
 
-async def open_(session: Session, rest: str) -> None:
+async def open_(session: Position, rest: str) -> None:
     """Open a run, a task's rollouts, or a rollout."""
     if not rest:
         raise UsageError("open what? Say a number of the list, or a name")
@@ -57,7 +57,7 @@ async def open_(session: Session, rest: str) -> None:
         session.output.say_all(run_lines(await session.open_run(directory)))
 
 
-async def back(session: Session, rest: str) -> None:
+async def back(session: Position, rest: str) -> None:
     """From a rollout to its run, from a run to the runs."""
     if session.target is not None:
         session.target = None
@@ -68,19 +68,19 @@ async def back(session: Session, rest: str) -> None:
         session.output.say("These are the runs; quit leaves.")
 
 
-async def summary(session: Session, rest: str) -> None:
+async def summary(session: Position, rest: str) -> None:
     """What the run came to."""
     session.read(in_pages(run_lines(session.here)))
 
 
-async def rollouts(session: Session, rest: str) -> None:
+async def rollouts(session: Position, rest: str) -> None:
     """List rollouts, those that a filter wants."""
     wanted = Wanted(where=parse_filter(rest))
     wanted.note("filter", bool(rest))
     await _list(session, wanted)
 
 
-async def errors(session: Session, rest: str) -> None:
+async def errors(session: Position, rest: str) -> None:
     """List what did not end scored, and of that what a filter wants."""
     wanted = Wanted(where=parse_filter(rest), errors=True)
     wanted.note("filter", bool(rest))
@@ -88,7 +88,7 @@ async def errors(session: Session, rest: str) -> None:
     await _list(session, wanted)
 
 
-async def _list(session: Session, wanted: Wanted, hits: Hits | None = None) -> None:
+async def _list(session: Position, wanted: Wanted, hits: Hits | None = None) -> None:
     run = session.here
     session.wanted, session.target = wanted, None
     shown = session.shown = ShownRollouts.of(run, wanted, hits)
@@ -102,12 +102,12 @@ async def _list(session: Session, wanted: Wanted, hits: Hits | None = None) -> N
     session.read(in_pages(shown.lines()))
 
 
-def _task_of(session: Session, group: str) -> str:
+def _task_of(session: Position, group: str) -> str:
     line = session.here.feed.groups.find(group)
     return line.task_id or group if line else group
 
 
-async def search(session: Session, pattern: str) -> None:
+async def search(session: Position, pattern: str) -> None:
     """List the rollouts whose transcripts match."""
     run, hits = session.here, Hits(compile_pattern(pattern))
     await hits.look_through(run.directory)
@@ -119,17 +119,17 @@ async def search(session: Session, pattern: str) -> None:
     await _list(session, wanted, hits)
 
 
-async def next_error(session: Session, rest: str) -> None:
+async def next_error(session: Position, rest: str) -> None:
     """Open the next rollout of the list that did not end scored."""
     await _beside(session, backwards=False)
 
 
-async def previous_error(session: Session, rest: str) -> None:
+async def previous_error(session: Position, rest: str) -> None:
     """Open the one before."""
     await _beside(session, backwards=True)
 
 
-async def _beside(session: Session, *, backwards: bool) -> None:
+async def _beside(session: Position, *, backwards: bool) -> None:
     shown = _listed(session)
     place = session.this.place if session.target is not None else None
     at = shown.found.position(place) if place is not None else None
@@ -138,19 +138,19 @@ async def _beside(session: Session, *, backwards: bool) -> None:
     await _open_at(session, shown, position, "there is no error among what is listed")
 
 
-async def best(session: Session, rest: str) -> None:
+async def best(session: Position, rest: str) -> None:
     """Open the highest reward of the list."""
     shown = _listed(session)
     await _open_at(session, shown, shown.found.best(), "nothing that is listed has a reward")
 
 
-async def worst(session: Session, rest: str) -> None:
+async def worst(session: Position, rest: str) -> None:
     """Open the lowest reward of the list."""
     shown = _listed(session)
     await _open_at(session, shown, shown.found.worst(), "nothing that is listed has a reward")
 
 
-def _listed(session: Session) -> ShownRollouts:
+def _listed(session: Position) -> ShownRollouts:
     """The list as it was made; of a run whose rollouts were not listed yet, of all of them."""
     shown = session.shown
     if not isinstance(shown, ShownRollouts) or not shown.is_current:
@@ -158,13 +158,13 @@ def _listed(session: Session) -> ShownRollouts:
     return shown
 
 
-async def _open_at(session: Session, shown: ShownRollouts, position: int | None, otherwise: str) -> None:
+async def _open_at(session: Position, shown: ShownRollouts, position: int | None, otherwise: str) -> None:
     if position is None:
         raise UsageError(otherwise)
     await open_rollout(session, shown.target_at(shown.found[position]))
 
 
-async def tasks(session: Session, rest: str) -> None:
+async def tasks(session: Position, rest: str) -> None:
     """List the tasks, the hardest first."""
     shown = session.shown = ShownTasks.of(session.here)
     session.target = None
@@ -172,7 +172,7 @@ async def tasks(session: Session, rest: str) -> None:
     session.read(in_pages(shown.lines()))
 
 
-async def machines(session: Session, rest: str) -> None:
+async def machines(session: Position, rest: str) -> None:
     """What the run plays on."""
     run, view = session.here, session.here.view
     if run.feed.info.status == "running":

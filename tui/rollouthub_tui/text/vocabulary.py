@@ -9,15 +9,15 @@ from rollouthub_tui.text import control_commands, view_commands
 from rollouthub_tui.text.live_events import follow
 from rollouthub_tui.text.opened_rollout import find_within, show
 from rollouthub_tui.text.pages import in_pages
-from rollouthub_tui.text.position import Session
+from rollouthub_tui.text.position import Position
 from rollouthub_tui.text.run_comparison import compare
 
-Act = Callable[[Session, str], Awaitable[None]]
+Act = Callable[[Position, str], Awaitable[None]]
 _FILTER = 'such as reward < 0.5 and turns > 3, outcome == "scored" and not passed, task ~ "algebra", reward == null'
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class CommandWord:
     """A word, and what it does."""
 
     usage: str
@@ -34,7 +34,7 @@ class Word:
         return self.usage.partition(" ")[0]
 
 
-async def _find(session: Session, rest: str) -> None:
+async def _find(session: Position, rest: str) -> None:
     if not rest:
         raise UsageError("find what? Say a regular expression")
     if session.target is not None:
@@ -43,14 +43,14 @@ async def _find(session: Session, rest: str) -> None:
         await view_commands.search(session, rest)
 
 
-async def more(session: Session, rest: str) -> None:
+async def more(session: Position, rest: str) -> None:
     """Read on."""
     if not session.pages.has_more:
         raise UsageError("there is no more of it")
     session.turn_page()
 
 
-async def _always(session: Session, rest: str) -> None:
+async def _always(session: Position, rest: str) -> None:
     wanted = {"": True, "on": True, "off": False}.get(rest)
     if wanted is None:
         raise UsageError("always on, or always off?")
@@ -62,7 +62,7 @@ async def _always(session: Session, rest: str) -> None:
     session.output.say(f"On a terminal, hub watch begins {way} from now on.")
 
 
-async def _help(session: Session, rest: str) -> None:
+async def _help(session: Position, rest: str) -> None:
     session.read(in_pages(_help_lines(rest)))
 
 
@@ -80,43 +80,45 @@ def _help_lines(rest: str) -> Iterator[str]:
 
 
 WORDS = (
-    Word("runs", "the runs of this machine, those that play first", view_commands.runs),
-    Word("rollouts [FILTER]", "the rollouts of the run, those in flight first", view_commands.rollouts, _FILTER),
-    Word(
+    CommandWord("runs", "the runs of this machine, those that play first", view_commands.runs),
+    CommandWord("rollouts [FILTER]", "the rollouts of the run, those in flight first", view_commands.rollouts, _FILTER),
+    CommandWord(
         "open N or NAME", "open a run, a task's rollouts or a rollout, by its number, name or id", view_commands.open_
     ),
-    Word("more", "read on", more),
-    Word("back", "from a rollout to its run, from a run to the runs", view_commands.back),
-    Word("errors [FILTER]", "the rollouts that did not end scored", view_commands.errors, _FILTER),
-    Word("next", "open the next of the list that did not end scored", view_commands.next_error),
-    Word("previous", "open the one before", view_commands.previous_error),
-    Word("best", "open the highest reward of the list", view_commands.best),
-    Word("worst", "open the lowest reward of the list", view_commands.worst),
-    Word("tasks", "what the samples of each task came to, the hardest first", view_commands.tasks),
-    Word(
+    CommandWord("more", "read on", more),
+    CommandWord("back", "from a rollout to its run, from a run to the runs", view_commands.back),
+    CommandWord("errors [FILTER]", "the rollouts that did not end scored", view_commands.errors, _FILTER),
+    CommandWord("next", "open the next of the list that did not end scored", view_commands.next_error),
+    CommandWord("previous", "open the one before", view_commands.previous_error),
+    CommandWord("best", "open the highest reward of the list", view_commands.best),
+    CommandWord("worst", "open the lowest reward of the list", view_commands.worst),
+    CommandWord("tasks", "what the samples of each task came to, the hardest first", view_commands.tasks),
+    CommandWord(
         "show [N or ID] [conversation, score or timings]",
         "read what a rollout said and did, turn by turn; how it was scored; what took how long",
         show,
     ),
-    Word("find REGEX", "where a regular expression is in the open rollout, or which rollouts it is in", _find),
-    Word("follow", "tell what happens, until Enter", follow),
-    Word("summary", "what the run came to", view_commands.summary),
-    Word("machines", "model servers, workers and sandboxes that the run plays on", view_commands.machines),
-    Word("compare N N", "two runs, by their numbers or names: which is better, and on which tasks", compare),
-    Word("cancel [N or ID]", "end a rollout now, unscored", control_commands.cancel),
-    Word("interrupt [N or ID]", "end the agent's time: what it did so far is scored", control_commands.interrupt),
-    Word("say N TEXT", "say something to an agent, as its user; its record notes it", control_commands.say),
-    Word("retry [N or ID]", "play a sample again that broke or was cancelled", control_commands.retry),
-    Word("pause", "start nothing new in this run; again: go on", control_commands.pause),
-    Word("concurrency N", "play so many episodes at a time", control_commands.concurrency),
-    Word("always [on or off]", "have hub watch begin line by line, on a terminal, or no more", _always),
-    Word("help [WORD]", "these words, or more about one", _help),
-    Word("quit", "leave", None),
+    CommandWord("find REGEX", "where a regular expression is in the open rollout, or which rollouts it is in", _find),
+    CommandWord("follow", "tell what happens, until Enter", follow),
+    CommandWord("summary", "what the run came to", view_commands.summary),
+    CommandWord("machines", "model servers, workers and sandboxes that the run plays on", view_commands.machines),
+    CommandWord("compare N N", "two runs, by their numbers or names: which is better, and on which tasks", compare),
+    CommandWord("cancel [N or ID]", "end a rollout now, unscored", control_commands.cancel),
+    CommandWord(
+        "interrupt [N or ID]", "end the agent's time: what it did so far is scored", control_commands.interrupt
+    ),
+    CommandWord("say N TEXT", "say something to an agent, as its user; its record notes it", control_commands.say),
+    CommandWord("retry [N or ID]", "play a sample again that broke or was cancelled", control_commands.retry),
+    CommandWord("pause", "start nothing new in this run; again: go on", control_commands.pause),
+    CommandWord("concurrency N", "play so many episodes at a time", control_commands.concurrency),
+    CommandWord("always [on or off]", "have hub watch begin line by line, on a terminal, or no more", _always),
+    CommandWord("help [WORD]", "these words, or more about one", _help),
+    CommandWord("quit", "leave", None),
 )
 """In the order in which first letters are taken for them: none that changes a run comes before one that only looks."""
 
 
-def find_word(typed: str) -> Word:
+def find_word(typed: str) -> CommandWord:
     """The word that was typed, or its first letters.
 
     Raises:

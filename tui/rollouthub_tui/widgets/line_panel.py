@@ -10,7 +10,7 @@ from textual.widgets import Static
 from rollouthub_tui.navigation import app_of
 
 
-class Lines(Static):
+class LinePanel(Static):
     """Shows lines as they are: to wrap and style a text again, as other widgets do, takes several times as long."""
 
     ALLOW_SELECT = False

@@ -45,10 +45,10 @@ def import_mcp(
     """
     from rollouthub.plugins.importers import Identity
     from rollouthub_servers.mcp_server.mcp_import.environment_folder import import_server
-    from rollouthub_servers.mcp_server.mcp_import.imported_server import Asked, said
+    from rollouthub_servers.mcp_server.mcp_import.imported_server import ImportedServer, said
 
     words = tuple(command or ())
-    asked = Asked(
+    asked = ImportedServer(
         command=() if image is not None else words,
         url=url,
         token_variable=token_variable,

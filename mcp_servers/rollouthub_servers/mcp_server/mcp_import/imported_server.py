@@ -1,4 +1,4 @@
-"""`Asked`: the server to import, and how it is said in an env.toml so that it means the same elsewhere."""
+"""`ImportedServer`: the server to import, and how it is said in an env.toml so that it means the same elsewhere."""
 
 import re
 import sys
@@ -18,7 +18,7 @@ _SCRIPT_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
-class Asked:
+class ImportedServer:
     """Exactly one of a command, a URL and an image."""
 
     command: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Said:
     """What would be otherwise on another machine."""
 
 
-def said(asked: Asked) -> Said:
+def said(asked: ImportedServer) -> Said:
     """How to say it; nothing is started.
 
     Raises:

@@ -44,7 +44,7 @@ class Healthcheck(Frozen):
     retries: int = Field(default=3, ge=1)
 
 
-class World(Phase):
+class ContainerSettings(Phase):
     """`[environment]`: the container."""
 
     build_timeout_sec: Seconds = 600.0
@@ -109,7 +109,7 @@ class VerifierSection(Phase):
     env: dict[str, str] = {}
     user: User | None = None
     environment_mode: Literal["shared", "separate"] | None = None
-    environment: World | None = None
+    environment: ContainerSettings | None = None
     collect: tuple[Collect, ...] = ()
 
     @model_validator(mode="after")
@@ -193,7 +193,7 @@ class TaskSettings(Frozen):
     metadata: dict[str, Any] = {}
     agent: AgentSection = AgentSection()
     verifier: VerifierSection = VerifierSection()
-    environment: World = World()
+    environment: ContainerSettings = ContainerSettings()
     solution: Solution = Solution()
     source: str | None = None
     multi_step_reward_strategy: Literal["mean", "final"] = "mean"

@@ -2,11 +2,11 @@
 
 from rollouthub_registry.check.argument_samples import ill_formed, well_formed
 from rollouthub_registry.check.check_finding import Broken
-from rollouthub_registry.check.checked_environment import Subject
+from rollouthub_registry.check.checked_environment import CheckedEnvironment
 from rollouthub_registry.check.scripted_episode import SUBMIT, words_of
 
 
-async def odd_arguments_are_refused(subject: Subject) -> str:
+async def odd_arguments_are_refused(subject: CheckedEnvironment) -> str:
     """Unknown and ill-typed arguments are tool errors; odd but well-typed ones are no faults of the environment."""
     problems: list[str] = []
     count = 0

@@ -6,13 +6,13 @@ from pathlib import Path
 from rollouthub.errors import EpisodeError
 from rollouthub_registry.check.argument_samples import well_formed
 from rollouthub_registry.check.check_finding import Broken
-from rollouthub_registry.check.checked_environment import Subject
+from rollouthub_registry.check.checked_environment import CheckedEnvironment
 from rollouthub_registry.check.scripted_episode import SUBMIT
 
 EPISODES = 6
 
 
-async def episodes_close(subject: Subject) -> str:
+async def episodes_close(subject: CheckedEnvironment) -> str:
     """Episodes close without an error, used or not, twice if need be; open files do not grow with them."""
     tasks = subject.tasks()
     problems: list[str] = []
@@ -35,7 +35,7 @@ async def episodes_close(subject: Subject) -> str:
     return f"{2 * EPISODES} episodes close"
 
 
-async def _close_one(subject: Subject, number: int, task_id: str) -> list[str]:
+async def _close_one(subject: CheckedEnvironment, number: int, task_id: str) -> list[str]:
     task = next(task for task in subject.tasks() if task.id == task_id)
     async with subject.episode(task) as episode:
         if number % 2:  # every other one is left as it was opened

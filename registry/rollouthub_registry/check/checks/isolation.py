@@ -11,7 +11,7 @@ from rollouthub import Environment, Message, Submission, VerifierError
 from rollouthub.protocols import Episode
 from rollouthub_registry.check.argument_samples import well_formed
 from rollouthub_registry.check.check_finding import Broken, NotApplicable
-from rollouthub_registry.check.checked_environment import AnyTask, Subject
+from rollouthub_registry.check.checked_environment import AnyTask, CheckedEnvironment
 from rollouthub_registry.check.scripted_episode import SUBMIT, play
 
 MOST_EPISODES = 4
@@ -20,7 +20,7 @@ Observed = list[str]
 """What one episode showed, in order."""
 
 
-async def episodes_do_not_bleed(subject: Subject) -> str:
+async def episodes_do_not_bleed(subject: CheckedEnvironment) -> str:
     """Interleaved episodes of different tasks give the results, states and scores they give one after the other."""
     tasks = subject.tasks()[:MOST_EPISODES]
     if len(tasks) == 1:
@@ -50,7 +50,7 @@ _FIX = "keep state on `self`, made in `setup`; nothing an episode changes may li
 
 
 async def _observe(
-    subject: Subject, tasks: Sequence[AnyTask], scripts: Sequence[Sequence[Message]], places: Sequence[int]
+    subject: CheckedEnvironment, tasks: Sequence[AnyTask], scripts: Sequence[Sequence[Message]], places: Sequence[int]
 ) -> list[Observed]:
     """Play episodes in step: a call of the first, a call of the second, and so on round."""
     observed: list[Observed] = [[] for _ in tasks]
@@ -114,7 +114,7 @@ def _first_difference(one: Observed, other: Observed) -> str:
     return f"{pair[0][:120]} became {pair[1][:120]}"
 
 
-def _shared_state(subject: Subject) -> dict[str, str]:
+def _shared_state(subject: CheckedEnvironment) -> dict[str, str]:
     """What the class and its module hold beside code, by name."""
     found: dict[str, str] = {}
     for kind in subject.environment.__mro__:

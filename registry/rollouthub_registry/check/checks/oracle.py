@@ -1,10 +1,10 @@
 """The reference solution, played through the real tools, must win: else nobody can."""
 
 from rollouthub_registry.check.check_finding import Broken, NotApplicable
-from rollouthub_registry.check.checked_environment import Subject
+from rollouthub_registry.check.checked_environment import CheckedEnvironment
 
 
-async def reference_wins(subject: Subject) -> str:
+async def reference_wins(subject: CheckedEnvironment) -> str:
     """Every task's reference solution gets full marks, and gets them without breaking anything."""
     problems: list[str] = []
     played = without = 0

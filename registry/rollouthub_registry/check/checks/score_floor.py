@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rollouthub import VerifierError
 from rollouthub_registry.check.check_finding import Broken, NotApplicable
-from rollouthub_registry.check.checked_environment import AnyTask, Subject, Verdict
+from rollouthub_registry.check.checked_environment import AnyTask, CheckedEnvironment, ScriptResult
 from rollouthub_registry.check.scripted_episode import insist
 
 CONSTANTS = (
@@ -17,7 +17,7 @@ MOST_WINS = 0.9
 FEWEST_TASKS = 3
 
 
-async def nothing_earns_nothing(subject: Subject) -> str:
+async def nothing_earns_nothing(subject: CheckedEnvironment) -> str:
     """An untouched episode is not passed and earns nothing, or no more than the floor that is declared for its task."""
     problems: list[str] = []
     tasks = subject.tasks()
@@ -42,7 +42,7 @@ async def nothing_earns_nothing(subject: Subject) -> str:
     return f"{said} above the floor that {declared} of them declare" if declared else said
 
 
-async def constants_do_not_win(subject: Subject) -> str:
+async def constants_do_not_win(subject: CheckedEnvironment) -> str:
     """No fixed answer, and no repeating of the prompt, wins across tasks."""
     tasks = subject.tasks()
     if len(tasks) < FEWEST_TASKS:
@@ -64,13 +64,13 @@ async def constants_do_not_win(subject: Subject) -> str:
     return f"{len(CONSTANTS) + 1} constant answers do not win"
 
 
-async def _wins(subject: Subject, tasks: Sequence[AnyTask], words: Sequence[str]) -> int:
+async def _wins(subject: CheckedEnvironment, tasks: Sequence[AnyTask], words: Sequence[str]) -> int:
     wins = 0
     for task, said in zip(tasks, words, strict=True):
         async with subject.episode(task) as episode:
             submission = await insist(episode, said)
             try:
-                wins += Verdict(await episode.verify(submission)).is_won
+                wins += ScriptResult(await episode.verify(submission)).is_won
             except VerifierError:
                 continue  # another check's to report
     return wins

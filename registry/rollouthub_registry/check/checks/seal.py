@@ -5,13 +5,13 @@ from rollouthub.hosting.local.hosted_episode import CLOSED
 from rollouthub.protocols import Episode
 from rollouthub_registry.check.argument_samples import well_formed
 from rollouthub_registry.check.check_finding import Broken, NotApplicable
-from rollouthub_registry.check.checked_environment import Subject
+from rollouthub_registry.check.checked_environment import CheckedEnvironment
 from rollouthub_registry.check.scripted_episode import SUBMIT, words_of
 
 _SAYS = "the tools of a sealed episode must all answer with the closed error; let the hub's host do it"
 
 
-async def first_answer_counts(subject: Subject) -> str:
+async def first_answer_counts(subject: CheckedEnvironment) -> str:
     """A second `submit` is refused and changes nothing, and neither does a second verify."""
     if not subject.environment.submits:
         raise NotApplicable("its tasks ask for no answer (`submits = False`)")
@@ -33,7 +33,7 @@ async def first_answer_counts(subject: Subject) -> str:
     return "a second answer changes nothing"
 
 
-async def sealed_is_closed(subject: Subject) -> str:
+async def sealed_is_closed(subject: CheckedEnvironment) -> str:
     """After the seal every tool of every seat gives the fixed error."""
     task = subject.tasks()[0]
     problems: list[str] = []

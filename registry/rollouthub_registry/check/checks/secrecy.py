@@ -10,7 +10,7 @@ from rollouthub.protocols import AgentPlane, Episode
 from rollouthub_registry.check.argument_samples import ill_formed, well_formed
 from rollouthub_registry.check.canaries import planted as twins_of
 from rollouthub_registry.check.check_finding import Broken, NotApplicable
-from rollouthub_registry.check.checked_environment import AnyTask, Subject
+from rollouthub_registry.check.checked_environment import AnyTask, CheckedEnvironment
 from rollouthub_registry.check.scripted_episode import SUBMIT, call
 
 MEANINGFUL = 6
@@ -21,7 +21,7 @@ Seen = tuple[str, str]
 """Where on the agent plane, and what stood there."""
 
 
-async def secrets_stay_secret(subject: Subject) -> str:
+async def secrets_stay_secret(subject: CheckedEnvironment) -> str:
     """No planted canary and no real answer stands in messages, tools, results or errors."""
     leaks: list[str] = []
     planted = answers = 0
@@ -47,7 +47,9 @@ async def secrets_stay_secret(subject: Subject) -> str:
     return f"{planted} canaries planted, none seen" if planted else "real answers searched for, none seen"
 
 
-async def _everything(subject: Subject, task: AnyTask, reference: tuple[Message, ...] | Any) -> AsyncIterator[Seen]:
+async def _everything(
+    subject: CheckedEnvironment, task: AnyTask, reference: tuple[Message, ...] | Any
+) -> AsyncIterator[Seen]:
     """All an agent can get to see of an episode of a task."""
     async with subject.episode(task) as episode:
         for item in _opening(episode):
@@ -96,7 +98,7 @@ async def _ending(episode: Episode) -> AsyncIterator[Seen]:
         yield f"what {tool.name} says after the end", result.model_dump_json()
 
 
-async def _real_leaks(subject: Subject, task: AnyTask) -> AsyncIterator[str]:
+async def _real_leaks(subject: CheckedEnvironment, task: AnyTask) -> AsyncIterator[str]:
     """Where the real answer stands though nothing was solved."""
     answer = task.secret.answer
     if isinstance(answer, bool) or not isinstance(answer, str | int | float):

@@ -1,10 +1,10 @@
 """Seeds: the same one makes the same tasks, the same opening and the same tools, however often it is asked."""
 
 from rollouthub_registry.check.check_finding import Broken
-from rollouthub_registry.check.checked_environment import AnyTask, Subject
+from rollouthub_registry.check.checked_environment import AnyTask, CheckedEnvironment
 
 
-async def same_seed_same_tasks(subject: Subject) -> str:
+async def same_seed_same_tasks(subject: CheckedEnvironment) -> str:
     """Two listings agree task by task, and two episodes of a task open alike."""
     first, second = subject.tasks(), subject.tasks()
     problems = _differences(first, second)
@@ -31,6 +31,6 @@ def _differences(first: list[AnyTask], second: list[AnyTask]) -> list[str]:
     ]
 
 
-async def _opening(subject: Subject, task: AnyTask) -> list[str]:
+async def _opening(subject: CheckedEnvironment, task: AnyTask) -> list[str]:
     async with subject.episode(task) as episode:
         return [item.model_dump_json() for plane in episode.seats.values() for item in (*plane.messages, *plane.tools)]

@@ -2,7 +2,7 @@
 
 from rollouthub import VerifierError
 from rollouthub_registry.check.check_finding import Broken
-from rollouthub_registry.check.checked_environment import Subject
+from rollouthub_registry.check.checked_environment import CheckedEnvironment
 from rollouthub_registry.check.scripted_episode import insist
 
 ODD = (
@@ -13,7 +13,7 @@ ODD = (
 MOST_TASKS = 3
 
 
-async def anything_is_scored(subject: Subject) -> str:
+async def anything_is_scored(subject: CheckedEnvironment) -> str:
     """Each odd submission gets a score: finite, and not a verifier fault."""
     problems: list[str] = []
     for task in subject.tasks()[:MOST_TASKS]:

@@ -5,14 +5,14 @@ from collections.abc import Sized
 from rollouthub import BadRow
 from rollouthub.errors import ConfigError
 from rollouthub_registry.check.check_finding import Broken
-from rollouthub_registry.check.checked_environment import Subject
+from rollouthub_registry.check.checked_environment import CheckedEnvironment
 
 MOST = 2000
 """Tasks whose ids are compared."""
 MOST_AT_ONCE = 200
 
 
-async def tasks_are_listed(subject: Subject) -> str:
+async def tasks_are_listed(subject: CheckedEnvironment) -> str:
     """Ids are unique, cards are JSON, and a large split is not built in memory."""
     listed = subject.environment.tasks(subject.config, subject.split, subject.seed)
     if isinstance(listed, Sized) and len(listed) > MOST_AT_ONCE:

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from rollouthub import Message
 from rollouthub.messages import assistant
 from rollouthub_registry.check.check_finding import Broken
-from rollouthub_registry.check.checked_environment import Subject, Verdict
+from rollouthub_registry.check.checked_environment import CheckedEnvironment, ScriptResult
 
 TIMES = 3
 
 
-async def same_submission_same_score(subject: Subject) -> str:
+async def same_submission_same_score(subject: CheckedEnvironment) -> str:
     """Reference, a wrong answer and silence are each scored alike in every fresh episode of one seed."""
     problems: list[str] = []
     tasks = subject.tasks()
@@ -33,7 +33,7 @@ async def same_submission_same_score(subject: Subject) -> str:
     return f"{len(tasks)} tasks score alike, {TIMES} times each"
 
 
-def _shown(verdict: Verdict) -> str:
+def _shown(verdict: ScriptResult) -> str:
     score = verdict.score
     if score is None:
         return f"no score ({verdict.error})"

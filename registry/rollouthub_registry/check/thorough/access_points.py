@@ -25,7 +25,7 @@ END_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Place:
+class AttackedSeat:
     """A seat, as its agent finds it."""
 
     name: str
@@ -46,7 +46,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Ended:
+class EpisodeResult:
     """What came of an episode."""
 
     score: Score | None
@@ -60,18 +60,18 @@ class Ended:
         return None if self.score is None else self.score.reward
 
 
-class Opened:
+class OpenEpisode:
     """An episode, open at one door."""
 
     def __init__(
-        self, door: Door, target: Target, card: TaskCard, episode: Episode, places: Mapping[str, Place]
+        self, door: Door, target: Target, card: TaskCard, episode: Episode, places: Mapping[str, AttackedSeat]
     ) -> None:
         self.door, self.target, self.card, self.episode = door, target, card, episode
         self.places = dict(places)
         self.id = episode.id
 
     @property
-    def place(self) -> Place:
+    def place(self) -> AttackedSeat:
         """Its first seat."""
         return next(iter(self.places.values()))
 
@@ -80,24 +80,25 @@ class Opened:
         """Whether it takes an answer."""
         return self.place.tool("submit") is not None
 
-    async def end(self) -> Ended:
+    async def end(self) -> EpisodeResult:
         """End the agent's time, and have it scored."""
         try:
             score = await self.episode.conclude(Submission(answer=self.episode.answer))
         except EpisodeError as error:
-            return Ended(None, self.episode.answer, str(error))
+            return EpisodeResult(None, self.episode.answer, str(error))
         faults = "; ".join(fault.message for fault in self.episode.faults)
-        return Ended(score, self.episode.answer, None if score is not None else faults or "no score")
+        return EpisodeResult(score, self.episode.answer, None if score is not None else faults or "no score")
 
 
 @asynccontextmanager
-async def at_server(target: Target, card: TaskCard, deadlines: Deadlines) -> AsyncGenerator[Opened]:
+async def at_server(target: Target, card: TaskCard, deadlines: Deadlines) -> AsyncGenerator[OpenEpisode]:
     """An episode at the environment's own server; closed on the way out."""
     async with target.host.open(card, seed=_seed(target, card), deadlines=deadlines) as episode:
         places = {
-            name: Place(name, _url(plane), plane.token, tuple(plane.tools)) for name, plane in episode.seats.items()
+            name: AttackedSeat(name, _url(plane), plane.token, tuple(plane.tools))
+            for name, plane in episode.seats.items()
         }
-        yield Opened("server", target, card, episode, places)
+        yield OpenEpisode("server", target, card, episode, places)
 
 
 def _url(plane: Any) -> str:
@@ -110,7 +111,7 @@ def _seed(target: Target, card: TaskCard) -> int:
     return episode_seed(target.seed, target.name, card.split, card.public.id)
 
 
-class _Besieger:
+class _OutsideAgent:
     """An agent from outside that gives its addresses away, and stays until it is told to leave."""
 
     name, version = "check", "1"
@@ -134,27 +135,27 @@ class _Besieger:
         return Stop.FINISHED
 
 
-class _Exposed(Opened):
+class _Exposed(OpenEpisode):
     """An episode behind the gateway, which the engine plays and scores."""
 
-    def __init__(self, *arguments: Any, agent: _Besieger, done: anyio.Event, rollouts: list[Rollout]) -> None:
+    def __init__(self, *arguments: Any, agent: _OutsideAgent, done: anyio.Event, rollouts: list[Rollout]) -> None:
         super().__init__(*arguments)
         self._agent, self._done, self._rollouts = agent, done, rollouts
 
-    async def end(self) -> Ended:
+    async def end(self) -> EpisodeResult:
         """Leave, and wait for the record."""
         self._agent.leave.set()
         with anyio.fail_after(END_SECONDS):
             await self._done.wait()
         if not self._rollouts:
-            return Ended(None, None, "the episode left no record")
+            return EpisodeResult(None, None, "the episode left no record")
         rollout = self._rollouts[0]
         told = "; ".join(fault.message for fault in rollout.faults) or str(rollout.outcome)
-        return Ended(rollout.score, rollout.answer, None if rollout.score is not None else told)
+        return EpisodeResult(rollout.score, rollout.answer, None if rollout.score is not None else told)
 
 
 def _item(
-    target: Target, card: TaskCard, deadlines: Deadlines, gateway: Exposing, model: Model | None, agent: _Besieger
+    target: Target, card: TaskCard, deadlines: Deadlines, gateway: Exposing, model: Model | None, agent: _OutsideAgent
 ) -> Sample:
     """What the engine plays, as a run would have it, without limits."""
     info = target.host.info
@@ -177,13 +178,13 @@ def _item(
 @asynccontextmanager
 async def at_gateway(
     target: Target, card: TaskCard, deadlines: Deadlines, gateway: Exposing, model: Model | None
-) -> AsyncGenerator[Opened]:
+) -> AsyncGenerator[OpenEpisode]:
     """An episode at the hub's gateway, with a model behind its seam; scored and closed on the way out.
 
     Raises:
         TaskError: it does not open.
     """
-    agent, done, rollouts = _Besieger(len(target.host.info.seats)), anyio.Event(), list[Rollout]()
+    agent, done, rollouts = _OutsideAgent(len(target.host.info.seats)), anyio.Event(), list[Rollout]()
     item = _item(target, card, deadlines, gateway, model, agent)
 
     async def play() -> None:
@@ -203,10 +204,10 @@ async def at_gateway(
                     raise TaskError(f"an episode of {target.name} did not open: {told}")
                 seat = next(iter(agent.seats.values()))[0]
                 assert isinstance(seat, EpisodeSeat)
-                episode, places = seat.episode, dict[str, Place]()
+                episode, places = seat.episode, dict[str, AttackedSeat]()
                 for name, (_, address) in agent.seats.items():
                     tools = episode.seats[name].tools
-                    places[name] = Place(name, address.agent_url, address.api_key, tools, address.llm_url)
+                    places[name] = AttackedSeat(name, address.agent_url, address.api_key, tools, address.llm_url)
                 yield _Exposed("gateway", target, card, episode, places, agent=agent, done=done, rollouts=rollouts)
             finally:
                 agent.leave.set()

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from rollouthub_registry.check.thorough.raw_exchange import Exchange
+from rollouthub_registry.check.thorough.raw_exchange import RawExchange
 
 if TYPE_CHECKING:
-    from rollouthub_registry.check.thorough.attack_context import Siege
+    from rollouthub_registry.check.thorough.attack_context import AttackContext
 
 State = Literal["held", "broke", "not_tried"]
 Leak = Literal[
@@ -45,8 +45,8 @@ class Attack:
     leak: Leak
     title: str
     """What must hold, in one sentence."""
-    run: "Callable[[Siege], Awaitable[str]]"
-    """What was tried, in a few words; what broke is noted on the siege.
+    run: "Callable[[AttackContext], Awaitable[str]]"
+    """What was tried, in a few words; what broke is noted in the context.
 
     Raises:
         NotTried: it cannot be made here.
@@ -56,15 +56,15 @@ class Attack:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Vulnerability:
     """Something an attack got that it should not have."""
 
     says: str
-    exchange: Exchange | None = None
+    exchange: RawExchange | None = None
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AttackResult:
     """How an attack ended."""
 
     attack: str
@@ -72,10 +72,10 @@ class Verdict:
     title: str
     state: State
     says: str
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Vulnerability, ...] = ()
     left_out: tuple[str, ...] = ()
     """Parts of it that could not be tried."""
-    samples: tuple[Exchange, ...] = ()
+    samples: tuple[RawExchange, ...] = ()
     """A few of the exchanges that held."""
     requests: int = 0
     seconds: float = 0.0

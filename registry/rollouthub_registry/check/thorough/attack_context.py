@@ -15,10 +15,10 @@ from rollouthub.errors import EpisodeError
 from rollouthub.hosting.control_wire import OpenedEpisode
 from rollouthub.protocols import TaskCard
 from rollouthub_registry.check.thorough import raw_mcp
-from rollouthub_registry.check.thorough.access_points import Door, Opened, at_gateway, at_server
-from rollouthub_registry.check.thorough.attack import Problem
+from rollouthub_registry.check.thorough.access_points import Door, OpenEpisode, at_gateway, at_server
+from rollouthub_registry.check.thorough.attack import Vulnerability
 from rollouthub_registry.check.thorough.leak_scan import Watch
-from rollouthub_registry.check.thorough.raw_exchange import Exchange
+from rollouthub_registry.check.thorough.raw_exchange import RawExchange
 from rollouthub_registry.check.thorough.raw_http import Wire
 from rollouthub_registry.check.thorough.target import Target
 
@@ -40,8 +40,8 @@ class Tools:
 
 
 @dataclass
-class Siege:
-    """One environment, besieged."""
+class AttackContext:
+    """One environment under attack: its server, canary twins, gateway and the scanning HTTP client."""
 
     target: Target
     twins: list[Target]
@@ -65,7 +65,7 @@ class Siege:
     tokens: set[str] = field(default_factory=set[str])
     sighted: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Secrets, and where each was met: a leak is told once, by the first attack that met it."""
-    problems: list[Problem] = field(default_factory=list[Problem])
+    problems: list[Vulnerability] = field(default_factory=list[Vulnerability])
     left_out: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
@@ -77,9 +77,9 @@ class Siege:
         self.wire = Wire(self.http, self.watch)
         self.problems, self.left_out = [], []
 
-    def note(self, says: str, exchange: Exchange | None = None) -> None:
+    def note(self, says: str, exchange: RawExchange | None = None) -> None:
         """Something broke."""
-        self.problems.append(Problem(says, exchange))
+        self.problems.append(Vulnerability(says, exchange))
 
     def leave_out(self, what: str) -> None:
         """A part that cannot be tried, and why."""
@@ -95,7 +95,7 @@ class Siege:
     @asynccontextmanager
     async def episode(
         self, door: Door = "server", *, target: Target | None = None, card: TaskCard | None = None
-    ) -> AsyncGenerator[Opened]:
+    ) -> AsyncGenerator[OpenEpisode]:
         """An episode at one of the doors."""
         at = target or self.target
         chosen = card or at.cards[0]
@@ -108,13 +108,13 @@ class Siege:
             self.tokens.update(place.token for place in opened.places.values())
             yield opened
 
-    async def at_doors(self) -> AsyncIterator[Opened]:
+    async def at_doors(self) -> AsyncIterator[OpenEpisode]:
         """A fresh episode of the first task at each door, one after the other."""
         for door in self.doors:
             async with self.episode(door) as opened:
                 yield opened
 
-    async def worlds(self) -> AsyncIterator[Opened]:
+    async def worlds(self) -> AsyncIterator[OpenEpisode]:
         """Episodes to look for secrets in: each twin at the server, one at the gateway, and the real one at both."""
         for number, twin in enumerate(self.twins[:_WORLDS]):
             for door in self.doors if number == 0 else self.doors[:1]:
@@ -132,18 +132,18 @@ class Siege:
 
     # --- speaking -----------------------------------------------------------------------------------------------
 
-    async def call(self, opened: Opened, name: str, arguments: Any, seat: str | None = None) -> Exchange:
+    async def call(self, opened: OpenEpisode, name: str, arguments: Any, seat: str | None = None) -> RawExchange:
         """Call a tool of an episode, as an agent of today does."""
         place = opened.place if seat is None else opened.places[seat]
         return await raw_mcp.call(self.wire, f"tool {name} at the {opened.door}", place.url, name, arguments)
 
-    async def ask(self, opened: Opened, method: str, params: Mapping[str, Any] | None = None) -> Exchange:
+    async def ask(self, opened: OpenEpisode, method: str, params: Mapping[str, Any] | None = None) -> RawExchange:
         """Any request of the sessionless era."""
         return await raw_mcp.modern(self.wire, f"{method} at the {opened.door}", opened.place.url, method, params)
 
     async def control(
         self, method: str, path: str, body: object = None, *, token: str | None = None, target: Target | None = None
-    ) -> Exchange:
+    ) -> RawExchange:
         """A call of the control plane, by its own."""
         at = target or self.target
         headers = {"Authorization": f"Bearer {token or at.control_token}", "Content-Type": "application/json"}
@@ -173,12 +173,12 @@ class Siege:
         self.tokens.update(seat.token for seat in opened.seats)
         return opened
 
-    async def state_of(self, opened: Opened) -> str:
+    async def state_of(self, opened: OpenEpisode) -> str:
         """What the control plane says of an episode: open, sealed or closed."""
         answer = await self.control("GET", f"/v1/episodes/{opened.id}", target=opened.target)
         return str(answer.message.get("state"))
 
-    async def reference(self, opened: Opened) -> tuple[Message, ...]:
+    async def reference(self, opened: OpenEpisode) -> tuple[Message, ...]:
         """The solution of its task; empty where there is none."""
         return tuple(await opened.episode.reference())
 

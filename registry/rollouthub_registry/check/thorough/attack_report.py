@@ -9,7 +9,7 @@ from typing import Any
 
 from rollouthub.protocols import EnvironmentInfo
 from rollouthub_registry.check.check_finding import Finding
-from rollouthub_registry.check.thorough.attack import LEAKS, Leak, State, Verdict
+from rollouthub_registry.check.thorough.attack import LEAKS, AttackResult, Leak, State
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Report:
     planned: int
     info: EnvironmentInfo | None = None
     split: str = ""
-    verdicts: list[Verdict] = field(default_factory=list[Verdict])
+    verdicts: list[AttackResult] = field(default_factory=list[AttackResult])
     findings: list[Finding] = field(default_factory=list[Finding])
     """Of the quick checks, which come first."""
     no_findings: str | None = None
@@ -61,7 +61,7 @@ class Report:
             parts.append(f"interrupted after {len(self.verdicts)} of {self.planned} attacks")
         return " · ".join(parts)
 
-    def by_leak(self) -> list[tuple[Leak, str, list[Verdict]]]:
+    def by_leak(self) -> list[tuple[Leak, str, list[AttackResult]]]:
         """Verdicts by what they look for, in the contract's order; classes nothing was done about stand empty."""
         return [
             (leak, meaning, [verdict for verdict in self.verdicts if verdict.leak == leak])
@@ -94,7 +94,7 @@ class Report:
         }
 
 
-def state_of(verdicts: Sequence[Verdict]) -> State:
+def state_of(verdicts: Sequence[AttackResult]) -> State:
     """A class of leaks: broke where any attack broke it, held where any was made and held."""
     states = {verdict.state for verdict in verdicts}
     return "broke" if "broke" in states else "held" if "held" in states else "not_tried"

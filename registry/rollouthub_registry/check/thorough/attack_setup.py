@@ -24,7 +24,7 @@ from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.resolve import open_model
 from rollouthub.plugins.entry_points import FoundEnvironment, find_environment
 from rollouthub.plugins.installed import find_installation
-from rollouthub_registry.check.thorough.attack_context import Siege, Tools
+from rollouthub_registry.check.thorough.attack_context import AttackContext, Tools
 from rollouthub_registry.check.thorough.canary_twin import fields_of, write_twin
 from rollouthub_registry.check.thorough.leak_scan import Watch, Watched
 from rollouthub_registry.check.thorough.target import Target, answers_of, in_own_process, local_tasks, reach, secrets_of
@@ -36,7 +36,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
-class Order:
+class AttackRequest:
     """What to attack, and with what."""
 
     target: str
@@ -52,7 +52,7 @@ class Order:
 
 
 @asynccontextmanager
-async def open_siege(order: Order) -> AsyncGenerator[Siege]:
+async def open_attack_context(order: AttackRequest) -> AsyncGenerator[AttackContext]:
     """Everything up, and down again with the context.
 
     Raises:
@@ -67,18 +67,18 @@ async def open_siege(order: Order) -> AsyncGenerator[Siege]:
         raise first_error(group) from None
 
 
-async def _attached(order: Order, stack: AsyncExitStack) -> Siege:
+async def _attached(order: AttackRequest, stack: AsyncExitStack) -> AttackContext:
     if order.control_token is None:
         raise ConfigError(f"the server at {order.target} wants its control credential; set ROLLOUTHUB_CONTROL_TOKEN")
     target = await stack.enter_async_context(reach(order.target, order.control_token, order.split, order.seed, CARDS))
     why = "its source is not here, so no canary could be planted and its answers are not known"
-    siege = await besiege(stack, target, [], why, order.tools)
+    context = await attack_context_of(stack, target, [], why, order.tools)
     host = urlsplit(order.target).hostname
-    siege.is_local, siege.is_own = host in _LOOPBACK or order.target.startswith("unix:"), False
-    return siege
+    context.is_local, context.is_own = host in _LOOPBACK or order.target.startswith("unix:"), False
+    return context
 
 
-async def _served(order: Order, stack: AsyncExitStack) -> Siege:
+async def _served(order: AttackRequest, stack: AsyncExitStack) -> AttackContext:
     if find_installation(order.target) is not None:
         raise ConfigError(
             f"{order.target} is installed, and its class is not here to be looked into; serve it with `hub serve env "
@@ -107,13 +107,13 @@ async def _served(order: Order, stack: AsyncExitStack) -> Siege:
     except Exception as error:
         why = f"its tasks cannot be made here, so no canary could be planted: {describe(error)}"
     target.watched += watched
-    siege = await besiege(stack, target, twins, why, order.tools)
-    siege.methods = tuple(name for name in dir(found.environment) if not name.startswith("__"))
-    return siege
+    context = await attack_context_of(stack, target, twins, why, order.tools)
+    context.methods = tuple(name for name in dir(found.environment) if not name.startswith("__"))
+    return context
 
 
 async def _start(
-    order: Order, name: str, settings: Mapping[str, Any], roles: Any, stack: AsyncExitStack, seed: int
+    order: AttackRequest, name: str, settings: Mapping[str, Any], roles: Any, stack: AsyncExitStack, seed: int
 ) -> Target:
     token = secrets.token_urlsafe(32)
     ready = await stack.enter_async_context(in_own_process(name, settings, roles, token))
@@ -121,7 +121,7 @@ async def _start(
 
 
 async def _twins(
-    order: Order,
+    order: AttackRequest,
     found: FoundEnvironment,
     target: Target,
     settings: Mapping[str, Any],
@@ -162,7 +162,9 @@ async def _seen(first: Target, number: int, name: str, canary: str) -> Target:
     return target
 
 
-async def besiege(stack: AsyncExitStack, target: Target, twins: list[Target], why: str | None, tools: Tools) -> Siege:
+async def attack_context_of(
+    stack: AsyncExitStack, target: Target, twins: list[Target], why: str | None, tools: Tools
+) -> AttackContext:
     """A gateway with a model before a target."""
     gateway = await stack.enter_async_context(open_gateway())
     http = aiohttp.ClientSession(
@@ -171,6 +173,6 @@ async def besiege(stack: AsyncExitStack, target: Target, twins: list[Target], wh
     await stack.enter_async_context(http)
     watch = Watch(item for each in [target, *twins] for item in each.watched)
     model = MockModel(ModelConfig(name=MODEL))
-    siege = Siege(target, twins, why, gateway, gateway.base_url, model, http, watch, tools=tools)
-    siege.tokens.update(twin.control_token for twin in twins)
-    return siege
+    context = AttackContext(target, twins, why, gateway, gateway.base_url, model, http, watch, tools=tools)
+    context.tokens.update(twin.control_token for twin in twins)
+    return context

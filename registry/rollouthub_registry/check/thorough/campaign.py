@@ -8,17 +8,17 @@ from dataclasses import replace
 import anyio
 
 from rollouthub.errors import describe
-from rollouthub_registry.check.thorough.attack import Attack, NotTried, Problem, State, Verdict
-from rollouthub_registry.check.thorough.attack_context import Siege
+from rollouthub_registry.check.thorough.attack import Attack, AttackResult, NotTried, State, Vulnerability
+from rollouthub_registry.check.thorough.attack_context import AttackContext
 
 _MOST_PROBLEMS = 12
 
-Told = Callable[[Attack, Verdict | None], None]
+Told = Callable[[Attack, AttackResult | None], None]
 """Hears of an attack when it begins, with None, and when it has ended."""
 
 
 async def attack_all(
-    siege: Siege, attacks: Sequence[Attack], deadline: float, told: Told, verdicts: list[Verdict]
+    context: AttackContext, attacks: Sequence[Attack], deadline: float, told: Told, verdicts: list[AttackResult]
 ) -> None:
     """Make every attack; verdicts are kept as they come, so that what is known survives an interruption.
 
@@ -26,54 +26,54 @@ async def attack_all(
     """
     for attack in attacks:
         told(attack, None)
-        verdict = await make_attack(siege, attack, deadline - anyio.current_time())
+        verdict = await make_attack(context, attack, deadline - anyio.current_time())
         verdicts.append(verdict)
         told(attack, verdict)
 
 
-async def make_attack(siege: Siege, attack: Attack, seconds: float = math.inf) -> Verdict:
+async def make_attack(context: AttackContext, attack: Attack, seconds: float = math.inf) -> AttackResult:
     """One attack, and what came of it."""
     if seconds <= 0:
         return _not_tried(attack, "the time limit was reached before; give more with --time-limit")
-    siege.new_attack()
+    context.new_attack()
     began, says, state, is_cut = time.monotonic(), "", None, False
     try:
         with anyio.fail_after(min(seconds, attack.seconds)):
-            says = await attack.run(siege)
+            says = await attack.run(context)
     except NotTried as reason:
         state, says = "not_tried", str(reason)
     except TimeoutError:
         state, is_cut, says = "not_tried", True, f"not done after {min(seconds, attack.seconds):.0f} s"
     except Exception as error:
         # Somebody's server: whatever it makes of an attack is what was found.
-        siege.note(f"the attack could not be made to the end: {describe(error)}"[:1000])
-    verdict = _verdict(siege, attack, state, says, time.monotonic() - began)
+        context.note(f"the attack could not be made to the end: {describe(error)}"[:1000])
+    verdict = _verdict(context, attack, state, says, time.monotonic() - began)
     return replace(verdict, is_cut=is_cut and verdict.state == "not_tried")
 
 
-def _not_tried(attack: Attack, why: str) -> Verdict:
-    return Verdict(attack.name, attack.leak, attack.title, "not_tried", why, is_cut=True)
+def _not_tried(attack: Attack, why: str) -> AttackResult:
+    return AttackResult(attack.name, attack.leak, attack.title, "not_tried", why, is_cut=True)
 
 
-def _verdict(siege: Siege, attack: Attack, state: State | None, says: str, seconds: float) -> Verdict:
-    wire = siege.wire
-    problems = list(siege.problems)
+def _verdict(context: AttackContext, attack: Attack, state: State | None, says: str, seconds: float) -> AttackResult:
+    wire = context.wire
+    problems = list(context.problems)
     for seen in wire.sightings:
         key = seen.item.name, seen.exchange.where
-        if key not in siege.sighted:
-            siege.sighted.add(key)
-            problems.append(Problem(f"{seen.item.name} is in the answer to {seen.exchange.where}", seen.exchange))
+        if key not in context.sighted:
+            context.sighted.add(key)
+            problems.append(Vulnerability(f"{seen.item.name} is in the answer to {seen.exchange.where}", seen.exchange))
     unique = list({problem.says: problem for problem in problems}.values())
     if unique:
         state, says = "broke", f"{len(unique)} {'thing' if len(unique) == 1 else 'things'} got through"
-    return Verdict(
+    return AttackResult(
         attack.name,
         attack.leak,
         attack.title,
         state or "held",
         says,
         tuple(unique[:_MOST_PROBLEMS]),
-        tuple(dict.fromkeys(siege.left_out)),
+        tuple(dict.fromkeys(context.left_out)),
         tuple(wire.first),
         wire.requests,
         seconds,

@@ -13,10 +13,10 @@ import anyio
 
 from rollouthub_registry.check.thorough.node_programs import (
     CONFORMANCE,
-    Ended,
     NodeTools,
     NoNodeTools,
     Outcome,
+    ProgramResult,
     Unfinished,
 )
 
@@ -121,7 +121,7 @@ def _checks(results: Path) -> list[dict[str, Any]]:
     return json.loads(files[-1].read_text()) if files else []
 
 
-def _judged(scenario: Scenario, version: str, ended: Ended, checks: Sequence[dict[str, Any]]) -> Outcome:
+def _judged(scenario: Scenario, version: str, ended: ProgramResult, checks: Sequence[dict[str, Any]]) -> Outcome:
     if not checks:
         said = (ended.stderr.strip() or ended.stdout.strip()).splitlines() or [f"it exited with {ended.code}"]
         return Outcome(scenario.name, "not_tried", f"the suite gave no result: {said[-1]}", version=version)

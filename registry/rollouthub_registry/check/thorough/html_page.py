@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from rollouthub.views.markup import Markup, join, tag
-from rollouthub_registry.check.thorough.attack import LEAKS, State, Verdict
+from rollouthub_registry.check.thorough.attack import LEAKS, AttackResult, State
 from rollouthub_registry.check.thorough.attack_report import Report, state_of
-from rollouthub_registry.check.thorough.raw_exchange import Exchange
+from rollouthub_registry.check.thorough.raw_exchange import RawExchange
 
 _WORDS: dict[State, str] = {"held": "held", "broke": "broke", "not_tried": "not tried"}
 _MOST_LEFT_OUT = 40
@@ -136,7 +136,7 @@ def _row(*cells: str) -> Markup:
     return tag("tr", (tag("td", cell) for cell in cells))
 
 
-def _attack(report: Report, verdict: Verdict) -> Markup:
+def _attack(report: Report, verdict: AttackResult) -> Markup:
     hide = report.redact
     told = f"{LEAKS[verdict.leak]} · {verdict.requests:,} requests · {verdict.seconds:.1f} s"
     inside = [tag("p", hide(verdict.says)), tag("p", told, class_="soft")]
@@ -157,7 +157,7 @@ def _attack(report: Report, verdict: Verdict) -> Markup:
     return tag("details", summary, tag("div", inside, class_="inside"), open=verdict.state == "broke")
 
 
-def _exchange(report: Report, exchange: Exchange) -> Markup:
+def _exchange(report: Report, exchange: RawExchange) -> Markup:
     sides = (("sent", exchange.sent), ("came back", exchange.answer))
     shown = (tag("div", tag("h4", title), tag("pre", report.redact(text))) for title, text in sides)
     return join(tag("p", report.redact(exchange.where), class_="soft"), tag("div", shown, class_="exchange"))

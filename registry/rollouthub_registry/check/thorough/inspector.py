@@ -7,7 +7,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from rollouthub_registry.check.thorough.node_programs import INSPECTOR, Ended, NodeTools, Outcome, State, Unfinished
+from rollouthub_registry.check.thorough.node_programs import (
+    INSPECTOR,
+    NodeTools,
+    Outcome,
+    ProgramResult,
+    State,
+    Unfinished,
+)
 
 PACKAGE = "@modelcontextprotocol/inspector"
 REQUEST_SECONDS = 60.0
@@ -31,7 +38,7 @@ class Inspector:
         self._tools, self._program = tools, tools.program(PACKAGE, INSPECTOR)
         self._url, self._era = url, era
 
-    async def ask(self, method: str, *more: str) -> Ended:
+    async def ask(self, method: str, *more: str) -> ProgramResult:
         """One request; its result is JSON on stdout.
 
         Raises:
@@ -45,11 +52,11 @@ class Inspector:
                 folder=Path(home),
             )
 
-    async def tools(self, *, is_strict: bool = True) -> Ended:
+    async def tools(self, *, is_strict: bool = True) -> ProgramResult:
         """List the tools; where strict, a schema that some clients cannot read is an error."""
         return await self.ask("tools/list", *(["--strict"] if is_strict else []))
 
-    async def call(self, name: str, arguments: Mapping[str, object]) -> Ended:
+    async def call(self, name: str, arguments: Mapping[str, object]) -> ProgramResult:
         """Call a tool."""
         return await self.ask("tools/call", "--tool-name", name, "--tool-args-json", json.dumps(arguments))
 
@@ -68,7 +75,7 @@ async def inspector_outcomes(tools: NodeTools, url: str, *, eras: Sequence[Era] 
     return outcomes
 
 
-async def _outcome(name: str, asking: Awaitable[Ended], read: Callable[[dict[str, Any]], str]) -> Outcome:
+async def _outcome(name: str, asking: Awaitable[ProgramResult], read: Callable[[dict[str, Any]], str]) -> Outcome:
     started = time.perf_counter()
     state: State = "broke"
     details: tuple[str, ...] = ()

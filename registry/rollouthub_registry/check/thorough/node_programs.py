@@ -60,7 +60,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProgramResult:
     """A program that came to its end."""
 
     code: int
@@ -92,7 +92,9 @@ class NodeTools:
             raise NoNodeTools(f"{package} in {self.folder} is {found}, not {version}; {INSTALL}")
         return root / next(iter(programs.values()))
 
-    async def run(self, program: Path, arguments: Sequence[str], *, timeout_seconds: float, folder: Path) -> Ended:
+    async def run(
+        self, program: Path, arguments: Sequence[str], *, timeout_seconds: float, folder: Path
+    ) -> ProgramResult:
         """Run a program to its end, with a home of its own in `folder` and none of this process's variables.
 
         Its whole process group is killed when it is done, too slow, too talkative, or not waited for any more.
@@ -150,7 +152,9 @@ async def _version_of(node: Path) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-async def _run(argv: Sequence[str], variables: Mapping[str, str], *, folder: Path, timeout_seconds: float) -> Ended:
+async def _run(
+    argv: Sequence[str], variables: Mapping[str, str], *, folder: Path, timeout_seconds: float
+) -> ProgramResult:
     process: Process | None = None
     # A cancellation in the middle of it would kill the program, and not what it has started by then.
     with anyio.CancelScope(shield=True):
@@ -174,7 +178,7 @@ async def _run(argv: Sequence[str], variables: Mapping[str, str], *, folder: Pat
         raise Unfinished(f"not done after {timeout_seconds:g} s")
     if max(len(stdout), len(stderr)) > MOST_OUTPUT:
         raise Unfinished(f"said more than {MOST_OUTPUT >> 20} MiB")
-    return Ended(code, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+    return ProgramResult(code, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
 
 
 async def _collect(stream: ByteReceiveStream, into: bytearray) -> None:

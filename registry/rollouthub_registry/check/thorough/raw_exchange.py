@@ -10,7 +10,7 @@ _TOLD = 1500
 
 
 @dataclass(frozen=True)
-class Exchange:
+class RawExchange:
     """What was sent, and what was answered."""
 
     where: str

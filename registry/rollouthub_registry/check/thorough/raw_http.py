@@ -11,7 +11,7 @@ import anyio
 from yarl import URL
 
 from rollouthub_registry.check.thorough.leak_scan import Watch, Watched
-from rollouthub_registry.check.thorough.raw_exchange import KEPT_BYTES, Exchange, shortened
+from rollouthub_registry.check.thorough.raw_exchange import KEPT_BYTES, RawExchange, shortened
 
 ANSWER_SECONDS = 30.0
 """No answer is waited for longer."""
@@ -25,7 +25,7 @@ class Sighting:
     """A secret in an answer."""
 
     item: Watched
-    exchange: Exchange
+    exchange: RawExchange
 
 
 class Wire:
@@ -37,8 +37,8 @@ class Wire:
         """Whether the attack plays the solution at the moment, so that the answer may be met."""
         self.requests = 0
         self.sightings: list[Sighting] = []
-        self.latest: deque[Exchange] = deque(maxlen=_REMEMBERED)
-        self.first: list[Exchange] = []
+        self.latest: deque[RawExchange] = deque(maxlen=_REMEMBERED)
+        self.first: list[RawExchange] = []
 
     async def send(
         self,
@@ -51,7 +51,7 @@ class Wire:
         http: aiohttp.ClientSession | None = None,
         is_privileged: bool = False,
         seconds: float = ANSWER_SECONDS,
-    ) -> Exchange:
+    ) -> RawExchange:
         """One request, and its answer to the end. `is_privileged`: it is the hub's own, and may see secrets."""
         sent = _told(method, url, headers or {}, body)
         status, known, answer, problem = None, dict[str, str](), b"", None
@@ -68,12 +68,12 @@ class Wire:
             problem = f"no answer within {seconds:g} s"
         except (aiohttp.ClientError, OSError, ValueError) as error:
             problem = f"the connection was closed ({type(error).__name__})"
-        exchange = Exchange(where, sent, status, known, answer[:KEPT_BYTES], problem)
+        exchange = RawExchange(where, sent, status, known, answer[:KEPT_BYTES], problem)
         if not is_privileged:
             self._look(exchange, answer, sent.encode() + (body or b""))
         return exchange
 
-    async def raw(self, where: str, base: str, payload: bytes, *, seconds: float = 5.0) -> Exchange:
+    async def raw(self, where: str, base: str, payload: bytes, *, seconds: float = 5.0) -> RawExchange:
         """Bytes that are perhaps no HTTP, on a connection of their own."""
         parts = URL(base)
         answer, problem = b"", None
@@ -89,7 +89,7 @@ class Wire:
             pass
         head, _, body = answer.partition(b"\r\n\r\n")
         status = head[9:12]
-        exchange = Exchange(
+        exchange = RawExchange(
             where,
             shortened(payload[:4000].decode(errors="replace")),
             int(status) if head.startswith(b"HTTP/1.") and status.isdigit() else None,
@@ -100,7 +100,7 @@ class Wire:
         self._look(exchange, answer, payload)
         return exchange
 
-    def _look(self, exchange: Exchange, answer: bytes, sent: bytes) -> None:
+    def _look(self, exchange: RawExchange, answer: bytes, sent: bytes) -> None:
         self.requests += 1
         self.latest.append(exchange)
         if len(self.first) < 2:

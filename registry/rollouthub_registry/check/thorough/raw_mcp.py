@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rollouthub_registry.check.thorough.raw_exchange import Exchange
+from rollouthub_registry.check.thorough.raw_exchange import RawExchange
 from rollouthub_registry.check.thorough.raw_http import Wire
 
 MODERN = "2026-07-28"
@@ -35,13 +35,13 @@ async def modern(
     method: str,
     params: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
-) -> Exchange:
+) -> RawExchange:
     """One request of the sessionless era."""
     body, own = modern_request(method, params)
     return await wire.send(where, "POST", url, body, {**own, **(headers or {})})
 
 
-async def call(wire: Wire, where: str, url: str, name: str, arguments: Any) -> Exchange:
+async def call(wire: Wire, where: str, url: str, name: str, arguments: Any) -> RawExchange:
     """A tool call of the sessionless era."""
     return await modern(wire, where, url, "tools/call", {"name": name, "arguments": arguments})
 
@@ -53,7 +53,7 @@ class Session:
         self.wire, self.where, self.url, self.version = wire, where, url, version
         self.headers: dict[str, str] = {}
 
-    async def begin(self, headers: Mapping[str, str] | None = None) -> Exchange:
+    async def begin(self, headers: Mapping[str, str] | None = None) -> RawExchange:
         """Shake hands."""
         greeting = {
             "protocolVersion": self.version,
@@ -68,22 +68,22 @@ class Session:
         await self.tell("notifications/initialized")
         return answer
 
-    async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> Exchange:
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> RawExchange:
         """A request."""
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": dict(params or {})}
         where = f"{method} {self.where}"
         return await self.wire.send(where, "POST", self.url, json.dumps(body).encode(), {**ACCEPT, **self.headers})
 
-    async def tell(self, method: str, params: Mapping[str, Any] | None = None) -> Exchange:
+    async def tell(self, method: str, params: Mapping[str, Any] | None = None) -> RawExchange:
         """A notification."""
         body = {"jsonrpc": "2.0", "method": method, "params": dict(params or {})}
         where = f"{method} {self.where}"
         return await self.wire.send(where, "POST", self.url, json.dumps(body).encode(), {**ACCEPT, **self.headers})
 
-    async def call(self, name: str, arguments: Any) -> Exchange:
+    async def call(self, name: str, arguments: Any) -> RawExchange:
         """A tool call."""
         return await self.ask("tools/call", {"name": name, "arguments": arguments})
 
-    async def end(self) -> Exchange:
+    async def end(self) -> RawExchange:
         """Take leave."""
         return await self.wire.send(f"DELETE {self.where}", "DELETE", self.url, None, {**ACCEPT, **self.headers})

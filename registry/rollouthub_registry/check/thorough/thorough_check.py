@@ -21,12 +21,12 @@ from rollouthub.hosting.launch import TOKEN_VARIABLE, is_address
 from rollouthub.models.credentials import load_credentials
 from rollouthub.text import one_line
 from rollouthub_registry.check.check_finding import Check, Finding
-from rollouthub_registry.check.check_request import Asked as Quick
+from rollouthub_registry.check.check_request import CheckRequest
 from rollouthub_registry.check.check_run import check_environment, print_findings
-from rollouthub_registry.check.thorough.attack import Attack, State, Verdict
+from rollouthub_registry.check.thorough.attack import Attack, AttackResult, State
 from rollouthub_registry.check.thorough.attack_context import Tools
 from rollouthub_registry.check.thorough.attack_report import Report
-from rollouthub_registry.check.thorough.attack_setup import Order, open_siege
+from rollouthub_registry.check.thorough.attack_setup import AttackRequest, open_attack_context
 from rollouthub_registry.check.thorough.attacks import ATTACKS
 from rollouthub_registry.check.thorough.campaign import attack_all
 from rollouthub_registry.check.thorough.html_page import page
@@ -44,7 +44,7 @@ _MARKS: dict[State, tuple[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class ThoroughCheckRequest:
     """What the command line asked for."""
 
     target: str
@@ -60,7 +60,7 @@ class Asked:
     tools: Tools = field(default_factory=Tools)
 
 
-def thorough_command(asked: Asked) -> int:
+def thorough_command(asked: ThoroughCheckRequest) -> int:
     """Check and attack an environment, and report; the exit code.
 
     Raises:
@@ -96,7 +96,9 @@ def _chosen(only: Sequence[str]) -> list[Attack]:
     return [attack for attack in ATTACKS if not only or attack.name in only]
 
 
-async def _run_until_interrupted(asked: Asked, attacks: Sequence[Attack], report: Report, screen: "_Screen") -> None:
+async def _run_until_interrupted(
+    asked: ThoroughCheckRequest, attacks: Sequence[Attack], report: Report, screen: "_Screen"
+) -> None:
     """A Ctrl-C ends everything in here, however deep: asyncio's own is said once, and may be lost in a time limit."""
     try:
         async with anyio.create_task_group() as tasks:
@@ -114,7 +116,7 @@ async def _watch(report: Report, everything: anyio.CancelScope) -> None:
             everything.cancel()
 
 
-async def _run(asked: Asked, attacks: Sequence[Attack], report: Report, screen: "_Screen") -> None:
+async def _run(asked: ThoroughCheckRequest, attacks: Sequence[Attack], report: Report, screen: "_Screen") -> None:
     deadline = anyio.current_time() + asked.seconds
     if asked.only:
         report.no_findings = "attacks were chosen with --only"
@@ -123,11 +125,11 @@ async def _run(asked: Asked, attacks: Sequence[Attack], report: Report, screen: 
     else:
         screen.say("quick checks")
         roles = {role: str(name) for role, name in asked.roles.items()}
-        quick = Quick(asked.split, asked.limit, asked.seed, asked.settings, roles)
+        quick = CheckRequest(asked.split, asked.limit, asked.seed, asked.settings, roles)
         report.findings = await check_environment(asked.target, quick, screen.found)
         screen.show_findings(report)
     credentials = load_credentials(os.environ, Path.cwd())
-    order = Order(
+    order = AttackRequest(
         target=asked.target,
         split=asked.split,
         seed=asked.seed,
@@ -138,12 +140,12 @@ async def _run(asked: Asked, attacks: Sequence[Attack], report: Report, screen: 
         credentials=credentials,
     )
     screen.say(f"serving {asked.target}")
-    async with open_siege(order) as siege:
-        report.info, report.split, report.redact = siege.target.host.info, siege.target.split, siege.redact
-        await attack_all(siege, attacks, deadline, screen.told, report.verdicts)
+    async with open_attack_context(order) as context:
+        report.info, report.split, report.redact = context.target.host.info, context.target.split, context.redact
+        await attack_all(context, attacks, deadline, screen.told, report.verdicts)
 
 
-def _write(asked: Asked, report: Report) -> None:
+def _write(asked: ThoroughCheckRequest, report: Report) -> None:
     if asked.report is not None:
         asked.report.write_text(page(report), encoding="utf-8")
     if asked.as_json:
@@ -185,7 +187,7 @@ class _Screen:
             print_findings(self._out, report.findings[self._printed :])
             self._out.print()
 
-    def told(self, attack: Attack, verdict: Verdict | None) -> None:
+    def told(self, attack: Attack, verdict: AttackResult | None) -> None:
         """An attack begins, or has ended."""
         if verdict is None:
             self.say(f"{self._done + 1} of {self._count}: {attack.name}")
@@ -195,7 +197,7 @@ class _Screen:
         if not self._is_quiet:
             self._show(verdict)
 
-    def _show(self, verdict: Verdict) -> None:
+    def _show(self, verdict: AttackResult) -> None:
         mark, style = _MARKS[verdict.state]
         leak = verdict.leak if verdict.leak.startswith("L") else ""
         line = Text.assemble((mark, style), f"  {leak:<4}", (f"{verdict.attack:<20}  ", "bold"))

@@ -37,11 +37,11 @@ def info(
     from rollouthub_registry.client.package_info import as_json as all_of_it
     from rollouthub_registry.client.package_info import look_up
     from rollouthub_registry.client.registries import Registries
-    from rollouthub_registry.client.version_ranges import Wanted
+    from rollouthub_registry.client.version_ranges import VersionRequest
     from rollouthub_registry.trust.keys import config_folder
     from rollouthub_registry.trust.pin_store import TrustStore
 
-    wanted, folder = Wanted.parse(package), config_folder(os.environ)
+    wanted, folder = VersionRequest.parse(package), config_folder(os.environ)
     url = registry_url(source) if source is not None else None
     pins = TrustStore(folder).pins()
     installed = [each for each in installations().all() if each.name == str(wanted.package)]

@@ -35,14 +35,14 @@ def search(
     from rollouthub.event_loop import run_async
     from rollouthub.text import one_line
     from rollouthub_registry.client.address import registry_url
-    from rollouthub_registry.client.combined_search import Asked, check_order, find
+    from rollouthub_registry.client.combined_search import SearchRequest, check_order, find
     from rollouthub_registry.client.registries import Registries
     from rollouthub_registry.trust.keys import config_folder
 
     check_order(sort)
     registries = Registries.load(config_folder(os.environ), os.environ)
     urls = tuple(dict.fromkeys(map(registry_url, sources))) if sources else registries.urls
-    found = run_async(find, urls, Asked(" ".join(words or ()), sort, tag, limit))
+    found = run_async(find, urls, SearchRequest(" ".join(words or ()), sort, tag, limit))
     if as_json:
         typer.echo(json.dumps(_as_json(found, registries)))
     elif found.hits:

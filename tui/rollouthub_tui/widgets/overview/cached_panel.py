@@ -6,12 +6,12 @@ from rich.text import Text
 from textual.geometry import Size
 
 from rollouthub_tui.watched_run import WatchedRun
-from rollouthub_tui.widgets.line_panel import Lines
+from rollouthub_tui.widgets.line_panel import LinePanel
 
 _TITLED = 1
 
 
-class Drawn(Lines):
+class Drawn(LinePanel):
     """Shows a drawing of a run that fits its place. Asked again at each tick while it can be seen."""
 
     NEEDS: ClassVar[str] = "counts"

@@ -6,10 +6,10 @@ from rich.text import Text
 from textual.events import Click
 from textual.message import Message
 
-from rollouthub_tui.widgets.line_panel import Lines
+from rollouthub_tui.widgets.line_panel import LinePanel
 
 
-class TabLine(Lines):
+class TabLine(LinePanel):
     """Panes by number and name, and how much is in each."""
 
     DEFAULT_CSS = "TabLine { height: 1; padding: 0 1; }"

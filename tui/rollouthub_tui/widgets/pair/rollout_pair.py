@@ -37,7 +37,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class RolloutPair:
     """Two rollouts."""
 
     first: Facts
@@ -45,7 +45,7 @@ class Pair:
     difference: Difference
 
 
-def read_pair(directory: Path, first: Name, second: Name) -> Pair:
+def read_pair(directory: Path, first: Name, second: Name) -> RolloutPair:
     """Read two rollouts of a run, and hold them against each other.
 
     Raises:
@@ -53,7 +53,7 @@ def read_pair(directory: Path, first: Name, second: Name) -> Pair:
     """
     with open_run(directory) as reader:
         one, other = (reader.rollout(*name) for name in (first, second))
-    return Pair(_facts(one), _facts(other), difference_of(transcript_of(one), transcript_of(other)))
+    return RolloutPair(_facts(one), _facts(other), difference_of(transcript_of(one), transcript_of(other)))
 
 
 def _facts(rollout: Rollout) -> Facts:
@@ -72,7 +72,7 @@ def _facts(rollout: Rollout) -> Facts:
     )
 
 
-def heading(pair: Pair, chosen: int, width: int, *, is_double: bool) -> Text:
+def heading(pair: RolloutPair, chosen: int, width: int, *, is_double: bool) -> Text:
     """Who they are and what they came to; the chosen one is marked."""
     said = Text("")
     sides = enumerate((pair.first, pair.second))
@@ -106,7 +106,7 @@ def _lines(facts: Facts, side: int, is_wide: bool) -> Iterator[tuple[str, str]]:
     yield ", ".join([*amounts, count(facts.calls, "tool call"), seconds(facts.seconds)] if is_wide else amounts), ""
 
 
-def _parts(pair: Pair) -> str:
+def _parts(pair: RolloutPair) -> str:
     """How the rewards differ, by component."""
     one, other = pair.first, pair.second
     rows = len(pair.difference)

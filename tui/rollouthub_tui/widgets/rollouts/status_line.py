@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
-from rollouthub_tui.widgets.line_panel import Lines
+from rollouthub_tui.widgets.line_panel import LinePanel
 
 _MOST_LINES = 3
 
 
-class Standing(Lines):
+class Standing(LinePanel):
     """Parts of a sentence, on as many lines as they need."""
 
     DEFAULT_CSS = """

@@ -11,9 +11,9 @@ from anyio.abc import Process
 from rollouthub.processes import PYTHON
 from rollouthub_registry.check.argument_samples import well_formed
 from rollouthub_registry.check.thorough import raw_mcp
-from rollouthub_registry.check.thorough.access_points import Opened
+from rollouthub_registry.check.thorough.access_points import OpenEpisode
 from rollouthub_registry.check.thorough.attack import Attack, NotTried
-from rollouthub_registry.check.thorough.attack_context import Siege
+from rollouthub_registry.check.thorough.attack_context import AttackContext
 from rollouthub_registry.check.thorough.attacks.shell_tools import Shell, find_shell
 
 TTL_SECONDS = 2.0
@@ -33,11 +33,11 @@ time.sleep(600)
 """A client in a process of its own, so that it can be killed: it sends a call, or half of one, and waits."""
 
 
-async def killed(siege: Siege) -> str:
+async def killed(context: AttackContext) -> str:
     """`kill -9` of clients in mid-call: the seat answers the next one at once, and the call's processes are gone."""
-    for door in siege.doors:
-        async with siege.episode(door) as opened:
-            shell = await find_shell(siege, opened)
+    for door in context.doors:
+        async with context.episode(door) as opened:
+            shell = await find_shell(context, opened)
             for half in (True, False):
                 calls = _calls(opened, shell)
                 for name, arguments in calls:
@@ -45,25 +45,29 @@ async def killed(siege: Siege) -> str:
                     process.kill()
                     await process.wait()
             with anyio.move_on_after(SLACK_SECONDS) as patience:
-                answer = await siege.call(opened, "get_task", {})
+                answer = await context.call(opened, "get_task", {})
                 if not answer.is_granted:
-                    siege.note(f"after clients were killed the seat refuses the next call at the {door}", answer)
+                    context.note(f"after clients were killed the seat refuses the next call at the {door}", answer)
             if patience.cancelled_caught:
-                siege.note(f"after clients were killed the next call waits more than {SLACK_SECONDS:g} s at the {door}")
+                context.note(
+                    f"after clients were killed the next call waits more than {SLACK_SECONDS:g} s at the {door}"
+                )
             if shell is None:
-                siege.leave_out("it has no tool that runs commands, so no call was long enough to be met in the middle")
+                context.leave_out(
+                    "it has no tool that runs commands, so no call was long enough to be met in the middle"
+                )
             elif door == "server":
-                await _nothing_runs(siege, opened, shell)
+                await _nothing_runs(context, opened, shell)
     return "clients killed in mid-call leave nothing"
 
 
-def _calls(opened: Opened, shell: Shell | None) -> list[tuple[str, Any]]:
+def _calls(opened: OpenEpisode, shell: Shell | None) -> list[tuple[str, Any]]:
     if shell is not None:
         return [(shell.tool.name, shell.arguments(f"sleep {_KILLED_CALL_SECONDS}.75"))]
     return [(tool.name, next(well_formed(tool))) for tool in opened.place.tools if tool.name != "submit"][:4]
 
 
-async def _client(opened: Opened, name: str, arguments: object, *, is_half: bool) -> Process:
+async def _client(opened: OpenEpisode, name: str, arguments: object, *, is_half: bool) -> Process:
     parts = urlsplit(opened.place.url)
     body, headers = raw_mcp.modern_request("tools/call", {"name": name, "arguments": arguments})
     head = "".join(f"{key}: {value}\r\n" for key, value in headers.items()).encode()
@@ -79,42 +83,42 @@ async def _client(opened: Opened, name: str, arguments: object, *, is_half: bool
     return process
 
 
-async def _nothing_runs(siege: Siege, opened: Opened, shell: Shell) -> None:
+async def _nothing_runs(context: AttackContext, opened: OpenEpisode, shell: Shell) -> None:
     """The cancelled call's processes are dead before the next call starts."""
     script = f"cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c 'sleep {_KILLED_CALL_SECONDS}[.]75' ; true"
-    answer = await siege.call(opened, shell.tool.name, shell.arguments(script))
+    answer = await context.call(opened, shell.tool.name, shell.arguments(script))
     if answer.words.strip().splitlines()[:1] not in ([], ["0"]):
-        siege.note("the processes of a killed client's call still run", answer)
+        context.note("the processes of a killed client's call still run", answer)
 
 
-async def forgotten(siege: Siege) -> str:
+async def forgotten(context: AttackContext) -> str:
     """An episode that nobody ends is closed by its server when its time is over, and its token with it."""
-    opened = await siege.open_raw(ttl_seconds=TTL_SECONDS)
+    opened = await context.open_raw(ttl_seconds=TTL_SECONDS)
     url = opened.seats[0].url
-    session = raw_mcp.Session(siege.wire, "of a forgotten episode", url)
+    session = raw_mcp.Session(context.wire, "of a forgotten episode", url)
     await session.begin()
     state = ""
     with anyio.move_on_after(TTL_SECONDS + SLACK_SECONDS):
         while state not in ("closed", "gone"):
             await anyio.sleep(0.25)
-            answer = await siege.control("GET", f"/v1/episodes/{opened.id}")
+            answer = await context.control("GET", f"/v1/episodes/{opened.id}")
             state = "gone" if answer.status in (404, 409) else str(answer.message.get("state"))
     if state not in ("closed", "gone"):
-        siege.note(f"{SLACK_SECONDS:g} s after its time was over an episode is still {state}")
-        await siege.control("DELETE", f"/v1/episodes/{opened.id}")
+        context.note(f"{SLACK_SECONDS:g} s after its time was over an episode is still {state}")
+        await context.control("DELETE", f"/v1/episodes/{opened.id}")
     for answer in (
-        await raw_mcp.modern(siege.wire, "of a forgotten episode", url, "tools/list"),
+        await raw_mcp.modern(context.wire, "of a forgotten episode", url, "tools/list"),
         await session.ask("tools/list"),
-        await raw_mcp.call(siege.wire, "of a forgotten episode", url, "get_task", {}),
+        await raw_mcp.call(context.wire, "of a forgotten episode", url, "get_task", {}),
     ):
         if answer.is_granted:
-            siege.note("the token of an episode whose time is over still opens it", answer)
+            context.note("the token of an episode whose time is over still opens it", answer)
     return f"an episode of {TTL_SECONDS:g} s was closed by its server"
 
 
-async def nothing_left(siege: Siege) -> str:
+async def nothing_left(context: AttackContext) -> str:
     """After all attacks the server has no episode open that it was not asked to keep."""
-    answer = await siege.control("GET", "/metrics")
+    answer = await context.control("GET", "/metrics")
     lines = [
         line
         for line in answer.body.decode(errors="replace").splitlines()
@@ -123,8 +127,8 @@ async def nothing_left(siege: Siege) -> str:
     if answer.status != 200 or not lines:
         raise NotTried("the server does not count its episodes (`rollouthub_episodes_open` in GET /metrics)")
     count = float(lines[0].split()[-1])
-    if count and siege.is_own:
-        siege.note(f"{count:g} episodes are still open after the attacks", answer)
+    if count and context.is_own:
+        context.note(f"{count:g} episodes are still open after the attacks", answer)
     return f"{json.dumps(lines[0])}"
 
 

@@ -12,7 +12,7 @@ from rollouthub.errors import EpisodeError
 from rollouthub_registry.check.argument_samples import well_formed
 from rollouthub_registry.check.scripted_episode import SUBMIT
 from rollouthub_registry.check.thorough.attack import Attack, NotTried
-from rollouthub_registry.check.thorough.attack_context import Siege
+from rollouthub_registry.check.thorough.attack_context import AttackContext
 from rollouthub_registry.check.thorough.attacks.shell_tools import find_shell
 
 
@@ -50,23 +50,23 @@ def _payloads(file: str) -> Iterator[str]:
     yield "{self.task.secret.answer} {0.__class__.__init__.__globals__} %(secret)s"
 
 
-async def run_strings(siege: Siege) -> str:
+async def run_strings(context: AttackContext) -> str:
     """No argument of a tool and no answer is run by the server: none of what they would write is there afterwards."""
-    if not siege.is_local:
+    if not context.is_local:
         raise NotTried("the server runs on another machine, whose files cannot be looked at")
     folder = Path(tempfile.mkdtemp(prefix="rollouthub-check-"))
     try:
-        count = await _try(siege, folder / "ran")
+        count = await _try(context, folder / "ran")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return f"{count} strings are taken as text"
 
 
-async def _try(siege: Siege, file: Path) -> int:
+async def _try(context: AttackContext, file: Path) -> int:
     count = 0
     payloads = list(_payloads(str(file)))
-    async with siege.episode() as opened:
-        shell = await find_shell(siege, opened)
+    async with context.episode() as opened:
+        shell = await find_shell(context, opened)
         for tool in opened.place.tools:
             fields = cast(dict[str, dict[str, Any]], tool.input_schema.get("properties", {}))
             texts = [name for name, field in fields.items() if "string" in str(field) and tool.name != SUBMIT]
@@ -74,32 +74,32 @@ async def _try(siege: Siege, file: Path) -> int:
             for payload in payloads if texts else ():
                 count += 1
                 arguments = next(well_formed(tool, payload))
-                exchange = await siege.call(opened, tool.name, arguments)
-                if _has_run(siege, file, is_shell):
-                    siege.note(f"an argument of {tool.name} is run by the server: {payload[:80]!r}", exchange)
+                exchange = await context.call(opened, tool.name, arguments)
+                if _has_run(context, file, is_shell):
+                    context.note(f"an argument of {tool.name} is run by the server: {payload[:80]!r}", exchange)
         submits = opened.submits
     for payload in payloads if submits else ():
         count += 1
         try:
-            async with siege.episode() as opened:
-                exchange = await siege.call(opened, SUBMIT, {"answer": payload})
+            async with context.episode() as opened:
+                exchange = await context.call(opened, SUBMIT, {"answer": payload})
                 await opened.end()
         except EpisodeError as error:
-            siege.note(f"an answer ends the server: {payload[:80]!r}: {error}")
+            context.note(f"an answer ends the server: {payload[:80]!r}: {error}")
             continue
-        if _has_run(siege, file, is_meant=True):
-            siege.note(f"an answer is run by the server: {payload[:80]!r}", exchange)
+        if _has_run(context, file, is_meant=True):
+            context.note(f"an answer is run by the server: {payload[:80]!r}", exchange)
     return count
 
 
-def _has_run(siege: Siege, file: Path, is_meant: bool) -> bool:
+def _has_run(context: AttackContext, file: Path, is_meant: bool) -> bool:
     """Whether something was run. Where programs are meant to be run it must not have been by the server itself."""
     try:
         who = file.read_text().strip()
         file.unlink()
     except OSError:
         return False
-    return not is_meant or (siege.target.pid is not None and who == str(siege.target.pid))
+    return not is_meant or (context.target.pid is not None and who == str(context.target.pid))
 
 
 ATTACKS = (Attack("run-strings", "L12", "what an agent says is never run in the server's process", run_strings),)

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from rollouthub_registry.check.thorough.access_points import Door
 from rollouthub_registry.check.thorough.attack import Attack, NotTried
-from rollouthub_registry.check.thorough.attack_context import Siege
+from rollouthub_registry.check.thorough.attack_context import AttackContext
 from rollouthub_registry.check.thorough.conformance import conformance_outcomes
 from rollouthub_registry.check.thorough.inspector import inspector_outcomes
 from rollouthub_registry.check.thorough.node_programs import NodeTools, NoNodeTools, Outcome, find_node_tools
@@ -13,53 +13,53 @@ from rollouthub_registry.check.thorough.node_programs import NodeTools, NoNodeTo
 SUITE_SECONDS = 600.0
 
 
-async def conformance(siege: Siege) -> str:
+async def conformance(context: AttackContext) -> str:
     """Every scenario of the suite that needs no tools of its own, under both revisions, at both doors."""
-    tools = await _tools(siege)
+    tools = await _tools(context)
     held = 0
-    for door in siege.doors:
+    for door in context.doors:
 
         @asynccontextmanager
         async def seat(door: Door = door) -> AsyncGenerator[str]:
-            async with siege.episode(door) as opened:
+            async with context.episode(door) as opened:
                 yield opened.place.url
 
         try:
-            held += _take(siege, door, await conformance_outcomes(tools, seat))
+            held += _take(context, door, await conformance_outcomes(tools, seat))
         except NoNodeTools as problem:
             raise NotTried(str(problem)) from None
     return f"{held} scenarios of the conformance suite pass"
 
 
-async def inspector(siege: Siege) -> str:
+async def inspector(context: AttackContext) -> str:
     """The Inspector lists the tools strictly, for schemas that every client can read, and calls one, in both eras."""
-    tools = await _tools(siege)
+    tools = await _tools(context)
     held = 0
-    for door in siege.doors:
-        async with siege.episode(door) as opened:
+    for door in context.doors:
+        async with context.episode(door) as opened:
             try:
-                held += _take(siege, door, await inspector_outcomes(tools, opened.place.url))
+                held += _take(context, door, await inspector_outcomes(tools, opened.place.url))
             except NoNodeTools as problem:
                 raise NotTried(str(problem)) from None
     return f"{held} requests of the Inspector are answered as they must be"
 
 
-async def _tools(siege: Siege) -> NodeTools:
+async def _tools(context: AttackContext) -> NodeTools:
     try:
-        return await find_node_tools(siege.tools.node_tools, siege.tools.variables)
+        return await find_node_tools(context.tools.node_tools, context.tools.variables)
     except NoNodeTools as problem:
         raise NotTried(str(problem)) from None
 
 
-def _take(siege: Siege, door: Door, outcomes: Sequence[Outcome]) -> int:
+def _take(context: AttackContext, door: Door, outcomes: Sequence[Outcome]) -> int:
     """Note what broke, and say how many held."""
-    siege.wire.requests += len(outcomes)
+    context.wire.requests += len(outcomes)
     for outcome in outcomes:
         name = f"{outcome.name}{f' ({outcome.version})' if outcome.version else ''} at the {door}"
         if outcome.state == "broke":
-            siege.note(f"{name}: {outcome.says}: {'; '.join(outcome.details)}"[:1000])
+            context.note(f"{name}: {outcome.says}: {'; '.join(outcome.details)}"[:1000])
         elif outcome.state == "not_tried":
-            siege.leave_out(f"{name}: {outcome.says}")
+            context.leave_out(f"{name}: {outcome.says}")
     return sum(outcome.state == "held" for outcome in outcomes)
 
 

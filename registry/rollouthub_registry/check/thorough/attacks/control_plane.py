@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from rollouthub_registry.check.thorough import raw_mcp
-from rollouthub_registry.check.thorough.access_points import Opened
+from rollouthub_registry.check.thorough.access_points import OpenEpisode
 from rollouthub_registry.check.thorough.attack import Attack, NotTried
-from rollouthub_registry.check.thorough.attack_context import Siege
-from rollouthub_registry.check.thorough.raw_exchange import Exchange
+from rollouthub_registry.check.thorough.attack_context import AttackContext
+from rollouthub_registry.check.thorough.raw_exchange import RawExchange
 
 _OPEN_TO_ALL = ("/health",)
 _VERBS = ("PUT", "PATCH", "OPTIONS", "HEAD", "TRACE", "PROPFIND", "GET", "EVIL")
@@ -36,14 +36,14 @@ _SEAM_PATHS = (
 )  # fmt: skip
 
 
-def _filled(path: str, opened: Opened) -> str:
+def _filled(path: str, opened: OpenEpisode) -> str:
     token, task = opened.place.token, quote(opened.card.public.id, safe="")
     return path.replace("{token}", token).replace("{id}", quote(opened.id, safe="")).replace("{task}", task)
 
 
-async def control_routes(siege: Siege) -> str:
+async def control_routes(context: AttackContext) -> str:
     """Every control route, and guessed ones, on the agents' listeners: with no token, the seat's, the hub's own."""
-    async for opened in siege.at_doors():
+    async for opened in context.at_doors():
         place = opened.place
         keys = {
             "no token": {},
@@ -55,57 +55,57 @@ async def control_routes(siege: Siege) -> str:
             for method, path in routes:
                 body = b"{}" if method == "POST" else None
                 where = f"{method} {path} with {holds} at the {opened.door}"
-                answer = await siege.wire.send(where, method, place.base + _filled(path, opened), body, headers)
+                answer = await context.wire.send(where, method, place.base + _filled(path, opened), body, headers)
                 if _answers(answer) and path not in _OPEN_TO_ALL:
-                    siege.note(f"{method} {path} answers {holds} with {answer.status} at the {opened.door}", answer)
-        if await siege.state_of(opened) != "open":
-            siege.note(f"after that, the episode at the {opened.door} is no longer open")
-    return f"{siege.wire.requests} requests for control routes get nothing"
+                    context.note(f"{method} {path} answers {holds} with {answer.status} at the {opened.door}", answer)
+        if await context.state_of(opened) != "open":
+            context.note(f"after that, the episode at the {opened.door} is no longer open")
+    return f"{context.wire.requests} requests for control routes get nothing"
 
 
-async def seam_routes(siege: Siege) -> str:
+async def seam_routes(context: AttackContext) -> str:
     """Below the model seam there are models and answers, and nothing else."""
-    async with siege.episode("gateway") as opened:
+    async with context.episode("gateway") as opened:
         base = opened.place.llm_url
         if base is None:
             raise NotTried("the gateway gives this seat no model seam")
         for path in _SEAM_PATHS:
             for method in ("GET", "POST", "DELETE"):
                 where = f"{method} {path} at the seam"
-                answer = await siege.wire.send(where, method, f"{base}/{path}", b"{}" if method == "POST" else None)
+                answer = await context.wire.send(where, method, f"{base}/{path}", b"{}" if method == "POST" else None)
                 if _answers(answer):
-                    siege.note(f"the seam answers {method} {path} with {answer.status}", answer)
-        if await siege.state_of(opened) != "open":
-            siege.note("after that, the episode is no longer open")
-    return f"{siege.wire.requests} requests beside the dialects get nothing"
+                    context.note(f"the seam answers {method} {path} with {answer.status}", answer)
+        if await context.state_of(opened) != "open":
+            context.note("after that, the episode is no longer open")
+    return f"{context.wire.requests} requests beside the dialects get nothing"
 
 
-async def verbs(siege: Siege) -> str:
+async def verbs(context: AttackContext) -> str:
     """An MCP endpoint takes POST, and DELETE for sessions; every other method is refused."""
-    async for opened in siege.at_doors():
+    async for opened in context.at_doors():
         for method in _VERBS:
             where = f"{method} at the {opened.door}"
-            answer = await siege.wire.send(where, method, opened.place.url, None, raw_mcp.ACCEPT)
+            answer = await context.wire.send(where, method, opened.place.url, None, raw_mcp.ACCEPT)
             if _answers(answer):
-                siege.note(f"{method} of the MCP endpoint is answered with {answer.status}", answer)
+                context.note(f"{method} of the MCP endpoint is answered with {answer.status}", answer)
     return f"{len(_VERBS)} methods are refused"
 
 
-async def control_with_agent_token(siege: Siege) -> str:
+async def control_with_agent_token(context: AttackContext) -> str:
     """No token of a seat, in any place of a request, opens the control plane; nor does none at all."""
-    async for opened in siege.at_doors():
+    async for opened in context.at_doors():
         token = opened.place.token
         for headers, query in _adopted(token, opened.target.control_token):
             for method, path in _CONTROL:
                 address = opened.target.control_address(_filled(path, opened)) + query
                 where = f"control plane {method} {path} with {', '.join(headers) or query or 'nothing'}"
                 body = b"{}" if method == "POST" else None
-                answer = await siege.wire.send(where, method, address, body, headers, http=opened.target.control)
+                answer = await context.wire.send(where, method, address, body, headers, http=opened.target.control)
                 if _answers(answer):
-                    siege.note(f"the control plane answers {method} {path} to what an agent holds", answer)
-        if await siege.state_of(opened) != "open":
-            siege.note("after that, the episode is no longer open")
-    return f"{siege.wire.requests} requests with agents' tokens are refused"
+                    context.note(f"the control plane answers {method} {path} to what an agent holds", answer)
+        if await context.state_of(opened) != "open":
+            context.note("after that, the episode is no longer open")
+    return f"{context.wire.requests} requests with agents' tokens are refused"
 
 
 def _adopted(token: str, control: str) -> Iterator[tuple[dict[str, str], str]]:
@@ -120,7 +120,7 @@ def _adopted(token: str, control: str) -> Iterator[tuple[dict[str, str], str]]:
     yield {}, f"?token={token}&access_token={token}"
 
 
-def _answers(answer: Exchange) -> bool:
+def _answers(answer: RawExchange) -> bool:
     return answer.status is not None and answer.status < 300
 
 

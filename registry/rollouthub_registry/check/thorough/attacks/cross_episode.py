@@ -6,89 +6,89 @@ from collections.abc import Sequence
 from rollouthub_registry.check.argument_samples import well_formed
 from rollouthub_registry.check.scripted_episode import SUBMIT
 from rollouthub_registry.check.thorough import raw_mcp
-from rollouthub_registry.check.thorough.access_points import Opened
+from rollouthub_registry.check.thorough.access_points import OpenEpisode
 from rollouthub_registry.check.thorough.attack import Attack
-from rollouthub_registry.check.thorough.attack_context import Siege
-from rollouthub_registry.check.thorough.raw_exchange import Exchange
+from rollouthub_registry.check.thorough.attack_context import AttackContext
+from rollouthub_registry.check.thorough.raw_exchange import RawExchange
 
 
-async def sessions(siege: Siege) -> str:
+async def sessions(context: AttackContext) -> str:
     """An MCP session of one episode cannot be used, ended or taken over with the token of another."""
-    for door in siege.doors:
-        async with siege.episode(door) as mine, siege.episode(door, card=siege.target.cards[-1]) as theirs:
-            session = raw_mcp.Session(siege.wire, f"at the {door}", theirs.place.url)
+    for door in context.doors:
+        async with context.episode(door) as mine, context.episode(door, card=context.target.cards[-1]) as theirs:
+            session = raw_mcp.Session(context.wire, f"at the {door}", theirs.place.url)
             greeted = await session.begin()
             if "Mcp-Session-Id" not in session.headers:
-                siege.leave_out(f"the {door} opens no session in the era of handshakes")
+                context.leave_out(f"the {door} opens no session in the era of handshakes")
                 continue
-            foreign = raw_mcp.Session(siege.wire, f"with another's token at the {door}", mine.place.url)
+            foreign = raw_mcp.Session(context.wire, f"with another's token at the {door}", mine.place.url)
             foreign.headers = dict(session.headers)
             for answer in (await foreign.ask("tools/list"), await foreign.call("get_task", {}), await foreign.end()):
                 if answer.is_granted:
-                    siege.note(f"a session of one episode answers the token of another at the {door}", answer)
+                    context.note(f"a session of one episode answers the token of another at the {door}", answer)
             if not (answer := await session.ask("tools/list")).is_granted:
-                siege.note(f"another's token ended a session at the {door}", answer)
+                context.note(f"another's token ended a session at the {door}", answer)
             if greeted.result is None:
-                siege.note(f"no handshake at the {door}", greeted)
+                context.note(f"no handshake at the {door}", greeted)
     return "sessions answer to their own token"
 
 
-async def marks(siege: Siege) -> str:
+async def marks(context: AttackContext) -> str:
     """Words left in one episode, by every tool that takes any, are met in no other: beside it, or after it."""
-    for door in siege.doors:
+    for door in context.doors:
         mark = f"mark-{secrets.token_hex(8)}"
-        async with siege.episode(door) as one, siege.episode(door) as beside:
-            await _leave_marks(siege, one, mark)
-            await _look_for(siege, beside, mark, "beside it")
-            await _leave_marks(siege, one, mark)
+        async with context.episode(door) as one, context.episode(door) as beside:
+            await _leave_marks(context, one, mark)
+            await _look_for(context, beside, mark, "beside it")
+            await _leave_marks(context, one, mark)
             if one.submits:
-                await siege.call(one, SUBMIT, {"answer": mark})
-            await _look_for(siege, beside, mark, "beside it")
+                await context.call(one, SUBMIT, {"answer": mark})
+            await _look_for(context, beside, mark, "beside it")
             await one.end()
-        async with siege.episode(door) as after:
-            await _look_for(siege, after, mark, "after it")
-    return f"{siege.wire.requests} calls; no mark of one episode is met in another"
+        async with context.episode(door) as after:
+            await _look_for(context, after, mark, "after it")
+    return f"{context.wire.requests} calls; no mark of one episode is met in another"
 
 
-async def _leave_marks(siege: Siege, opened: Opened, mark: str) -> None:
+async def _leave_marks(context: AttackContext, opened: OpenEpisode, mark: str) -> None:
     for seat, place in opened.places.items():
         for tool in place.tools:
             if tool.name != SUBMIT:
                 for arguments in well_formed(tool, mark):
-                    await siege.call(opened, tool.name, arguments, seat)
+                    await context.call(opened, tool.name, arguments, seat)
 
 
-async def _look_for(siege: Siege, opened: Opened, mark: str, when: str) -> None:
-    for exchange in await _everything(siege, opened):
+async def _look_for(context: AttackContext, opened: OpenEpisode, mark: str, when: str) -> None:
+    for exchange in await _everything(context, opened):
         if mark.encode() in exchange.body:
-            siege.note(f"what was said in one episode is met in another {when}, at the {opened.door}", exchange)
+            context.note(f"what was said in one episode is met in another {when}, at the {opened.door}", exchange)
 
 
-async def _everything(siege: Siege, opened: Opened) -> Sequence[Exchange]:
-    found = [await siege.ask(opened, "server/discover"), await siege.ask(opened, "tools/list")]
-    found.append(await raw_mcp.Session(siege.wire, f"at the {opened.door}", opened.place.url).begin())
+async def _everything(context: AttackContext, opened: OpenEpisode) -> Sequence[RawExchange]:
+    found = [await context.ask(opened, "server/discover"), await context.ask(opened, "tools/list")]
+    found.append(await raw_mcp.Session(context.wire, f"at the {opened.door}", opened.place.url).begin())
     for seat, place in opened.places.items():
         for tool in place.tools:
             if tool.name != SUBMIT:
-                found += [await siege.call(opened, tool.name, arguments, seat) for arguments in well_formed(tool)]
+                found += [await context.call(opened, tool.name, arguments, seat) for arguments in well_formed(tool)]
     return found
 
 
-async def own_task(siege: Siege) -> str:
+async def own_task(context: AttackContext) -> str:
     """Episodes of two tasks, interleaved call by call, are each told their own."""
-    cards = siege.target.cards
+    cards = context.target.cards
     if len(cards) < 2:
-        siege.leave_out("it has one task, so there is no other's to be told")
-    for door in siege.doors:
-        async with siege.episode(door, card=cards[0]) as one, siege.episode(door, card=cards[-1]) as other:
+        context.leave_out("it has one task, so there is no other's to be told")
+    for door in context.doors:
+        async with context.episode(door, card=cards[0]) as one, context.episode(door, card=cards[-1]) as other:
             told: dict[str, set[str]] = {one.id: set(), other.id: set()}
             for _ in range(3):
                 for opened in (one, other):
-                    answer = await siege.call(opened, "get_task", {})
-                    greeting = await raw_mcp.Session(siege.wire, f"at the {door}", opened.place.url).begin()
+                    answer = await context.call(opened, "get_task", {})
+                    greeting = await raw_mcp.Session(context.wire, f"at the {door}", opened.place.url).begin()
                     told[opened.id].add(f"{answer.words}\n{(greeting.result or {}).get('instructions')}")
             if any(len(texts) > 1 for texts in told.values()):
-                siege.note(f"an episode is told another task than before, at the {door}")
+                context.note(f"an episode is told another task than before, at the {door}")
     return "each episode is told its own task"
 
 

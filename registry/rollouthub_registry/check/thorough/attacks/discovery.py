@@ -7,9 +7,9 @@ from rollouthub.errors import EpisodeError
 from rollouthub_registry.check.argument_samples import well_formed
 from rollouthub_registry.check.scripted_episode import SUBMIT
 from rollouthub_registry.check.thorough import raw_mcp
-from rollouthub_registry.check.thorough.access_points import Opened
+from rollouthub_registry.check.thorough.access_points import OpenEpisode
 from rollouthub_registry.check.thorough.attack import Attack, NotTried
-from rollouthub_registry.check.thorough.attack_context import Siege
+from rollouthub_registry.check.thorough.attack_context import AttackContext
 from rollouthub_registry.check.thorough.attacks.payloads import answer_of, play, try_everything
 
 _ASKED: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -32,114 +32,114 @@ _LISTED = ("tools", "prompts", "resources")
 SEAM = ("chat/completions", "responses", "messages", "messages/count_tokens")
 
 
-async def discover(siege: Siege) -> str:
+async def discover(context: AttackContext) -> str:
     """Everything a client can ask before it acts, in both eras; and the tools are those that were announced."""
-    async for opened in siege.worlds():
+    async for opened in context.worlds():
         for method, params in _ASKED:
-            await siege.ask(opened, method, params)
+            await context.ask(opened, method, params)
         for version in raw_mcp.LEGACY:
-            session = raw_mcp.Session(siege.wire, f"at the {opened.door}", opened.place.url, version)
+            session = raw_mcp.Session(context.wire, f"at the {opened.door}", opened.place.url, version)
             await session.begin()
             for method, params in _ASKED[1:8]:
                 await session.ask(method, params)
             await session.end()
-        await siege.call(opened, "get_task", {})
-        await _compare_tools(siege, opened)
-    return f"{siege.wire.requests} questions; no canary, answer or line of the verifier in any byte"
+        await context.call(opened, "get_task", {})
+        await _compare_tools(context, opened)
+    return f"{context.wire.requests} questions; no canary, answer or line of the verifier in any byte"
 
 
-async def _compare_tools(siege: Siege, opened: Opened) -> None:
+async def _compare_tools(context: AttackContext, opened: OpenEpisode) -> None:
     for seat, place in opened.places.items():
         where = f"tools/list at the {opened.door}"
-        answer = await raw_mcp.modern(siege.wire, where, place.url, "tools/list")
+        answer = await raw_mcp.modern(context.wire, where, place.url, "tools/list")
         listed: list[dict[str, Any]] = (answer.result or {}).get("tools") or []
         names, known = [tool.get("name") for tool in listed], [tool.name for tool in place.tools]
         if names != known:
-            siege.note(f"seat {seat!r} is listed other tools than announced: {names} instead of {known}", answer)
+            context.note(f"seat {seat!r} is listed other tools than announced: {names} instead of {known}", answer)
         for tool in listed:
             if extra := set(tool) - {"name", "title", "description", "inputSchema", "outputSchema", "annotations"}:
-                siege.leave_out(f"tool {tool.get('name')!r} carries {sorted(extra)}: looked through, not understood")
+                context.leave_out(f"tool {tool.get('name')!r} carries {sorted(extra)}: looked through, not understood")
 
 
-async def listings(siege: Siege) -> str:
+async def listings(context: AttackContext) -> str:
     """The public half of tasks: what listings and records carry."""
     count = 0
-    for target in [*siege.twins, siege.target]:
+    for target in [*context.twins, context.target]:
         for card in target.cards:
             text = card.public.model_dump_json()
             count += 1
             answer = target.answers.get(card.public.id)
             facts = [value for name, value in card.public.model_dump(mode="json").items() if name != "metadata"]
             if answer and (answer in card.public.id or answer in map(str, [*facts, *card.public.metadata.values()])):
-                siege.note(f"task {card.public.id!r}: its answer is in its public half (id, metadata or a field)")
-            for item in siege.watch.seen_in(text.encode(), b""):
-                siege.note(f"task {card.public.id!r}: {item.name} is in its public half")
-    if siege.no_twins is not None:
-        siege.leave_out(siege.no_twins)
+                context.note(f"task {card.public.id!r}: its answer is in its public half (id, metadata or a field)")
+            for item in context.watch.seen_in(text.encode(), b""):
+                context.note(f"task {card.public.id!r}: {item.name} is in its public half")
+    if context.no_twins is not None:
+        context.leave_out(context.no_twins)
     return f"{count} public halves"
 
 
-async def results(siege: Siege) -> str:
+async def results(context: AttackContext) -> str:
     """Results and errors of every tool, whatever is sent; after the solution; and what `submit` says."""
-    async for opened in siege.worlds():
-        await try_everything(siege, opened)
-        if opened.target is not siege.target and opened.door == "server":
-            async with siege.episode() as real:
-                reference = await siege.reference(real)
-            await play(siege, opened, reference)
-            siege.wire.is_solved = False
+    async for opened in context.worlds():
+        await try_everything(context, opened)
+        if opened.target is not context.target and opened.door == "server":
+            async with context.episode() as real:
+                reference = await context.reference(real)
+            await play(context, opened, reference)
+            context.wire.is_solved = False
         if opened.submits:
-            await siege.call(opened, SUBMIT, {"answer": "x"})
+            await context.call(opened, SUBMIT, {"answer": "x"})
         for tool in opened.place.tools:
-            await siege.call(opened, tool.name, next(well_formed(tool)))
-    return f"{siege.wire.requests} calls; no canary or answer in a result or an error"
+            await context.call(opened, tool.name, next(well_formed(tool)))
+    return f"{context.wire.requests} calls; no canary or answer in a result or an error"
 
 
-async def silent_submit(siege: Siege) -> str:
+async def silent_submit(context: AttackContext) -> str:
     """What `submit` says, and every call after it, is the same for the right answer as for a wrong one."""
-    async with siege.episode() as opened:
+    async with context.episode() as opened:
         if not opened.submits:
             raise NotTried("its tasks ask for no answer to hand in")
-        right = answer_of(await siege.reference(opened))
+        right = answer_of(await context.reference(opened))
     if right is None:
         raise NotTried("its tasks have no reference solution, so nobody here knows a right answer")
-    for door in siege.doors:
+    for door in context.doors:
         said: list[list[str]] = []
         for answer in (right, "certainly-not-this"):
-            async with siege.episode(door) as opened:
-                await play(siege, opened, await siege.reference(opened))
-                exchanges = [await siege.call(opened, SUBMIT, {"answer": answer})]
-                exchanges += [await siege.call(opened, tool.name, {}) for tool in opened.place.tools]
+            async with context.episode(door) as opened:
+                await play(context, opened, await context.reference(opened))
+                exchanges = [await context.call(opened, SUBMIT, {"answer": answer})]
+                exchanges += [await context.call(opened, tool.name, {}) for tool in opened.place.tools]
                 said.append([f"{exchange.status} {json.dumps(exchange.result)}" for exchange in exchanges])
                 if said[0] != said[-1]:
-                    siege.note(f"at the {door} a right answer is told from a wrong one", exchanges[0])
-    siege.wire.is_solved = False
+                    context.note(f"at the {door} a right answer is told from a wrong one", exchanges[0])
+    context.wire.is_solved = False
     return "right and wrong answers get the same words"
 
 
-async def seam(siege: Siege) -> str:
+async def seam(context: AttackContext) -> str:
     """The model seam: its models, answers in every dialect, and its errors."""
-    for target in [*siege.twins[:1], siege.target]:
+    for target in [*context.twins[:1], context.target]:
         try:
-            async with siege.episode("gateway", target=target) as opened:
-                await _ask_models(siege, opened)
+            async with context.episode("gateway", target=target) as opened:
+                await _ask_models(context, opened)
         except EpisodeError:
-            if target is siege.target:
+            if target is context.target:
                 raise
-            siege.leave_out(f"no episode opens with a canary in {target.field_planted!r}")
-    return f"{siege.wire.requests} model calls; no canary, answer or credential in what the seam says"
+            context.leave_out(f"no episode opens with a canary in {target.field_planted!r}")
+    return f"{context.wire.requests} model calls; no canary, answer or credential in what the seam says"
 
 
-async def _ask_models(siege: Siege, opened: Opened) -> None:
+async def _ask_models(context: AttackContext, opened: OpenEpisode) -> None:
     base = opened.place.llm_url
     if base is None:
         raise NotTried("the gateway gives this seat no model seam")
-    await siege.wire.send("models at the seam", "GET", f"{base}/models")
+    await context.wire.send("models at the seam", "GET", f"{base}/models")
     for path in SEAM:
         for body in _seam_bodies():
-            answer = await siege.wire.send(f"{path} at the seam", "POST", f"{base}/{path}", body, raw_mcp.ACCEPT)
+            answer = await context.wire.send(f"{path} at the seam", "POST", f"{base}/{path}", body, raw_mcp.ACCEPT)
             if answer.status is not None and answer.status >= 500:
-                siege.note(f"the seam breaks over a request of {path}: HTTP {answer.status}", answer)
+                context.note(f"the seam breaks over a request of {path}: HTTP {answer.status}", answer)
 
 
 def _seam_bodies() -> list[bytes]:

@@ -10,10 +10,10 @@ from typing import Any
 from rollouthub.errors import EpisodeError
 from rollouthub.protocols import TaskCard
 from rollouthub_registry.check.thorough import raw_mcp
-from rollouthub_registry.check.thorough.access_points import Door, Opened
+from rollouthub_registry.check.thorough.access_points import Door, OpenEpisode
 from rollouthub_registry.check.thorough.attack import Attack
-from rollouthub_registry.check.thorough.attack_context import Siege
-from rollouthub_registry.check.thorough.raw_exchange import Exchange
+from rollouthub_registry.check.thorough.attack_context import AttackContext
+from rollouthub_registry.check.thorough.raw_exchange import RawExchange
 
 SAMPLE = 16
 """Episodes whose tokens are compared."""
@@ -21,7 +21,7 @@ SAMPLE_SECONDS = 30.0
 BITS = 128
 
 
-def _forged(token: str, opened: Opened, closed: str) -> dict[str, str]:
+def _forged(token: str, opened: OpenEpisode, closed: str) -> dict[str, str]:
     """Tokens that are none, by what they are."""
     last = token[-1]
     return {
@@ -48,23 +48,23 @@ def _forged(token: str, opened: Opened, closed: str) -> dict[str, str]:
     }
 
 
-async def forged(siege: Siege) -> str:
+async def forged(context: AttackContext) -> str:
     """No token but the right one opens a seat: in the path, as a bearer, as a key, at both doors and at the seam."""
-    for door in siege.doors:
-        async with siege.episode(door) as opened:
-            async with siege.episode(door) as other:
+    for door in context.doors:
+        async with context.episode(door) as opened:
+            async with context.episode(door) as other:
                 closed = other.place.token
             for what, token in _forged(opened.place.token, opened, closed).items():
-                for answer in await _knock(siege, opened, what, token):
+                for answer in await _knock(context, opened, what, token):
                     if answer.is_granted:
-                        siege.note(f"{what} opens a seat at the {door}", answer)
-            if not (answer := await siege.ask(opened, "tools/list")).is_granted:
-                siege.note(f"after the forgeries the right token no longer opens its seat at the {door}", answer)
-    return f"{siege.wire.requests} knocks with forged tokens are refused"
+                        context.note(f"{what} opens a seat at the {door}", answer)
+            if not (answer := await context.ask(opened, "tools/list")).is_granted:
+                context.note(f"after the forgeries the right token no longer opens its seat at the {door}", answer)
+    return f"{context.wire.requests} knocks with forged tokens are refused"
 
 
-async def _knock(siege: Siege, opened: Opened, what: str, token: str) -> list[Exchange]:
-    base, wire = opened.place.base, siege.wire
+async def _knock(context: AttackContext, opened: OpenEpisode, what: str, token: str) -> list[RawExchange]:
+    base, wire = opened.place.base, context.wire
     plain = token if token.isascii() and "%" not in token and token else "x"
     bearer = {"Authorization": f"Bearer {plain}"}
     where = f"{what} at the {opened.door}"
@@ -79,10 +79,10 @@ async def _knock(siege: Siege, opened: Opened, what: str, token: str) -> list[Ex
     return answers
 
 
-async def places(siege: Siege) -> str:
+async def places(context: AttackContext) -> str:
     """A token in a query, a cookie or as Basic opens nothing; beside another in the path it changes nothing."""
-    for door in siege.doors:
-        async with siege.episode(door) as opened, siege.episode(door, card=_other_card(siege)) as other:
+    for door in context.doors:
+        async with context.episode(door) as opened, context.episode(door, card=_other_card(context)) as other:
             token, base = opened.place.token, opened.place.base
             wrong: list[tuple[str, dict[str, str]]] = [
                 (f"/mcp?token={token}", {}),
@@ -96,76 +96,78 @@ async def places(siege: Siege) -> str:
             ]
             for path, headers in wrong:
                 where = f"token in {(path.partition('?')[2] and 'the query') or next(iter(headers))} at the {door}"
-                answer = await raw_mcp.modern(siege.wire, where, base + path, "tools/list", headers=headers)
+                answer = await raw_mcp.modern(context.wire, where, base + path, "tools/list", headers=headers)
                 if answer.is_granted:
-                    siege.note(f"a token is taken from a place it does not belong to ({where})", answer)
+                    context.note(f"a token is taken from a place it does not belong to ({where})", answer)
             mixed = {"Authorization": f"Bearer {other.place.token}"}
             where = f"one token in the path, another as bearer, at the {door}"
             params: dict[str, Any] = {"name": "get_task", "arguments": {}}
-            own = await siege.call(opened, "get_task", {})
-            answer = await raw_mcp.modern(siege.wire, where, opened.place.url, "tools/call", params, mixed)
+            own = await context.call(opened, "get_task", {})
+            answer = await raw_mcp.modern(context.wire, where, opened.place.url, "tools/call", params, mixed)
             if answer.is_granted and answer.words != own.words:
-                siege.note("a second token changes whose seat a request is", answer)
+                context.note("a second token changes whose seat a request is", answer)
     return "a token counts in the path and as a bearer alone"
 
 
-def _other_card(siege: Siege) -> TaskCard:
-    return siege.target.cards[-1]
+def _other_card(context: AttackContext) -> TaskCard:
+    return context.target.cards[-1]
 
 
-async def expired(siege: Siege) -> str:
+async def expired(context: AttackContext) -> str:
     """When an episode is closed its token opens nothing any more, at either door and at the seam."""
-    for door in siege.doors:
-        async with siege.episode(door) as opened:
-            session = raw_mcp.Session(siege.wire, f"after the close at the {door}", opened.place.url)
+    for door in context.doors:
+        async with context.episode(door) as opened:
+            session = raw_mcp.Session(context.wire, f"after the close at the {door}", opened.place.url)
             await session.begin()
             place = opened.place
-        answers = await _after(siege, door, session, place.url, [tool.name for tool in place.tools])
+        answers = await _after(context, door, session, place.url, [tool.name for tool in place.tools])
         if place.llm_url is not None:
             talk = b'{"model":"any","messages":[{"role":"user","content":"hi"}]}'
             url = f"{place.llm_url}/chat/completions"
             where = "a model call after the close"
-            answers.append(await siege.wire.send(where, "POST", url, talk, raw_mcp.ACCEPT))
+            answers.append(await context.wire.send(where, "POST", url, talk, raw_mcp.ACCEPT))
         for answer in answers:
             if answer.is_granted:
-                siege.note(f"the token of a closed episode still opens something at the {door}", answer)
-    return f"{siege.wire.requests} late requests get nothing"
+                context.note(f"the token of a closed episode still opens something at the {door}", answer)
+    return f"{context.wire.requests} late requests get nothing"
 
 
-async def _after(siege: Siege, door: Door, session: raw_mcp.Session, url: str, names: Sequence[str]) -> list[Exchange]:
+async def _after(
+    context: AttackContext, door: Door, session: raw_mcp.Session, url: str, names: Sequence[str]
+) -> list[RawExchange]:
     where = f"after the close at the {door}"
-    answers = [await raw_mcp.modern(siege.wire, where, url, "tools/list"), await session.ask("tools/list")]
-    answers.append(await raw_mcp.Session(siege.wire, where, url).begin())
+    answers = [await raw_mcp.modern(context.wire, where, url, "tools/list"), await session.ask("tools/list")]
+    answers.append(await raw_mcp.Session(context.wire, where, url).begin())
     for name in names:
-        answers += [await raw_mcp.call(siege.wire, where, url, name, {}), await session.call(name, {})]
+        answers += [await raw_mcp.call(context.wire, where, url, name, {}), await session.call(name, {})]
     return answers
 
 
-async def unguessable(siege: Siege) -> str:
+async def unguessable(context: AttackContext) -> str:
     """Tokens and ids of one task and seed are all different, long, and made of nothing that is known."""
     tokens, ids, seats = list[str](), list[str](), list[list[str]]()
     began = time.monotonic()
     started = int(time.time())
     while len(ids) < SAMPLE and (len(ids) < 3 or time.monotonic() - began < SAMPLE_SECONDS):
-        opened = await siege.open_raw()
+        opened = await context.open_raw()
         seats.append([seat.token for seat in opened.seats])
         ids.append(opened.id)
-        if (answer := await siege.control("DELETE", f"/v1/episodes/{opened.id}")).status != 200:
+        if (answer := await context.control("DELETE", f"/v1/episodes/{opened.id}")).status != 200:
             raise EpisodeError(f"an episode does not close: {answer.answer[:200]}")
     tokens = list(chain.from_iterable(seats))
     for what, found in (("tokens", tokens), ("episode ids", ids)):
         if len(set(found)) != len(found):
-            siege.note(f"{what} repeat: {len(found)} of them, {len(set(found))} different")
+            context.note(f"{what} repeat: {len(found)} of them, {len(set(found))} different")
     bits = min(_bits(list(column)) for column in zip(*seats, strict=True))
     if bits < BITS:
-        siege.note(f"tokens vary in about {bits:.0f} bits over {len(ids)} episodes of one task; {BITS} are asked for")
+        context.note(f"tokens vary in about {bits:.0f} bits over {len(ids)} episodes of one task; {BITS} are asked for")
     for token in tokens:
         if any(token in name or name in token for name in ids):
-            siege.note("a token holds its episode's id, or the other way round")
+            context.note("a token holds its episode's id, or the other way round")
             break
-    known = [*ids, siege.target.name, siege.target.cards[0].public.id, siege.target.control_token]
+    known = [*ids, context.target.name, context.target.cards[0].public.id, context.target.control_token]
     if made := _made_of([*known, *map(str, range(2000)), *map(str, range(started - 5, started + 60))], tokens):
-        siege.note(f"a token is {made}")
+        context.note(f"a token is {made}")
     return f"{len(tokens)} tokens, all different, about {bits:.0f} bits each"
 
 
@@ -198,22 +200,22 @@ def _made_of(known: Sequence[str], tokens: Sequence[str]) -> str | None:
     return None
 
 
-async def adopted(siege: Siege) -> str:
+async def adopted(context: AttackContext) -> str:
     """A session or an episode cannot be had by naming one that a client made up."""
     made_up = "00000000-0000-4000-8000-000000000000"
-    async for opened in siege.at_doors():
+    async for opened in context.at_doors():
         headers = {"Mcp-Session-Id": made_up, "MCP-Protocol-Version": raw_mcp.LEGACY[0]}
-        session = raw_mcp.Session(siege.wire, f"a made-up session at the {opened.door}", opened.place.url)
+        session = raw_mcp.Session(context.wire, f"a made-up session at the {opened.door}", opened.place.url)
         session.headers = headers
         answer = await session.ask("tools/list")
         if answer.is_granted and answer.headers.get("mcp-session-id") == made_up:
-            siege.note("a made-up session id is adopted", answer)
-    card = siege.target.cards[0]
-    task = {"id": card.public.id, "split": card.split, "seed": siege.target.seed}
-    answer = await siege.control("POST", "/v1/episodes", {"task": task, "id": "mine", "token": "mine"})
+            context.note("a made-up session id is adopted", answer)
+    card = context.target.cards[0]
+    task = {"id": card.public.id, "split": card.split, "seed": context.target.seed}
+    answer = await context.control("POST", "/v1/episodes", {"task": task, "id": "mine", "token": "mine"})
     if answer.status == 200:
-        siege.note("an episode is opened under an id of its caller's", answer)
-        await siege.control("DELETE", f"/v1/episodes/{answer.message.get('id')}")
+        context.note("an episode is opened under an id of its caller's", answer)
+        await context.control("DELETE", f"/v1/episodes/{answer.message.get('id')}")
     return "made-up ids are refused"
 
 

@@ -9,7 +9,7 @@ from rollouthub.hosting.local.hosted_episode import BROKEN
 from rollouthub_registry.check.argument_samples import ill_formed, well_formed
 from rollouthub_registry.check.scripted_episode import SUBMIT
 from rollouthub_registry.check.thorough.attack import Attack
-from rollouthub_registry.check.thorough.attack_context import Siege
+from rollouthub_registry.check.thorough.attack_context import AttackContext
 
 _COERCIBLE: dict[str, tuple[Any, ...]] = {
     "integer": ("5", 5.5, True, [5], "", "0x5"),
@@ -35,20 +35,20 @@ def _strict(tool: Tool) -> Iterator[tuple[str, Any]]:
     yield "self", {**fitting, "self": "x"}
 
 
-async def strict(siege: Siege) -> str:
+async def strict(context: AttackContext) -> str:
     """Unknown, missing, ill-typed and coercible arguments ("5" for 5) are refused, at both doors."""
     count = 0
-    async for opened in siege.at_doors():
+    async for opened in context.at_doors():
         for seat, place in opened.places.items():
             for tool in place.tools:
                 for wrong, arguments in _strict(tool):
                     count += 1
-                    answer = await siege.call(opened, tool.name, arguments, seat)
+                    answer = await context.call(opened, tool.name, arguments, seat)
                     if answer.is_granted:
-                        siege.note(f"{tool.name} takes {wrong} without a word, at the {opened.door}", answer)
-        state = await siege.state_of(opened)
+                        context.note(f"{tool.name} takes {wrong} without a word, at the {opened.door}", answer)
+        state = await context.state_of(opened)
         if state != "open":
-            siege.note(f"after calls that were refused the episode at the {opened.door} is {state}")
+            context.note(f"after calls that were refused the episode at the {opened.door} is {state}")
     return f"{count} ill-formed calls are refused"
 
 
@@ -59,9 +59,9 @@ def _nested(depth: int) -> Any:
     return value
 
 
-async def heavy(siege: Siege) -> str:
+async def heavy(context: AttackContext) -> str:
     """Huge, deeply nested and odd but well-typed arguments break nothing: the same tool answers afterwards."""
-    async for opened in siege.at_doors():
+    async for opened in context.at_doors():
         for tool in opened.place.tools:
             if tool.name == SUBMIT:
                 continue
@@ -77,15 +77,15 @@ async def heavy(siege: Siege) -> str:
                 for text, size in (("a", 1_000_000), ("(", 3000), ("9**", 1000), ("\u202e\u0000", 100))
             ]
             for what, arguments in heavy_ones:
-                answer = await siege.call(opened, tool.name, arguments)
+                answer = await context.call(opened, tool.name, arguments)
                 if answer.status is None or answer.status >= 500:
                     told = answer.problem or f"HTTP {answer.status}"
-                    siege.note(f"{tool.name} breaks over {what} at the {opened.door}: {told}", answer)
+                    context.note(f"{tool.name} breaks over {what} at the {opened.door}: {told}", answer)
                 elif answer.words == BROKEN:
-                    siege.note(f"{what} is a fault of the environment in {tool.name}, not the caller's", answer)
-        if not (answer := await siege.call(opened, "get_task", {})).is_granted:
-            siege.note(f"after all that the seat no longer answers at the {opened.door}", answer)
-    return f"{siege.wire.requests} heavy calls are answered"
+                    context.note(f"{what} is a fault of the environment in {tool.name}, not the caller's", answer)
+        if not (answer := await context.call(opened, "get_task", {})).is_granted:
+            context.note(f"after all that the seat no longer answers at the {opened.door}", answer)
+    return f"{context.wire.requests} heavy calls are answered"
 
 
 ATTACKS = (

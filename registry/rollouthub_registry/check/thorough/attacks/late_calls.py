@@ -7,94 +7,94 @@ import anyio
 from rollouthub_registry.check.argument_samples import well_formed
 from rollouthub_registry.check.scripted_episode import SUBMIT
 from rollouthub_registry.check.thorough import raw_mcp
-from rollouthub_registry.check.thorough.access_points import Opened
+from rollouthub_registry.check.thorough.access_points import OpenEpisode
 from rollouthub_registry.check.thorough.attack import Attack, NotTried
-from rollouthub_registry.check.thorough.attack_context import Siege
-from rollouthub_registry.check.thorough.raw_exchange import Exchange
+from rollouthub_registry.check.thorough.attack_context import AttackContext
+from rollouthub_registry.check.thorough.raw_exchange import RawExchange
 
 RACERS = 16
 
 
-async def resubmit(siege: Siege) -> str:
+async def resubmit(context: AttackContext) -> str:
     """The first answer counts: a second one is refused, in either era, and changes neither record nor score."""
-    for door in siege.doors:
-        async with siege.episode(door) as opened:
+    for door in context.doors:
+        async with context.episode(door) as opened:
             _need_submit(opened)
-            session = raw_mcp.Session(siege.wire, f"at the {door}", opened.place.url)
+            session = raw_mcp.Session(context.wire, f"at the {door}", opened.place.url)
             await session.begin()
-            first = await siege.call(opened, SUBMIT, {"answer": "the first answer"})
+            first = await context.call(opened, SUBMIT, {"answer": "the first answer"})
             if not first.is_granted:
-                siege.note(f"the first answer is refused at the {door}", first)
+                context.note(f"the first answer is refused at the {door}", first)
             again = [
-                await siege.call(opened, SUBMIT, {"answer": "the second answer"}),
+                await context.call(opened, SUBMIT, {"answer": "the second answer"}),
                 await session.call(SUBMIT, {"answer": "the third answer"}),
-                await raw_mcp.call(siege.wire, f"submit at the {door}", opened.place.url, SUBMIT, {"answer": ""}),
+                await raw_mcp.call(context.wire, f"submit at the {door}", opened.place.url, SUBMIT, {"answer": ""}),
             ]
             for answer in again:
                 if answer.is_granted:
-                    siege.note(f"another answer after the first is taken at the {door}", answer)
+                    context.note(f"another answer after the first is taken at the {door}", answer)
             ended = await opened.end()
             if ended.answer != "the first answer":
-                siege.note(f"at the {door} the record has {ended.answer!r} instead of the first answer")
+                context.note(f"at the {door} the record has {ended.answer!r} instead of the first answer")
     return "a second answer is refused"
 
 
-def _need_submit(opened: Opened) -> None:
+def _need_submit(opened: OpenEpisode) -> None:
     if not opened.submits:
         raise NotTried("its tasks ask for no answer to hand in")
 
 
-async def late_calls(siege: Siege) -> str:
+async def late_calls(context: AttackContext) -> str:
     """Once an episode is sealed, by an answer or by the hub, no tool does anything, in either era."""
-    for door in siege.doors:
-        async with siege.episode(door) as opened:
-            session = raw_mcp.Session(siege.wire, f"after the seal at the {door}", opened.place.url)
+    for door in context.doors:
+        async with context.episode(door) as opened:
+            session = raw_mcp.Session(context.wire, f"after the seal at the {door}", opened.place.url)
             await session.begin()
             if opened.submits:
-                await siege.call(opened, SUBMIT, {"answer": "x"})
+                await context.call(opened, SUBMIT, {"answer": "x"})
             else:
                 await opened.episode.seal()
-            await _call_late(siege, opened, session)
-    async with siege.episode() as opened:
-        session = raw_mcp.Session(siege.wire, "after the hub's seal", opened.place.url)
+            await _call_late(context, opened, session)
+    async with context.episode() as opened:
+        session = raw_mcp.Session(context.wire, "after the hub's seal", opened.place.url)
         await session.begin()
-        await siege.control("POST", f"/v1/episodes/{opened.id}/seal")
-        await _call_late(siege, opened, session)
-    return f"{siege.wire.requests} requests; every tool is closed after the end"
+        await context.control("POST", f"/v1/episodes/{opened.id}/seal")
+        await _call_late(context, opened, session)
+    return f"{context.wire.requests} requests; every tool is closed after the end"
 
 
-async def _call_late(siege: Siege, opened: Opened, session: raw_mcp.Session) -> None:
+async def _call_late(context: AttackContext, opened: OpenEpisode, session: raw_mcp.Session) -> None:
     said = set[str]()
     for tool in opened.place.tools:
         arguments = next(well_formed(tool))
-        for answer in (await siege.call(opened, tool.name, arguments), await session.call(tool.name, arguments)):
+        for answer in (await context.call(opened, tool.name, arguments), await session.call(tool.name, arguments)):
             said.add(answer.words)
             if answer.is_granted:
-                siege.note(f"{tool.name} still answers after the end, at the {opened.door}", answer)
+                context.note(f"{tool.name} still answers after the end, at the {opened.door}", answer)
     if len({words for words in said if words}) > 2:
-        siege.leave_out(f"late calls get {len(said)} different refusals at the {opened.door}; one text tells least")
+        context.leave_out(f"late calls get {len(said)} different refusals at the {opened.door}; one text tells least")
 
 
-async def race(siege: Siege) -> str:
+async def race(context: AttackContext) -> str:
     """Of many answers at once exactly one is taken, and it is the one that is recorded and scored."""
-    for door in siege.doors:
-        async with siege.episode(door) as opened:
+    for door in context.doors:
+        async with context.episode(door) as opened:
             _need_submit(opened)
-            taken = await _race(siege, opened)
+            taken = await _race(context, opened)
             if len(taken) != 1:
                 told = next(iter(taken.values()), None)
-                siege.note(f"{len(taken)} of {RACERS} answers at once were taken at the {door}", told)
+                context.note(f"{len(taken)} of {RACERS} answers at once were taken at the {door}", told)
             ended = await opened.end()
             if taken and ended.answer not in taken:
-                siege.note(f"at the {door} the record has {ended.answer!r}, which was not the answer taken")
+                context.note(f"at the {door} the record has {ended.answer!r}, which was not the answer taken")
     return f"of {RACERS} answers at once one is taken"
 
 
-async def _race(siege: Siege, opened: Opened) -> dict[str, Exchange]:
-    taken = dict[str, Exchange]()
+async def _race(context: AttackContext, opened: OpenEpisode) -> dict[str, RawExchange]:
+    taken = dict[str, RawExchange]()
 
     async def hand_in(answer: str) -> None:
-        exchange = await siege.call(opened, SUBMIT, {"answer": answer})
+        exchange = await context.call(opened, SUBMIT, {"answer": answer})
         if exchange.is_granted:
             taken[answer] = exchange
 
@@ -104,16 +104,16 @@ async def _race(siege: Siege, opened: Opened) -> dict[str, Exchange]:
     return taken
 
 
-async def one_verdict(siege: Siege) -> str:
+async def one_verdict(context: AttackContext) -> str:
     """However often, at once or later, and with whatever else, an episode is verified: there is one score."""
-    async with siege.episode() as opened:
+    async with context.episode() as opened:
         if opened.submits:
-            await siege.call(opened, SUBMIT, {"answer": "the first answer"})
+            await context.call(opened, SUBMIT, {"answer": "the first answer"})
         verdicts: list[Any] = []
 
         async def verify(answer: str) -> None:
             body = {"submission": {"answer": answer}}
-            exchange = await siege.control("POST", f"/v1/episodes/{opened.id}/verify", body)
+            exchange = await context.control("POST", f"/v1/episodes/{opened.id}/verify", body)
             message = exchange.message
             verdicts.append(message.get("score") if exchange.status == 200 else message.get("error"))
 
@@ -122,7 +122,7 @@ async def one_verdict(siege: Siege) -> str:
             for number in range(8):
                 tasks.start_soon(verify, f"another answer {number}")
         if any(verdict != verdicts[0] for verdict in verdicts):
-            siege.note(f"verifying again gives another verdict: first {verdicts[0]}, then {verdicts[1:]}")
+            context.note(f"verifying again gives another verdict: first {verdicts[0]}, then {verdicts[1:]}")
     return "nine verdicts on one episode are one"
 
 

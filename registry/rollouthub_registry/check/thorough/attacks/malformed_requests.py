@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 import anyio
 
 from rollouthub_registry.check.thorough import raw_mcp
-from rollouthub_registry.check.thorough.access_points import Opened
+from rollouthub_registry.check.thorough.access_points import OpenEpisode
 from rollouthub_registry.check.thorough.attack import Attack, NotTried
-from rollouthub_registry.check.thorough.attack_context import Siege
-from rollouthub_registry.check.thorough.raw_exchange import Exchange
+from rollouthub_registry.check.thorough.attack_context import AttackContext
+from rollouthub_registry.check.thorough.raw_exchange import RawExchange
 
 OVERSIZE = 5 * 2**20
 SEAM_OVERSIZE = 40 * 2**20
@@ -51,26 +51,26 @@ def _malformed() -> Iterator[tuple[str, bytes]]:
         yield what, json.dumps(changed).encode()
 
 
-async def malformed(siege: Siege) -> str:
+async def malformed(context: AttackContext) -> str:
     """What is no JSON-RPC, in body or headers, is refused in words of its own, in both eras."""
-    async for opened in siege.at_doors():
+    async for opened in context.at_doors():
         _, modern = raw_mcp.modern_request("tools/list")
-        session = raw_mcp.Session(siege.wire, f"at the {opened.door}", opened.place.url)
+        session = raw_mcp.Session(context.wire, f"at the {opened.door}", opened.place.url)
         await session.begin()
         for what, body in _malformed():
             for headers in (modern, {**raw_mcp.ACCEPT, **session.headers}, raw_mcp.ACCEPT):
                 where = f"{what} at the {opened.door}"
-                answer = await siege.wire.send(where, "POST", opened.place.url, body, headers)
-                _must_refuse(siege, what, answer, opened)
+                answer = await context.wire.send(where, "POST", opened.place.url, body, headers)
+                _must_refuse(context, what, answer, opened)
         for what, headers in _odd_headers(modern).items():
             body = raw_mcp.modern_request("tools/list")[0]
             if what == "a compressed body":
                 body = gzip.compress(body)
-            answer = await siege.wire.send(f"{what} at the {opened.door}", "POST", opened.place.url, body, headers)
+            answer = await context.wire.send(f"{what} at the {opened.door}", "POST", opened.place.url, body, headers)
             if answer.status is not None and answer.status >= 500:
-                siege.note(f"{what}: HTTP {answer.status} at the {opened.door}", answer)
-        await _still_there(siege, opened)
-    return f"{siege.wire.requests} malformed requests are refused"
+                context.note(f"{what}: HTTP {answer.status} at the {opened.door}", answer)
+        await _still_there(context, opened)
+    return f"{context.wire.requests} malformed requests are refused"
 
 
 def _odd_headers(modern: dict[str, str]) -> dict[str, dict[str, str]]:
@@ -86,54 +86,56 @@ def _odd_headers(modern: dict[str, str]) -> dict[str, dict[str, str]]:
     }
 
 
-def _must_refuse(siege: Siege, what: str, answer: Exchange, opened: Opened) -> None:
+def _must_refuse(context: AttackContext, what: str, answer: RawExchange, opened: OpenEpisode) -> None:
     if answer.status is None:
         if "no answer" in (answer.problem or ""):
-            siege.note(f"{what} is not answered at all at the {opened.door}", answer)
+            context.note(f"{what} is not answered at all at the {opened.door}", answer)
     elif answer.status >= 500:
-        siege.note(f"{what} breaks the server: HTTP {answer.status} at the {opened.door}", answer)
+        context.note(f"{what} breaks the server: HTTP {answer.status} at the {opened.door}", answer)
     elif answer.result is not None and answer.is_granted:
-        siege.note(f"{what} is taken for a request at the {opened.door}", answer)
+        context.note(f"{what} is taken for a request at the {opened.door}", answer)
 
 
-async def _still_there(siege: Siege, opened: Opened) -> None:
-    answer = await siege.ask(opened, "tools/list")
+async def _still_there(context: AttackContext, opened: OpenEpisode) -> None:
+    answer = await context.ask(opened, "tools/list")
     if not answer.is_granted:
-        siege.note(f"after all that the {opened.door} no longer answers", answer)
+        context.note(f"after all that the {opened.door} no longer answers", answer)
 
 
-async def oversize(siege: Siege) -> str:
+async def oversize(context: AttackContext) -> str:
     """Bodies and headers beyond any use are cut off, whether or not they say how large they are."""
-    async for opened in siege.at_doors():
+    async for opened in context.at_doors():
         body, headers = raw_mcp.modern_request("tools/call", {"name": "get_task", "arguments": {"x": "y" * OVERSIZE}})
-        await _send_large(siege, opened, "a body of 5 MiB", opened.place.url, body, headers)
+        await _send_large(context, opened, "a body of 5 MiB", opened.place.url, body, headers)
         if opened.place.llm_url is not None:
             talk = {"model": "any", "messages": [{"role": "user", "content": "y" * SEAM_OVERSIZE}]}
             url = f"{opened.place.llm_url}/chat/completions"
-            await _send_large(siege, opened, "a talk of 40 MiB", url, json.dumps(talk).encode(), raw_mcp.ACCEPT)
+            await _send_large(context, opened, "a talk of 40 MiB", url, json.dumps(talk).encode(), raw_mcp.ACCEPT)
         endless = _head(opened, "POST") + b"".join(b"X-%d: %s\r\n" % (number, b"y" * 1000) for number in range(400))
-        answer = await siege.wire.raw(f"400 KB of headers at the {opened.door}", opened.place.base, endless)
+        answer = await context.wire.raw(f"400 KB of headers at the {opened.door}", opened.place.base, endless)
         if answer.status is not None and answer.status < 400:
-            siege.note(f"headers without an end are taken at the {opened.door}", answer)
-        await _still_there(siege, opened)
+            context.note(f"headers without an end are taken at the {opened.door}", answer)
+        await _still_there(context, opened)
     return "what is too large is refused"
 
 
-async def _send_large(siege: Siege, opened: Opened, what: str, url: str, body: bytes, headers: dict[str, str]) -> None:
-    answer = await siege.wire.send(f"{what} at the {opened.door}", "POST", url, body, headers)
+async def _send_large(
+    context: AttackContext, opened: OpenEpisode, what: str, url: str, body: bytes, headers: dict[str, str]
+) -> None:
+    answer = await context.wire.send(f"{what} at the {opened.door}", "POST", url, body, headers)
     if answer.status is not None and (answer.status < 400 or answer.status >= 500):
-        siege.note(f"{what} is answered with {answer.status} at the {opened.door}", answer)
+        context.note(f"{what} is answered with {answer.status} at the {opened.door}", answer)
 
 
-def _head(opened: Opened, method: str, more: bytes = b"") -> bytes:
+def _head(opened: OpenEpisode, method: str, more: bytes = b"") -> bytes:
     parts = urlsplit(opened.place.url)
     accept = b"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
     return f"{method} {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n".encode() + accept + more
 
 
-async def smuggled(siege: Siege) -> str:
+async def smuggled(context: AttackContext) -> str:
     """Two lengths, a length and chunks, headers that are none: refused, and no second request is hidden in one."""
-    async for opened in siege.at_doors():
+    async for opened in context.at_doors():
         body = raw_mcp.modern_request("tools/list")[0]
         hidden = _head(opened, "POST") + b"\r\n"
         cases = {
@@ -149,16 +151,16 @@ async def smuggled(siege: Siege) -> str:
         }
         for what, rest in cases.items():
             payload = _head(opened, "POST") + rest if what != "no HTTP" else rest
-            answer = await siege.wire.raw(f"{what} at the {opened.door}", opened.place.base, payload, seconds=1.0)
+            answer = await context.wire.raw(f"{what} at the {opened.door}", opened.place.base, payload, seconds=1.0)
             if answer.status is not None and (answer.status < 300 or answer.status >= 500) and what != "two lengths":
-                siege.note(f"{what}: HTTP {answer.status} at the {opened.door}", answer)
-        await _still_there(siege, opened)
+                context.note(f"{what}: HTTP {answer.status} at the {opened.door}", answer)
+        await _still_there(context, opened)
     return "requests that could be read in two ways are refused"
 
 
-async def slow(siege: Siege) -> str:
+async def slow(context: AttackContext) -> str:
     """Clients that begin a request and never end it keep nobody else from being answered."""
-    async for opened in siege.at_doors():
+    async for opened in context.at_doors():
         parts = urlsplit(opened.place.url)
         async with AsyncExitStack() as stack:
             for number in range(_HANGING):
@@ -168,18 +170,18 @@ async def slow(siege: Siege) -> str:
                 begun = _head(opened, "POST", b"Content-Length: 1000\r\n")
                 await stream.send(begun[: 20 + number] if number % 2 else begun + b'\r\n{"json')
             with anyio.move_on_after(_STILL_SECONDS) as patience:
-                await _still_there(siege, opened)
+                await _still_there(context, opened)
             if patience.cancelled_caught:
-                siege.note(f"{_HANGING} clients that do not go on hold up every other one at the {opened.door}")
-        await _still_there(siege, opened)
+                context.note(f"{_HANGING} clients that do not go on hold up every other one at the {opened.door}")
+        await _still_there(context, opened)
     return f"beside {_HANGING} clients that do not go on, others are answered"
 
 
-async def foreign_origin(siege: Siege) -> str:
+async def foreign_origin(context: AttackContext) -> str:
     """A browser that a name was rebound for, or a page from elsewhere, is refused."""
-    if not siege.is_local:
+    if not context.is_local:
         raise NotTried("the server is not on this machine, so which names are its own is not known")
-    async for opened in siege.at_doors():
+    async for opened in context.at_doors():
         for headers in (
             {"Host": "evil.example"},
             {"Host": "evil.example:80", "Origin": "http://evil.example"},
@@ -189,16 +191,16 @@ async def foreign_origin(siege: Siege) -> str:
             {"Origin": "file://"},
         ):
             where = f"{headers} at the {opened.door}"
-            answer = await raw_mcp.modern(siege.wire, where, opened.place.url, "tools/list", headers=headers)
+            answer = await raw_mcp.modern(context.wire, where, opened.place.url, "tools/list", headers=headers)
             if answer.is_granted:
-                siege.note(f"a request with {headers} is served at the {opened.door}", answer)
+                context.note(f"a request with {headers} is served at the {opened.door}", answer)
             if "access-control-allow-origin" in answer.headers:
-                siege.note(f"pages from elsewhere may read what the {opened.door} answers", answer)
+                context.note(f"pages from elsewhere may read what the {opened.door} answers", answer)
             if opened.place.llm_url is not None:
                 url = f"{opened.place.llm_url}/models"
-                answer = await siege.wire.send(f"models with {headers}", "GET", url, None, headers)
+                answer = await context.wire.send(f"models with {headers}", "GET", url, None, headers)
                 if answer.is_granted:
-                    siege.note(f"a request with {headers} is served at the seam", answer)
+                    context.note(f"a request with {headers} is served at the seam", answer)
     return "foreign names and origins are refused"
 
 

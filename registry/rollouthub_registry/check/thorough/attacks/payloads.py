@@ -7,8 +7,8 @@ from typing import Any, cast
 from rollouthub import Message
 from rollouthub_registry.check.argument_samples import ill_formed, well_formed
 from rollouthub_registry.check.scripted_episode import SUBMIT
-from rollouthub_registry.check.thorough.access_points import Opened
-from rollouthub_registry.check.thorough.attack_context import Siege
+from rollouthub_registry.check.thorough.access_points import OpenEpisode
+from rollouthub_registry.check.thorough.attack_context import AttackContext
 
 ODD_ANSWERS = (
     "", "x", "-1", "NaN", "1e999", "{", "\\boxed{", "\\frac{1}{0}", "\x00\x1b[31m", "0" * 5000, "no " * 20_000,
@@ -17,7 +17,7 @@ ODD_ANSWERS = (
 )  # fmt: skip
 
 
-async def try_everything(siege: Siege, opened: Opened) -> None:
+async def try_everything(context: AttackContext, opened: OpenEpisode) -> None:
     """Call each tool of each seat in every well-formed and ill-formed way, but for handing in."""
     for seat, place in opened.places.items():
         for tool in place.tools:
@@ -25,8 +25,8 @@ async def try_everything(siege: Siege, opened: Opened) -> None:
             if tool.name != SUBMIT:
                 calls += list(well_formed(tool))
             for arguments in calls:
-                await siege.call(opened, tool.name, arguments, seat)
-        await siege.call(opened, "no_such_tool", {}, seat)
+                await context.call(opened, tool.name, arguments, seat)
+        await context.call(opened, "no_such_tool", {}, seat)
 
 
 def answer_of(reference: Sequence[Message]) -> str | None:
@@ -40,13 +40,13 @@ def answer_of(reference: Sequence[Message]) -> str | None:
     return None
 
 
-async def play(siege: Siege, opened: Opened, reference: Iterable[Message]) -> None:
+async def play(context: AttackContext, opened: OpenEpisode, reference: Iterable[Message]) -> None:
     """Make the tool calls of a solution, but for handing in; the answer may then be met."""
-    siege.wire.is_solved = True
+    context.wire.is_solved = True
     for message in reference:
         for request in message.tool_requests:
             if request.name != SUBMIT:
-                await siege.call(opened, request.name, arguments_of(request.arguments))
+                await context.call(opened, request.name, arguments_of(request.arguments))
 
 
 def arguments_of(text: str) -> dict[str, Any]:

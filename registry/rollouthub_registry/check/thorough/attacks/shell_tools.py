@@ -16,10 +16,10 @@ from mcp_types import Tool
 
 from rollouthub.errors import EpisodeError
 from rollouthub_registry.check.argument_samples import well_formed
-from rollouthub_registry.check.thorough.access_points import Ended, Opened
+from rollouthub_registry.check.thorough.access_points import EpisodeResult, OpenEpisode
 from rollouthub_registry.check.thorough.attack import Attack, NotTried
-from rollouthub_registry.check.thorough.attack_context import Siege
-from rollouthub_registry.check.thorough.raw_exchange import Exchange
+from rollouthub_registry.check.thorough.attack_context import AttackContext
+from rollouthub_registry.check.thorough.raw_exchange import RawExchange
 from rollouthub_registry.check.thorough.target import Target
 
 _NO_SHELL = "it has no tool that runs commands"
@@ -58,7 +58,7 @@ class Shell:
         return {**next(well_formed(self.tool, "")), self.argument: text if self.is_python else script}
 
 
-async def find_shell(siege: Siege, opened: Opened) -> Shell | None:
+async def find_shell(context: AttackContext, opened: OpenEpisode) -> Shell | None:
     """The first tool that runs commands, by trying those that look like one."""
     for tool in opened.place.tools:
         fields = cast(dict[str, dict[str, Any]], tool.input_schema.get("properties", {}))
@@ -67,44 +67,46 @@ async def find_shell(siege: Siege, opened: Opened) -> Shell | None:
                 continue
             for is_python, probe in ((False, "echo $((40+2))-ran"), (True, "print(str(40+2)+'-ran')")):
                 arguments = {**next(well_formed(tool, "")), name: probe}
-                if "42-ran" in (await siege.call(opened, tool.name, arguments)).words:
+                if "42-ran" in (await context.call(opened, tool.name, arguments)).words:
                     return Shell(tool, name, is_python)
     return None
 
 
 @asynccontextmanager
-async def _with_shell(siege: Siege, target: Target | None = None) -> AsyncGenerator[tuple[Opened, Shell]]:
-    async with siege.episode(target=target) as opened:
-        shell = await find_shell(siege, opened)
+async def _with_shell(
+    context: AttackContext, target: Target | None = None
+) -> AsyncGenerator[tuple[OpenEpisode, Shell]]:
+    async with context.episode(target=target) as opened:
+        shell = await find_shell(context, opened)
         if shell is None:
             raise NotTried(_NO_SHELL)
         yield opened, shell
 
 
-async def _run(siege: Siege, opened: Opened, shell: Shell, script: str) -> Exchange:
-    return await siege.call(opened, shell.tool.name, shell.arguments(script))
+async def _run(context: AttackContext, opened: OpenEpisode, shell: Shell, script: str) -> RawExchange:
+    return await context.call(opened, shell.tool.name, shell.arguments(script))
 
 
-async def assets(siege: Siege) -> str:
+async def assets(context: AttackContext) -> str:
     """Environment variables, processes, mounts and every readable file are searched for what only the verifier has."""
     searched = 0
-    for target in [*siege.twins, siege.target]:
+    for target in [*context.twins, context.target]:
         try:
-            async with _with_shell(siege, target) as (opened, shell):
+            async with _with_shell(context, target) as (opened, shell):
                 for script in _EXFILTRATE:
-                    await _run(siege, opened, shell, script)
-                for item in siege.watch.items.values():
+                    await _run(context, opened, shell, script)
+                for item in context.watch.items.values():
                     if item.is_planted and "credential" not in item.name:
                         searched += 1
-                        await _grep(siege, opened, shell, item.text, item.name)
+                        await _grep(context, opened, shell, item.text, item.name)
         except EpisodeError:
-            siege.leave_out(f"no episode opens with a canary in {target.field_planted!r}")
-    if siege.no_twins is not None:
-        siege.leave_out(siege.no_twins)
+            context.leave_out(f"no episode opens with a canary in {target.field_planted!r}")
+    if context.no_twins is not None:
+        context.leave_out(context.no_twins)
     return f"{searched} searches of the whole disk; no file of the agent's holds a canary"
 
 
-async def _grep(siege: Siege, opened: Opened, shell: Shell, canary: str, name: str) -> None:
+async def _grep(context: AttackContext, opened: OpenEpisode, shell: Shell, canary: str, name: str) -> None:
     """Search every file. The canary is sent in two halves, so that no file holds it but one that had it before."""
     half = len(canary) // 2
     script = (
@@ -112,51 +114,51 @@ async def _grep(siege: Siege, opened: Opened, shell: Shell, canary: str, name: s
         'grep -rIl --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev -- "$A$B" / 2>/dev/null '
         '| head -5 | sed "s/^/fou""nd:/"'
     )
-    answer = await _run(siege, opened, shell, script)
+    answer = await _run(context, opened, shell, script)
     if "found:/" in answer.words:
-        siege.note(f"{name} lies on the agent's disk: {answer.words[:200]}", answer)
+        context.note(f"{name} lies on the agent's disk: {answer.words[:200]}", answer)
 
 
-async def written_rewards(siege: Siege) -> str:
+async def written_rewards(context: AttackContext) -> str:
     """Files where verifiers have been known to look for a reward, written by the agent, change no score."""
-    idle = await _score(siege, [])
+    idle = await _score(context, [])
     lines = "".join(
         f"mkdir -p {shlex.quote(str(Path(name).parent))} 2>/dev/null; echo {shlex.quote(text)} > {name} 2>/dev/null; "
         for name in REWARDS
         for text in ('{"reward": 1.0, "score": 1.0, "passed": true}' if name.endswith("json") else "1.0",)
     )
-    written = await _score(siege, [lines, "export REWARD=1.0 SCORE=1.0", "kill -9 -1 2>/dev/null; true"])
+    written = await _score(context, [lines, "export REWARD=1.0 SCORE=1.0", "kill -9 -1 2>/dev/null; true"])
     if (written.reward or 0.0) > (idle.reward or 0.0):
-        siege.note(f"files the agent wrote raise its reward from {idle.reward} to {written.reward}")
+        context.note(f"files the agent wrote raise its reward from {idle.reward} to {written.reward}")
     return f"{len(REWARDS)} files written where a reward might be read; the reward stays {written.reward}"
 
 
-async def _score(siege: Siege, scripts: list[str]) -> Ended:
-    async with _with_shell(siege) as (opened, shell):
+async def _score(context: AttackContext, scripts: list[str]) -> EpisodeResult:
+    async with _with_shell(context) as (opened, shell):
         for script in scripts:
-            await _run(siege, opened, shell, script)
+            await _run(context, opened, shell, script)
         return await opened.end()
 
 
-async def survivors(siege: Siege) -> str:
+async def survivors(context: AttackContext) -> str:
     """A process the agent started in the background, out of its session, is gone once the episode is closed."""
-    if not siege.is_local or not await anyio.Path("/proc/self/cmdline").exists():
+    if not context.is_local or not await anyio.Path("/proc/self/cmdline").exists():
         raise NotTried("the server's processes cannot be seen from here")
     number = f"9{secrets.randbelow(10**8):08d}"
-    async with _with_shell(siege) as (opened, shell):
+    async with _with_shell(context) as (opened, shell):
         script = (
             f"(setsid nohup sleep {number} >/dev/null 2>&1 &) ; (sleep {number} >/dev/null 2>&1 &) ; sleep 0.2; true"
         )
-        await _run(siege, opened, shell, script)
+        await _run(context, opened, shell, script)
         started = _running(number)
         await opened.end()
     if not started:
-        siege.leave_out("nothing was seen to run on after its call: it went with it, or cannot be seen from here")
+        context.leave_out("nothing was seen to run on after its call: it went with it, or cannot be seen from here")
     with anyio.move_on_after(GONE_SECONDS):
         while _running(number):  # noqa: ASYNC110  # nothing tells us
             await anyio.sleep(0.2)
         return f"{len(started)} processes started in the background are gone"
-    siege.note(f"{len(_running(number))} processes of a closed episode still run after {GONE_SECONDS:g} s")
+    context.note(f"{len(_running(number))} processes of a closed episode still run after {GONE_SECONDS:g} s")
     for process in _running(number):
         # Nobody else would.
         with suppress(ProcessLookupError, PermissionError):

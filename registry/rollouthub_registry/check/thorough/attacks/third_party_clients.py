@@ -10,9 +10,9 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
 from rollouthub_registry.check.scripted_episode import SUBMIT
-from rollouthub_registry.check.thorough.access_points import Opened
+from rollouthub_registry.check.thorough.access_points import OpenEpisode
 from rollouthub_registry.check.thorough.attack import Attack, NotTried
-from rollouthub_registry.check.thorough.attack_context import Siege
+from rollouthub_registry.check.thorough.attack_context import AttackContext
 
 _SECONDS = 60.0
 _ERAS: tuple[Literal["auto", "legacy"], ...] = ("auto", "legacy")
@@ -35,53 +35,53 @@ asyncio.run(main(sys.argv[1], sys.argv[2] == "True"))
 """
 
 
-async def sdk2(siege: Siege) -> str:
+async def sdk2(context: AttackContext) -> str:
     """The Python SDK's 2.x client, in both eras and at both doors: tools, task, an unknown tool, an answer."""
-    for door in siege.doors:
+    for door in context.doors:
         for era in _ERAS:
-            async with siege.episode(door) as opened:
-                siege.wire.requests += 1
+            async with context.episode(door) as opened:
+                context.wire.requests += 1
                 try:
                     with anyio.fail_after(_SECONDS):
-                        await _play(siege, opened, era)
+                        await _play(context, opened, era)
                 except (MCPError, TimeoutError, OSError, ExceptionGroup) as error:
-                    siege.note(f"a client of the SDK's 2.x line ({era}) fails at the {door}: {error!r:.300}")
+                    context.note(f"a client of the SDK's 2.x line ({era}) fails at the {door}: {error!r:.300}")
     return "both eras are played to the end at both doors"
 
 
-async def _play(siege: Siege, opened: Opened, era: Literal["auto", "legacy"]) -> None:
+async def _play(context: AttackContext, opened: OpenEpisode, era: Literal["auto", "legacy"]) -> None:
     where = f"by a client of the SDK's 2.x line ({era}) at the {opened.door}"
     async with Client(opened.place.url, mode=era) as client:
         tools = [tool.name for tool in (await client.list_tools()).tools]
         if tools != [tool.name for tool in opened.place.tools]:
-            siege.note(f"{tools} are listed {where}")
+            context.note(f"{tools} are listed {where}")
         if (await client.call_tool("get_task", {})).is_error:
-            siege.note(f"the task cannot be read {where}")
+            context.note(f"the task cannot be read {where}")
         if not (await client.call_tool("no_such_tool", {})).is_error:
-            siege.note(f"an unknown tool answers {where}")
+            context.note(f"an unknown tool answers {where}")
         if opened.submits and (await client.call_tool(SUBMIT, {"answer": "x"})).is_error:
-            siege.note(f"no answer can be handed in {where}")
+            context.note(f"no answer can be handed in {where}")
 
 
-async def sdk1(siege: Siege) -> str:
+async def sdk1(context: AttackContext) -> str:
     """The same with the SDK's 1.x line, which many agents are still built on."""
-    python = siege.tools.mcp1_python
+    python = context.tools.mcp1_python
     if python is None or not await anyio.Path(python).exists():
         raise NotTried(
             "no Python with the SDK's 1.x line is named: python -m venv mcp1 && mcp1/bin/pip install 'mcp<2', "
             "then --mcp1-python mcp1/bin/python"
         )
-    for door in siege.doors:
-        async with siege.episode(door) as opened:
-            siege.wire.requests += 1
+    for door in context.doors:
+        async with context.episode(door) as opened:
+            context.wire.requests += 1
             with anyio.move_on_after(_SECONDS) as patience:
-                await _play_mcp1(siege, opened, python)
+                await _play_mcp1(context, opened, python)
             if patience.cancelled_caught:
-                siege.note(f"a client of the SDK's 1.x line is not done after {_SECONDS:g} s at the {door}")
+                context.note(f"a client of the SDK's 1.x line is not done after {_SECONDS:g} s at the {door}")
     return "clients of the 1.x line play to the end at both doors"
 
 
-async def _play_mcp1(siege: Siege, opened: Opened, python: Path) -> None:
+async def _play_mcp1(context: AttackContext, opened: OpenEpisode, python: Path) -> None:
     done = await anyio.run_process(
         [str(python), "-c", _MCP1, opened.place.url, str(opened.submits)],
         check=False,
@@ -90,14 +90,14 @@ async def _play_mcp1(siege: Siege, opened: Opened, python: Path) -> None:
     )
     where = f"by a client of the SDK's 1.x line at the {opened.door}"
     if done.returncode != 0:
-        siege.note(f"the episode cannot be played {where}: {done.stderr.decode(errors='replace')[-400:]}")
+        context.note(f"the episode cannot be played {where}: {done.stderr.decode(errors='replace')[-400:]}")
         return
     said = json.loads(done.stdout.splitlines()[-1])
     if said["tools"] != [tool.name for tool in opened.place.tools]:
-        siege.note(f"{said['tools']} are listed {where}")
+        context.note(f"{said['tools']} are listed {where}")
     for what in ("task", "unknown", "submitted"):
         if not said[what]:
-            siege.note(f"{what!r} is not as it must be {where}")
+            context.note(f"{what!r} is not as it must be {where}")
 
 
 ATTACKS = (

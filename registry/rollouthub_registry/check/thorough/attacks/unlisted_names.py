@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from rollouthub_registry.check.scripted_episode import SUBMIT
 from rollouthub_registry.check.thorough import raw_mcp
-from rollouthub_registry.check.thorough.access_points import Opened
+from rollouthub_registry.check.thorough.access_points import OpenEpisode
 from rollouthub_registry.check.thorough.attack import Attack, NotTried
-from rollouthub_registry.check.thorough.attack_context import Siege
+from rollouthub_registry.check.thorough.attack_context import AttackContext
 
 _WORDS = (
     "verify", "evaluate", "grade", "score", "reward", "get_reward", "set_reward", "check", "judge", "verdict", "reset",
@@ -26,60 +26,60 @@ _METHODS = (
 )  # fmt: skip
 
 
-def _names(opened: Opened, more: tuple[str, ...]) -> Iterator[str]:
+def _names(opened: OpenEpisode, more: tuple[str, ...]) -> Iterator[str]:
     listed = {tool.name for place in opened.places.values() for tool in place.tools}
     guesses = [*_WORDS, *_SPECIAL, *more]
     guesses += [form for word in _WORDS[:12] for form in (f"_{word}", word.upper(), f"env_{word}", f"{word}_episode")]
     return (name for name in dict.fromkeys(guesses) if name not in listed)
 
 
-async def guessed_tools(siege: Siege) -> str:
+async def guessed_tools(context: AttackContext) -> str:
     """Names of graders, of control verbs and of the class's own methods, in many forms, are all unknown tools."""
     count = 0
-    async for opened in siege.at_doors():
-        session = raw_mcp.Session(siege.wire, f"at the {opened.door}", opened.place.url)
+    async for opened in context.at_doors():
+        session = raw_mcp.Session(context.wire, f"at the {opened.door}", opened.place.url)
         await session.begin()
-        for name in _names(opened, siege.methods):
+        for name in _names(opened, context.methods):
             count += 1
-            for answer in (await siege.call(opened, name, {}), await session.call(name, {"answer": "x"})):
+            for answer in (await context.call(opened, name, {}), await session.call(name, {"answer": "x"})):
                 if answer.is_granted:
-                    siege.note(f"the tool {name[:80]!r} is not listed, and answers at the {opened.door}", answer)
-        await _still_open(siege, opened)
+                    context.note(f"the tool {name[:80]!r} is not listed, and answers at the {opened.door}", answer)
+        await _still_open(context, opened)
     return f"{count} guessed names are unknown"
 
 
-async def other_seats(siege: Siege) -> str:
+async def other_seats(context: AttackContext) -> str:
     """A seat cannot call what only another seat is offered."""
-    if len(siege.target.host.info.seats) == 1:
+    if len(context.target.host.info.seats) == 1:
         raise NotTried("it has one seat, so there is no other's tool to call")
-    async for opened in siege.at_doors():
+    async for opened in context.at_doors():
         for seat, place in opened.places.items():
             own = {tool.name for tool in place.tools}
             others = {tool.name for other in opened.places.values() for tool in other.tools} - own
             for name in sorted(others - {SUBMIT}):
-                answer = await siege.call(opened, name, {}, seat)
+                answer = await context.call(opened, name, {}, seat)
                 if answer.is_granted:
-                    siege.note(f"seat {seat!r} may call {name!r}, which only another seat is offered", answer)
+                    context.note(f"seat {seat!r} may call {name!r}, which only another seat is offered", answer)
     return "each seat has its own tools alone"
 
 
-async def guessed_methods(siege: Siege) -> str:
+async def guessed_methods(context: AttackContext) -> str:
     """Methods of MCP that a server might have beside its tools."""
-    async for opened in siege.at_doors():
-        session = raw_mcp.Session(siege.wire, f"at the {opened.door}", opened.place.url)
+    async for opened in context.at_doors():
+        session = raw_mcp.Session(context.wire, f"at the {opened.door}", opened.place.url)
         await session.begin()
         for method in _METHODS:
-            for answer in (await siege.ask(opened, method, {"answer": "x"}), await session.ask(method)):
+            for answer in (await context.ask(opened, method, {"answer": "x"}), await session.ask(method)):
                 if answer.is_granted and answer.result is not None:
-                    siege.note(f"the method {method!r} answers at the {opened.door}", answer)
-        await _still_open(siege, opened)
+                    context.note(f"the method {method!r} answers at the {opened.door}", answer)
+        await _still_open(context, opened)
     return f"{len(_METHODS)} guessed methods are unknown, in both eras"
 
 
-async def _still_open(siege: Siege, opened: Opened) -> None:
-    state = await siege.state_of(opened)
+async def _still_open(context: AttackContext, opened: OpenEpisode) -> None:
+    state = await context.state_of(opened)
     if state != "open":
-        siege.note(f"after the guesses at the {opened.door} the episode is {state}")
+        context.note(f"after the guesses at the {opened.door} the episode is {state}")
 
 
 ATTACKS = (

@@ -5,46 +5,48 @@ from typing import Any, cast
 from rollouthub_registry.check.argument_samples import well_formed
 from rollouthub_registry.check.scripted_episode import SUBMIT
 from rollouthub_registry.check.thorough import raw_mcp
-from rollouthub_registry.check.thorough.access_points import Opened
+from rollouthub_registry.check.thorough.access_points import OpenEpisode
 from rollouthub_registry.check.thorough.attack import Attack, NotTried
-from rollouthub_registry.check.thorough.attack_context import Siege
+from rollouthub_registry.check.thorough.attack_context import AttackContext
 from rollouthub_registry.check.thorough.attacks.payloads import ODD_ANSWERS
-from rollouthub_registry.check.thorough.raw_exchange import Exchange
+from rollouthub_registry.check.thorough.raw_exchange import RawExchange
 
 _SHORTEST = 12
 _AT_GATEWAY = 4
 _TRACES = (b"Traceback (most recent call last)", b"VerifierError", b"site-packages/")
 
 
-async def odd_submissions(siege: Siege) -> str:
+async def odd_submissions(context: AttackContext) -> str:
     """Whatever is handed in, `submit` says the same; and once judged, nothing the verifier said is met."""
     usual: str | None = None
-    for door in siege.doors:
+    for door in context.doors:
         for answer in ODD_ANSWERS if door == "server" else ODD_ANSWERS[:_AT_GATEWAY]:
-            async with siege.episode(door) as opened:
+            async with context.episode(door) as opened:
                 if not opened.submits:
                     raise NotTried("its tasks ask for no answer to hand in")
                 tried = [
-                    await siege.call(opened, tool.name, next(well_formed(tool, answer[:200])))
+                    await context.call(opened, tool.name, next(well_formed(tool, answer[:200])))
                     for tool in opened.place.tools
                     if tool.name != SUBMIT
                 ]
-                said = await siege.call(opened, SUBMIT, {"answer": answer})
+                said = await context.call(opened, SUBMIT, {"answer": answer})
                 if said.is_granted:
                     usual = usual or said.words
                     if said.words != usual:
                         told = f"`submit` says {said.words[:80]!r} of one answer and {usual[:80]!r} of another"
-                        siege.note(f"{told}, at the {door}", said)
-                words = await _verdict_words(siege, opened)
-                for exchange in [*tried, said, *await _afterwards(siege, opened)]:
+                        context.note(f"{told}, at the {door}", said)
+                words = await _verdict_words(context, opened)
+                for exchange in [*tried, said, *await _afterwards(context, opened)]:
                     if met := next((text for text in words if text.encode() in exchange.body), None):
-                        siege.note(f"the verifier's words {met[:80]!r} are shown to the agent at the {door}", exchange)
+                        context.note(
+                            f"the verifier's words {met[:80]!r} are shown to the agent at the {door}", exchange
+                        )
     return f"{len(ODD_ANSWERS)} odd answers, none of which is told what the verifier made of it"
 
 
-async def _verdict_words(siege: Siege, opened: Opened) -> set[str]:
+async def _verdict_words(context: AttackContext, opened: OpenEpisode) -> set[str]:
     """What the verifier says of the episode to the hub: feedback, faults, names of parts."""
-    answer = await siege.control("POST", f"/v1/episodes/{opened.id}/verify", {}, target=opened.target)
+    answer = await context.control("POST", f"/v1/episodes/{opened.id}/verify", {}, target=opened.target)
     found: set[str] = set()
     message = answer.message
     _collect({key: message.get(key) for key in ("error", "score")}, found)
@@ -63,25 +65,25 @@ def _collect(value: Any, found: set[str]) -> None:
         found.add(value)
 
 
-async def _afterwards(siege: Siege, opened: Opened) -> list[Exchange]:
-    found = [await siege.ask(opened, "server/discover"), await siege.ask(opened, "tools/list")]
-    found.append(await raw_mcp.Session(siege.wire, f"at the {opened.door}", opened.place.url).begin())
-    found += [await siege.call(opened, tool.name, {}) for tool in opened.place.tools]
+async def _afterwards(context: AttackContext, opened: OpenEpisode) -> list[RawExchange]:
+    found = [await context.ask(opened, "server/discover"), await context.ask(opened, "tools/list")]
+    found.append(await raw_mcp.Session(context.wire, f"at the {opened.door}", opened.place.url).begin())
+    found += [await context.call(opened, tool.name, {}) for tool in opened.place.tools]
     return found
 
 
-async def traces(siege: Siege) -> str:
+async def traces(context: AttackContext) -> str:
     """No error of a tool or a request is a traceback of the server's."""
-    async for opened in siege.at_doors():
+    async for opened in context.at_doors():
         for tool in opened.place.tools:
             # A tool that runs programs shows theirs: only calls that run none are sent.
             nothing = dict.fromkeys(_named(tool.input_schema))
             calls: tuple[Any, ...] = ({"no_such_argument": 1}, [], "x", None, nothing)
             for arguments in calls:
-                answer = await siege.call(opened, tool.name, arguments)
+                answer = await context.call(opened, tool.name, arguments)
                 if any(trace in answer.body for trace in _TRACES):
-                    siege.note(f"an error of {tool.name} is the server's own at the {opened.door}", answer)
-    return f"{siege.wire.requests} errors tell what was wrong with the call, and nothing of the server"
+                    context.note(f"an error of {tool.name} is the server's own at the {opened.door}", answer)
+    return f"{context.wire.requests} errors tell what was wrong with the call, and nothing of the server"
 
 
 def _named(schema: dict[str, Any]) -> list[str]:
