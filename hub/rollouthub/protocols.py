@@ -84,6 +84,7 @@ class ModelReply:
     """Who answered, where that is not the model that was asked; its tokens are left out then."""
 
 
+@runtime_checkable
 class Model(Protocol):
     """Who generates. Stateless, shared by all episodes of a run."""
 

@@ -70,6 +70,8 @@ def test_the_catalogue_names_what_ships(hub: Hub) -> None:
     names = {entry["name"] for entry in found["environments"]}
     assert {"arithmetic", "gsm8k", "math", "aime24", "deepscaler"} <= names
     assert {"tool_loop", "oracle", "null"} <= {entry["name"] for entry in found["agents"]}
+    assert {"sft", "dpo"} <= {entry["name"] for entry in found["export_formats"]}
+    assert {"trl", "verl"} <= {entry["name"] for entry in found["trainers"]}
     assert not [entry for entry in found["environments"] if "cannot be loaded" in entry["summary"]]
 
 

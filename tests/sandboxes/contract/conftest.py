@@ -6,12 +6,15 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from rollouthub.errors import HubError
-from rollouthub.hosting.local.episode_sandboxes import open_provider
+from rollouthub.hosting.local.episode_sandboxes import GROUP, open_provider
+from rollouthub.plugins.entry_points import plugins
 from rollouthub.sandbox import Resources, Sandbox, SandboxProvider, SandboxSpec
 from rollouthub_sandboxes.process import process_provider
 from tests.sandboxes.podman import PODMAN
 
-KINDS = ("namespaces", "limits", "docker", PODMAN)
+OTHERS = tuple(name for name in plugins(GROUP) if name not in ("docker", "process"))
+"""Providers of installed distributions."""
+KINDS = ("namespaces", "limits", "docker", PODMAN, *OTHERS)
 SPEC = SandboxSpec(resources=Resources(memory_bytes=512 << 20, pids=400, disk_bytes=128 << 20))
 
 
@@ -19,6 +22,8 @@ def open_kind(kind: str) -> AbstractAsyncContextManager[SandboxProvider]:
     """A provider of this kind."""
     if kind == "namespaces" or kind == "limits":
         return process_provider((kind,))
+    if kind in OTHERS:
+        return open_provider(kind)
     return open_provider("docker")  # Podman is an engine of that provider
 
 

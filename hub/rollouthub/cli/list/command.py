@@ -8,7 +8,7 @@ import typer
 from rollouthub.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rollouthub.plugins.installed import Installation
 
@@ -16,25 +16,30 @@ if TYPE_CHECKING:
 def list_environments(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """List the environments and agents that are installed.
+    """List what is installed: environments, agents, export formats, adapters for training systems.
 
     Exit codes: 0 all of them, 1 all but the installed ones that are damaged, which are named.
     """
     from rich.text import Text
 
     from rollouthub.cli.console import remarks
+    from rollouthub.export.export_format import EXPORT_FORMATS
     from rollouthub.plugins.entry_points import AGENTS, plugins
     from rollouthub.plugins.installed import installations
+    from rollouthub.trainers.trainer_adapter import TRAINER_ADAPTERS
 
     environments = _registered()
     readable, damaged = installations().readable()
     installed = [_row(each) for each in readable]
-    agents = [{"name": name, "distribution": plugin.distribution} for name, plugin in plugins(AGENTS).items()]
+    others = {
+        kind: [{"name": name, "distribution": plugin.distribution} for name, plugin in plugins(group).items()]
+        for kind, group in (("agents", AGENTS), ("export_formats", EXPORT_FORMATS), ("trainers", TRAINER_ADAPTERS))
+    }
     if as_json:
-        said = {"environments": environments, "installed": installed, "agents": agents}
+        said = {"environments": environments, "installed": installed, **others}
         typer.echo(json.dumps({**said, "damaged": [str(each) for each in damaged]}))
     else:
-        _show(environments, installed, [agent["name"] for agent in agents])
+        _show(environments, installed, {kind: [each["name"] for each in found] for kind, found in others.items()})
     for each in damaged:
         remarks().print(Text.assemble(("error: ", "bold red"), one_line(str(each), 2000)), soft_wrap=True)
     if damaged:
@@ -44,7 +49,7 @@ def list_environments(
 def _show(
     environments: "Sequence[dict[str, str | None]]",
     installed: "Sequence[dict[str, str | None]]",
-    agents: "Sequence[str]",
+    others: "Mapping[str, Sequence[str]]",
 ) -> None:
     from rich.table import Table
     from rich.text import Text
@@ -65,7 +70,9 @@ def _show(
     for row in environments:
         table.add_row(row["name"], row["version"], row["distribution"], row["agent"] or "", row["summary"])
     console.print(table)
-    console.print(f"\nagents: {', '.join(agents)}; each environment's own plays unless -a names another")
+    console.print(f"\nagents: {', '.join(others['agents'])}; each environment's own plays unless -a names another")
+    console.print(f"export formats: {', '.join(others['export_formats'])} (hub export --to)")
+    console.print(f"training systems: {', '.join(others['trainers'])}")
 
 
 def _registered() -> list[dict[str, str | None]]:

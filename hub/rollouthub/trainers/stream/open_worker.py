@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
@@ -54,7 +54,7 @@ async def rollout_worker(
     if given is not None:
         settings["model"] = given
     engine = None if isinstance(model, str) else model
-    if engine is not None and not (hasattr(engine, "name") and hasattr(engine, "generate")):
+    if engine is not None and not isinstance(cast(object, engine), Model):  # callers are seldom typed
         raise ConfigError(
             f"model = {engine!r} is no model: give a name, such as 'hosted_vllm/NAME', or an object with `name` and "
             "`async generate(request)`, such as a TokenModel"
