@@ -194,7 +194,6 @@ def test_packages_on_one_floor_import_each_other_in_one_direction_at_most() -> N
     assert [ends for ends in arrows if ends[::-1] in arrows] == []
 
 
-@pytest.mark.xfail(reason="being renamed", strict=False)
 def test_the_core_has_few_packages_and_few_flat_modules() -> None:
     packages = FLOOR.keys() - {""}
     flat = [name for name in MODULES if name.startswith("rollouthub.") and core_package(name) == ""]

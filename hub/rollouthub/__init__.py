@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from rollouthub.protocols import Agent, Episode, Model, ModelReply, ModelRequest, Sampling, Seat
     from rollouthub.rollout import Outcome, Rollout, Stop, ToolCall, Turn
     from rollouthub.sandbox import Build, Resources, Sandbox, SandboxProvider, SandboxSpec
-    from rollouthub.score import Component, ModelCall, Score
-    from rollouthub.submission import Artifact, Submission
+    from rollouthub.score import Artifact, Component, ModelCall, Score, Submission
     from rollouthub.task import BadRow, Public, Secret, Task
     from rollouthub.tools import tool
     from rollouthub.trainers.stream import RolloutGroup, Supply, stream_rollouts
@@ -53,9 +52,8 @@ _HOME = {
     "protocols": ("Agent", "Episode", "Model", "ModelReply", "ModelRequest", "Sampling", "Seat"),
     "rollout": ("Outcome", "Rollout", "Stop", "ToolCall", "Turn"),
     "sandbox": ("Build", "Resources", "Sandbox", "SandboxProvider", "SandboxSpec"),
-    "score": ("Component", "ModelCall", "Score"),
+    "score": ("Artifact", "Component", "ModelCall", "Score", "Submission"),
     "export.segment": ("Segment", "segments"),
-    "submission": ("Artifact", "Submission"),
     "trainers.stream": ("RolloutGroup", "Supply", "stream_rollouts"),
     "task": ("BadRow", "Public", "Secret", "Task"),
     "tools": ("tool",),

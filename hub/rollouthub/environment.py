@@ -12,12 +12,11 @@ from typing_extensions import TypeVar
 from rollouthub.errors import NotOffered, SandboxError
 from rollouthub.limits import Deadlines, Limits
 from rollouthub.messages import Message, system, user
-from rollouthub.progress import report
 from rollouthub.protocols import Model
 from rollouthub.sandbox import Network, Sandbox, SandboxProvider, SandboxSpec, Snapshot
-from rollouthub.score import Score
-from rollouthub.submission import Submission
+from rollouthub.score import Score, Submission
 from rollouthub.task import BadRow, Public, Secret, Task
+from rollouthub.tools import report_progress
 
 
 class EnvironmentConfig(BaseModel):
@@ -149,7 +148,7 @@ class Environment(Generic[ConfigT, PublicT, SecretT]):
 
         Not for the model: most clients show it to a person, or wait longer for a call that moves on.
         """
-        await report(done, total, message)
+        await report_progress(done, total, message)
 
     @classmethod
     def specs(cls, config: Any) -> Sequence[SandboxSpec]:

@@ -22,6 +22,7 @@ MOVED = {
     "rewards": "authoring.rewards",
     "rows": "authoring.rows",
     "segment": "export.segment",
+    "submission": "score",
     "supply": "trainers.stream",
     "track": "telemetry.trackers",
     "trainers.policy.server": "trainers.policy.policy_server",

@@ -1,4 +1,4 @@
-"""Processes: this interpreter and the command `hub` by it, what runs below a process, and how to end all of that.
+"""Processes: this interpreter, the command `hub`, which variables they show, what runs below, and how to end it.
 
 Every process of this interpreter's is started by `PYTHON`, or `HUB`: without `-P`, the folder that it is started in
 comes first on the import path.
@@ -12,10 +12,11 @@ Where stdin is /dev/null, only SIGTERM asks. It ends as the command does, with 1
 
 import contextlib
 import os
+import re
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PYTHON = (sys.executable, "-P")
@@ -156,6 +157,35 @@ def _end_as(status: int) -> None:
             signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     os._exit(status & 0xFF)
+
+
+_SECRET_NAME = re.compile(
+    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(?:_?\d+)?$|_PWD$", re.IGNORECASE
+)
+_SECRET_PART = re.compile(
+    r"(?:^|_)(?:API_?)?(?:KEY|TOKEN|SECRET|CREDENTIAL|PASS|PASSWD|PASSWORD|PASSPHRASE|PW|PAT|AUTH|JWT|COOKIE|DSN|WEBHOOK)"
+    r"S?\d*(?:_|$)",
+    re.IGNORECASE,
+)
+_LOGIN_IN_ADDRESS = re.compile(r"://[^/\s@]+@")
+
+
+def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables an environment's process gets: everything but what is named like a secret."""
+    return {name: value for name, value in environ.items() if not _SECRET_NAME.search(name)}
+
+
+def strangers_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the process of somebody else's environment gets, before those that it declares.
+
+    A part of a name that tells of a secret is enough, as in TOKEN_OF_LAB, and so is an address with a login in it, as
+    of a database or a package index.
+    """
+    return {
+        name: value
+        for name, value in clean_environment(environ).items()
+        if not _SECRET_PART.search(name) and not _LOGIN_IN_ADDRESS.search(value)
+    }
 
 
 if __name__ == "__main__":

@@ -10,14 +10,12 @@ from pydantic import Field, JsonValue
 
 from rollouthub.frozen import Frozen
 from rollouthub.limits import Deadlines, Limits
-from rollouthub.messages import Message, ToolRequest
+from rollouthub.messages import Message, ReplyStream, ToolRequest
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import Fault, Isolation, Stop, Usage
 from rollouthub.sandbox import SandboxRef
-from rollouthub.score import ModelCall, Score
+from rollouthub.score import ModelCall, Score, Submission
 from rollouthub.settings import FILE_ONLY
-from rollouthub.streaming import ReplyStream
-from rollouthub.submission import Submission
 from rollouthub.task import BadRow, Public
 
 # --- models -----------------------------------------------------------------------------------------------------

@@ -14,8 +14,7 @@ from rollouthub.limits import Limits
 from rollouthub.messages import Message
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.sandbox import SandboxRef
-from rollouthub.score import FiniteFloat, ModelCall, Score
-from rollouthub.submission import Artifact
+from rollouthub.score import Artifact, FiniteFloat, ModelCall, Score, Submission
 
 SCHEMA_VERSION = 1
 
@@ -286,3 +285,27 @@ class Rollout(Frozen):
     def model_post_init(self, context: object, /) -> None:
         if (self.outcome is Outcome.SCORED) != (self.score is not None):
             raise ValueError(f"outcome {self.outcome.value!r} and score {self.score!r} contradict each other")
+
+
+def conversation_of(rollout: Rollout, seat: str | None = None) -> tuple[Message, ...]:
+    """A seat's conversation up to its last response; by default the seat that spoke first."""
+    if not rollout.turns:
+        return ()
+    name = rollout.turns[0].agent if seat is None else seat
+    turns = {turn.index: turn for turn in rollout.turns}
+    turn = next((turn for turn in reversed(rollout.turns) if turn.agent == name), None)
+    conversation: list[Message] = []
+    while turn is not None:
+        conversation[:0] = [*turn.messages, turn.response]
+        turn = None if turn.parent_turn is None else turns[turn.parent_turn]
+    return tuple(conversation)
+
+
+def submission_of(rollout: Rollout, seat: str | None = None) -> Submission:
+    """The submission a verifier is given for a stored rollout."""
+    return Submission(
+        answer=rollout.answer,
+        transcript=conversation_of(rollout, seat),
+        artifacts=rollout.artifacts,
+        stop=rollout.stop.value,
+    )

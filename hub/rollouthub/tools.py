@@ -1,8 +1,11 @@
-"""`@tool`: how a method of an environment becomes an MCP tool."""
+"""`@tool`: how a method of an environment becomes an MCP tool, and how its calls tell their progress."""
 
 import inspect
+import math
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar, cast, get_args, get_type_hints, overload
@@ -12,9 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from rollouthub.blocking import call_hook
-from rollouthub.crowding import is_crowded
 from rollouthub.errors import ToolError
+from rollouthub.event_loop import call_hook, is_crowded
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -287,3 +289,32 @@ def is_last(result: CallToolResult) -> bool:
 def _writable(text: str) -> str:
     """The text as UTF-8 can hold it: a program's undecodable bytes (lone surrogates) become question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+ProgressListener = Callable[[float, float | None, str | None], Awaitable[None]]
+"""Is told how much is done, of how much, and a sentence."""
+
+_listener: ContextVar[ProgressListener | None] = ContextVar("rollouthub.tools", default=None)
+
+
+@contextmanager
+def heard_by(listener: ProgressListener) -> Generator[None]:
+    """Pass on what the tool calls made within report."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+async def report_progress(done: float, total: float | None = None, message: str | None = None) -> None:
+    """Say how far the tool call at hand is; a no-op where nobody asked.
+
+    Raises:
+        ValueError: a number is none.
+    """
+    if not math.isfinite(done) or not (total is None or math.isfinite(total)):
+        raise ValueError(f"progress is told in numbers, not as {done!r} of {total!r}")
+    listener = _listener.get()
+    if listener is not None:
+        await listener(done, total, message)

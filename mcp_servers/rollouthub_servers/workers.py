@@ -19,8 +19,7 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
-from rollouthub.processes import PYTHON, kill_group
-from rollouthub.secret_variables import clean_environment
+from rollouthub.processes import PYTHON, clean_environment, kill_group
 
 MAX_WORKERS = min(4, os.cpu_count() or 1)
 

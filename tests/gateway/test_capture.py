@@ -12,13 +12,12 @@ from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.errors import ContextLimitError, ModelError
 from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.limits import Deadlines
-from rollouthub.messages import assistant
+from rollouthub.messages import Delta, assistant
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.plugins.entry_points import find_agent, find_environment
 from rollouthub.protocols import ModelRequest, Sampling, SeatAddress
 from rollouthub.rollout import BROKEN_OFF, AgentRef, EnvironmentRef, TaskRef, Usage
-from rollouthub.streaming import Delta
 from tests.gateway.outside import Desk, desk, words
 
 

@@ -6,12 +6,11 @@ import anyio
 import pytest
 
 from rollouthub import Limits, ModelReply, Outcome, Rollout, Stop
-from rollouthub.messages import assistant
+from rollouthub.messages import Delta, assistant
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.protocols import ModelRequest, SeatAddress
 from rollouthub.rollout import BROKEN_OFF, Usage
-from rollouthub.streaming import Delta
 from tests.gateway.outside import Desk, desk
 
 WORDS = 200

@@ -3,9 +3,8 @@
 from collections.abc import Awaitable, Callable
 
 from rollouthub import Message, ModelReply
-from rollouthub.messages import ToolRequest
+from rollouthub.messages import Delta, ReplyStream, ToolRequest
 from rollouthub.protocols import Model, ModelRequest
-from rollouthub.streaming import Delta, ReplyStream
 
 
 class Listener:

@@ -9,12 +9,11 @@ import pytest
 from rollouthub import Message, Model, ModelReply, ModelRequest, Sampling
 from rollouthub.errors import BudgetError, ContextLimitError, ModelError
 from rollouthub.hosting.role_endpoints import serve_roles
-from rollouthub.messages import Media, Text, user
+from rollouthub.messages import Delta, Media, Text, user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.direct.lane import Endpoint, open_direct
 from rollouthub.models.retry import StreamCut
 from rollouthub.rollout import Usage
-from rollouthub.streaming import Delta
 from tests.models.listening import Listener, hear
 
 

@@ -13,14 +13,13 @@ from mcp_types import Tool
 
 from rollouthub import Message, ModelError, Sampling
 from rollouthub.errors import ContextLimitError
-from rollouthub.messages import assistant, user
+from rollouthub.messages import Delta, assistant, user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.direct import lane
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.retry import StreamCut
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import Usage
-from rollouthub.streaming import Delta
 from tests.models.listening import Listener, hear, streamed
 from tests.models.servers import (
     DONE,

@@ -12,8 +12,7 @@ from rollouthub import Message, Outcome, Rollout, Score, Stop, ToolCall, ToolReq
 from rollouthub.messages import Media, Text
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef, Timings, Usage
-from rollouthub.score import Component, ModelCall, VerifierRef
-from rollouthub.submission import Artifact
+from rollouthub.score import Artifact, Component, ModelCall, VerifierRef
 
 BEGAN = 1_790_000_000.0
 """When every made run began, in seconds since the epoch: 2026-09-21 14:13:20 UTC."""

@@ -18,9 +18,8 @@ from rich.cells import cell_len
 from rollouthub import Message, Outcome, Rollout, Score, ToolCall, ToolRequest, Turn
 from rollouthub.messages import Media, Text
 from rollouthub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef
-from rollouthub.score import Component, ModelCall, VerifierRef
+from rollouthub.score import Artifact, Component, ModelCall, VerifierRef
 from rollouthub.store import open_writer
-from rollouthub.submission import Artifact
 from rollouthub_tui.bench.real_runs import HUB, world
 from rollouthub_tui.bench.terminal import Terminal
 from tests.store.records import record

@@ -18,7 +18,7 @@ from rollouthub.hosting.open_host import open_served
 from rollouthub.limits import Deadlines
 from rollouthub.messages import assistant
 from rollouthub.protocols import EnvironmentHost, Episode, TaskCard
-from rollouthub.submission import Submission
+from rollouthub.score import Submission
 from rollouthub.task import BadRow
 from rollouthub.telemetry.cpu import children_cpu_seconds
 

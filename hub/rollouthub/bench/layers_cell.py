@@ -32,10 +32,9 @@ from rollouthub.event_loop import run_async
 from rollouthub.hosting.local.toolbox import REPLY
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.protocols import Model, ModelReply, ModelRequest
-from rollouthub.rollout import Rollout
+from rollouthub.rollout import Rollout, conversation_of, submission_of
 from rollouthub.store import open_writer
 from rollouthub.telemetry.cpu import process_cpu_seconds
-from rollouthub.transcript import conversation_of, submission_of
 
 SCHEDULED = 20_000
 """Samples of the simulated schedule."""

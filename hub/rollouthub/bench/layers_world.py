@@ -15,7 +15,7 @@ from rollouthub.engine.sample import Sample
 from rollouthub.messages import Message
 from rollouthub.protocols import Episode, ModelRequest
 from rollouthub.rollout import Rollout, ToolCall
-from rollouthub.submission import Submission
+from rollouthub.score import Submission
 from rollouthub.telemetry.cpu import children_cpu_seconds
 
 Of = TypeVar("Of")

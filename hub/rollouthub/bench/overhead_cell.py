@@ -25,8 +25,8 @@ from rollouthub.messages import Message, assistant, user
 from rollouthub.models.credentials import Credentials
 from rollouthub.protocols import ModelRequest
 from rollouthub.rollout import Rollout
+from rollouthub.score import Submission
 from rollouthub.store import open_writer
-from rollouthub.submission import Submission
 from rollouthub.telemetry.cpu import cpu_seconds
 from rollouthub.telemetry.memory import resident_bytes
 

@@ -3,8 +3,7 @@
 import os
 import sys
 
-from rollouthub.processes import stat_fields
-from rollouthub.secret_variables import strangers_environment
+from rollouthub.processes import stat_fields, strangers_environment
 
 _PR_SET_DUMPABLE = 4
 

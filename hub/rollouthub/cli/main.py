@@ -86,8 +86,8 @@ def main() -> None:
 
 def _leave_threads_behind(code: object) -> None:
     """Go at once where an environment's code, given up on, still runs in a thread: nothing can end that one."""
-    blocking = sys.modules.get("rollouthub.blocking")  # loaded where there was an environment
-    if blocking is not None and blocking.threads_left():
+    event_loop = sys.modules.get("rollouthub.event_loop")  # loaded where anything ran
+    if event_loop is not None and event_loop.threads_left():
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code if isinstance(code, int) else 0 if code is None else 1)

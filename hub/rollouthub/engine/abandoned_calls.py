@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 import anyio
 import anyio.lowlevel
 
+from rollouthub.messages import ReplyStream
 from rollouthub.protocols import ModelReply
-from rollouthub.streaming import ReplyStream
 
 LEFT_SECONDS = 1.0
 """How long an answer that nobody reads any more may take to its end. Who read it to its last word and hung up then gets

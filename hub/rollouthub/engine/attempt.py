@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import anyio
 
-from rollouthub.blocking import timed
-from rollouthub.charged import charged
 from rollouthub.engine.agent_kind import part_of, why_deaf
 from rollouthub.engine.attribution import OUTCOMES, decisive, fault_of, is_overrun
 from rollouthub.engine.recorder import Recorder
@@ -23,7 +21,8 @@ from rollouthub.errors import (
     TaskError,
     VerifierError,
 )
-from rollouthub.limits import Limits
+from rollouthub.event_loop import timed
+from rollouthub.limits import Limits, charged
 from rollouthub.protocols import (
     Agent,
     Episode,
@@ -40,10 +39,9 @@ from rollouthub.rollout import (
     Timings,
 )
 from rollouthub.sandbox import Sandbox, SandboxRef
-from rollouthub.score import ModelCall, Score
+from rollouthub.score import ModelCall, Score, Submission
 from rollouthub.store import LiveState
 from rollouthub.store.run_facts import State
-from rollouthub.submission import Submission
 from rollouthub.tracing import TRACEPARENT, untraced
 
 logger = logging.getLogger(__name__)

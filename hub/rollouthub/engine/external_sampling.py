@@ -3,8 +3,8 @@
 from typing import Any
 
 from rollouthub.errors import ContextLimitError, ModelError
+from rollouthub.messages import ReplyStream
 from rollouthub.protocols import Sampling
-from rollouthub.streaming import ReplyStream
 
 _REFUSED = (400, 413, 422)
 """Statuses by which a model's server says that the request is wrong."""

@@ -8,21 +8,20 @@ from typing import Any, Literal
 import anyio
 from mcp_types import AudioContent, CallToolResult, ContentBlock, ImageContent, TextContent, Tool
 
-from rollouthub.crowding import LARGE_BYTES
 from rollouthub.engine.abandoned_calls import AbandonableCall
 from rollouthub.engine.external_sampling import is_of_the_agents_making, pinned
 from rollouthub.engine.interventions import Interjections
 from rollouthub.engine.recorder import OpenTurn, Recorder, sampling_fields
 from rollouthub.engine.tool_arguments import arguments_of, long_arguments_of
 from rollouthub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, OverlongAnswer, TaskError
+from rollouthub.event_loop import LARGE_BYTES
 from rollouthub.hosting.local.toolbox import LOOP_TOOLS, REPLY
 from rollouthub.limits import Limits
-from rollouthub.messages import Media, Message, Part, Text, ToolRequest
+from rollouthub.messages import Media, Message, Part, ReplyStream, Text, ToolRequest
 from rollouthub.models.unfinished_call import estimated
 from rollouthub.protocols import AgentPlane, Episode, Model, ModelReply, ModelRequest, Sampling
 from rollouthub.rollout import Stop, Told, ToolCall
 from rollouthub.sandbox import Sandbox
-from rollouthub.streaming import ReplyStream
 from rollouthub.tracing import Trace
 
 

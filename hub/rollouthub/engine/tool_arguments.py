@@ -6,7 +6,7 @@ import anyio.lowlevel
 import msgspec
 from mcp_types import CallToolResult
 
-from rollouthub.crowding import MOST_VALUES, is_crowded
+from rollouthub.event_loop import MOST_VALUES, is_crowded
 from rollouthub.messages import ToolRequest
 from rollouthub.tools import text_result
 

@@ -12,8 +12,7 @@ from rollouthub.export.record_columns import STAGES, Table
 from rollouthub.export.segment import Segment, segments
 from rollouthub.messages import Message
 from rollouthub.packed import Float32s, Int32s
-from rollouthub.rollout import Rollout, ToolCall, Turn
-from rollouthub.transcript import conversation_of
+from rollouthub.rollout import Rollout, ToolCall, Turn, conversation_of
 
 Row = dict[str, Any]
 

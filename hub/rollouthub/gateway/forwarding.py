@@ -16,10 +16,10 @@ from mcp_types import CallToolResult
 from pydantic import ValidationError
 from yarl import URL
 
-from rollouthub.crowding import MOST_VALUES, is_crowded_message
 from rollouthub.engine.external_calls import OutsideCall
 from rollouthub.engine.tool_arguments import DEEPEST, TOO_DEEP, is_shallow
 from rollouthub.errors import EpisodeStop, TaskError
+from rollouthub.event_loop import MOST_VALUES, is_crowded_message
 from rollouthub.gateway.exposed_seat import Exposure, stopped
 from rollouthub.hosting.local.toolbox import SUBMIT
 from rollouthub.hosting.server.agent_plane import BUSY, MAX_BODY_BYTES, MOST_REQUESTS, NOT_FOUND, refusal_of

@@ -25,8 +25,7 @@ from rollouthub.limits import Deadlines
 from rollouthub.messages import Message
 from rollouthub.rollout import Fault
 from rollouthub.sandbox import SandboxRef
-from rollouthub.score import ModelCall, Score
-from rollouthub.submission import Submission
+from rollouthub.score import ModelCall, Score, Submission
 
 ERRORS: dict[str, type[HubError]] = {
     kind.__name__: kind

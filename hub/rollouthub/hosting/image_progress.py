@@ -7,8 +7,8 @@ from pathlib import Path
 
 import anyio
 
-from rollouthub.charged import uncharged
 from rollouthub.errors import first_error
+from rollouthub.limits import uncharged
 from rollouthub.sandbox import MIB, Build, SandboxSpec
 from rollouthub.statistics.amounts import clock
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from rollouthub.crowding import is_crowded_message
+from rollouthub.event_loop import is_crowded_message
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
 from rollouthub.errors import ContextLimitError, ModelError
-from rollouthub.streaming import ReplyStream
+from rollouthub.messages import ReplyStream
 from rollouthub.text import one_line
 
 _MAX_MESSAGE = 500

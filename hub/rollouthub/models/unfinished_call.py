@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from mcp_types import Tool
 from pydantic_core import to_json
 
-from rollouthub.messages import Message, ToolRequest
+from rollouthub.messages import Delta, Message, ToolRequest
 from rollouthub.protocols import Model, ModelReply, ModelRequest, PricedModel
 from rollouthub.rollout import BROKEN_OFF, Usage
-from rollouthub.streaming import Delta
 
 CHARACTERS_A_TOKEN = 4
 

@@ -9,7 +9,7 @@ import msgspec
 from rollouthub.errors import ConfigError
 from rollouthub.messages import Message, assistant
 from rollouthub.models.foreign_chat import ChatMessage, read_chat, submitted
-from rollouthub.submission import Submission
+from rollouthub.score import Submission
 
 Answer = str | Sequence[Message] | Sequence[Mapping[str, Any]]
 """Its words, or the conversation: messages of ours, or chat messages as OpenAI writes them."""

@@ -21,8 +21,7 @@ from rollouthub.errors import ConfigError, EpisodeError, UnknownNameError, Usage
 from rollouthub.export.task_reference import TaskReference
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.protocols import TaskCard
-from rollouthub.score import Score
-from rollouthub.submission import Submission
+from rollouthub.score import Score, Submission
 from rollouthub.task import BadRow, Public
 from rollouthub.trainers.policy_answer import Answer, submission_of_answer
 

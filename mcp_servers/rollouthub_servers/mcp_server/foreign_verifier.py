@@ -14,8 +14,7 @@ from pydantic_core import to_json
 from rollouthub.errors import ConfigError, VerifierError, said
 from rollouthub.hosting.control_wire import BatchAnswer
 from rollouthub.plugins.manifest import VerifierSection
-from rollouthub.score import Score
-from rollouthub.submission import Submission
+from rollouthub.score import Score, Submission
 from rollouthub.task import PRIVILEGED, Public, Secret, Task
 from rollouthub_servers.mcp_server.processes import MARK, has_ended, stop_tree
 from rollouthub_servers.mcp_server.program_place import ProgramPlace

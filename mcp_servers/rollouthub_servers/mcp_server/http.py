@@ -7,7 +7,7 @@ from typing import Any, cast
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
-from rollouthub.crowding import MOST_VALUES, is_crowded_message
+from rollouthub.event_loop import MOST_VALUES, is_crowded_message
 from rollouthub_servers.mcp_server.line_state import MESSAGE_BYTES
 from rollouthub_servers.mcp_server.oversized_answers import data_of, end_of_events, error_instead, events_of
 

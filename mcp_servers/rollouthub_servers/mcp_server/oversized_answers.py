@@ -3,7 +3,7 @@
 import msgspec
 from mcp_types import INVALID_PARAMS, ErrorData, JSONRPCError
 
-from rollouthub.crowding import MOST_VALUES
+from rollouthub.event_loop import MOST_VALUES
 
 _WORDS = f"the result holds more than {MOST_VALUES:,} values; ask for less at a time"
 _EVENT_ENDS = (b"\r\n\r\n", b"\n\n", b"\r\r")

@@ -15,8 +15,7 @@ from rollouthub.errors import ConfigError, TaskError
 from rollouthub.limits import Limits
 from rollouthub.messages import Message
 from rollouthub.plugins.manifest import Manifest, ServerSection, VerifierSection
-from rollouthub.score import Score
-from rollouthub.submission import Submission
+from rollouthub.score import Score, Submission
 from rollouthub.task import BadRow, Public, Secret, Task
 from rollouthub_servers.mcp_server.foreign_verifier import ask_command, ask_service, question, read_token
 from rollouthub_servers.mcp_server.launch import CONTAINER_WORKDIR, check_engine, launch_of

@@ -14,8 +14,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from rollouthub.crowding import is_crowded_message
 from rollouthub.errors import ConfigError
+from rollouthub.event_loop import is_crowded_message
 from rollouthub_servers.mcp_server.launch import Launch
 from rollouthub_servers.mcp_server.line_state import MESSAGE_BYTES, Wire
 from rollouthub_servers.mcp_server.oversized_answers import error_instead

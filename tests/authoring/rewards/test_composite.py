@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from rollouthub.authoring.rewards import WeightedReward, binary, composite, product
 from rollouthub.messages import assistant
-from rollouthub.score import ModelCall, Score
-from rollouthub.submission import Submission
+from rollouthub.score import ModelCall, Score, Submission
 from rollouthub.task import Public, Secret, Task
 
 FINITE = st.floats(-1e6, 1e6)

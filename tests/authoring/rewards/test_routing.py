@@ -4,7 +4,7 @@ import pytest
 
 from rollouthub.authoring.rewards import RewardBySource, WeightedReward
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.submission import Submission
+from rollouthub.score import Submission
 from rollouthub.task import Public, Secret, Task
 
 

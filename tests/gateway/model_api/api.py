@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem, Dialect
-from rollouthub.messages import Message
+from rollouthub.messages import Delta, Message
 from rollouthub.protocols import ModelReply
 from rollouthub.rollout import Usage
-from rollouthub.streaming import Delta
 
 USAGE = Usage(prompt_tokens=11, output_tokens=7, cached_tokens=3, reasoning_tokens=2)
 

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from rollouthub.gateway.model_api.answer_blocks import AnswerBlock, Blocks
 from rollouthub.gateway.model_api.dialects import PATHS, dialect_of
-from rollouthub.messages import Message, ToolRequest, assistant
+from rollouthub.messages import Delta, Message, ToolPiece, ToolRequest, assistant
 from rollouthub.protocols import ModelReply
-from rollouthub.streaming import Delta, ToolPiece
 from tests.strategies import names, words
 
 

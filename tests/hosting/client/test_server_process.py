@@ -18,7 +18,7 @@ from rollouthub.hosting.client.server_process import LINES_A_SECOND, ServerProce
 from rollouthub.hosting.launch import ServeOrder
 from rollouthub.plugins.installed import Installation
 from rollouthub.plugins.lock import LockedEnvironment
-from rollouthub.secret_variables import clean_environment
+from rollouthub.processes import clean_environment
 
 ORDER = ServeOrder(environment="somebody's", control_token="control-token-of-this-test")
 READY = {"name": "x", "control_url": "http://127.0.0.1:1", "agent_url": "http://127.0.0.1:1", "pid": 1}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import anyio
 
-from rollouthub.charged import charged, uncharged
+from rollouthub.limits import charged, uncharged
 from rollouthub_sandboxes.docker.engine import Engine
 from rollouthub_sandboxes.images import ensure_image
 from tests.cli.conftest import Hub

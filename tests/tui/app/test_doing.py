@@ -10,8 +10,8 @@ from rollouthub import Message
 from rollouthub.errors import UsageError
 from rollouthub.messages import Media
 from rollouthub.rollout import Turn
+from rollouthub.score import Artifact
 from rollouthub.store import open_writer
-from rollouthub.submission import Artifact
 from rollouthub_tui.actions.kept_files import Kept, kept_files
 from rollouthub_tui.run_actions import Target
 from rollouthub_tui.screens.dialogs import AskScreen, ChooseScreen

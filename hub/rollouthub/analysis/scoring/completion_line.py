@@ -13,10 +13,9 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from rollouthub.errors import HubError
 from rollouthub.messages import Message, assistant
 from rollouthub.models.foreign_chat import ChatMessage, read_chat, submitted
-from rollouthub.rollout import Outcome, Rollout
-from rollouthub.submission import Submission
+from rollouthub.rollout import Outcome, Rollout, submission_of
+from rollouthub.score import Submission
 from rollouthub.text import one_line
-from rollouthub.transcript import submission_of
 
 BAD_ROW = "bad_row"
 """The outcome of a line that cannot be scored because of what stands in it."""

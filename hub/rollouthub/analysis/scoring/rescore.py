@@ -16,10 +16,9 @@ from rollouthub.engine.trainable import why_not_trainable
 from rollouthub.errors import EpisodeError, RunDirectoryError, UnknownNameError, VerifierError
 from rollouthub.messages import Media, Message
 from rollouthub.protocols import EnvironmentHost
-from rollouthub.rollout import Outcome, Rollout
+from rollouthub.rollout import Outcome, Rollout, submission_of
 from rollouthub.score import Score
 from rollouthub.store import RunReader, RunWriter, open_writer
-from rollouthub.transcript import submission_of
 
 ORACLE = "played the reference solution"
 _RESCORED = (Outcome.SCORED, Outcome.VERIFIER_FAILED)

@@ -5,8 +5,7 @@ from math import prod
 from typing import Any
 
 from rollouthub.authoring.rewards.reward_function import RewardFunction, apply, finite
-from rollouthub.score import Component, Score
-from rollouthub.submission import Submission
+from rollouthub.score import Component, Score, Submission
 from rollouthub.task import Task
 
 _ROUNDING = 1e-9

@@ -15,8 +15,7 @@ from rollouthub.authoring.rewards.reward_function import finite
 from rollouthub.errors import ModelError, VerifierError
 from rollouthub.messages import Message, assistant, system, user
 from rollouthub.protocols import Model, ModelRequest, Sampling
-from rollouthub.score import Score
-from rollouthub.submission import Submission
+from rollouthub.score import Score, Submission
 from rollouthub.task import Public, Task
 
 SLOTS = ("question", "reference", "answer")

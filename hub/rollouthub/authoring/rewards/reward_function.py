@@ -5,8 +5,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from rollouthub.score import Score
-from rollouthub.submission import Submission
+from rollouthub.score import Score, Submission
 from rollouthub.task import Task
 
 RewardFunction = Callable[[Task[Any, Any], Submission], float | Score | Awaitable[float | Score]]

@@ -5,8 +5,7 @@ from typing import Any
 
 from rollouthub.authoring.rewards.reward_function import RewardFunction, apply
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.score import Score
-from rollouthub.submission import Submission
+from rollouthub.score import Score, Submission
 from rollouthub.task import Public, Task
 
 

@@ -20,7 +20,6 @@ from rollouthub.analysis.scoring.completion_line import EntryReader
 from rollouthub.analysis.scoring.input_survey import survey
 from rollouthub.analysis.scoring.line_files import STDIO, LineWriter, check_output_file, input_lines, output_file
 from rollouthub.analysis.scoring.line_source import LineSource
-from rollouthub.blocking import watched_loop
 from rollouthub.cli.console import remarks, results, warn
 from rollouthub.cli.score.score_view import ScoreView, print_tally, unscored_lines
 from rollouthub.cli.signals import INTERRUPTED, Interruptible
@@ -28,7 +27,7 @@ from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import build_request
 from rollouthub.errors import ConfigError, DataError, HubError
-from rollouthub.event_loop import run_async
+from rollouthub.event_loop import run_async, watched_loop
 from rollouthub.models.credentials import load_credentials
 from rollouthub.protocols import EnvironmentHost
 from rollouthub.telemetry.cpu import cpu_seconds

@@ -24,8 +24,7 @@ from rollouthub.engine.pool_options import RayOptions
 from rollouthub.errors import HubError, UsageError
 from rollouthub.event_loop import run_async
 from rollouthub.frozen import Frozen
-from rollouthub.processes import PYTHON, guarded, stat_fields
-from rollouthub.secret_variables import clean_environment
+from rollouthub.processes import PYTHON, clean_environment, guarded, stat_fields
 
 START_SECONDS = 120.0
 STOP_SECONDS = 30.0

@@ -10,7 +10,7 @@ from pathlib import Path
 from rollouthub.cluster.models.model_spec import SERVER_KEY_VARIABLE, ModelSpec
 from rollouthub.errors import ConfigError, UsageError
 from rollouthub.plugins.extras import pip_install
-from rollouthub.secret_variables import clean_environment
+from rollouthub.processes import clean_environment
 
 PROGRAM = "vllm"
 OURS = {

@@ -9,8 +9,8 @@ from io import StringIO
 from typing import Literal, Protocol
 
 from rollouthub.gateway.model_api.stream_progress import SentTool, complete_tools, unsent
+from rollouthub.messages import Delta
 from rollouthub.protocols import ModelReply
-from rollouthub.streaming import Delta
 
 
 @dataclass(slots=True)

@@ -11,9 +11,9 @@ from rollouthub.gateway.model_api.chat_request import ChatReader
 from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem
 from rollouthub.gateway.model_api.messages_request import UNREADABLE, estimated_tokens, read_messages
 from rollouthub.gateway.model_api.sse import encode, event
+from rollouthub.messages import Delta
 from rollouthub.protocols import ModelReply
 from rollouthub.rollout import Usage
-from rollouthub.streaming import Delta
 
 _STOPS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 _SIGNATURE = "rollouthub"

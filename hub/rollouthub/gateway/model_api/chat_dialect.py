@@ -10,10 +10,9 @@ from rollouthub.gateway.model_api.chat_request import ChatReader
 from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem
 from rollouthub.gateway.model_api.openai_error import openai_error
 from rollouthub.gateway.model_api.stream_progress import SentTool, complete_tools, unsent
-from rollouthub.messages import ToolRequest
+from rollouthub.messages import Delta, ToolRequest
 from rollouthub.protocols import ModelReply
 from rollouthub.rollout import Usage
-from rollouthub.streaming import Delta
 
 _encode = msgspec.json.Encoder().encode
 _FINISHES = frozenset({"stop", "length", "tool_calls", "content_filter"})

@@ -8,9 +8,8 @@ import msgspec
 from mcp_types import Tool
 from pydantic import JsonValue
 
-from rollouthub.messages import Message
+from rollouthub.messages import Delta, Message
 from rollouthub.protocols import ModelReply
-from rollouthub.streaming import Delta
 
 ProblemKind = Literal["invalid", "unauthorized", "closed", "limit", "context", "too_large", "busy", "failed"]
 """`invalid`: the request is none. `closed`: the episode is over. `limit`: one of the episode's is reached. `context`:

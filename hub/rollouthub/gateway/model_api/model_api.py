@@ -17,8 +17,8 @@ from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem, Cal
 from rollouthub.gateway.model_api.dialects import COUNT_TOKENS, counted_tokens, dialect_of, make_ready
 from rollouthub.gateway.model_api.retry_cache import PendingAnswer
 from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, answer, header, read_body, send_body
+from rollouthub.messages import Delta, ReplyStream, cut_delta
 from rollouthub.protocols import ModelReply, Sampling
-from rollouthub.streaming import Delta, ReplyStream, cut
 
 logger = logging.getLogger(__name__)
 
@@ -228,7 +228,7 @@ class _Stream:
 
     async def _write(self, delta: Delta) -> None:
         await self._begin()
-        for place, piece in enumerate(cut(delta, MOST_CHARACTERS_AT_ONCE)):
+        for place, piece in enumerate(cut_delta(delta, MOST_CHARACTERS_AT_ONCE)):
             if place:
                 await anyio.lowlevel.checkpoint()
             await self._say(self._events.delta(piece))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-from rollouthub.crowding import is_crowded
+from rollouthub.event_loop import is_crowded
 
 MOST_MESSAGES = 10_000
 MOST_TOOLS = 1_000

@@ -11,9 +11,9 @@ from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem
 from rollouthub.gateway.model_api.openai_error import openai_error
 from rollouthub.gateway.model_api.responses_request import ResponsesShape, read_responses, sealed_thought
 from rollouthub.gateway.model_api.sse import encode, event
+from rollouthub.messages import Delta
 from rollouthub.protocols import ModelReply
 from rollouthub.rollout import Usage
-from rollouthub.streaming import Delta
 
 _CUT = {"length": "max_output_tokens", "content_filter": "content_filter"}
 # By these Codex and others tell what to try again.

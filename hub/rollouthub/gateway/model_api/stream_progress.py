@@ -2,8 +2,8 @@
 
 import msgspec
 
+from rollouthub.messages import ToolPiece
 from rollouthub.protocols import ModelReply
-from rollouthub.streaming import ToolPiece
 
 MOST_LOOKED_INTO = 16 * 2**10
 """Characters of arguments that are read again with each piece."""

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 from yarl import URL
 
-from rollouthub.crowding import MOST_VALUES, is_crowded_message
+from rollouthub.event_loop import MOST_VALUES, is_crowded_message
 from rollouthub.hosting.client.server_connection import BLAME_SECONDS, ServerConnection
 from rollouthub.hosting.control_wire import OpenedSeat
 from rollouthub.hosting.local.hosted_episode import CLOSED

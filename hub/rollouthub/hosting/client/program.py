@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rollouthub.plugins.installed import Installation
-from rollouthub.processes import HUB
-from rollouthub.secret_variables import clean_environment, strangers_environment
+from rollouthub.processes import HUB, clean_environment, strangers_environment
 
 _SERVE = ("serve-env", "--from-stdin")
 """By its old name: an installed environment may be served by another version of the hub, which knows this one."""

@@ -24,8 +24,7 @@ from rollouthub.limits import Deadlines
 from rollouthub.messages import Message
 from rollouthub.rollout import Fault
 from rollouthub.sandbox import SandboxRef
-from rollouthub.score import ModelCall, Score
-from rollouthub.submission import Submission
+from rollouthub.score import ModelCall, Score, Submission
 
 _SEAL = 2
 """Deadlines of closing that a seal may take: one for the calls in flight, one for the world's own."""

@@ -28,8 +28,7 @@ from rollouthub.hosting.control_wire import (
 from rollouthub.hosting.local.host import logger
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentInfo, Episode, TaskCard
-from rollouthub.score import Score
-from rollouthub.submission import Submission
+from rollouthub.score import Score, Submission
 from rollouthub.task import BadRow, Public
 
 MOST_LISTINGS = 4

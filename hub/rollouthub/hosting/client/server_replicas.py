@@ -15,8 +15,7 @@ from rollouthub.hosting.client.server_connection import ServerConnection
 from rollouthub.hosting.launch import RoleEndpoint
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentHost, EnvironmentInfo, Episode, TaskCard
-from rollouthub.score import Score
-from rollouthub.submission import Submission
+from rollouthub.score import Score, Submission
 
 
 class WatchedServer(RestartableServer, Protocol):

@@ -11,17 +11,16 @@ from typing import Any, cast
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError
 
-from rollouthub.blocking import timed_reading
 from rollouthub.environment import AnyEnvironment, Environment, EnvironmentConfig
 from rollouthub.errors import ConfigError, HubError, NotOffered, TaskError, UnknownNameError, VerifierError, describe
+from rollouthub.event_loop import timed_reading
 from rollouthub.hosting.local.hosted_episode import HostedEpisode, logger
 from rollouthub.hosting.local.task_index import TaskShelf
 from rollouthub.hosting.local.toolbox import Toolbox
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentInfo, Episode, Model, TaskCard
 from rollouthub.sandbox import SandboxProvider
-from rollouthub.score import Score, VerifierRef
-from rollouthub.submission import Submission
+from rollouthub.score import Score, Submission, VerifierRef
 from rollouthub.task import BadRow, Public, Secret, Task
 
 CONTRACT_VERSION = 1

@@ -13,8 +13,6 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from rollouthub.authoring.rewards.reward_function import as_score
-from rollouthub.blocking import call_hook
-from rollouthub.charged import charged
 from rollouthub.environment import Environment
 from rollouthub.errors import (
     ConfigError,
@@ -28,18 +26,18 @@ from rollouthub.errors import (
     VerifierError,
     describe,
 )
+from rollouthub.event_loop import call_hook
 from rollouthub.hosting.local.environment_faults import world_fault
 from rollouthub.hosting.local.episode_sandboxes import NotedSandboxes
 from rollouthub.hosting.local.role_models import recorded
 from rollouthub.hosting.local.shell_access import WaysIn, ways_into
 from rollouthub.hosting.local.toolbox import GET_TASK, REPLY, SUBMIT, AnyTool, Toolbox
-from rollouthub.limits import Deadlines
+from rollouthub.limits import Deadlines, charged
 from rollouthub.messages import Message, assistant
 from rollouthub.protocols import Model
 from rollouthub.rollout import Fault, Phase
 from rollouthub.sandbox import Sandbox, SandboxProvider, SandboxRef
-from rollouthub.score import ModelCall, Score, VerifierRef
-from rollouthub.submission import Submission
+from rollouthub.score import ModelCall, Score, Submission, VerifierRef
 from rollouthub.tools import as_result, ended, text_result
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
-from rollouthub.crowding import LARGE_BYTES, MOST_VALUES
+from rollouthub.event_loop import LARGE_BYTES, MOST_VALUES
 from rollouthub.hosting.server.mcp_server import SEAT, SESSION_HEADER, EnvironmentServer
 from rollouthub.hosting.server.plain_call import PlainCalls
 from rollouthub.hosting.server.served_episode import ServedEpisode, ServedSeat, token_digest

@@ -30,8 +30,8 @@ from pydantic_core import to_json
 from rollouthub.hosting.server.served_episode import Call, ServedSeat
 from rollouthub.http.asgi import Scope, connection_of
 from rollouthub.http.event_stream import STREAM, EventStream, takes_events
-from rollouthub.progress import Listener, heard_by
 from rollouthub.protocols import EnvironmentInfo
+from rollouthub.tools import ProgressListener, heard_by
 
 logger = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ async def make_call(
         connection.forget(call.scope)
 
 
-def _listener(context: Context, params: CallToolRequestParams) -> Listener | None:
+def _listener(context: Context, params: CallToolRequestParams) -> ProgressListener | None:
     """Who tells a call's client of its progress; None where it did not ask, or reads no events."""
     token = params.meta.get("progress_token") if params.meta is not None else None
     scope = scope_of(context)

@@ -16,8 +16,7 @@ from rollouthub.hosting.local.hosted_episode import CLOSED
 from rollouthub.hosting.server.event_log import EventLog
 from rollouthub.hosting.server.server_metrics import Metrics
 from rollouthub.protocols import AgentPlane, Episode
-from rollouthub.score import Score
-from rollouthub.submission import Submission
+from rollouthub.score import Score, Submission
 from rollouthub.tools import text_result
 
 logger = logging.getLogger(__name__)

@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from rollouthub.blocking import watched_loop
 from rollouthub.engine.plan import Plan
 from rollouthub.engine.run import Observer
 from rollouthub.engine.run_control import LiveRun
+from rollouthub.event_loop import watched_loop
 from rollouthub.hosting.image_progress import told_to
 from rollouthub.models.credentials import Credentials
 from rollouthub.telemetry.trackers.tracked_run import Tracking, tracked

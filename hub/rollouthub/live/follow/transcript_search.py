@@ -18,8 +18,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from rollouthub.errors import StoreError, UsageError
 from rollouthub.live.follow import transcript_scan
 from rollouthub.live.follow.attempt_columns import AttemptColumns
-from rollouthub.processes import PYTHON
-from rollouthub.secret_variables import clean_environment
+from rollouthub.processes import PYTHON, clean_environment
 from rollouthub.store.read_only_source import ReadOnlySource
 from rollouthub.text import plain_name
 

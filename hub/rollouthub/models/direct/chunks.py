@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from rollouthub.messages import Delta, ToolPiece
 from rollouthub.models.direct.completion import (
     Answer,
     BadAnswer,
@@ -23,7 +24,6 @@ from rollouthub.models.direct.completion import (
     error_words,
     words_of,
 )
-from rollouthub.streaming import Delta, ToolPiece
 
 
 class _CallPiece(Struct, gc=False):

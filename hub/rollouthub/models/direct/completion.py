@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from rollouthub.crowding import MOST_VALUES, has_marks, is_crowded
+from rollouthub.event_loop import MOST_VALUES, has_marks, is_crowded
 from rollouthub.messages import Message, ToolRequest
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.protocols import ModelReply

@@ -6,11 +6,11 @@ import aiohttp
 import anyio
 import anyio.lowlevel
 
+from rollouthub.messages import Delta, ReplyStream
 from rollouthub.models.direct.chunks import Assembly, parse_chunk
 from rollouthub.models.direct.completion import BadAnswer
 from rollouthub.models.direct.server_events import DONE, EventReader
 from rollouthub.models.retry import TryFailed
-from rollouthub.streaming import Delta, ReplyStream
 
 _BYTES_AT_ONCE = 16 * 2**10
 """Of what has come, so much is read before others have their turn."""

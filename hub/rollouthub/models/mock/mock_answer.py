@@ -7,12 +7,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from rollouthub.messages import ToolRequest
+from rollouthub.messages import Delta, ToolPiece, ToolRequest
 from rollouthub.models.mock.byte_tokens import LOGPROBS, VOCABULARY, token_text
 from rollouthub.models.mock.pieces import pieces
 from rollouthub.packed import Float32s, Int32s
 from rollouthub.protocols import ModelReply
-from rollouthub.streaming import Delta, ToolPiece
 
 _encode = msgspec.json.Encoder().encode
 

@@ -19,6 +19,7 @@ from rollouthub.errors import ContextLimitError, ModelError
 from rollouthub.http.aiohttp_guard import guarded
 from rollouthub.http.asgi import Guard
 from rollouthub.http.loopback import local_guard
+from rollouthub.messages import Delta, ReplyStream
 from rollouthub.models.config import ModelConfig, split_name
 from rollouthub.models.direct.chat_wire import WireMessage, WireTool, decode_tools, from_wire
 from rollouthub.models.direct.server_events import EVENT_STREAM
@@ -27,7 +28,6 @@ from rollouthub.models.mock.mock_answer import LAST_EVENT, AnswerEvents, complet
 from rollouthub.models.mock.mock_model import MockModel, SimulatedRateLimit
 from rollouthub.models.mock.pieces import pieces
 from rollouthub.protocols import Model, ModelRequest, Sampling
-from rollouthub.streaming import Delta, ReplyStream
 
 MAX_REQUEST_BYTES = 256 * 2**20
 """What media in base64 may take."""

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from rollouthub.messages import Message
-from rollouthub.streaming import Delta, ToolPiece
+from rollouthub.messages import Delta, Message, ToolPiece
 
 _WORD = re.compile(r"\s*\S+\s*|\s+")
 _ARGUMENTS = 16

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, cast
 
 from mcp_types import Tool
 
-from rollouthub.crowding import is_crowded
 from rollouthub.errors import ConfigError
+from rollouthub.event_loop import is_crowded
 from rollouthub.messages import ToolRequest
 from rollouthub.models.direct.completion import MOST_CALLS
 

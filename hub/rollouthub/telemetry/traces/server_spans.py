@@ -19,8 +19,7 @@ from rollouthub.messages import Message
 from rollouthub.protocols import AgentPlane, EnvironmentHost, EnvironmentInfo, Episode, TaskCard
 from rollouthub.rollout import Fault
 from rollouthub.sandbox import SandboxRef
-from rollouthub.score import ModelCall, Score
-from rollouthub.submission import Submission
+from rollouthub.score import ModelCall, Score, Submission
 from rollouthub.task import BadRow
 from rollouthub.telemetry.traces.spans import UNKNOWN_TOOL, Span, Value, new_id
 from rollouthub.telemetry.traces.tracer import SpanTracer

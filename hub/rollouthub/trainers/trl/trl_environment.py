@@ -15,8 +15,7 @@ from rollouthub.export import TaskReference
 from rollouthub.hosting.local.toolbox import GET_TASK
 from rollouthub.messages import Message, ToolRequest
 from rollouthub.protocols import AgentPlane, Episode
-from rollouthub.score import Score
-from rollouthub.submission import Submission
+from rollouthub.score import Score, Submission
 from rollouthub.trainers.stream.pending_group import seed_of
 from rollouthub.trainers.trl.tool_methods import methods_of
 

@@ -17,7 +17,7 @@ from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.errors import EpisodeError, TaskError, first_error
 from rollouthub.protocols import Episode, Seat, SeatAddress, TaskCard
 from rollouthub.rollout import AgentRef, EnvironmentRef, Rollout, Stop, TaskRef
-from rollouthub.submission import Submission
+from rollouthub.score import Submission
 from rollouthub_registry.check.thorough.target import Target
 
 Door = Literal["server", "gateway"]
