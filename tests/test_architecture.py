@@ -228,9 +228,9 @@ def test_documented_paths_lead_to_where_a_module_is_now() -> None:
             find = MovedFinder().find_spec(f"rollouthub.{old}", None)
         assert find is not None
         assert f"rollouthub.{now}" in MODULES
-    with pytest.warns(FutureWarning, match="has moved to rollouthub.authoring.rewards"):
-        moved = import_module("rollouthub.rewards")
-    assert moved is import_module("rollouthub.authoring.rewards")
+    code = "import rollouthub.rewards as old, rollouthub.authoring.rewards as new; assert old is new"
+    done = subprocess.run([*PYTHON, "-W", "always", "-c", code], capture_output=True, text=True, check=True)
+    assert "rollouthub.rewards has moved to rollouthub.authoring.rewards" in done.stderr
 
 
 def test_no_module_is_a_drawer_for_everything() -> None:
