@@ -42,10 +42,11 @@ class Said:
 def options_of(command: str) -> dict[str, Any]:
     """A command's parameters by their flags, arguments by their metavar."""
     found: Any = typer.main.get_command(app)
-    (parameters,) = (one.get_params(typer.Context(one)) for name, one in found.commands.items() if name == command)
+    for name in command.split():
+        found = found.commands[name]
     return {
         flag: parameter
-        for parameter in parameters
+        for parameter in found.get_params(typer.Context(found))
         for flag in (parameter.opts if parameter.param_type_name == "option" else [parameter.metavar])
     }
 

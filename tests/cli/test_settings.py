@@ -45,11 +45,23 @@ def test_the_page_of_settings_lists_them_all() -> None:
     assert listed == {setting.key: setting.help for setting in SETTINGS} | {"setting": "meaning", "---": "---"}
 
 
-@pytest.mark.parametrize("command", ["compare", "estimate", "play"])
+@pytest.mark.parametrize("command", ["compare", "estimate", "play", "score", "serve agents", "serve rewards"])
 def test_another_command_says_of_a_setting_what_a_run_says(command: str) -> None:
     meanings = {one.flag: one.help for one in SETTINGS if one.option.is_offered}
-    own = {"--sample", "--model", "--base-url", "--task", "ENV"}
-    shared = {flag: one for flag, one in options_of(command).items() if flag in meanings and flag not in own}
+    others = [
+        "--sample",
+        "--model",
+        "--base-url",
+        "--task",
+        "--split",
+        "--seed",
+        "--limit",
+        "--concurrency",
+        "--skip-bad",
+    ]
+    shared = {
+        flag: one for flag, one in options_of(command).items() if flag in meanings and flag not in [*others, "ENV"]
+    }
     assert shared
     assert [flag for flag, one in shared.items() if not one.help.replace("\\[", "[").startswith(meanings[flag])] == []
 

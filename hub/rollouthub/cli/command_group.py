@@ -107,7 +107,7 @@ class AllCommands(LazyGroup):
         "serve": "rollouthub.cli.serve.command:serve",
         "runs": "rollouthub.cli.runs.command:runs",
         "show": "rollouthub.cli.show.command:show",
-        "score": "rollouthub.cli.score.command:score",
+        "score": "rollouthub.cli.score.command:score:ScoreCommand",
         "export": "rollouthub.cli.export.command:export:ExportCommand",
         "compare": "rollouthub.cli.compare.command:compare:CompareCommand",
         "report": "rollouthub.cli.report.command:report",

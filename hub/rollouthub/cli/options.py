@@ -9,13 +9,6 @@ import typer
 from rollouthub.engine.task_names import read_names
 from rollouthub.errors import ConfigError
 
-EnvironmentArguments = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="ENV",
-        help="Environments by name (`hub list`), a file of your own (./dice.py), or a server (http://HOST:PORT).",
-    ),
-]
 QuietOption = Annotated[
     bool,
     typer.Option(
@@ -38,33 +31,6 @@ BaseUrlOption = Annotated[
 RoleOption = Annotated[
     list[str] | None,
     typer.Option(metavar="ROLE=MODEL", help="A model that the environment asks itself: judge=gpt-4o."),
-]
-TaskOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--task",
-        metavar="ID|PATTERN|@FILE",
-        help="Only this task, those a pattern (*, ?) matches, or those a file names; repeatable.",
-        rich_help_panel="Tasks",
-    ),
-]
-ShuffleOption = Annotated[
-    bool,
-    typer.Option("--shuffle", help="Play tasks in an order by chance, by --seed.", rich_help_panel="Tasks"),
-]
-SkipOption = Annotated[
-    int | None,
-    typer.Option("--skip", min=0, help="Leave out the first N tasks of each environment.", rich_help_panel="Tasks"),
-]
-SampleOption = Annotated[
-    int | None,
-    typer.Option(
-        "--sample", min=1, help="Draw N tasks of each environment by chance, by --seed.", rich_help_panel="Tasks"
-    ),
-]
-LimitOption = Annotated[
-    int | None,
-    typer.Option(min=1, help="Only the first N tasks of each environment; of those chosen.", rich_help_panel="Tasks"),
 ]
 SeedOption = Annotated[int | None, typer.Option(help="Seeds tasks and episodes, and the model's sampling.")]
 BuildNetworkOption = Annotated[
@@ -100,63 +66,11 @@ LaneOption = Annotated[
         rich_help_panel="Models",
     ),
 ]
-FallbackOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="MODEL", help="Ask this model when the first fails for good; repeatable.", rich_help_panel="Models"
-    ),
-]
-RequestsPerMinuteOption = Annotated[
-    int | None,
-    typer.Option("--rpm", min=1, help="Most model calls begun in any 60 seconds.", rich_help_panel="Models"),
-]
-TokensPerMinuteOption = Annotated[
-    int | None, typer.Option("--tpm", min=1, help="Most tokens in any 60 seconds.", rich_help_panel="Models")
-]
-BudgetOption = Annotated[
-    float | None, typer.Option(min=0.0, help="US dollars the run's model may cost.", rich_help_panel="Models")
-]
-TemperatureOption = Annotated[float | None, typer.Option(help="Sampling temperature.", rich_help_panel="Sampling")]
-TopPOption = Annotated[float | None, typer.Option(help="Nucleus sampling.", rich_help_panel="Sampling")]
-MaxTokensOption = Annotated[
-    int | None, typer.Option(min=1, help="Output tokens of one response.", rich_help_panel="Sampling")
-]
 MaxTurnsOption = Annotated[
     int | None, typer.Option(min=1, help="Limit: responses in an episode.", rich_help_panel="Limits")
 ]
-MaxTotalTokensOption = Annotated[
-    int | None, typer.Option(min=1, help="Limit: output tokens of an episode.", rich_help_panel="Limits")
-]
 MaxSecondsOption = Annotated[
     float | None, typer.Option(min=0.001, help="Limit: wall time of the agent.", rich_help_panel="Limits")
-]
-MaxCostOption = Annotated[
-    float | None, typer.Option(min=0.0, help="Limit: US dollars of an episode.", rich_help_panel="Limits")
-]
-InProcessOption = Annotated[
-    bool,
-    typer.Option(
-        "--in-process",
-        help="Host an installed third-party environment in this process.",
-        rich_help_panel="Robustness",
-    ),
-]
-ServedOption = Annotated[
-    bool,
-    typer.Option(
-        "--served",
-        help="Give every environment a process of its own, and play over MCP.",
-        rich_help_panel="Robustness",
-    ),
-]
-NoTrackOption = Annotated[bool, typer.Option("--no-track", help="Draw no curves.", rich_help_panel="Output")]
-MetricsOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="[HOST:]PORT",
-        help="Where Prometheus finds metrics meanwhile; on this machine alone without HOST, 0 picks a free port.",
-        rich_help_panel="Output",
-    ),
 ]
 TracesOption = Annotated[
     str | None,
@@ -193,17 +107,6 @@ def build_network(given: str) -> Literal["none", "bridge"]:
     if given == "none" or given == "bridge":
         return given
     raise ConfigError(f"--build-network {given!r} is no network of a build; say none or bridge")
-
-
-def trackers_of(names: list[str] | None, is_off: bool) -> list[str] | tuple[()] | None:
-    """Trackers as a setting; None leaves them as they are.
-
-    Raises:
-        ConfigError: there are to be some and none.
-    """
-    if names and is_off:
-        raise ConfigError(f"--track {names[0]} and --no-track contradict each other; give one of them")
-    return () if is_off else names or None
 
 
 def some(**values: Any) -> dict[str, Any] | None:

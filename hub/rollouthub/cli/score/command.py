@@ -1,18 +1,23 @@
 """`hub score`: scores for completions that are there already, and new scores for a run."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from rollouthub.cli.deadline_options import deadlines_of, takes_deadlines
 from rollouthub.cli.find_run import RUNS
-from rollouthub.cli.options import QuietOption, assignments
-from rollouthub.errors import ConfigError
+from rollouthub.cli.options import QuietOption
+from rollouthub.cli.settings_command import SettingsCommand, given_settings
 
 
-@takes_deadlines("verify")
+class ScoreCommand(SettingsCommand):
+    """`hub score`: the settings that concern a verifier."""
+
+    taken = ("roles", "set", "deadlines.verify", "in_process")
+
+
 def score(
+    ctx: typer.Context,
     source: Annotated[
         str,
         typer.Argument(
@@ -33,13 +38,6 @@ def score(
     ] = False,
     split: Annotated[str | None, typer.Option(help="Where the tasks are; the first split by default.")] = None,
     seed: Annotated[int | None, typer.Option(help="The seed the tasks were made with.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An environment's setting.")
-    ] = None,
-    roles: Annotated[
-        list[str] | None,
-        typer.Option("--role", metavar="ROLE=MODEL", help="A model the verifier asks, such as judge=openai/NAME."),
-    ] = None,
     answer_field: Annotated[
         str | None,
         typer.Option(metavar="FIELD", help="The field that holds the submitted answer; else what was said last."),
@@ -49,13 +47,9 @@ def score(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Write lines that cannot be scored back as bad_row, and go on.")
     ] = False,
-    in_process: Annotated[
-        bool, typer.Option("--in-process", help="Host an installed third-party environment in this process.")
-    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
     quiet: QuietOption = False,
     root: Annotated[Path, typer.Option(help="Where runs are kept.")] = RUNS,
-    **timeouts: Any,
 ) -> None:
     """Score stored completions in batch, or a run's rollouts once more. No model is called but a verifier's own.
 
@@ -64,6 +58,7 @@ def score(
     from rollouthub.cli.score.action import ScoreOptions, score_file
     from rollouthub.cli.score.rescore_action import rescore_run
 
+    given = given_settings(ctx)
     order = ScoreOptions(
         source=source,
         environment=environment,
@@ -71,23 +66,16 @@ def score(
         resume=resume,
         split=split,
         seed=seed,
-        settings=assignments(settings or [], "--set"),
-        roles={role: {"name": model} for role, model in map(_role, roles or [])},
+        settings=given.get("set", {}),
+        roles={role: {"name": model} for role, model in given.get("roles", {}).items()},
         answer_field=answer_field,
         concurrency=concurrency,
         limit=limit,
         skip_bad=skip_bad,
-        in_process=in_process,
-        deadlines=deadlines_of(timeouts) or {},
+        in_process="in_process" in given,
+        deadlines=given.get("deadlines", {}),
         as_json=as_json,
         quiet=quiet,
     )
     is_file = source == "-" or Path(source).is_file() or source.endswith((".jsonl", ".gz", ".json"))
     raise typer.Exit(score_file(order) if is_file else rescore_run(order, root))
-
-
-def _role(pair: str) -> tuple[str, str]:
-    role, equals, model = pair.partition("=")
-    if not (role and equals and model):
-        raise ConfigError(f"--role {pair!r} is not ROLE=MODEL, for example --role judge=openai/NAME")
-    return role, model

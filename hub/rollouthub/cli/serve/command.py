@@ -14,11 +14,11 @@ class ServeFamily(LazyGroup):
     """The commands of the family; `hub serve NAME` means `hub serve agents NAME`."""
 
     places = {
-        "agents": "rollouthub.cli.serve.agents.command:serve_agents",
+        "agents": "rollouthub.cli.serve.agents.command:serve_agents:ServeAgentsCommand",
         "env": "rollouthub.cli.serve.env.command:serve_env",
         "model": "rollouthub.cli.serve.model.command:serve_model",
         "mock": "rollouthub.cli.serve.mock.command:serve_mock",
-        "rewards": "rollouthub.cli.serve.rewards.command:serve_rewards",
+        "rewards": "rollouthub.cli.serve.rewards.command:serve_rewards:ServeRewardsCommand",
         "stdio": "rollouthub.cli.serve.stdio.command:serve_stdio",
     }
     entry_group = "rollouthub.commands.serve"
@@ -39,7 +39,7 @@ class ServeFamily(LazyGroup):
         with agents.make_context(_USUAL, [], parent=ctx, resilient_parsing=True) as below:
             if incomplete.startswith("-"):
                 return agents.shell_complete(below, incomplete)
-            environments = agents.params[0].shell_complete(below, incomplete)
+            environments = agents.get_params(below)[0].shell_complete(below, incomplete)
         return [*super().shell_complete(ctx, incomplete), *environments]
 
 

@@ -1,48 +1,47 @@
 """`hub serve agents`: environments and a model behind two URLs an episode, for agents of any make."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from rollouthub.cli.deadline_options import deadlines_of, takes_deadlines
-from rollouthub.cli.options import (
-    BaseUrlOption,
-    BudgetOption,
-    ConfigOption,
-    EnvironmentArguments,
-    FallbackOption,
-    InProcessOption,
-    LaneOption,
-    LimitOption,
-    MaxCostOption,
-    MaxSecondsOption,
-    MaxTokensOption,
-    MaxTotalTokensOption,
-    MaxTurnsOption,
-    MetricsOption,
-    ModelOption,
-    RequestsPerMinuteOption,
-    RoleOption,
-    SeedOption,
-    ServedOption,
-    SetOption,
-    TemperatureOption,
-    TokensPerMinuteOption,
-    TopPOption,
-    TracesOption,
-    run_settings,
-    some,
-)
+from rollouthub.cli.options import ConfigOption
+from rollouthub.cli.settings_command import SettingsCommand, given_settings
 
 _PLACE, _BOUNDS = "Where", "Bounds"
 
 
-# How long an agent may take is --ttl.
-@takes_deadlines("setup", "model", "tool", "verify", "close")
+class ServeAgentsCommand(SettingsCommand):
+    """`hub serve agents`: the settings of a run whose agents act elsewhere."""
+
+    taken = (
+        "environments",
+        "model",
+        "base_url",
+        "roles",
+        "split",
+        "seed",
+        "set",
+        "limit",
+        "lane",
+        "fallbacks",
+        "requests_per_minute",
+        "tokens_per_minute",
+        "budget",
+        "sampling",
+        "limits",
+        "deadlines",
+        "in_process",
+        "served",
+        "metrics",
+        "traces",
+    )
+    left_out = ("deadlines.agent", "deadlines.episode")
+    """How long an agent may take is --ttl."""
+
+
 def serve_agents(
-    environments: EnvironmentArguments = None,
-    model: ModelOption = None,
+    ctx: typer.Context,
     host: Annotated[str, typer.Option(help="Address that agents reach the hub at.", rich_help_panel=_PLACE)] = (
         "127.0.0.1"
     ),
@@ -91,14 +90,6 @@ def serve_agents(
             rich_help_panel=_BOUNDS,
         ),
     ] = 100.0,
-    base_url: BaseUrlOption = None,
-    role: RoleOption = None,
-    split: Annotated[
-        str | None, typer.Option(help="Where tasks are dealt from; the environment's first split by default.")
-    ] = None,
-    limit: LimitOption = None,
-    seed: SeedOption = None,
-    settings: SetOption = None,
     config: ConfigOption = None,
     output: Annotated[
         Path | None,
@@ -108,23 +99,6 @@ def serve_agents(
         bool, typer.Option("--resume", help="Go on with the run in -o; what was open when it was killed is recorded.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False,
-    lane: LaneOption = None,
-    fallback: FallbackOption = None,
-    requests_per_minute: RequestsPerMinuteOption = None,
-    tokens_per_minute: TokensPerMinuteOption = None,
-    budget: BudgetOption = None,
-    temperature: TemperatureOption = None,
-    top_p: TopPOption = None,
-    max_tokens: MaxTokensOption = None,
-    max_turns: MaxTurnsOption = None,
-    max_total_tokens: MaxTotalTokensOption = None,
-    max_seconds: MaxSecondsOption = None,
-    max_cost: MaxCostOption = None,
-    in_process: InProcessOption = False,
-    served: ServedOption = False,
-    metrics: MetricsOption = None,
-    traces: TracesOption = None,
-    **timeouts: Any,
 ) -> None:
     """Give agents an MCP URL and a model URL for each episode.
 
@@ -137,30 +111,8 @@ def serve_agents(
     """
     from rollouthub.cli.serve.agents.action import serve_command
 
-    given = run_settings(
-        environments=environments,
-        model=model,
-        base_url=base_url,
-        lane=lane,
-        fallbacks=fallback,
-        requests_per_minute=requests_per_minute,
-        tokens_per_minute=tokens_per_minute,
-        budget=budget,
-        roles=role,
-        split=split,
-        limit=limit,
-        seed=seed,
-        set=settings,
-        sampling=some(temperature=temperature, top_p=top_p, max_tokens=max_tokens),
-        limits=some(max_turns=max_turns, max_tokens=max_total_tokens, max_seconds=max_seconds, max_cost=max_cost),
-        deadlines=deadlines_of(timeouts),
-        in_process=in_process,
-        served=served,
-        metrics=metrics,
-        traces=traces,
-    )
     code = serve_command(
-        given,
+        given_settings(ctx),
         config,
         output,
         resume,

@@ -5,22 +5,20 @@ from typing import Annotated
 
 import typer
 
-from rollouthub.cli.options import (
-    ConfigOption,
-    EnvironmentArguments,
-    InProcessOption,
-    RoleOption,
-    SeedOption,
-    ServedOption,
-    SetOption,
-    run_settings,
-)
+from rollouthub.cli.options import ConfigOption
+from rollouthub.cli.settings_command import SettingsCommand, given_settings
 
 _PLACE, _PICTURES, _BOUNDS = "Where", "Pictures", "Bounds"
 
 
+class ServeRewardsCommand(SettingsCommand):
+    """`hub serve rewards`: the settings that concern verifiers."""
+
+    taken = ("environments", "roles", "seed", "set", "concurrency", "in_process", "served")
+
+
 def serve_rewards(
-    environments: EnvironmentArguments = None,
+    ctx: typer.Context,
     host: Annotated[str, typer.Option(help="Address to listen on.", rich_help_panel=_PLACE)] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Its port; 0 picks a free one.", rich_help_panel=_PLACE)
@@ -49,15 +47,7 @@ def serve_rewards(
     max_requests: Annotated[
         int, typer.Option(min=1, help="Requests being answered at once.", rich_help_panel=_BOUNDS)
     ] = 64,
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Answers being scored at once; 32 by default.", rich_help_panel=_BOUNDS)
-    ] = None,
-    role: RoleOption = None,
-    seed: SeedOption = None,
-    settings: SetOption = None,
     config: ConfigOption = None,
-    in_process: InProcessOption = False,
-    served: ServedOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False,
 ) -> None:
     """Score answers and pictures over HTTP.
@@ -83,16 +73,6 @@ def serve_rewards(
         serve_rewards as serve,
     )
 
-    given = run_settings(
-        environments=environments,
-        roles=role,
-        seed=seed,
-        set=settings,
-        concurrency=concurrency,
-        in_process=in_process,
-        served=served,
-    )
-
     def announce(ready: RewardReady) -> None:
         if as_json:
             typer.echo(ready.model_dump_json())
@@ -103,7 +83,7 @@ def serve_rewards(
 
     with reward_token(is_open=no_token) as (token, file):
         order = RewardOrder(
-            request=request_of(given, config, None, resume=False),
+            request=request_of(given_settings(ctx), config, None, resume=False),
             credentials=load_credentials(os.environ, Path.cwd()),
             token=token,
             token_file=file,
