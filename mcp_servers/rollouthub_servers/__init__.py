@@ -1,1 +1,4 @@
-"""The environments that ship with the hub, a folder each."""
+"""The environments that ship with the hub, a folder each.
+
+Imports the core only; each is found by its entry point. Begin with `arithmetic`, the smallest.
+"""

@@ -1,1 +1,4 @@
-"""Where an environment's tools run: the home of the sandbox providers."""
+"""The sandbox providers: containers of Docker or Podman, and processes of this machine.
+
+Imports the core only. Begin with `docker/provider.py` or `process/provider.py`; both use `supervisor/`.
+"""

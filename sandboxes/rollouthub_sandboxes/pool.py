@@ -1,4 +1,4 @@
-"""A warm pool: things that are slow to start (containers) are started ahead, used once, and ended behind the scenes."""
+"""A warm pool: starts slow things (containers) ahead of use, lends each once, and ends it in the background."""
 
 import logging
 import math

@@ -1,4 +1,4 @@
-"""What a warm pool keeps of one kind: the things that are ready, those on their way, and how much they are wanted."""
+"""The stock of one kind in a warm pool: ready items, items being started, and demand."""
 
 import math
 from collections import deque

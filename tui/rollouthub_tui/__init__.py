@@ -1,1 +1,4 @@
-"""How people watch rollouts: a terminal UI that attaches to any run of this machine, live or ended."""
+"""`hub watch`: a terminal UI, plain-text mode and browser view of any run of this machine, live or ended.
+
+Imports the core only. Begin with `command.py`, then `app.py`; `screens/` are made of `widgets/`.
+"""

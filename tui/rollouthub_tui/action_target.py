@@ -1,4 +1,4 @@
-"""What an action is meant for."""
+"""The run or rollout that an action applies to."""
 
 from dataclasses import dataclass
 

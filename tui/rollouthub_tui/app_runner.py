@@ -1,4 +1,4 @@
-"""Running the app so that the terminal is as it was afterwards, however it ends."""
+"""Runs the app and restores the terminal however it ends."""
 
 import gc
 import signal

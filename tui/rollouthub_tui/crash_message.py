@@ -1,4 +1,4 @@
-"""What is left of a screen that broke: a short message, and everything else in a log of `hub watch`'s own."""
+"""The message after a crash of a screen; details go to `hub watch`'s log."""
 
 import logging
 import os

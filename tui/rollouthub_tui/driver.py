@@ -1,4 +1,4 @@
-"""Drawing on a terminal that may go away: its window is closed, or a connection breaks."""
+"""A terminal driver that survives a closed window or a broken connection."""
 
 from contextlib import suppress
 from typing import IO, cast

@@ -1,4 +1,4 @@
-"""Going from screen to screen, for screens that do not know each other."""
+"""Navigation between screens without imports between them."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a person can do to a run and its rollouts from any screen that shows them."""
+"""Actions on a run and its rollouts, shared by all screens that show them."""
 
 from functools import partial
 from typing import ClassVar, cast, get_args

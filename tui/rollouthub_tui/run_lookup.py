@@ -1,4 +1,4 @@
-"""Which run a RUN argument means: one that is kept, or one that plays."""
+"""Finds the run that a RUN argument names, live or stored."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Leaving the terminal to another program for a while."""
+"""Suspends the UI while another program uses the terminal."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What is typed ahead goes where it is meant, however quickly it comes."""
+"""Delivers keys typed ahead to the widget they were meant for."""
 
 import time
 from collections import deque

@@ -1,4 +1,4 @@
-"""A run that is watched: what its store says, and what its hub says where one plays it."""
+"""A watched run: the state in its store and, while it plays, at its hub."""
 
 import gc
 import sqlite3

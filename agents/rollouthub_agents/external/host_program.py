@@ -1,4 +1,4 @@
-"""`sandbox=none`: a program on this machine as it is, in a folder of its own; killed whole, with no wall around it."""
+"""`sandbox=none`: runs the program on this machine in its own folder, without isolation, and kills its process tree."""
 
 import errno
 import os

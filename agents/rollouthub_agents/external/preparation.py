@@ -1,4 +1,4 @@
-"""Making places ready, once for a run: a missing program, image or wall is told before the first episode."""
+"""Prepares a run's programs and images once, so that a missing one is reported before the first episode."""
 
 import logging
 from collections.abc import AsyncGenerator

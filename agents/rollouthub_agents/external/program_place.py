@@ -1,4 +1,4 @@
-"""Where an external program runs: a sandbox whose only way out are an episode's two URLs, or this machine as it is."""
+"""Where an external program runs: a sandbox that reaches only an episode's two URLs, or this machine."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager

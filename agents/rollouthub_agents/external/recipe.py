@@ -1,4 +1,4 @@
-"""What is run for every episode, worked out of the settings once."""
+"""The command, files and variables of every episode, computed once from the settings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

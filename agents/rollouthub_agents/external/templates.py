@@ -1,4 +1,4 @@
-"""Filling in templates: what `{agent_url}` and its like stand for in a command, a variable or a file."""
+"""Fills templates such as `{agent_url}` in a command, a variable or a file."""
 
 import difflib
 import json

@@ -1,4 +1,4 @@
-"""One person in one episode: what is typed becomes tool calls and words, recorded like any agent's."""
+"""Plays one episode for a person: turns typed lines into tool calls and messages."""
 
 import json
 import os

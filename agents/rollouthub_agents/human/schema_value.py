@@ -1,4 +1,4 @@
-"""One value of a tool's JSON schema: how it is asked for, and what a typed line makes of it."""
+"""One value of a tool's JSON schema: its prompt, and the parsing of a typed line."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a person types: lines from stdin, waited for without a thread and without holding up the event loop."""
+"""Reads typed lines from stdin without blocking the event loop."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What an examination comes to: a verdict on the answer, or a fault of the tests; never one for the other."""
+"""The result of running an answer's tests: a verdict on the answer, or a fault of the tests."""
 
 import signal
 from dataclasses import dataclass

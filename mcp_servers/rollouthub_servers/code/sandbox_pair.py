@@ -1,4 +1,4 @@
-"""Two programs at once, each in a fresh sandbox: the tests, and the answer. Values alone pass between them, through us.
+"""Runs the tests and the answer in two fresh sandboxes and passes only values between them.
 
 What the answer's program writes goes to the tests' program unread, at the pace at which that one reads it. So an
 endless stream waits in its own sandbox, and nothing of it is kept here.

@@ -1,4 +1,4 @@
-"""Making up a shop: who its customers are, what it sells, and what was ordered."""
+"""Generates a shop: customers, products and orders."""
 
 from datetime import date, timedelta
 from random import Random

@@ -1,4 +1,4 @@
-"""What the desk's tools do to the database. They keep it sound; keeping to the policy is the agent's part."""
+"""The tools' operations on the database. They keep it consistent; the agent must keep to the policy."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Whether the user was told an amount of money."""
+"""Detects whether the agent told the user an amount of money."""
 
 import re
 from collections.abc import Iterable, Sequence

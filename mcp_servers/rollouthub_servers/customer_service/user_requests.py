@@ -1,4 +1,4 @@
-"""What users ask of the desk: how they put it, what they know, what must come of it, and how it is done right."""
+"""Requests of users: wording, what the user knows, the required outcome, and the reference solution."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

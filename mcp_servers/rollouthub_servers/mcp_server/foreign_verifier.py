@@ -1,4 +1,4 @@
-"""Asking a foreign verifier for a score: a command in a process of its own, or an HTTP service."""
+"""Asks an external verifier for a score: a command in its own process, or an HTTP service."""
 
 import os
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What is known of the line to a server: what it said beside its answers, and what broke it."""
+"""The state of a connection to a server: its messages beside answers, and the error that broke it."""
 
 from mcp_types import JSONRPCNotification
 

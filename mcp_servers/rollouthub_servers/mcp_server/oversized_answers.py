@@ -1,4 +1,4 @@
-"""Answers of a server that hold more values than are read: whoever called its tool is told, and nothing is decoded."""
+"""Refuses a server's answer with too many values before it is decoded, and tells the caller."""
 
 import msgspec
 from mcp_types import INVALID_PARAMS, ErrorData, JSONRPCError

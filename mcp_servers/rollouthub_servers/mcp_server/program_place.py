@@ -1,4 +1,4 @@
-"""`ProgramPlace`: where the programs of a declared environment are."""
+"""`ProgramPlace`: the folders that the programs of a declared environment run in."""
 
 import os
 import sys

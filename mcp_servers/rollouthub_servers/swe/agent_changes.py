@@ -1,4 +1,4 @@
-"""What of a repository the agent changed, and which of it is handed to the tests: neither tests nor their settings."""
+"""The files that the agent changed, without tests and test settings."""
 
 import re
 from collections.abc import Collection, Iterable

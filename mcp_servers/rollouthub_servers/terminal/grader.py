@@ -1,4 +1,4 @@
-"""Grading a step: what the agent made crosses into a fresh container, and only there the tests are put and run."""
+"""Grades a step: copies the agent's changes into a fresh container and runs the tests there."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence

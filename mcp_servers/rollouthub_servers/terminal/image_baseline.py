@@ -1,4 +1,4 @@
-"""What the tests of a task say of its untouched image, and where its programs are: asked once for each image."""
+"""The result of a task's tests on its untouched image, and its programs' paths; measured once per image."""
 
 from dataclasses import dataclass, field
 

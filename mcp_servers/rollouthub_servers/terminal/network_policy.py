@@ -1,4 +1,4 @@
-"""What a task says of the network, what the caller allows, and what comes of both: never less walls than asked for."""
+"""The network access of a task: the stricter of what it declares and what the caller allows."""
 
 from rollouthub.sandbox import Network
 from rollouthub_servers.terminal.harbor.settings import ContainerSettings, Phase

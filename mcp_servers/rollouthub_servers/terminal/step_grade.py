@@ -1,4 +1,4 @@
-"""What a step's tests are run on, and what they said of it."""
+"""The container state that a step's tests run on, and their result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

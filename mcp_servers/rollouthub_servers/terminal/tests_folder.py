@@ -1,4 +1,4 @@
-"""Room for a task's tests in a sandbox, and the reward that they leave there."""
+"""The folder of a task's tests in a sandbox, and the reward file that they leave."""
 
 import re
 from collections.abc import Sequence

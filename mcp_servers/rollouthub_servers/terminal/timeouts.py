@@ -1,4 +1,4 @@
-"""How long tasks may take: their own timeouts, and what comes on top of them."""
+"""Timeouts of tasks: their own, and the overhead added to them."""
 
 from collections.abc import Iterable
 

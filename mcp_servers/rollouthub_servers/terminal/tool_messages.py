@@ -1,4 +1,4 @@
-"""What a tool says to the agent: how a command ended, why a file could not be had, and never more than fits."""
+"""Tool results for the agent: how a command ended or why a file is unavailable, within a size limit."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What of the format is refused, by name: a task that asks for it would otherwise run as something else."""
+"""Features of the Harbor format that are refused by name because they are not supported."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

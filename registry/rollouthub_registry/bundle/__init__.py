@@ -1,1 +1,4 @@
-"""An environment as one archive: built the same everywhere, and refused where it could do harm."""
+"""Bundles: an environment as one reproducible archive, built and validated.
+
+Begin with `bundle.py`.
+"""

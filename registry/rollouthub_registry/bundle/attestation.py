@@ -1,4 +1,4 @@
-"""What is said of a bundle: an in-toto statement (v1) in a DSSE envelope.
+"""The statement about a bundle: an in-toto statement (v1) in a DSSE envelope.
 
 https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
 https://github.com/secure-systems-lab/dsse/blob/master/envelope.md

@@ -1,4 +1,4 @@
-"""Bundles: a folder made one archive, the archive checked, and made a folder again."""
+"""Builds a bundle from a folder, validates one, and unpacks one."""
 
 import contextlib
 import os

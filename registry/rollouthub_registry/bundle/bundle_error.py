@@ -1,4 +1,4 @@
-"""Why a bundle is neither built nor read."""
+"""The error of a bundle that cannot be built or read."""
 
 from rollouthub.errors import UsageError
 

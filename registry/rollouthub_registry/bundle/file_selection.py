@@ -1,4 +1,4 @@
-"""The files of an environment's folder that go into its bundle."""
+"""Selects the files of an environment's folder that go into its bundle."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""What of a folder stays out of its bundle: `.hubignore`, written like a `.gitignore`, after defaults of ours."""
+"""Files left out of a bundle: built-in defaults, then `.hubignore` in the syntax of `.gitignore`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a bundle may hold; building and reading refuse the same."""
+"""Size limits of a bundle, enforced when it is built and when it is read."""
 
 FILE_BYTES = 64 * 2**20
 """Of one file."""

@@ -1,4 +1,4 @@
-"""Paths inside a bundle: plain, relative, the same on every file system, no two alike."""
+"""Valid paths inside a bundle: plain and relative, equal on every file system, and distinct from each other."""
 
 import unicodedata
 

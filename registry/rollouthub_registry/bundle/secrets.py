@@ -1,4 +1,4 @@
-"""What looks like a secret: a bundle is public, and stays public."""
+"""Detects files and text that look like secrets: whatever is published stays public."""
 
 import re
 from fnmatch import fnmatchcase

@@ -1,4 +1,4 @@
-"""Building the wheel of a Python environment, apart from the folder it is written in."""
+"""Builds the wheel of a Python environment outside its source folder."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Arguments to try a tool with: well-formed ones of every odd sort, and ill-formed ones."""
+"""Sample arguments for a tool: unusual but valid ones, and invalid ones."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Canaries in place of what is secret: twins of a task, each with one field of its secret half replaced."""
+"""Copies of a task in which one secret field is replaced by a canary."""
 
 import secrets
 from collections.abc import Callable, Iterator

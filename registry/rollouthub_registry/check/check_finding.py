@@ -1,4 +1,4 @@
-"""What a check found, and how a check says it."""
+"""The result of a check, and the exceptions with which a check reports it."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the hub and the check of an installed class say to each other: one line of JSON each way.
+"""The protocol between the hub and the check of an installed class: one line of JSON each way.
 
 The class is imported by the interpreter that it is installed for, in a process of its own: `hub check FILE
 --from-stdin` reads a `CheckOrder` from stdin and answers with a `CheckAnswer` on what was its stdout. What the

@@ -1,4 +1,4 @@
-"""`CheckRequest`: what is checked of an environment, and under which configuration."""
+"""`CheckRequest`: which tasks, configuration and checks one `hub check` runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

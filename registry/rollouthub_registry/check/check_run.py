@@ -1,4 +1,4 @@
-"""Running the checks of an environment, and showing what they found."""
+"""Runs the checks of an environment and prints their findings."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The environment under check: its tasks, and episodes of them, in this process."""
+"""The environment under check: its tasks and episodes, in this process."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager

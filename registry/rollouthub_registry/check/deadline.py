@@ -1,4 +1,4 @@
-"""How long a check may take: its time without what the machine made it wait for a processor."""
+"""The deadline of a check, which does not count time spent waiting for a processor."""
 
 import time
 from collections.abc import Awaitable, Callable

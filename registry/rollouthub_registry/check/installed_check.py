@@ -1,4 +1,4 @@
-"""Checking an installed environment: with its own interpreter, and in bounded time."""
+"""Checks an installed environment with its own interpreter, within a time limit."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Playing ready-made messages in an episode, and what that hands to the verifier."""
+"""Plays prepared messages in an episode and returns the submission that reaches the verifier."""
 
 import json
 from collections.abc import Sequence

@@ -1,1 +1,4 @@
-"""What asks registries: where they are, what they offer, and with which token."""
+"""The client of registries: addresses, tokens, offers, downloads and search.
+
+Imports `bundle`, `trust` and `server` (for folders). Begin with `source.py`, the protocol of a registry.
+"""

@@ -1,4 +1,4 @@
-"""Why a registry gave nothing."""
+"""Errors of requests to a registry."""
 
 from rollouthub.errors import CredentialError, HubError, UsageError
 

@@ -1,4 +1,4 @@
-"""Searching several registries at once."""
+"""Searches several registries at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

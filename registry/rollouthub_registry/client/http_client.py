@@ -1,4 +1,4 @@
-"""Requests to one registry: bounded in time and size, followed to no other host, with errors that say what to do."""
+"""HTTP requests to one registry: bounded in time and size, with no redirect to another host."""
 
 import errno
 import json

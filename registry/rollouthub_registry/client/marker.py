@@ -1,4 +1,4 @@
-"""`registry.json`: what marks a registry, and says whether a server answers there or mere files lie there."""
+"""`registry.json`: marks a registry, and says whether a server or plain files answer there."""
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 

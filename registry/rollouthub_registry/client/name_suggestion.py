@@ -1,4 +1,4 @@
-"""What a misspelt package's name may have meant."""
+"""Suggests a package name for a misspelt one."""
 
 import difflib
 from contextlib import suppress

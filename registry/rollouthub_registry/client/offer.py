@@ -1,4 +1,4 @@
-"""What a registry offers: one version of a package, as the registry tells it. None of it is verified yet."""
+"""`Offer`: one version of a package as a registry describes it, not yet verified."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What there is to know of a package: what is installed of it, what is offered, and whether its key is trusted."""
+"""`hub info`: a package's installed versions, offered versions, and trusted keys."""
 
 import json
 from collections.abc import Sequence

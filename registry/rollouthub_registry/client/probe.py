@@ -1,4 +1,4 @@
-"""Whether there is a registry at a URL, asked before the URL is written down."""
+"""Tests whether a URL is a registry before it is saved."""
 
 from rollouthub.errors import ConfigError, HubError, UsageError
 from rollouthub_registry.client.address import folder_of

@@ -1,4 +1,4 @@
-"""A registry as plain files: a folder of this machine, or one that any web server shows."""
+"""A registry as plain files, in a local folder or on any web server."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Finding words in what a registry of plain files offers, ranked as its server would."""
+"""Full-text search in a registry of plain files, ranked as its server ranks."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Asking a registry what a token is for."""
+"""Asks a registry what a token permits."""
 
 from rollouthub.errors import ConfigError
 from rollouthub_registry.client.served_registry import Served, TokenFacts

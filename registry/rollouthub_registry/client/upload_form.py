@@ -1,4 +1,4 @@
-"""What is sent to publish: a form of files, read from the disk as it is sent."""
+"""The upload of a publication: a multipart form whose files are read from disk as they are sent."""
 
 import secrets
 from collections.abc import AsyncGenerator, Mapping

@@ -1,4 +1,4 @@
-"""Reading what registries say of versions: JSON of strangers, believed in nothing but its form."""
+"""Parses a registry's list of versions, which is untrusted JSON."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Which versions are asked for: `1.2.3`, `^1.2`, `~1.2`, `1.x`, `>=1,<2`, `latest`."""
+"""Version ranges: `1.2.3`, `^1.2`, `~1.2`, `1.x`, `>=1,<2`, `latest`."""
 
 import re
 from collections.abc import Iterable

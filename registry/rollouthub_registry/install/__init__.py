@@ -1,1 +1,4 @@
-"""Installing bundles: each version in a virtual environment of its own, which appears whole or not at all."""
+"""Installing bundles: a virtual environment for each version, made completely or not at all.
+
+Imports `bundle` and `trust`, but no registry client. Begin with `installation.py`.
+"""

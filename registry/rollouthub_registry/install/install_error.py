@@ -1,4 +1,4 @@
-"""Why an environment is not installed, or what is installed not used."""
+"""Errors of installing an environment, and of using a damaged installation."""
 
 from rollouthub.errors import UsageError
 

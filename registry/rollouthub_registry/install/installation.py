@@ -1,4 +1,4 @@
-"""Installing a bundle: unpacked, given its dependencies, written down, and there by one rename."""
+"""Installs a bundle: unpacks it, installs its dependencies, writes its record, and renames it into place."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Running an installer: what it may see of the hub's variables, and what is told of its failure."""
+"""Runs an installer: the variables it receives, and the message when it fails."""
 
 import contextlib
 import os

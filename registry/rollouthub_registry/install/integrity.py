@@ -1,4 +1,4 @@
-"""Seeing that what lies on the disk is what was installed."""
+"""Verifies that the files on disk are those that were installed."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Dependencies as a list of requirements, each with its hashes."""
+"""Dependencies as a list of requirements with hashes."""
 
 import re
 from collections.abc import Iterable, Sequence

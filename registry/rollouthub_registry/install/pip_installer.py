@@ -1,4 +1,4 @@
-"""Installing with pip, which could build and run what it is given: so it runs where no program can be started."""
+"""Installs with pip where no program can be started: pip could build and run what it installs."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

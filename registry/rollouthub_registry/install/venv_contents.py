@@ -1,4 +1,4 @@
-"""What is put into an environment's virtual environment, and what must not be."""
+"""`VenvContents`: what is installed into an environment's virtual environment, and what is excluded."""
 
 import hashlib
 import platform

@@ -1,1 +1,4 @@
-"""What `hub install`, `upgrade`, `remove` and `lock` do: from what was asked for to what is installed and locked."""
+"""The commands `hub install`, `upgrade`, `remove` and `lock`, from their arguments to installed and locked packages.
+
+Brings `client`, `trust` and `install` together. Begin with `transaction.py`.
+"""

@@ -1,4 +1,4 @@
-"""What `hub install` is given: a package of a registry, a folder, an archive, or a commit of a repository."""
+"""The arguments of `hub install`: a package of a registry, a folder, an archive, or a commit of a repository."""
 
 import re
 from dataclasses import dataclass

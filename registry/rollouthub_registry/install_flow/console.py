@@ -1,4 +1,4 @@
-"""How `hub install` and its like tell what they do and did."""
+"""The output of `hub install`, `upgrade`, `remove` and `lock`: what is planned, and what was done."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Bringing one commit of a Git repository here: its files alone, with nothing of it run on the way."""
+"""Fetches one commit of a Git repository as plain files; runs no code of the repository."""
 
 import os
 import shutil

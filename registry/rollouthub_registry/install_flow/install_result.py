@@ -1,4 +1,4 @@
-"""`InstallResult`: what became of one thing that was asked for."""
+"""`InstallResult`: the outcome of one requested package."""
 
 from dataclasses import dataclass, replace
 from typing import Literal

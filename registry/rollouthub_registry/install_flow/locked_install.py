@@ -1,4 +1,4 @@
-"""`hub install --locked`: exactly what a `hub.lock` names, or a refusal."""
+"""`hub install --locked`: installs exactly what a `hub.lock` names, or fails."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""From a verified bundle to an installed one, whose key and version are remembered."""
+"""Installs a verified bundle and pins its key and version in the trust store."""
 
 import contextlib
 from functools import partial

@@ -1,4 +1,4 @@
-"""How a command tells of what goes on while it goes on."""
+"""Progress messages of a running command."""
 
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager

@@ -1,4 +1,4 @@
-"""The `hub.lock` of a project: written from what is installed or comes with the hub, and compared with it."""
+"""A project's `hub.lock`: written from the installed environments, and compared with them."""
 
 import sys
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""`hub remove`: just the versions that were named."""
+"""`hub remove`: removes exactly the versions that were named."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Bringing a bundle here from wherever it is, and verifying it; nothing outside a scratch folder is written."""
+"""Fetches a bundle from its source and verifies it; writes to a scratch folder only."""
 
 import tempfile
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A folder for what is on its way, gone when it arrived."""
+"""A temporary folder for downloads, removed when the installation ends."""
 
 import tempfile
 from collections.abc import Generator

@@ -1,4 +1,4 @@
-"""`hub install`: everything that was asked for is brought and verified first, and only then installed."""
+"""`hub install`: fetches and verifies everything that was requested, and installs only when all of it is valid."""
 
 import time
 from collections.abc import Sequence

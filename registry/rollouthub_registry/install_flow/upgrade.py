@@ -1,4 +1,4 @@
-"""`hub upgrade`: the highest version there is, from where the installed one came; the old one stays."""
+"""`hub upgrade`: installs the highest version from the registry it came from; the old version is kept."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`UserFolders`: where a user's installed environments, settings and project are."""
+"""`UserFolders`: the folders of a user's installed environments, settings and project."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

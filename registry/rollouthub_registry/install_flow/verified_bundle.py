@@ -1,4 +1,4 @@
-"""`VerifiedBundle`: a bundle that was fetched or built, and verified; nothing is installed or remembered yet."""
+"""`VerifiedBundle`: a bundle that was fetched or built and passed verification, not yet installed."""
 
 import json
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Which of the versions that a registry offers is taken, and why none of the others."""
+"""Selects one of the versions that a registry offers, and explains why no other was eligible."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

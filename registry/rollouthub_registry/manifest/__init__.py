@@ -1,4 +1,4 @@
-"""What a registry wants of an `env.toml` beyond its being right: that it can be published, and an MCP `server.json`."""
+"""What publishing requires of an `env.toml`, and the MCP `server.json` made from it."""
 
 from rollouthub_registry.manifest.publish_rules import ManifestProblem, check_publishable
 from rollouthub_registry.manifest.server_entry import MANIFEST_META, PublishedVersion, server_json

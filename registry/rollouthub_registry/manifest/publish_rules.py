@@ -1,4 +1,4 @@
-"""Whether an environment's manifest says what those who have never met its author need to know."""
+"""Rules that an environment's manifest must meet to be published."""
 
 import hashlib
 import re

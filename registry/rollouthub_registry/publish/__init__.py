@@ -1,1 +1,4 @@
-"""`hub publish`: an environment checked as others will have it, signed, and handed to a registry."""
+"""`hub publish`: builds, checks, signs and uploads an environment.
+
+Brings `bundle`, `check`, `install` and `client` together. Begin with `publication.py`.
+"""

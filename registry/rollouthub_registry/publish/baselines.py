@@ -1,4 +1,4 @@
-"""What a finished run of the environment scored, as its publisher says it."""
+"""Baselines: scores of finished runs that the publisher reports with an environment."""
 
 from collections.abc import Iterable
 from pathlib import Path

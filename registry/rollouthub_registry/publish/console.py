@@ -1,4 +1,4 @@
-"""Showing how an environment is published: a line a step on stderr, and what came of it on stdout."""
+"""The output of `hub publish`: a line for each step on stderr, the result on stdout."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Where an environment is published: asked before anything long is done, and handed it in the end."""
+"""The registry that an environment is published to: asked first whether it accepts, and uploaded to last."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The gate: a bundle installed as others will install it, and looked at there, before anybody else has it."""
+"""Installs a bundle as its users will, and checks it, before it is published."""
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""Publishing: every step from a folder to a registry; what is refused or interrupted on the way leaves nothing."""
+"""`hub publish`: every step from a folder to a registry; a failure leaves nothing behind."""
 
 import secrets
 import tempfile

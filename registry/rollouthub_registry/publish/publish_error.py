@@ -1,4 +1,4 @@
-"""Why an environment is not published."""
+"""Errors of publishing an environment."""
 
 from collections.abc import Sequence
 

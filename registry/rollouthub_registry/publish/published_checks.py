@@ -1,4 +1,4 @@
-"""The report of `hub check` as it is published: what was looked at and how it ended, and nothing else.
+"""The results of `hub check` as they are published: what was checked and how it ended, nothing else.
 
 A statement is public. What a failed check found may hold a task's answer, an error's text, a secret, or a path of the
 publisher's machine: of that only how much there was is told. What a passed check saw is its own words and numbers.

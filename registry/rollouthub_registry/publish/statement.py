@@ -1,4 +1,4 @@
-"""What a publisher says and signs of a bundle."""
+"""The statement that a publisher signs about a bundle."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

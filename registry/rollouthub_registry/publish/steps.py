@@ -1,4 +1,4 @@
-"""The steps of publishing, told as they are done."""
+"""The steps of publishing, reported as they complete."""
 
 import time
 from collections.abc import Callable, Generator

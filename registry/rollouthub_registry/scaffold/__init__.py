@@ -1,1 +1,1 @@
-"""`hub new`: a new environment package, small and whole."""
+"""`hub new`: writes the files of a new environment package from templates."""

@@ -1,4 +1,4 @@
-"""Who may come in, how often, and with which token."""
+"""Authenticates requests to a registry's server and limits their rate."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Writing in a registry's directory: whole or not at all, and on the disk before anyone is told."""
+"""Atomic, durable writes in a registry's directory."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""Where things lie in a registry's directory; the same whether it is served or read as it is."""
+"""The layout of a registry's directory, the same with a server and without."""
 
 import os
 from collections.abc import Iterator

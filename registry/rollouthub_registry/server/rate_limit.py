@@ -1,4 +1,4 @@
-"""How often one address or token may ask: an allowance that fills up again."""
+"""Limits requests per minute for each address or token (a token bucket)."""
 
 import time
 from collections import OrderedDict

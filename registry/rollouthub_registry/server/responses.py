@@ -1,4 +1,4 @@
-"""How the server says things: JSON, and problems as JSON (RFC 9457, with the MCP registry's `error` beside them)."""
+"""JSON responses and errors (RFC 9457, with the MCP registry's `error` field)."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""What a registry says when it does not do what was asked."""
+"""The error of a request that a registry refuses."""
 
 from rollouthub.errors import UsageError
 

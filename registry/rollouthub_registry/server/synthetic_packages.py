@@ -1,4 +1,4 @@
-"""A crowd of made-up environments, to measure a registry with."""
+"""Synthetic environments for benchmarks of a registry."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Who may publish through a server: tokens for one namespace and purpose, of which only hashes are kept."""
+"""Upload tokens: each for one namespace and purpose, stored as hashes only."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""A publication on its way in: two parts of a form, written to disk as they come, each no longer than it may be."""
+"""A publication as it arrives: two parts of a form, written to disk under size limits."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager

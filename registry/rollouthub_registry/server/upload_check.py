@@ -1,4 +1,4 @@
-"""Whether a bundle and its statement hold: before anything of them is published."""
+"""Validates a bundle and its statement before they are published."""
 
 import hashlib
 import json

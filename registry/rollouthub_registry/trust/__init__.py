@@ -1,1 +1,1 @@
-"""Who made a bundle: keys, signatures, and the keys this machine trusts."""
+"""Signing and verifying bundles: keys, signatures, and the publishers' keys that this machine trusts."""

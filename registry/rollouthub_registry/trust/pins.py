@@ -1,4 +1,4 @@
-"""What a machine has come to trust: the keys of each namespace, and the releases it saw."""
+"""What a machine trusts: the keys of each namespace, and the releases it has seen."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""The pinned tool list: an environment that offers other tools than those published is refused."""
+"""Pinned tool lists: an environment whose tools differ from the published ones is refused."""
 
 import hashlib
 from collections.abc import Sequence

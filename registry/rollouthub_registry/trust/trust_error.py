@@ -1,4 +1,4 @@
-"""Why a signature is not trusted."""
+"""Errors of signatures that are not trusted."""
 
 from rollouthub.errors import UsageError
 

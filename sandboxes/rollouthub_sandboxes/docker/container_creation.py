@@ -1,4 +1,4 @@
-"""Making one container: created, attached to, started, greeted, its folders filled; and removed again."""
+"""Creates, starts and fills one container, and removes it again."""
 
 import io
 import itertools

@@ -1,4 +1,4 @@
-"""Why a container is gone, told from what the engine noted."""
+"""Explains why a container ended, from the engine's state and events."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""How a person gets into a container: what its engine's command line is to be told."""
+"""The command with which a person opens a shell in a container."""
 
 from typing import Literal, cast
 

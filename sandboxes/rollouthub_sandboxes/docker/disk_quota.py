@@ -1,4 +1,4 @@
-"""Keeping writable roots to their size where the engine's storage cannot: measured, and ended when they are over."""
+"""Enforces the size of writable roots by measuring, where the engine's storage has no quota."""
 
 import logging
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Waiting for an engine that is away, because it was stopped or is being started again."""
+"""Waits for an engine that is stopped or restarting."""
 
 import logging
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Folders with everything in them, links too, as they go out of one sandbox and into another: packed as a tar file."""
+"""Copies folders between sandboxes as tar archives, links included."""
 
 import io
 import tarfile

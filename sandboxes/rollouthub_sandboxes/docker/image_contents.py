@@ -1,4 +1,4 @@
-"""Looking into an image before containers of it are made: the files of its folders, and its users."""
+"""Reads an image's folders and users before a container of it is created."""
 
 import io
 import tarfile

@@ -1,4 +1,4 @@
-"""Putting paths of a snapshot back to what the image has there, by the engine alone, with no program of either."""
+"""Restores paths of a snapshot from the image, through the engine alone."""
 
 import io
 import tarfile

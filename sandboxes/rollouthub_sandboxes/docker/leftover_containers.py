@@ -1,4 +1,4 @@
-"""Removing a run's own containers that could not be removed when their time came: the engine was away."""
+"""Removes a run's own containers whose removal failed because the engine was away."""
 
 import logging
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""The containers of hubs on an engine: whose they are, and finding one by a part of its name."""
+"""The hubs' containers on an engine: their owners, and lookup by part of a name."""
 
 import difflib
 import itertools

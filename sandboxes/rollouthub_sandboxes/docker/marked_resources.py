@@ -1,4 +1,4 @@
-"""What lies on the engine with a hub's mark, its present one or that of before its name."""
+"""Containers, images and volumes with a hub's label, the current or the former one."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whether a container is at its bounds: asked where it does not do as told, since programs in it can see to that."""
+"""Asks the engine whether a container is at its resource limits when it does not respond."""
 
 import time
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The supervisor's program, put once into a volume that every container mounts read-only."""
+"""Stores the supervisor's program in a volume that every container mounts read-only."""
 
 import hashlib
 import io

@@ -1,4 +1,4 @@
-"""Removing what a dead hub left behind on the engine, and nothing else."""
+"""Removes the containers that a dead hub left on the engine, and no others."""
 
 import time
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Images: had by name or built from a folder, once for all hubs of a machine, and thrown away when nobody uses them."""
+"""Images: found by name, built from a folder, shared by all hubs of a machine, and removed when unused."""
 
 from rollouthub_sandboxes.images.image_map import FromMap, load_from_map
 from rollouthub_sandboxes.images.provision import Images, ensure_image

@@ -1,4 +1,4 @@
-"""Having an image: there already, mapped to another one, pulled, or built."""
+"""Provides an image: found locally, mapped to another one, pulled, or built."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Sandboxes in processes of this machine, behind what walls the machine allows."""
+"""Process sandboxes: processes of this machine, isolated by bubblewrap where it works, else by limits alone."""
 
 from rollouthub_sandboxes.process.provider import ProcessProvider, process_provider
 

@@ -1,4 +1,4 @@
-"""How a person gets into a sandbox of processes: a shell of this machine that joins them, as their own user."""
+"""The shell with which a person joins a process sandbox, as their own user."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""Starting the processes of one sandbox, and seeing them gone."""
+"""Starts the processes of one sandbox and makes sure that all of them end."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""What of this machine is shown inside: the system's programs and Python's standard library, and nothing installed."""
+"""The paths of this machine visible inside: system programs and Python's standard library only."""
 
 import site
 import sys

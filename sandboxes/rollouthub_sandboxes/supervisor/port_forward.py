@@ -1,4 +1,4 @@
-"""Carrying connections that programs in a sandbox open to sockets of the hub."""
+"""Forwards connections from programs in a sandbox to sockets of the hub."""
 
 import logging
 import struct

@@ -1,1 +1,1 @@
-"""What a person can do to a run and its rollouts, and why it cannot be done now."""
+"""Actions of a person on runs and rollouts, and the reasons why one is unavailable."""

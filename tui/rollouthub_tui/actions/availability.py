@@ -1,4 +1,4 @@
-"""Whether an action is possible, and why not where it is not: in words, before a hub is asked."""
+"""Whether an action is available, and the reason when it is not, without asking the hub."""
 
 import socket
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Orders to the hub that plays a run: ask the person first where that must be, and say what the hub answered.
+"""Sends control requests to the hub that plays a run: asks for confirmation first, then reports the reply.
 
 However a person is asked: screens and lines both give their orders here.
 """

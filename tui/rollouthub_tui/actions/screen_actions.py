@@ -1,4 +1,4 @@
-"""Doing it on a screen: asking first, telling the hub, saying what it answered. Refusals are told, never a crash."""
+"""Performs actions from a screen: asks for confirmation, sends the request, and shows the reply or refusal."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""A shell where a rollout's programs run: the screen makes room for it and comes back after it."""
+"""Opens a shell in a rollout's sandbox; the screen is suspended until it ends."""
 
 import shlex
 import time

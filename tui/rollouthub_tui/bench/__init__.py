@@ -1,1 +1,1 @@
-"""`hub bench tui`: what watching costs, seen from outside: a real `hub watch` in a terminal of its own."""
+"""`hub bench tui`: what watching a run costs, measured from outside on a real `hub watch`."""

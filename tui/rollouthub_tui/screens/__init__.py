@@ -1,1 +1,1 @@
-"""The screens: runs, a run, a rollout, two rollouts, two runs; and what asks a person something."""
+"""The screens: runs, a run, a rollout, a pair of rollouts, a comparison of runs, and dialogs."""

@@ -1,4 +1,4 @@
-"""What asks a person something before it is done: a question, a line of text, one of several."""
+"""Dialogs: a question, a line of text, a choice."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar

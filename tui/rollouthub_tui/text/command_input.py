@@ -1,4 +1,4 @@
-"""Where commands come from: a person at a terminal, or a list that was given before."""
+"""The source of commands: a terminal, or a prepared list."""
 
 import os
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Words that do something to a run that plays, through its hub: the same orders and refusals as on the screens."""
+"""Text commands that steer a live run through its hub, with the same refusals as the screens."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""What was listed last, whose lines are known by their numbers."""
+"""The last listing, whose lines can be named by number."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What happens in a run that plays, told as it happens."""
+"""Reports the events of a live run as they happen."""
 
 import time
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Where a person is: at the runs, at one of them, at one of its rollouts; and what was listed last."""
+"""`Position`: the run or rollout that the text mode is at, and its last listing."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

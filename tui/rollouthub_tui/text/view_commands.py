@@ -1,4 +1,4 @@
-"""Words that look at runs, and go from one to another: lists, and what is opened from them."""
+"""Text commands that list and open runs and rollouts."""
 
 import anyio.to_thread
 

@@ -1,4 +1,4 @@
-"""One tab: a `hub watch` of its own, whose screen goes to the tab, whose keys come from there."""
+"""One browser tab: connects it to a `hub watch` process of its own."""
 
 import json
 import signal

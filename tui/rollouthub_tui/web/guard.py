@@ -1,4 +1,4 @@
-"""Who may come in: the one who was given the token, from a page of this server's, under this server's name."""
+"""Access control of `hub watch --web`: token, origin and host name."""
 
 import hmac
 import secrets

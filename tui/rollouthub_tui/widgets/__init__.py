@@ -1,1 +1,1 @@
-"""Parts of screens: each shows one thing of a run or of a rollout."""
+"""Widgets: each shows one part of a run or of a rollout."""

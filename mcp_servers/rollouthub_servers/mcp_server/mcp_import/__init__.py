@@ -1,1 +1,1 @@
-"""`hub import mcp`: an environment around somebody else's MCP server, from one look at it."""
+"""`hub import mcp`: writes an environment around an existing MCP server after connecting to it once."""

@@ -1,4 +1,4 @@
-"""`ImportedServer`: the server to import, and how it is said in an env.toml so that it means the same elsewhere."""
+"""`ImportedServer`: the server to import, and its portable form in an `env.toml`."""
 
 import re
 import sys

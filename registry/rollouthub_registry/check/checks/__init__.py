@@ -1,4 +1,4 @@
-"""The checks, in the order they run: what others build on comes first."""
+"""The quick checks, in the order they run: a check comes after those it depends on."""
 
 from rollouthub_registry.check.check_finding import Check
 from rollouthub_registry.check.checks import (

@@ -1,4 +1,4 @@
-"""Arguments: what a model gets wrong is told to it, and breaks nothing."""
+"""Check: ill-formed tool arguments give the model a tool error and never break the environment."""
 
 from rollouthub_registry.check.argument_samples import ill_formed, well_formed
 from rollouthub_registry.check.check_finding import Broken

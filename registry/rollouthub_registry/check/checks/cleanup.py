@@ -1,4 +1,4 @@
-"""Closing: it works after whatever happened, and gives back what an episode took."""
+"""Check: closing an episode works after any failure and releases everything it held."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Isolation: episodes side by side see what each would see alone."""
+"""Check: episodes that run concurrently observe the same as episodes that run alone."""
 
 import inspect
 from collections.abc import Sequence

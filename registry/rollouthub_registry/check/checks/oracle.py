@@ -1,4 +1,4 @@
-"""The reference solution, played through the real tools, must win: else nobody can."""
+"""Check: the reference solution, played through the real tools, gets full marks."""
 
 from rollouthub_registry.check.check_finding import Broken, NotApplicable
 from rollouthub_registry.check.checked_environment import CheckedEnvironment

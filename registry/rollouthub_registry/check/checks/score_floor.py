@@ -1,4 +1,4 @@
-"""What earns nothing: doing nothing, and saying the same to every task."""
+"""Check: doing nothing, and giving the same answer to every task, scores no more than the floor."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The end of an episode: the first answer counts, and afterwards there is one answer to everything."""
+"""Check: only the first answer counts, and every call after the end is refused."""
 
 from rollouthub import Score, Submission, VerifierError
 from rollouthub.hosting.local.hosted_episode import CLOSED

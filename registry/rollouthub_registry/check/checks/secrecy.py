@@ -1,4 +1,4 @@
-"""Secrecy: canaries stand in for what is secret, everything is tried, and no canary may come back."""
+"""Check: no canary put in place of a secret field reaches the agent."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Seeds: the same one makes the same tasks, the same opening and the same tools, however often it is asked."""
+"""Check: the same seed gives the same tasks, prompts and tools every time."""
 
 from rollouthub_registry.check.check_finding import Broken
 from rollouthub_registry.check.checked_environment import AnyTask, CheckedEnvironment

@@ -1,4 +1,4 @@
-"""Submissions of every sort: models say anything, and a verifier that trips over it scores nothing."""
+"""Check: the verifier gives a finite score to any submission, however malformed."""
 
 from rollouthub import VerifierError
 from rollouthub_registry.check.check_finding import Broken

@@ -1,4 +1,4 @@
-"""Tasks: there are some, each with an id of its own, made one by one."""
+"""Check: there are tasks, each has a unique id, and they are created one at a time."""
 
 from collections.abc import Sized
 

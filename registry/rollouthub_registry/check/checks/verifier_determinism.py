@@ -1,4 +1,4 @@
-"""The verifier: the same submission gets the same score, however often it is judged."""
+"""Check: the verifier gives the same submission the same score every time."""
 
 from collections.abc import Sequence
 

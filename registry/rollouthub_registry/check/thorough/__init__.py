@@ -1,1 +1,4 @@
-"""`hub check --thorough`: an environment attacked over the wire, as agents could, before it is published."""
+"""`hub check --thorough`: attacks on a served environment, over HTTP, as agents could make them.
+
+`attacks/` has one file for each kind of attack. Begin with `thorough_check.py`, then `attack_context.py`.
+"""

@@ -1,4 +1,4 @@
-"""Ways in: an episode as an agent meets it at its environment's own server, or at the hub's gateway."""
+"""Opens an episode at the environment's own server or at the hub's gateway, as an agent would meet it."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""What an attack is, and how it ended."""
+"""`Attack` and `AttackResult`: what an attack is, and how it ended."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

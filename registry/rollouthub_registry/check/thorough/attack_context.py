@@ -1,4 +1,4 @@
-"""What attacks work with: the environment, its planted twins, both doors, and a wire that looks at every byte."""
+"""`AttackContext`: the environment, its canary twins, both access points and the HTTP client that scans every byte."""
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""What an attacked environment came to: for programs as JSON, for people as a page."""
+"""The report of `hub check --thorough`: JSON for programs, a page for people."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Bringing up what attacks need: the environment's server, a planted twin's, a gateway and a model behind it."""
+"""Starts what attacks need: the environment's server, a canary twin's, a gateway and a model."""
 
 import secrets
 import tempfile

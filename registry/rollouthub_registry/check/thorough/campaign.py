@@ -1,4 +1,4 @@
-"""All attacks on one environment, one after the other, in bounded time."""
+"""Runs all attacks on one environment in sequence, within a time limit."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""A served twin of an environment: each seed of its tasks has canaries in another field of their secret half."""
+"""A served copy of an environment: each seed of its tasks has canaries in another secret field."""
 
 import hashlib
 from collections.abc import Iterable

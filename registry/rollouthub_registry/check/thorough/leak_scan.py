@@ -1,4 +1,4 @@
-"""What no byte on the agents' side may hold, in the disguises it may come in."""
+"""Scans bytes on the agent's side for secrets, also when they are encoded."""
 
 import base64
 import re

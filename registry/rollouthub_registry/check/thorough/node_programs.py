@@ -1,4 +1,4 @@
-"""Other people's programs for Node.js that judge an environment: which, where they lie, and running one."""
+"""Third-party Node.js programs that test an environment: their versions, location and execution."""
 
 import json
 import os

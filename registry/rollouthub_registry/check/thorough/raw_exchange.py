@@ -1,4 +1,4 @@
-"""One request and what came back for it, byte by byte, as the report tells it."""
+"""`RawExchange`: one request and its response as bytes, as the report prints them."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Requests as an attacker sends them: any method, path, header, body; every byte that comes back is looked through."""
+"""Sends arbitrary HTTP requests and scans every byte of the responses."""
 
 import asyncio
 import io

@@ -1,4 +1,4 @@
-"""The environment under attack: served as it would be, with all that the hub knows of it and no agent may."""
+"""The served environment under attack, with secrets that the hub knows and no agent may learn."""
 
 import inspect
 import logging

@@ -1,4 +1,4 @@
-"""Running `hub check --thorough`: the quick checks, then the attacks; told as they go, and written down at the end."""
+"""Runs `hub check --thorough`: the quick checks, then the attacks; prints progress and writes the report."""
 
 import json
 import os

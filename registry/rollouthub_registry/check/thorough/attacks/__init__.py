@@ -1,4 +1,4 @@
-"""Every attack, in the order they are made: what says most about a leak first, what may tire the server last."""
+"""All attacks in the order they run: those about leaks first, those that may exhaust the server last."""
 
 from rollouthub_registry.check.thorough.attack import Attack
 from rollouthub_registry.check.thorough.attacks import (

@@ -1,4 +1,4 @@
-"""Clients that are killed in mid-call, and episodes that nobody ends: what they held is free again in bounded time."""
+"""Attack: clients killed mid-call and episodes never ended; their resources must be released in time."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Strings that would do something if the server's process ran them (L12)."""
+"""Attack: strings that have an effect if the server's process executes them (L12)."""
 
 import base64
 import pickle

@@ -1,4 +1,4 @@
-"""The MCP project's own programs: its conformance suite, as far as any server must pass it, and the Inspector."""
+"""Runs the MCP project's conformance suite and Inspector, as far as they apply to any server."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager

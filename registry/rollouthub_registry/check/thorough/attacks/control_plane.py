@@ -1,4 +1,4 @@
-"""Looking for the control plane from the agents' side, and for a way into it with what agents have (L3)."""
+"""Attack: looks for the control plane from the agent's side, with the agent's credentials (L3)."""
 
 import base64
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""One episode's state, session or words in another (L9)."""
+"""Attack: reads one episode's state, session or text from another (L9)."""
 
 import secrets
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Looking for secrets wherever a client may ask: discovery, results, errors, listings, the model seam (L1, L4, L6)."""
+"""Attack: searches discovery, results, errors, listings and the model API for secrets (L1, L4, L6)."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Forged, foreign and worn-out tokens, and how far the real ones can be guessed (L10)."""
+"""Attack: forged, foreign and expired tokens, and whether valid ones can be guessed (L10)."""
 
 import hashlib
 import math

@@ -1,4 +1,4 @@
-"""Calls that no tool may accept, and calls that no tool may break over."""
+"""Attack: calls with arguments that every tool must refuse and survive."""
 
 from collections.abc import Iterator
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""After the end: a second answer, late calls, and races for both (L5)."""
+"""Attack: a second answer, calls after the end, and races between them (L5)."""
 
 from typing import Any
 

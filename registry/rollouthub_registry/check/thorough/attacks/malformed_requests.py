@@ -1,4 +1,4 @@
-"""Requests that are none: malformed, oversize, half-sent, from elsewhere; the server refuses them and stays up."""
+"""Attack: malformed, oversized and truncated requests; the server must refuse them and stay up."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""What agents say and answer, to attack with."""
+"""Texts and answers that attacks send."""
 
 import json
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""With a tool that runs commands: the verifier's files, rewards that can be written, processes that stay (L7, L8)."""
+"""Attack: uses a command tool to find verifier files, write rewards and leave processes (L7, L8)."""
 
 import os
 import re

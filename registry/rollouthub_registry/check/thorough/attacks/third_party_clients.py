@@ -1,4 +1,4 @@
-"""Clients that others wrote: the Python SDK of today in both eras, and of the 1.x line, play an episode to its end."""
+"""Third-party MCP clients (Python SDK, current and 1.x) play an episode to its end."""
 
 import json
 import subprocess

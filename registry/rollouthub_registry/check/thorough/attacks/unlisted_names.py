@@ -1,4 +1,4 @@
-"""Guessing tools and methods that are not listed (L2)."""
+"""Attack: guesses names of tools and methods that are not listed (L2)."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The verifier's words: what it says of odd submissions must not come back to the agent (L11)."""
+"""Attack: odd submissions whose verifier messages must not reach the agent (L11)."""
 
 from typing import Any, cast
 
