@@ -1,10 +1,11 @@
 """Old names of commands and options do what the present names do, and no help shows them."""
 
 import re
+from pathlib import Path
 
 import pytest
 
-from rollouthub.cli.old_names import OLD_COMMANDS, in_present_names
+from rollouthub.cli.old_names import OLD_COMMANDS, OLD_OPTIONS, in_present_names
 
 from .conftest import Hub
 
@@ -30,3 +31,22 @@ def test_an_old_command_takes_arguments_and_options(hub: Hub) -> None:
 
 def test_what_follows_two_dashes_is_left_as_it_is() -> None:
     assert in_present_names(["model", "up", "m", "--", "model", "up"]) == ["serve", "model", "m", "--", "model", "up"]
+
+
+OPTIONS = [(command, old, now) for command, options in OLD_OPTIONS.items() for old, now in options.items()]
+
+
+@pytest.mark.parametrize(("command", "old", "now"), OPTIONS)
+def test_an_old_option_is_the_present_one(hub: Hub, command: str, old: str, now: str) -> None:
+    words = ["import", "mcp"] if command == "import" else command.split()
+    shown = hub(*words, "--help").out
+    assert re.search(rf"{now}\b", shown)
+    assert not re.search(rf"{old}(?![\w-])", shown)
+    assert in_present_names([*words, f"{old}=x", old, "y", "--", old]) == [*words, f"{now}=x", now, "y", "--", old]
+
+
+def test_an_old_option_does_what_the_present_one_does(hub: Hub, tmp_path: Path) -> None:
+    assert hub("new", "acme/one", "--dir", "here").code == 0
+    assert hub("new", "acme/two", "-o", "there").code == 0
+    assert (tmp_path / "here" / "pyproject.toml").is_file()
+    assert (tmp_path / "there" / "pyproject.toml").is_file()

@@ -61,7 +61,7 @@ def test_a_preset_with_the_data_it_is_checked_with(people: People, tmp_path: Pat
 
 @pytest.mark.parametrize("kind", [(), ("--server",)])
 def test_a_new_package_as_it_is(kind: tuple[str, ...], people: People) -> None:
-    people("one", "new", "acme/price-list", "--dir", "new", *kind)
+    people("one", "new", "acme/price-list", "-o", "new", *kind)
     assert exchanged(people, "new", "acme/price-list") == 1.0
 
 

@@ -23,7 +23,7 @@ from tests.registry.bundle.packages import small_wheel
 
 
 def test_a_new_package_is_run_at_once(hub: Hub, tmp_path: Path) -> None:  # noqa: F811
-    made = hub("new", "acme/price-list", "--dir", "shop", "--json")
+    made = hub("new", "acme/price-list", "-o", "shop", "--json")
     assert made.code == 0, made.err
     assert made.json["name"] == "acme/price-list"
     assert sorted(made.json["files"]) == sorted(
@@ -73,7 +73,7 @@ def test_a_new_package_lacks_nothing_to_be_published(is_server: bool, tmp_path: 
 
 
 def test_a_new_server_is_played(hub: Hub, tmp_path: Path) -> None:  # noqa: F811
-    assert hub("new", "acme/json", "--server", "--dir", "store").code == 0  # nothing imports it
+    assert hub("new", "acme/json", "--server", "-o", "store").code == 0  # nothing imports it
     assert hub("run", "store", "-a", "oracle", "--json", "-q").json["mean_reward"] == 1.0
     asked = json.dumps({"workdir": str(tmp_path), "task": {"answer": {"top": {}}}})
     verifier = [sys.executable, "store/verify.py"]

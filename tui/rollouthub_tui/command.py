@@ -53,7 +53,9 @@ def watch(
         typer.Option(metavar="WORDS", help="With --text: do this, and leave; again for more, - for lines on stdin."),
     ] = None,
 ) -> None:
-    """Watch runs, live or ended, and steer those that play: press ? for the keys, or with --text say help.
+    """Show runs on a screen, live or finished.
+
+    Press ? for the keys; with --text, say help. `hub live` lists and steers runs from a script.
 
     Attaches to any run of yours on this machine, also one that another terminal started, and never slows it.
 

@@ -14,7 +14,14 @@ OLD_COMMANDS: Mapping[str, str] = {
     "uninstall": "remove",
 }
 """Old name → the name it has now. `uninstall` is what other installers say."""
-OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {}
+OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "doctor": {"--ray": "--ray-address"},
+    "export": {"--most-pairs": "--max-pairs"},
+    "import": {"--out": "--output"},
+    "new": {"--dir": "--output"},
+    "publish": {"--out": "--output"},
+    "serve model": {"--address": "--ray-address"},
+}
 """Command → old option → the option it has now."""
 _LONGEST = 2
 """Words of a command's name."""

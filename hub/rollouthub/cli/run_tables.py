@@ -1,14 +1,14 @@
 """Lists of runs and of rollouts, as tables."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from rollouthub.rollout import Outcome
-from rollouthub.store import BrokenRun, RunInfo, RunReader, open_run
+from rollouthub.store import AttemptSummary, BrokenRun, RunInfo, RunReader, open_run
 from rollouthub.text import plain_name
 
 NARROW = 100
@@ -66,10 +66,21 @@ def _outcome(outcome: Outcome) -> Text:
 
 
 def rollouts_table(reader: RunReader, *, limit: int, only_failed: bool, width: int) -> tuple[Table, int]:
-    """A line per effective rollout in the order they ended, and how many the limit left out.
+    """A line per effective rollout in the order they ended, and how many the limit left out."""
+    rows: list[AttemptSummary] = []
+    left_out = 0
+    for row in reader.summaries():
+        if only_failed and row.outcome is Outcome.SCORED and row.passed is not False:
+            continue
+        if limit and len(rows) >= limit:
+            left_out += 1
+            continue
+        rows.append(row)
+    return rollout_rows(rows, width), left_out
 
-    Where there is little width, columns give way to the task's name.
-    """
+
+def rollout_rows(rows: Iterable[AttemptSummary], width: int) -> Table:
+    """A line per rollout. Where there is little width, columns give way to the task's name."""
     is_narrow = width < NARROW
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("rollout", no_wrap=True)
@@ -78,13 +89,7 @@ def rollouts_table(reader: RunReader, *, limit: int, only_failed: bool, width: i
     table.add_column("stop", no_wrap=True)
     for title in ("reward", "turns", "tokens") if is_narrow else ("reward", "turns", "calls", "tokens", "seconds"):
         table.add_column(title, justify="right", no_wrap=True)
-    left_out = 0
-    for row in reader.summaries():
-        if only_failed and row.outcome is Outcome.SCORED and row.passed is not False:
-            continue
-        if limit and table.row_count >= limit:
-            left_out += 1
-            continue
+    for row in rows:
         table.add_row(
             plain_name(row.rollout_id),
             Text(plain_name(row.task_id)),
@@ -96,4 +101,4 @@ def rollouts_table(reader: RunReader, *, limit: int, only_failed: bool, width: i
             str(row.output_tokens),
             *(() if is_narrow else (f"{row.seconds:.3f}",)),
         )
-    return table, left_out
+    return table

@@ -36,7 +36,7 @@ class HarborImporter:
         if not runs:
             raise ConfigError(f"none of the tasks in {str(folder)!r} can be run, so there is nothing to write")
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise ConfigError(f"--out {str(out)!r} is there already; name a new folder")
+            raise ConfigError(f"-o {str(out)!r} is there already; name a new folder")
         kept = {name: value for name, value in settings.items() if name != "data"}
         package = Package.of(out.resolve().name, identity, folder.resolve().name, len(runs), kept)
         partial = out.resolve().with_name(f".{out.resolve().name}.{secrets.token_hex(8)}.partial")
@@ -49,7 +49,7 @@ class HarborImporter:
                 out.rmdir()
             partial.rename(out)
         except OSError as error:
-            raise ConfigError(f"--out {str(out)!r} cannot be written: {error.strerror or error}") from error
+            raise ConfigError(f"-o {str(out)!r} cannot be written: {error.strerror or error}") from error
         finally:
             shutil.rmtree(partial, ignore_errors=True)
         return out / file.name

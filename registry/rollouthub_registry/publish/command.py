@@ -33,7 +33,8 @@ def publish(
         typer.Option("--role", metavar="ROLE=MODEL", help="A model the environment asks itself, such as judge=…"),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write bundle and statement here; publish nothing.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FOLDER", help="Write bundle and statement here; publish nothing."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Do everything but publish.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -51,7 +52,7 @@ def publish(
     from rollouthub_registry.publish.publication import PublishRequest
 
     if to is not None and out is not None:
-        raise ConfigError("--to publishes and --out only writes files; give one of the two")
+        raise ConfigError("--to publishes and -o only writes files; give one of the two")
     asked = CheckRequest(
         split=split,
         limit=limit,

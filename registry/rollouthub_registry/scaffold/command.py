@@ -10,7 +10,8 @@ import typer
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="my_env, or namespace/my_env.")],
     directory: Annotated[
-        Path | None, typer.Option("--dir", help="Where the package goes; a folder of the name by default.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Where the package goes; a folder of the name by default."),
     ] = None,
     is_server: Annotated[
         bool, typer.Option("--server", help="An MCP server that knows nothing of the hub, with tasks and a verifier.")

@@ -44,7 +44,7 @@ def shell_into(
 @sandbox.command("bench")
 def bench_sandboxes(
     provider: Annotated[str | None, typer.Option(help="docker or process; docker where an engine answers.")] = None,
-    quick: Annotated[bool, typer.Option(help="Less of everything, for a first look.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Less of everything, for a first look.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Measure what sandboxes cost here: an exec, one from the warm pool, its refill; as `hub bench sandbox`."""

@@ -25,7 +25,8 @@ def doctor(
     settings: SetOption = None,
     split: Annotated[str | None, typer.Option(help="Which tasks; the environment's first split by default.")] = None,
     ray: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Join this Ray cluster, and leave it: auto, HOST:PORT.")
+        str | None,
+        typer.Option("--ray-address", metavar="ADDRESS", help="Join this Ray cluster, and leave it: auto, HOST:PORT."),
     ] = None,
     root: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON value.")] = False,
@@ -33,7 +34,7 @@ def doctor(
     """Find out what is wrong, why, and what to do.
 
     Alone it looks at this machine. With RUN it looks through a run: faults by cause, slow stages, strange rewards,
-    outliers. With -m, -e or --ray it tries a model, an environment's tasks, or a cluster, and nothing else.
+    outliers. With -m, -e or --ray-address it tries a model, an environment's tasks, or a cluster, and nothing else.
 
     Exit codes: 0 nothing serious, 1 something must be mended, 2 usage.
     """

@@ -139,7 +139,8 @@ PairsOption = Annotated[
     ),
 ]
 MostPairsOption = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="dpo: the most pairs of a group.", rich_help_panel=_CHOICE)
+    int | None,
+    typer.Option("--max-pairs", min=1, metavar="N", help="dpo: the most pairs of a group.", rich_help_panel=_CHOICE),
 ]
 MarginOption = Annotated[
     float | None,
@@ -164,7 +165,7 @@ IncompleteOption = Annotated[
 ]
 SeatOption = Annotated[
     str | None,
-    typer.Option(help="Whose conversation, where several spoke; the first's by default.", rich_help_panel=_CHOICE),
+    typer.Option(help="Export only this agent's conversation (default: the first agent).", rich_help_panel=_CHOICE),
 ]
 MixedOption = Annotated[
     bool,
@@ -185,6 +186,7 @@ _FLAGS = {
     "tasks": "--task",
     "passed": "--passed/--failed",
     "min_spread": "--spread",
+    "most_pairs": "--max-pairs",
     "min_deviation": "--deviation",
     "stops": "--stop",
 }

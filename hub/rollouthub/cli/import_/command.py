@@ -68,7 +68,11 @@ def _tasks_in(form: str) -> Callable[..., None]:
         folder: Annotated[Path, typer.Argument(metavar="DIR", help="A task, or a folder that holds several.")],
         out: Annotated[
             Path | None,
-            typer.Option(help="Write what can be run into this new folder, which `hub publish` and `hub run` take."),
+            typer.Option(
+                "-o",
+                "--output",
+                help="Write what can be run into this new folder, which `hub publish` and `hub run` take.",
+            ),
         ] = None,
         name: Annotated[
             str | None, typer.Option(metavar="NS/NAME", help="What it is called; local/FOLDER by default.")
@@ -91,7 +95,7 @@ def _tasks_in(form: str) -> Callable[..., None]:
         from rollouthub.plugins.importers import Identity, find_importer
 
         if out is None and (name is not None or terms is not None):
-            raise ConfigError("--name and --license go with --out, which writes an environment")
+            raise ConfigError("--name and --license go with -o, which writes an environment")
         importer = find_importer(form)
         given = assignments(settings or [], "--set")
         found = importer.look(folder, given)

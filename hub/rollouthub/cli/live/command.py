@@ -6,7 +6,7 @@ import typer
 
 from rollouthub.errors import UsageError
 
-live = typer.Typer(help="Look in at hubs that play, and steer them.", no_args_is_help=False)
+live = typer.Typer(help="List and steer the runs that play now, from a script or a shell.", no_args_is_help=False)
 
 Run = Annotated[
     str | None,
@@ -25,7 +25,10 @@ def list_running(
     as_json: AsJson = False,
     limit: Annotated[int, typer.Option(min=0, max=10_000, help="Rollouts shown of each run.")] = 20,
 ) -> None:
-    """Look in at hubs that play, and steer them. Alone: the runs, and their rollouts in flight."""
+    """List and steer the runs that play now, from a script or a shell.
+
+    Without a command it lists the runs and their rollouts in flight. `hub watch` shows runs on a screen.
+    """
     if context.invoked_subcommand is not None:
         return
     from rollouthub.cli.live.action import show_running
@@ -59,7 +62,7 @@ def show(
     run: Run = None,
     as_json: AsJson = False,
 ) -> None:
-    """One rollout in flight."""
+    """Show one rollout in flight."""
     from rollouthub.cli.live.action import show_rollout
     from rollouthub.event_loop import run_async
 

@@ -18,24 +18,65 @@ if TYPE_CHECKING:
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's directory, its name under runs/, or 'last'.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+RolloutArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="ROLLOUT", help="A rollout's id or the start of it; or the id of a task played once."),
+]
+AttemptOption = Annotated[
+    int | None, typer.Option(min=0, help="Show this attempt of ROLLOUT; by default the one that counts.")
+]
+WhereOption = Annotated[
+    str,
+    typer.Option(metavar="FILTER", help="List only rollouts that match: 'reward < 1 and outcome == \"scored\"'."),
+]
+SortOption = Annotated[
+    str | None, typer.Option(metavar="[-]COLUMN", help="Sort the list by this column; with - in descending order.")
+]
+ByOption = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="List a line for each value of this column: task, environment, outcome …"),
+]
+LimitOption = Annotated[
+    int | None, typer.Option(min=0, help="List at most this many (20 by default, all with --json); 0 lists all.")
+]
+FailedOption = Annotated[
+    bool, typer.Option("--failed", help="List only rollouts that were not scored or did not pass.")
+]
+TrainerLogsOption = Annotated[
+    Path | None,
+    typer.Option(metavar="PATH", help="Show the loss and KL of a trainer's logs beside the run's rewards."),
+]
+
+_USUAL = 20
+_FAILED = 'outcome != "scored" or passed == false'
+"""What --failed means beside other filters."""
+
 
 def show(
     run: RunArgument,
-    rollout: Annotated[
-        str | None,
-        typer.Argument(metavar="ROLLOUT", help="A rollout's id or the start of it; or the id of a task played once."),
-    ] = None,
-    attempt: Annotated[int | None, typer.Option(min=0, help="Which attempt; the effective one by default.")] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Rollouts to list; 0 lists all.")] = 20,
-    failed: Annotated[bool, typer.Option("--failed", help="List only what was not scored or did not pass.")] = False,
-    trainer_logs: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Put a trainer's loss and KL, logged there, beside the run's rewards."),
-    ] = None,
+    rollout: RolloutArgument = None,
+    attempt: AttemptOption = None,
+    where: WhereOption = "",
+    sort: SortOption = None,
+    by: ByOption = None,
+    limit: LimitOption = None,
+    failed: FailedOption = False,
+    trainer_logs: TrainerLogsOption = None,
     root: RootOption = RUNS,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a run's figures and rollouts, or one rollout in full."""
+    """Show a run's figures and rollouts, or one rollout in full.
+
+    --where, --sort and --by choose what is listed, in the filter language of `hub watch`; with --json the list is
+    printed as JSON. Without them --json prints the run's figures.
+    """
+    if rollout is None and trainer_logs is None and (where or sort or by):
+        from rollouthub.cli.show.chosen_rollouts import print_chosen
+
+        wanted = _FAILED if failed and not where else f"({where}) and ({_FAILED})" if failed else where
+        print_chosen(find_run(run, root), where=wanted, sort=sort, by=by, limit=limit, as_json=as_json)
+        return
+    shown = _USUAL if limit is None else limit
     from rollouthub.cli.console import results
     from rollouthub.cli.run.final_tables import print_summary
     from rollouthub.cli.run_tables import rollouts_table
@@ -47,7 +88,7 @@ def show(
     if trainer_logs is not None:
         from rollouthub.cli.show.trainer_view import show_beside
 
-        show_beside(console, find_run(run, root), trainer_logs, limit=limit, as_json=as_json)
+        show_beside(console, find_run(run, root), trainer_logs, limit=shown, as_json=as_json)
         return
     with open_run(find_run(run, root)) as reader:
         if rollout is not None:
@@ -61,7 +102,7 @@ def show(
         if as_json:
             sys.stdout.write(json.dumps(summary.as_json()) + "\n")
             return
-        table, left_out = rollouts_table(reader, limit=limit, only_failed=failed, width=console.width)
+        table, left_out = rollouts_table(reader, limit=shown, only_failed=failed, width=console.width)
         console.print(table)
         if left_out:
             console.print(f"… and {left_out} more (--limit 0 lists all)", style="dim", highlight=False)

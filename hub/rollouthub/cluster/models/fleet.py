@@ -112,7 +112,7 @@ class Fleet:
         elif address.startswith("ray://"):
             raise UsageError(
                 f"models cannot be brought up from outside a cluster ({address}): "
-                "their registration is for a machine in it; run `hub serve model --address auto` there"
+                "their registration is for a machine in it; run `hub serve model --ray-address auto` there"
             )
         await check_cluster(RayOptions(address=address))
         ray = await cluster.enter_async_context(open_cluster(RayOptions(address=address)))

@@ -9,7 +9,7 @@ import typer
 
 
 def import_mcp(
-    out: Annotated[Path, typer.Option(help="The new folder.")],
+    out: Annotated[Path, typer.Option("-o", "--output", help="The new folder.")],
     command: Annotated[
         list[str] | None, typer.Argument(metavar="-- COMMAND ARGS…", help="Starts a server that speaks on stdio.")
     ] = None,

@@ -84,7 +84,7 @@ def import_server(server: Said, out: Path, identity: Identity, python: str) -> I
     """
     target = out.resolve()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ConfigError(f"--out {str(out)!r} is there already; name a new folder")
+        raise ConfigError(f"-o {str(out)!r} is there already; name a new folder")
     name = identity.name or f"local/{_word(target.name)}"
     partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
     try:
@@ -116,7 +116,7 @@ def import_server(server: Said, out: Path, identity: Identity, python: str) -> I
             target.rmdir()
         partial.rename(target)
     except OSError as error:
-        raise ConfigError(f"--out {str(out)!r} cannot be written: {error.strerror or error}") from error
+        raise ConfigError(f"-o {str(out)!r} cannot be written: {error.strerror or error}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return Imported(out, name, tuple(tools), left, server.remarks, is_apart)

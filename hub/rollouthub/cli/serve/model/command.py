@@ -20,7 +20,11 @@ def serve_model(
     cpus: Annotated[float, typer.Option(min=0.0, help="CPUs set aside for each server (and GPU's worth of it).")] = 1.0,
     address: Annotated[
         str | None,
-        typer.Option(help="A Ray cluster: auto or HOST:PORT. By default one of our own on this machine."),
+        typer.Option(
+            "--ray-address",
+            metavar="ADDRESS",
+            help="A Ray cluster: auto or HOST:PORT. By default one of our own on this machine.",
+        ),
     ] = None,
     command: Annotated[
         str | None, typer.Option(help="The vllm executable; beside this Python or on PATH by default.")

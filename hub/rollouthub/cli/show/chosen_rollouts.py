@@ -1,0 +1,146 @@
+"""`hub show RUN --where … --sort … --by …`: the rollouts that a filter wants, or a line for each group of them."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+
+from rich.table import Table
+from rich.text import Text
+
+from rollouthub.cli.console import results
+from rollouthub.cli.run_tables import rollout_rows
+from rollouthub.errors import UnknownNameError, UsageError
+from rollouthub.live.follow.attempt_columns import KINDS, AttemptColumns, Value
+from rollouthub.live.follow.filter import ALIASES
+from rollouthub.live.follow.run_feed import RunFeed
+from rollouthub.text import escaped, plain_name
+
+_USUAL = 20
+
+
+@dataclass(frozen=True)
+class Group:
+    """Chosen rollouts that have one value in a column."""
+
+    value: Value
+    rollouts: int
+    scored: int
+    passed: int
+    mean_reward: float | None
+    """Over scored rollouts; None without any."""
+    output_tokens: int
+
+
+_GROUP_COLUMNS = ("rollouts", "scored", "passed", "mean_reward", "output_tokens")
+_GROUP_ALIASES = {"reward": "mean_reward", "tokens": "output_tokens"}
+
+
+def print_chosen(
+    directory: Path, *, where: str, sort: str | None, by: str | None, limit: int | None, as_json: bool
+) -> None:
+    """Print what was asked for.
+
+    Raises:
+        UsageError: the filter or a column means nothing, or there is no such run.
+    """
+    name, is_descending = (sort or "").removeprefix("-"), (sort or "").startswith("-")
+    if sort is not None and not name:
+        raise UsageError("--sort names a column, for example --sort reward or --sort -reward")
+    with RunFeed(directory) as feed:
+        feed.refresh()
+        if by is None:
+            found = feed.rollouts(name or "seq", descending=is_descending, where=where)
+            _print_rollouts(feed.columns, found.page(0, len(found)), limit, as_json)
+        else:
+            column = _column(by)
+            chosen = feed.rollouts(where=where)
+            groups = _groups(feed.columns, chosen.page(0, len(chosen)), column)
+            _print_groups(_sorted(groups, name, column, is_descending), column, limit, as_json)
+
+
+def _column(name: str) -> str:
+    column = ALIASES.get(name, name)
+    if column not in KINDS:
+        raise UnknownNameError("column", name, [*KINDS, *ALIASES])
+    return column
+
+
+def _groups(columns: AttemptColumns, places: Iterable[int], column: str) -> list[Group]:
+    """The groups, in the order in which their values were met."""
+    members: dict[Value, list[int]] = {}
+    for place in places:
+        members.setdefault(columns.value(column, place), []).append(place)
+    return [_group(columns, value, found) for value, found in members.items()]
+
+
+def _group(columns: AttemptColumns, value: Value, places: Sequence[int]) -> Group:
+    rewards = [reward for place in places if isinstance(reward := columns.value("reward", place), float)]
+    return Group(
+        value=value,
+        rollouts=len(places),
+        scored=sum(columns.value("outcome", place) == "scored" for place in places),
+        passed=sum(columns.value("passed", place) is True for place in places),
+        mean_reward=fmean(rewards) if rewards else None,
+        output_tokens=sum(columns.wholes["output_tokens"][place] for place in places),
+    )
+
+
+def _sorted(groups: list[Group], name: str, column: str, is_descending: bool) -> list[Group]:
+    """Groups in the order of a figure or of their values; those without one come last, either way."""
+    if not name:
+        return groups
+    figure = _GROUP_ALIASES.get(name, name)
+    if figure not in _GROUP_COLUMNS and ALIASES.get(name, name) != column:
+        raise UnknownNameError("figure of a group", name, [column, *_GROUP_COLUMNS])
+
+    def key(group: Group) -> Value:
+        return getattr(group, figure) if figure in _GROUP_COLUMNS else group.value
+
+    present = [group for group in groups if key(group) is not None]
+    present.sort(key=key, reverse=is_descending)  # pyright: ignore[reportArgumentType]  # one column: one type
+    return [*present, *(group for group in groups if key(group) is None)]
+
+
+def _print_rollouts(columns: AttemptColumns, places: list[int], limit: int | None, as_json: bool) -> None:
+    shown = places[: _most(limit, as_json)]
+    if as_json:
+        rows = [{name: columns.value(name, place) for name in KINDS} for place in shown]
+        sys.stdout.write(escaped(json.dumps(rows, ensure_ascii=False)) + "\n")
+        return
+    console = results()
+    console.print(rollout_rows((columns.summary(place) for place in shown), console.width))
+    _say_rest(len(places), len(shown), "rollouts")
+
+
+def _print_groups(groups: list[Group], column: str, limit: int | None, as_json: bool) -> None:
+    shown = groups[: _most(limit, as_json)]
+    if as_json:
+        rows = [{column: group.value, **{k: v for k, v in asdict(group).items() if k != "value"}} for group in shown]
+        sys.stdout.write(escaped(json.dumps(rows, ensure_ascii=False)) + "\n")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(column, overflow="fold")
+    for title in _GROUP_COLUMNS:
+        table.add_column(title.replace("_", " "), justify="right", no_wrap=True)
+    for group in shown:
+        mean = "–" if group.mean_reward is None else f"{group.mean_reward:.3f}"
+        value = "–" if group.value is None else plain_name(str(group.value))
+        figures = (group.rollouts, group.scored, group.passed, mean, group.output_tokens)
+        table.add_row(Text(value), *map(str, figures))
+    results().print(table)
+    _say_rest(len(groups), len(shown), "groups")
+
+
+def _most(limit: int | None, as_json: bool) -> int | None:
+    """How many are shown; None for all."""
+    return (None if as_json else _USUAL) if limit is None else limit or None
+
+
+def _say_rest(found: int, shown: int, what: str) -> None:
+    rest = f"{found:,} {what}" + (
+        f", {found - shown:,} of them not shown (--limit 0 lists all)" if found > shown else ""
+    )
+    results().print(rest, style="dim", highlight=False)
