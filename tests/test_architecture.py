@@ -210,7 +210,6 @@ def test_no_file_name_is_used_more_than_three_times() -> None:
     assert {stem for stem, count in used.items() if count > 3} - DOOR_FILES == set()
 
 
-@pytest.mark.xfail(reason="being renamed", strict=False)
 def test_no_class_name_is_used_twice_in_a_source_root() -> None:
     seen: dict[tuple[str, str], list[str]] = {}
     for name, file in MODULES.items():

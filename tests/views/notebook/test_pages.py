@@ -90,7 +90,7 @@ def test_any_record_makes_a_page(rollout: rollouthub.Rollout) -> None:
 
 @given(st.text(max_size=80))
 def test_any_text_is_one_piece_of_text(text: str) -> None:
-    Checker(html.page(html.block(text, 1000), html.words(text), html.folded(text, "")))
+    Checker(html.page(html.block(text, 1000), html.words(text), html.folded(text, html.words(""))))
 
 
 def test_a_long_record_is_cut_and_says_so() -> None:
