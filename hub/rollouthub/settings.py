@@ -37,6 +37,8 @@ class Option:
     show: Callable[[Any], str] = str
     """Writes a default as a person would give it."""
     is_offered: bool = True
+    names: Literal["", "environment", "agent", "model"] = ""
+    """What it names, so that a shell completes it: `environment`, `agent` or `model`."""
 
 
 FILE_ONLY = Option(is_offered=False)

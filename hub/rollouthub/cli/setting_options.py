@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rollouthub.cli.completion import completer
 from rollouthub.cli.options import assignments
 from rollouthub.errors import ConfigError
 from rollouthub.settings import Setting
@@ -60,7 +61,11 @@ def _declared(setting: Setting) -> list[inspect.Parameter]:
     """A setting's option, and the flag that empties it."""
     name, option = _name(setting), setting.option
     if not setting.flag.startswith("-"):
-        return [_parameter(name, list[str], typer.Argument(metavar=setting.flag, help=_help(setting)))]
+        return [
+            _parameter(
+                name, list[str], typer.Argument(metavar=setting.flag, help=_help(setting), **_completed(setting))
+            )
+        ]
     panel: dict[str, Any] = {"rich_help_panel": option.panel or None}
     flags = [option.short, setting.flag] if option.short else [setting.flag]
     if setting.is_a(bool):
@@ -74,11 +79,17 @@ def _declared(setting: Setting) -> list[inspect.Parameter]:
         min=(setting.above if setting.least is None else setting.least) if kind in (int, float) else None,
         max=setting.most if kind in (int, float) else None,
         **panel,
+        **_completed(setting),
     )
     found = [_parameter(name, kind, declared)]
     if option.off:
         found.append(_parameter(name + _OFF, bool, typer.Option(option.off, help=option.off_help, **panel)))
     return found
+
+
+def _completed(setting: Setting) -> dict[str, Any]:
+    kind = setting.option.names
+    return {"autocompletion": completer(kind)} if kind else {}
 
 
 def _help(setting: Setting, *, is_repeatable: bool = False) -> str:

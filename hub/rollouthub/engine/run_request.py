@@ -43,14 +43,14 @@ class RunRequest(Frozen):
     The command line, `--config` files, `rollouthub.evaluate()` and the page of settings all come from here.
     """
 
-    environments: Annotated[tuple[str, ...], Option("ENV")] = Field(
+    environments: Annotated[tuple[str, ...], Option("ENV", names="environment")] = Field(
         default=(),
         description="Environments by name (`hub list`), a file of your own (./dice.py), or a server (http://HOST:PORT).",
     )
-    model: Annotated[str | None, Option(short="-m")] = Field(
+    model: Annotated[str | None, Option(short="-m", names="model")] = Field(
         default=None, description="Who generates, in litellm's words: hosted_vllm/NAME, gpt-4o, mock/solver …"
     )
-    agent: Annotated[str | None, Option(short="-a")] = Field(
+    agent: Annotated[str | None, Option(short="-a", names="agent")] = Field(
         default=None,
         description="Who acts: tool_loop, react, single_turn, oracle …; with a model the environment's own by default.",
     )

@@ -6,11 +6,18 @@ from typing import Annotated
 
 import typer
 
+from rollouthub.cli import completion
+
 TIME_LIMIT_SECONDS = 900.0
 
 
 def check(
-    environment: Annotated[str, typer.Argument(metavar="ENV", help="A name (`hub list`), or a file: ./my_env.py")],
+    environment: Annotated[
+        str,
+        typer.Argument(
+            autocompletion=completion.environments, metavar="ENV", help="A name (`hub list`), or a file: ./my_env.py"
+        ),
+    ],
     split: Annotated[str | None, typer.Option(help="Which tasks; the first split by default.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many tasks to check with.")] = 8,
     seed: Annotated[int, typer.Option(help="Seeds tasks and episodes.")] = 0,

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from rollouthub.cli import completion
 from rollouthub.cli.options import MaxSecondsOption, MaxTurnsOption, RoleOption, SeedOption, SetOption
 from rollouthub.cli.play.command import SplitOption
 from rollouthub.gateway.app_configs import App
@@ -14,7 +15,9 @@ def connect(
     environment: Annotated[
         str,
         typer.Argument(
-            metavar="ENV[@VERSION]", help="An environment by name (`hub list`), a file, or a server's address."
+            autocompletion=completion.environments,
+            metavar="ENV[@VERSION]",
+            help="An environment by name (`hub list`), a file, or a server's address.",
         ),
     ],
     task: Annotated[str | None, typer.Option("--task", help="Which task, by its id; a random one by default.")] = None,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollouthub.cli import completion
 from rollouthub.cli.options import BaseUrlOption, LaneOption, ModelOption, SetOption
 
 if TYPE_CHECKING:
@@ -20,7 +21,14 @@ def doctor(
     base_url: BaseUrlOption = None,
     lane: LaneOption = None,
     environment: Annotated[
-        list[str] | None, typer.Option("-e", "--env", metavar="ENV", help="Read all tasks of this environment.")
+        list[str] | None,
+        typer.Option(
+            "-e",
+            "--env",
+            autocompletion=completion.environments,
+            metavar="ENV",
+            help="Read all tasks of this environment.",
+        ),
     ] = None,
     settings: SetOption = None,
     split: Annotated[str | None, typer.Option(help="Which tasks; the environment's first split by default.")] = None,

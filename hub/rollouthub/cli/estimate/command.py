@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from rollouthub.cli import completion
 from rollouthub.cli.lock_options import LockedOption
 from rollouthub.cli.options import BuildNetworkOption, ConfigOption, QuietOption
 from rollouthub.cli.run.command import run_settings_of
@@ -27,6 +28,7 @@ def estimate(
         str | None,
         typer.Option(
             "--from",
+            autocompletion=completion.runs,
             metavar="RUN",
             help="Play nothing: take a run's rollouts as the sample, and its settings.",
         ),

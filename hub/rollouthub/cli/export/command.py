@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from rollouthub.cli import completion
 from rollouthub.cli.find_run import RUNS, RootOption, find_run
 from rollouthub.errors import ConfigError, UnknownNameError
 
@@ -53,7 +54,9 @@ class ExportCommand(TyperCommand):
 
 RunsArgument = Annotated[
     list[str],
-    typer.Argument(metavar="RUN…", help="Runs: a directory, a name under runs/, or 'last'."),
+    typer.Argument(
+        autocompletion=completion.runs, metavar="RUN…", help="Runs: a directory, a name under runs/, or 'last'."
+    ),
 ]
 FormatOption = Annotated[
     str | None,
@@ -90,7 +93,15 @@ TokensOption = Annotated[
     ),
 ]
 EnvironmentOption = Annotated[
-    list[str] | None, typer.Option("-e", "--env", metavar="ENV", help="Of this environment.", rich_help_panel=_FILTERS)
+    list[str] | None,
+    typer.Option(
+        "-e",
+        "--env",
+        autocompletion=completion.environments,
+        metavar="ENV",
+        help="Of this environment.",
+        rich_help_panel=_FILTERS,
+    ),
 ]
 TaskOption = Annotated[
     list[str] | None,

@@ -5,10 +5,16 @@ from typing import Annotated
 
 import typer
 
+from rollouthub.cli import completion
 from rollouthub.cli.settings_command import SettingsCommand, given_settings
 
 EnvironmentArgument = Annotated[
-    str, typer.Argument(metavar="ENV", help="An environment by name (`hub list`), a file, or a server's address.")
+    str,
+    typer.Argument(
+        autocompletion=completion.environments,
+        metavar="ENV",
+        help="An environment by name (`hub list`), a file, or a server's address.",
+    ),
 ]
 SplitOption = Annotated[
     str | None, typer.Option("--split", help="Which split; the environment's first split by default.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollouthub.cli import completion
 from rollouthub.cli.find_run import RUNS, RootOption, find_run
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 def report(
     runs: Annotated[
-        list[str], typer.Argument(metavar="RUN…", help="Directories of runs, names under runs/, or 'last'.")
+        list[str],
+        typer.Argument(
+            autocompletion=completion.runs, metavar="RUN…", help="Directories of runs, names under runs/, or 'last'."
+        ),
     ],
     output: Annotated[
         Path | None,

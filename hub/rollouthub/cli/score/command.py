@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from rollouthub.cli import completion
 from rollouthub.cli.find_run import RUNS
 from rollouthub.cli.options import QuietOption
 from rollouthub.cli.settings_command import SettingsCommand, given_settings
@@ -21,13 +22,20 @@ def score(
     source: Annotated[
         str,
         typer.Argument(
+            autocompletion=completion.runs,
             metavar="FILE|RUN",
             help="JSON lines with task_id and completion or messages (.gz too, - for stdin); or a run to score again.",
         ),
     ],
     environment: Annotated[
         str | None,
-        typer.Option("-e", "--env", metavar="ENV", help="Whose verifier scores; of a run, its own by default."),
+        typer.Option(
+            "-e",
+            "--env",
+            autocompletion=completion.environments,
+            metavar="ENV",
+            help="Whose verifier scores; of a run, its own by default.",
+        ),
     ] = None,
     output: Annotated[
         str | None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollouthub.cli import completion
 from rollouthub.cli.find_run import RUNS, RootOption, find_run
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.text import escaped
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
     from rollouthub.rollout import Rollout
     from rollouthub.store import RunReader
 
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's directory, its name under runs/, or 'last'.")]
+RunArgument = Annotated[
+    str,
+    typer.Argument(
+        autocompletion=completion.runs, metavar="RUN", help="A run's directory, its name under runs/, or 'last'."
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 RolloutArgument = Annotated[

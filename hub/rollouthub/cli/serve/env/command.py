@@ -4,11 +4,15 @@ from typing import Annotated
 
 import typer
 
+from rollouthub.cli import completion
 from rollouthub.cli.options import TracesOption
 
 
 def serve_env(
-    name: Annotated[str | None, typer.Argument(metavar="ENV", help="A name, or a file: ./dice.py")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(autocompletion=completion.environments, metavar="ENV", help="A name, or a file: ./dice.py"),
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the environment.")
     ] = None,
