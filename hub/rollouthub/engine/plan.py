@@ -1,7 +1,7 @@
 """From what was asked to what will be done: every name and setting checked before anything starts."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -48,13 +48,20 @@ class PlannedEnvironment:
     """As rollouts carry it; of an attached one, where it is."""
     target: str
     """As the caller named it: a name, a path, or the address of its server."""
-    settings: dict[str, JsonValue]
-    local: tuple[FoundEnvironment, EnvironmentConfig] | None
-    """Its class and configuration; None where its code is not to be run in this process."""
-    is_served: bool
-    """Whether it has a process of its own."""
+    found: FoundEnvironment | None = None
+    """Its class; None where its code is not to be run in this process."""
     installation: Installation | None = None
     """Where it was installed from a bundle."""
+    settings: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    config: EnvironmentConfig | None = None
+    """The class's configuration, made from the settings."""
+    is_served: bool = True
+    """Whether it has a process of its own."""
+
+    @property
+    def local(self) -> tuple[FoundEnvironment, EnvironmentConfig] | None:
+        """Its class and configuration; None where its code is not to be run in this process."""
+        return None if self.found is None or self.config is None else (self.found, self.config)
 
     @property
     def is_attached(self) -> bool:
@@ -118,7 +125,7 @@ def make_plan(request: RunRequest, model: Model | None = None) -> Plan:
     if not ours:
         _check_attached(request)
     settings = _settings(request.set, ours)
-    environments = tuple(_planned(each, settings.get(each.name, {}), request) for each in found)
+    environments = tuple(_configured(each, settings.get(each.name, {}), request) for each in found)
     # Exactly these are asked for from here on, also by workers elsewhere and when the run is resumed.
     request = request.model_copy(update={"environments": tuple(each.target for each in found), "lock": None})
     if request.servers > 1 and not any(planned.is_served and not planned.is_attached for planned in environments):
@@ -176,21 +183,11 @@ def _agreed(names: Iterable[str]) -> str:
     return named.pop() if len(named) == 1 else Environment.default_agent
 
 
-@dataclass(frozen=True)
-class _Named:
-    """What a target of a request stands for."""
-
-    name: str
-    target: str
-    environment: FoundEnvironment | None = None
-    """Its class, where that may be loaded here: others' code gets a process of its own."""
-    installation: Installation | None = None
-
-
-def _find(target: str, request: RunRequest, lock: Lock | None) -> _Named:
+def _find(target: str, request: RunRequest, lock: Lock | None) -> PlannedEnvironment:
     if is_address(target):
         first = addresses(target)[0]
-        return _Named(urlsplit(first).netloc.rpartition("@")[2] or Path(first.removeprefix("unix:")).stem, target)
+        name = urlsplit(first).netloc.rpartition("@")[2] or Path(first.removeprefix("unix:")).stem
+        return PlannedEnvironment(name, target)
     if lock is not None:
         target = locked_target(target, lock)
     installation = find_installation(target)
@@ -199,19 +196,19 @@ def _find(target: str, request: RunRequest, lock: Lock | None) -> _Named:
     if installation is not None:
         if request.in_process:
             raise ConfigError(f"{target} is installed apart from the hub, and cannot be hosted in this process")
-        return _Named(installation.name, installation.target, None, installation)
+        return PlannedEnvironment(installation.name, installation.target, installation=installation)
     plugin = plugins(ENVIRONMENTS).get(target)
     if plugin is not None and not plugin.is_shipped and not request.in_process:
-        return _Named(target, target)
+        return PlannedEnvironment(target, target)
     found = find_environment(target)
-    return _Named(found.name, target, found)
+    return PlannedEnvironment(found.name, target, found)
 
 
-def _planned(named: _Named, settings: dict[str, JsonValue], request: RunRequest) -> PlannedEnvironment:
-    found, name, target = named.environment, named.name, named.target
-    if found is None:
-        return PlannedEnvironment(name, target, settings, None, is_served=True, installation=named.installation)
-    return PlannedEnvironment(name, target, settings, (found, configured(found, settings)), is_served=request.served)
+def _configured(planned: PlannedEnvironment, settings: dict[str, JsonValue], request: RunRequest) -> PlannedEnvironment:
+    if planned.found is None:
+        return replace(planned, settings=settings)
+    config = configured(planned.found, settings)
+    return replace(planned, settings=settings, config=config, is_served=request.served)
 
 
 def _settings(given: dict[str, JsonValue], names: list[str]) -> dict[str, dict[str, JsonValue]]:
