@@ -96,7 +96,7 @@ def revoke_token(
 @namespace.command("assign")
 def assign_namespace(
     directory: DirectoryArgument,
-    name: Annotated[str, typer.Argument(metavar="NAMESPACE")],
+    name: Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace to give.")],
     keys: Annotated[list[str], typer.Option("--key", metavar="KEYID", help="An owner's key id; again for more.")],
     as_json: JsonOption = False,
 ) -> None:
